@@ -25,6 +25,7 @@ from eval.cli.command import handle_signals
 from eval.runs.record import Record
 from eval.runs.store import RETRIED
 from mas.runtime.event_loop import background_loop
+from mas.runtime.loop_clock import SteadyTimer
 from mas.runtime.terminal import print_line
 
 QUOTA_OR_KEY = "quota_or_key"  # error class: no sample after it would fare better
@@ -80,7 +81,7 @@ class StopController:
         self._same_errors = SameErrors(max_same_errors)
         self._finished = self._errors = self._signals = 0
         self._cancels: list[Callable[[], None]] = []  # of what is in flight
-        self._drain_timer: threading.Timer | None = None
+        self._drain_timer: SteadyTimer | None = None
         self._waiting_ended_at: float | None = None  # time.monotonic(); None: somebody waits for the run
 
     def drain(self, message: str, kind: StopKind = "limit") -> None:
@@ -90,7 +91,7 @@ class StopController:
         self.reason = StopReason(kind, message)
         if not self._cancels:
             return
-        self._drain_timer = threading.Timer(self._drain_seconds, self._cancel)
+        self._drain_timer = SteadyTimer(self._drain_seconds, self._cancel)
         self._drain_timer.daemon = True
         self._drain_timer.start()
         self._say(

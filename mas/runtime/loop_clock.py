@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 TICKS = 6  # of the watch within `pause_seconds`
+TIMER_TICK_SECONDS = 0.25  # so much of a SteadyTimer's time a pause uses up at most
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
@@ -81,15 +82,23 @@ class SteadyLoop(asyncio.SelectorEventLoop):
         super().run_forever()
 
     def time(self) -> float:
-        seen_at, self._seen_at = self._seen_at, time.monotonic()
+        seen_at, seconds = self._seen_at, time.monotonic()
         blocking_call, self._blocking_call = self._blocking_call, None
-        if (silent := self._seen_at - seen_at) > self._times.pause_seconds:
+        if (silent := seconds - seen_at) > self._times.pause_seconds:
             paused = (
                 silent - self._times.beat_seconds
             )  # so long it may have slept before; and the clock never stops for good
             self.paused_seconds += paused
             self.call_soon(self._report_pause, paused, blocking_call)
-        return self._seen_at - self.paused_seconds
+        self._seen_at = seconds  # after the pause has been counted, for `estimate_time` in other threads
+        return seconds - self.paused_seconds
+
+    def estimate_time(self) -> float:
+        """Return what `time` would return now; from any thread, also while a pause is not noticed yet."""
+        seconds, seen_at = time.monotonic(), self._seen_at
+        if self.is_running() and seconds - seen_at > self._times.pause_seconds:
+            seconds = seen_at + self._times.beat_seconds
+        return seconds - self.paused_seconds
 
     def is_blocked(self) -> bool:
         """Return whether the loop could not run for a while; from any thread."""
@@ -130,7 +139,23 @@ def now() -> float:
     try:
         return asyncio.get_running_loop().time()
     except RuntimeError:
-        return time.monotonic() - (_shared.paused_seconds if _shared else 0.0)
+        return _shared.estimate_time() if _shared else time.monotonic()
+
+
+class SteadyTimer(threading.Timer):
+    """A `threading.Timer` that does not expire because the process was stopped.
+
+    It counts ticks and not seconds, because a stopped process has none; unlike the loop's clock, it also runs while a
+    coroutine blocks the loop.
+    """
+
+    def run(self) -> None:
+        left = self.interval
+        while left > 0 and not self.finished.wait(min(left, TIMER_TICK_SECONDS)):
+            left -= TIMER_TICK_SECONDS
+        if not self.finished.is_set():
+            self.function(*self.args, **self.kwargs)
+        self.finished.set()
 
 
 def _find_blocking_call(thread_id: int) -> BlockingCall | None:

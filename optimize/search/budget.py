@@ -8,12 +8,12 @@ ledger.spend().cost_usd                 # 0.0013
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from eval.runs.call_log import CallLog
 from mas.runtime.errors import UserError
+from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey
 
 REFLECTION = SampleKey("reflection", epoch=0)  # pays for the reflection's requests; epochs of answers begin at 1
@@ -37,7 +37,7 @@ class Spend:
     output_tokens: int = 0
     cost_usd: float = 0.0  # of the requests with a known cost
     unknown_cost_calls: int = 0  # requests with an unknown cost
-    seconds: float = 0.0  # wall time of all sessions
+    seconds: float = 0.0  # wall time of all sessions, without the time in which the process was stopped
 
     def to_dict(self) -> dict[str, float]:
         return asdict(self)
@@ -136,7 +136,7 @@ class BudgetLedger:
 
     budget: BudgetSettings
     earlier: Spend = field(default_factory=Spend)  # of earlier sessions
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = now
 
     def __post_init__(self) -> None:
         self._spend, self._started, self._lock = replace(self.earlier), self.clock(), threading.Lock()

@@ -15,12 +15,12 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from mas.runtime.loop_clock import now
 from mas.tools.sandbox.session import DISTURBED, NotAvailableError, Reply, SessionLostError
 
 
@@ -138,7 +138,7 @@ class ProcessSession:
             NotAvailableError: there was none; the message has the end of its standard error.
         """
         try:
-            await self._do(self._message(time.monotonic() + self._launch.start_seconds, "the start took"))
+            await self._do(self._message(now() + self._launch.start_seconds, "the start took"))
         except SessionLostError as error:
             raise NotAvailableError(f"{error} ({self._last_words})") from error
         self._folders = self._launch.folders
@@ -147,7 +147,7 @@ class ProcessSession:
         return await self._do(self._run(code, seconds))
 
     async def _run(self, code: str, seconds: float) -> Reply:
-        name, until, what = secrets.token_hex(8), time.monotonic() + seconds, "the code ran"
+        name, until, what = secrets.token_hex(8), now() + seconds, "the code ran"
         if self._buffer or self._read():
             raise SessionLostError(DISTURBED)
         self._check(until, what, seconds)  # of what it did before it was stopped
@@ -239,7 +239,7 @@ class ProcessSession:
         add(pipe, ready.set)
         try:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ready.wait(), max(0.0, min(TICK_SECONDS, until - time.monotonic())))
+                await asyncio.wait_for(ready.wait(), max(0.0, min(TICK_SECONDS, until - now())))
         finally:
             remove(pipe)
         self._check(until, what, seconds)
@@ -247,7 +247,7 @@ class ProcessSession:
     def _check(self, until: float, what: str, seconds: float) -> None:
         if self._closed:
             raise SessionLostError("the question is over")
-        if time.monotonic() >= until:
+        if now() >= until:
             raise SessionLostError(f"{what} longer than {seconds or self._launch.start_seconds:g} s")
         used = read_usage(self._launch.inner_pid() or self._process.pid, self._folders)
         if used.resident_bytes > self._launch.max_resident_bytes:
@@ -260,8 +260,8 @@ class ProcessSession:
     async def _explain_end(self) -> SessionLostError:
         if self._closed:
             return SessionLostError("the question is over")
-        until = time.monotonic() + EXIT_SECONDS
-        while self._process.poll() is None and time.monotonic() < until:  # noqa: ASYNC110  # there is no event for it
+        until = now() + EXIT_SECONDS
+        while self._process.poll() is None and now() < until:  # noqa: ASYNC110  # there is no event for it
             await asyncio.sleep(TICK_SECONDS / 10)
         if self._process.returncode is None:
             return SessionLostError(DISTURBED)

@@ -356,6 +356,34 @@ def test_a_command_that_was_stopped_for_longer_than_its_deadline_loses_no_questi
     assert "warning: this process could not run for " in ended.err
 
 
+DRAINING = """
+import time
+from eval.execution.termination import StopController
+stop = StopController(drain_seconds=1.5)
+with stop.in_flight(lambda: print("cancelled", flush=True)):
+    stop.drain("enough")
+    print("draining", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_process_that_was_stopped_while_it_drained_has_its_time_to_drain_all_the_same() -> None:
+    command = [sys.executable, "-c", DRAINING]
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, cwd=PROJECT_ROOT, text=True, **output) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "draining\n"
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(1.8)
+            process.send_signal(signal.SIGCONT)
+            began = time.monotonic()
+            assert process.stdout.readline() == "cancelled\n"
+            assert 0.5 < time.monotonic() - began < 10
+        finally:
+            process.kill()
+
+
 def test_an_interrupted_multirun_does_not_go_on_to_its_next_job(
     tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:

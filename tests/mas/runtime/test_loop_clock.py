@@ -107,6 +107,18 @@ def test_other_threads_read_the_same_clock(reports: Reports) -> None:
     assert 0 <= there - here < 0.5
 
 
+def test_other_threads_do_not_see_a_pause_that_the_loop_has_not_noticed_yet(reports: Reports) -> None:
+    seen: list[float] = []
+    share_clock(reports.loop)
+    try:
+        began = reports.loop.time()
+        threading.Timer(0.9, lambda: seen.append(now() - began)).start()
+        reports.loop.run_until_complete(block())
+    finally:
+        share_clock(background_loop())
+    assert seen[0] < 0.5
+
+
 def test_a_blocked_loop_can_be_recognised_from_outside(reports: Reports) -> None:
     seen: list[bool] = [reports.loop.is_blocked()]
     threading.Timer(0.9, lambda: seen.append(reports.loop.is_blocked())).start()

@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
+from mas.runtime.event_loop import background_loop
+from mas.runtime.loop_clock import SteadyLoop, WatchTimes, share_clock
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.simulation import SimulatedModel
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
@@ -327,3 +329,19 @@ def test_a_question_that_the_run_cannot_pay_for_is_a_row_of_the_limit_class() ->
     assert (second.error_class, second.limit, second.score) == ("limit", "budget.lm_calls", None)
     assert second.error == "the run has used its 5 requests (budget.lm_calls=5)"
     assert held.spend().lm_calls == 5
+
+
+def test_the_time_in_which_the_process_was_stopped_is_not_spent() -> None:
+    async def stop() -> None:
+        time.sleep(1.2)  # noqa: ASYNC251  as a stopped process
+        await asyncio.sleep(0)
+
+    times = WatchTimes(beat_seconds=0.1, pause_seconds=0.6)
+    with closing(SteadyLoop(lambda call: None, lambda seconds, call: None, times)) as loop:
+        share_clock(loop)
+        try:
+            spent = BudgetLedger(BudgetSettings(seconds=60.0))
+            loop.run_until_complete(stop())
+            assert 0 < spent.spend().seconds < 0.6
+        finally:
+            share_clock(background_loop())
