@@ -41,6 +41,7 @@ if not hydra.__version__.startswith("1.3."):
     raise ImportError(f"hydra-core {hydra.__version__} is installed, 1.3 is needed; run make setup")
 
 CONF = PROJECT_ROOT / "conf"
+EXTRA_SCORERS = "extra_scorers"
 VERBOSE = "--verbose"  # our own flag, besides Hydra's
 MISTAKES = (HydraException, OmegaConfBaseException, UserError)
 _ALONE = ("run", "multirun", "cfg", "info", "shell_completion")  # flags that say what is to be done
@@ -75,7 +76,33 @@ def _refuse_flags(message: str) -> None:
     raise UserError(f"the flags cannot be read: {message}; options are given as name=value, and --help lists them.")
 
 
-def quote_texts(arguments: Sequence[str]) -> list[str]:
+def prepare_arguments(arguments: Sequence[str]) -> list[str]:
+    """Return the command line as Hydra takes it: texts quoted, and a list of scorers as a choice for each."""
+    return _quote_texts([part for each in arguments for part in _expand_scorers(each)])
+
+
+def _expand_scorers(argument: str) -> list[str]:
+    """Return the choices that `extra_scorers=[graded,contains]` stands for, each a node of its own.
+
+    Raises:
+        UserError: it is no list of names, or one is there twice.
+    """
+    name, given, value = argument.partition("=")
+    if name != EXTRA_SCORERS or not given:
+        return [argument]
+    found = re.fullmatch(r"""\[\s*((["']?\w+["']?\s*,\s*)*["']?\w+["']?\s*)?\]""", value.strip())
+    if not found:
+        raise UserError(f"{argument} is not a list of scorers; write {EXTRA_SCORERS}=[contains,numeric].")
+    names = re.findall(r"\w+", found[1] or "")
+    if twice := sorted({each for each in names if names.count(each) > 1}):
+        raise UserError(
+            f"{argument} has {twice[0]} twice; the second one needs a name of its own: "
+            f"+scorer@{EXTRA_SCORERS}.NAME={twice[0]}."
+        )
+    return [f"+scorer@{EXTRA_SCORERS}.{each}={each}" for each in names]
+
+
+def _quote_texts(arguments: Sequence[str]) -> list[str]:
     """Quote values with letters outside ASCII, which Hydra cannot read without quotes: run.name=ünï cödé.
 
     Values with characters that mean something to Hydra (lists, quotes, interpolations) are left as they are.
@@ -166,7 +193,7 @@ def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictC
     check_overrides(overrides, config_name)
     _prepare()
     with _COMPOSING, _lend_hydra(), initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose(config_name, quote_texts(overrides))
+        return compose(config_name, prepare_arguments(overrides))
 
 
 _COMPOSING = Lock()  # Hydra has one state per process
@@ -283,7 +310,7 @@ def run_jobs(
         flags.config_name is flags.config_path is None and not flags.shell_completion
     ):  # else the groups are those of a file that is not ours
         check_overrides(flags.overrides, config_name)
-    sys.argv[1:] = quote_texts(edit(sys.argv[1:]))
+    sys.argv[1:] = prepare_arguments(edit(sys.argv[1:]))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors over several lines and exits
     hydra.main(config_path=str(CONF), config_name=config_name, version_base="1.3")(job)()
 

@@ -101,6 +101,7 @@ class EvalConfig:
     log: LogSettings
     prompts: str | None  # prompt set: a folder under prompts/, or a path; null: none
     split: str  # of the dataset
+    extra_scorers: dict[str, Scorer] = field(default_factory=dict)  # by name; reported, they decide nothing
 
     def check(self) -> PromptSet | None:
         """Check everything that can be seen before anything heavy is imported or anything is spent.
@@ -114,11 +115,19 @@ class EvalConfig:
         _check_resuming(self.run)
         prompts = self.check_system()
         self.scorer.check()
+        self._check_extra_scorers()
         self.check_model()
         self.check_budget()
         self.tracking.check()
         self.data.check()
         return prompts
+
+    def _check_extra_scorers(self) -> None:
+        for name, scorer in self.extra_scorers.items():
+            try:
+                scorer.check()
+            except UserError as error:
+                raise UserError(str(error).replace("scorer.", f"extra_scorers.{name}.")) from error
 
     def check_system(self) -> PromptSet | None:
         """Check the program under test: its settings and its prompt set."""
@@ -155,8 +164,8 @@ class EvalConfig:
     def _unpriced(self) -> dict[str, list[str]]:
         """Return the models whose price is unknown, the judge's included, by the key that would have it."""
         asked = self.model.list_unpriced(self.system.model_names()) if self.needs_model else []
-        judging = [name for judge in self._judges for name in judge.list_unpriced()]
-        return {_OWN_PRICES: asked, "scorer.judge.prices": judging}
+        judging = {f"{key}.judge.prices": judge.list_unpriced() for key, judge in self.judges.items()}
+        return {_OWN_PRICES: asked, **judging}
 
     def list_unpriced_models(self, more_names: Sequence[str] = (), judges: bool = True) -> list[str]:
         """Return the models whose price is unknown, those in `more_names` included."""
@@ -179,18 +188,25 @@ class EvalConfig:
     @property
     def simulated(self) -> bool:
         """True if any model of the run is simulated, the judge included."""
-        return (self.needs_model and bool(self.model.simulated)) or any(judge.simulated for judge in self._judges)
+        return (self.needs_model and bool(self.model.simulated)) or any(
+            judge.simulated for judge in self.judges.values()
+        )
 
     @property
-    def _judges(self) -> list[Model]:
-        judge = getattr(self.scorer, "judge", None)
-        return [] if judge is None else [judge]
+    def judges(self) -> dict[str, Model]:
+        """Return the models that judge answers, by the key of their scorer."""
+        scorers = {
+            "scorer": self.scorer,
+            **{f"extra_scorers.{name}": each for name, each in self.extra_scorers.items()},
+        }
+        found = {key: getattr(scorer, "judge", None) for key, scorer in scorers.items()}
+        return {key: judge for key, judge in found.items() if judge is not None}
 
     def secrets(self) -> list[str]:
         """Longest first: one may contain another. With the model's key even if no model is asked: an agent that is not
         ours may use the same one.
         """
-        judges = [secret for judge in self._judges for secret in judge.secrets()]
+        judges = [secret for judge in self.judges.values() for secret in judge.secrets()]
         others = [*self.tracking.secrets(), *self.tools.secrets(), *list_installation_secrets()]
         return sort_secrets([*self.model.secrets(), *self.system.secrets(), *judges, *others])
 
@@ -238,6 +254,7 @@ class _Plain:
 
 
 PARTS = ("system", "model", "scorer", "data", "tracking")
+_NO_PLAIN = ("experiment", "debug", "extra_scorers")  # options that are no field of `_Plain`
 
 
 def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalConfig:
@@ -252,9 +269,10 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
         OmegaConfBaseException: the same, found by OmegaConf; `eval.cli.command` turns it into a sentence.
     """
     parts = {name: build_part(composed[name], name) for name in PARTS}
+    extra_scorers = _build_extra_scorers(composed)
     if raw_ids is not None:
         composed.ids = raw_ids
-    rest = {key: value for key, value in composed.items() if key not in PARTS and key not in ("experiment", "debug")}
+    rest = {key: value for key, value in composed.items() if key not in PARTS and key not in _NO_PLAIN}
     schema = OmegaConf.structured(_Plain)
     check_branches(schema, rest)
     plain: _Plain = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
@@ -269,7 +287,24 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
         log=plain.log,
         prompts=plain.prompts,
         split=plain.split or parts["data"].default_split,
+        extra_scorers=extra_scorers,
     )
+
+
+def _build_extra_scorers(composed: DictConfig) -> dict[str, Scorer]:
+    nodes = composed.get("extra_scorers") or {}
+    if not isinstance(nodes, DictConfig | dict):
+        raise UserError(
+            "extra_scorers is a list, which only the command line can have; in a file write `- "
+            "/scorer@extra_scorers.contains: contains` into its defaults."
+        )
+    named = {str(name): node for name, node in nodes.items()}
+    for name, node in named.items():
+        if node == composed.scorer:
+            raise UserError(
+                f"extra_scorers.{name} is the scorer that decides already; leave it out, or change scorer=…."
+            )
+    return {name: build_part(node, f"extra_scorers.{name}") for name, node in named.items()}
 
 
 def build_part(node: DictConfig, key: str) -> Any:

@@ -5,7 +5,7 @@ A sample that fails becomes a record with its error; nothing it does ends the ru
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -45,6 +45,7 @@ class SampleRunner:
     open_context: Callable[[SampleKey], SampleContext] = SampleContext  # limits, budget, call log
     open_listener: Callable[[str, SampleKey], Listener] = ignore_events  # thread id, sample → log of the trace
     observer: Observer | None = None  # shows the spans of every sample as they open and end
+    extra_scorers: Mapping[str, Scorer] = field(default_factory=dict)  # by name; they decide nothing
     cost_without_calls: float | None = None  # 0.0 if every call that can cost money is seen here
     labels: LabelSet = field(default_factory=LabelSet)  # that the targets are
 
@@ -61,6 +62,10 @@ class SampleRunner:
             record.state = trace.state  # a scorer may read the program's outputs
             with closing(self._open_judging(context)) as judging, use_context(judging):
                 await Scoring(self.scorer, self.deadline_seconds, self.redact).score(record)
+            for name, scorer in self.extra_scorers.items():
+                # In a context of its own: the refusal of an extra judge does not end the run.
+                with closing(self._open_judging(context)) as extra, use_context(extra):
+                    await Scoring(scorer, self.deadline_seconds, self.redact, name).score(record)
         refused = context.server_refusal or judging.server_refusal
         if refused and record.error_class != QUOTA_OR_KEY:  # an agent has swallowed it
             self._fail(record, describe_refusal(refused, trace))

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from eval.execution.failure import describe_scoring, describe_scoring_timeout, redact_details
-from eval.runs.record import ErrorDetails, Record
+from eval.runs.record import ErrorDetails, ExtraScore, Record
 from eval.scorers.judging import remove_target
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, Scorer
 from mas.runtime.stack_trace import is_call
 from mas.runtime.trace import span
 
 INPUTS, OUTPUTS = "inputs", "outputs"  # of the final state: the named fields that a program took and returned
+EXTRA = "extra_scorers."  # begins the names of their spans
 SCORER = "scorer"  # error class and component of a question whose answer stands and only its score is missing
 
 
@@ -24,13 +25,14 @@ class Scoring:
     scorer: Scorer
     deadline_seconds: float  # for one verdict
     redact: Callable[[str], str]  # takes secrets out of an error message
+    extra: str | None = None  # name among the extra scorers; None: it is the one that decides
 
     async def score(self, record: Record) -> None:
-        """Fill in the record's score, or the error of the scorer.
+        """Fill in the record's score, or the error of the scorer; of an extra one, its entry in `extra_scores`.
 
         Rows in error never reach a scorer: a gold answer of `inf` or `none` would call them right.
         """
-        if record.error is not None or record.target is None:
+        if record.target is None or (record.error is not None and not (self.extra and record.error_class == SCORER)):
             return
         score, failure, deadline = None, None, asyncio.timeout(self.deadline_seconds)
         try:
@@ -40,8 +42,12 @@ class Scoring:
             failure = describe_scoring(error)
         if deadline.expired():  # whatever the cancelled scorer did
             failure = describe_scoring_timeout(self.deadline_seconds)
-        if failure:
-            message = remove_target(failure.message, record.target)  # a rule's own message may quote the gold answer
+        # A rule's own message may quote the gold answer.
+        message = remove_target(failure.message, record.target) if failure else ""
+        if self.extra:
+            found = ExtraScore(score.value, score.explanation) if score and not failure else None
+            record.extra_scores[self.extra] = found or ExtraScore(None, error=self.redact(message))
+        elif failure:
             record.error, record.error_class = self.redact(message), failure.kind
             record.error_component, record.limit = failure.component, failure.limit or record.limit
             record.error_details = redact_details(_hide_target(failure.details, record.target), self.redact)
@@ -56,7 +62,7 @@ class Scoring:
             score = self.scorer(sample.question, sample.answer, sample.target)
         if isinstance(score, Score):
             return score
-        with span("scorer", type(self.scorer).__name__) as current:
+        with span("scorer", f"{EXTRA}{self.extra}" if self.extra else type(self.scorer).__name__) as current:
             score = await score
             current.outputs = {"value": score.value, "explanation": score.explanation}
             return score

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from mlflow.entities import Assessment, AssessmentSource, Expectation, Feedback
 
+from eval.execution.scoring import EXTRA
 from eval.mlflow_export.values import (
     ROOT,
     clean_text,
@@ -19,6 +20,7 @@ from eval.mlflow_export.values import (
     truncate,
 )
 from eval.runs.record import Record
+from eval.scorers.score import read_value
 
 GOLD, CORRECT, ERROR_CLASS = "expected_response", "correct", "error_class"
 FORMAT_LOSS = "format_loss"
@@ -49,13 +51,24 @@ def _list_assessments(record: Record) -> Iterator[Assessment]:
         yield Feedback(CORRECT, record.correct, rationale=why, source=scorer)
     for name, value in record.parts.items():
         yield Feedback(_part_name(name), value > 0 if name == FORMAT_LOSS else to_storable(value), source=scorer)
+    judged = {step["name"] for step in record.trajectory if step["kind"] == "scorer"}
+    for extra, found in record.extra_scores.items():
+        kind = "LLM_JUDGE" if f"{EXTRA}{extra}" in judged else "CODE"
+        source = AssessmentSource(kind, truncate(extra, 250))
+        why = clean_text(found.error or found.explanation) or None
+        yield Feedback(_extra_name(extra), to_storable(read_value(found.value)), rationale=why, source=source)
     harness = AssessmentSource("CODE", "harness")
     yield Feedback(ERROR_CLASS, record.error_class or NO_ERROR, rationale=error, source=harness)
 
 
 def list_assessment_names(record: Record) -> list[str]:
     """Return the names of the assessments that `build_assessments` makes."""
-    return [*([GOLD, CORRECT] if record.scored else []), *map(_part_name, record.parts), ERROR_CLASS]
+    return [
+        *([GOLD, CORRECT] if record.scored else []),
+        *map(_part_name, record.parts),
+        *map(_extra_name, record.extra_scores),
+        ERROR_CLASS,
+    ]
 
 
 def _part_name(name: str) -> str:
@@ -64,7 +77,12 @@ def _part_name(name: str) -> str:
     return truncate(f"part_{name}" if taken else name, 250)
 
 
+def _extra_name(name: str) -> str:
+    return truncate(f"extra_{name}", 250)
+
+
 def _scorer(record: Record) -> AssessmentSource:
     """Return the source of the verdict: a judge leaves a span of its own, a rule leaves none."""
-    names = [step["name"] for step in record.trajectory if step["kind"] == "scorer"]
+    scorers = [step["name"] for step in record.trajectory if step["kind"] == "scorer"]
+    names = [name for name in scorers if not name.startswith(EXTRA)]
     return AssessmentSource("LLM_JUDGE", truncate(names[0], 250)) if names else AssessmentSource("CODE", "scorer")

@@ -51,7 +51,7 @@ _GRADED = tuple(metric.replace(" ", "_") for metric in (MEAN_SCORE, *GRADED_SCOR
 _GRADED_FIGURES = tuple(f"{name}{end}" for name in _GRADED for end in ("", "_ci95_low", "_ci95_high"))
 _FAMILIES = (
     *("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs"),
-    *("leaks", "tuned_on", *_GRADED),
+    *("leaks", "tuned_on", "extra", *_GRADED),
 )
 _PLAIN_METRICS = {*_FIRST, *_COUNTS, *_GRADED_FIGURES, *vars(Usage())}
 
@@ -264,6 +264,9 @@ def _metrics(summary: Summary | None) -> dict[str, float]:
     found |= usage
     if summary.scorer_usage.lm_calls:
         found |= {f"judge/{name}": value for name, value in vars(summary.scorer_usage).items()}
+    for name, extra in summary.extra_scorers.items():
+        found |= {f"extra/{name}": extra.score, **_interval(f"extra/{name}", extra.score_ci95)}
+        found[f"extra/{name}_failed"] = extra.n_failed
     if summary.by_epochs:
         found |= _epochs(summary.by_epochs)
     found |= {"leaks/questions": summary.leaks.n_questions, "leaks/blocked_pages": summary.blocked_pages.n}

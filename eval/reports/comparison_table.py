@@ -89,6 +89,14 @@ def list_numbers(pair: RunComparison) -> Iterator[Numbers]:
         yield f"on the {held_out.n_without} not tuned on", before, after, change, bounds
     if comparison.metric != ACCURACY:
         yield "fully right", format_percent(first.accuracy), format_percent(second.accuracy), "", ""
+    for name, extra in comparison.extra.items():
+        yield (
+            f"{name}: {extra.metric}",
+            format_percent(extra.first),
+            format_percent(extra.second),
+            f"{format_points(extra.result.difference)} points",
+            _format_interval(extra.result.ci95, format_points),
+        )
     yield _build_row("lost by format", comparison.format_losses, format_percent, format_points, " points")
     cost = comparison.cost_usd
     if cost is None or cost.first or cost.second:  # a simulated model costs nothing

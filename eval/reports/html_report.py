@@ -57,6 +57,7 @@ def write_report(
     rows = build_question_rows(records, sample_ids, limit_questions(summary.epochs))
     filters: dict[str, Callable[..., str]] = {
         "percent": format_percent,
+        "floor": format_floor,
         "interval": format_interval,
         "changes": format_changes,
     }

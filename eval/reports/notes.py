@@ -14,6 +14,7 @@ from eval.analysis.summary.summary import (
     AccuracyWithout,
     Agreement,
     EpochNumbers,
+    ExtraNumbers,
     Reviews,
     RunFacts,
     SessionSummary,
@@ -223,6 +224,8 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
         share, interval = format_floor(summary.accuracy, summary.incomplete), format_interval(summary.accuracy_ci95)
         bounds = f" ({interval})" if summary.accuracy_ci95 else ""
         yield "fully right", f"{share}{bounds} of the answers; the {summary.metric} counts partly right ones in part"
+    for name, extra in summary.extra_scorers.items():
+        yield f"scored by {name}", describe_extra(extra, summary.incomplete)
     if judge := summary.judge_agreement:
         rules = (("the GAIA rule", judge.rule), ("exact text", judge.exact))
         agreements = "; ".join(_format_agreement(name, numbers) for name, numbers in rules)
@@ -235,6 +238,16 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.n_bad_rows:
         rows = format_count(summary.n_bad_rows, "unreadable row")
         yield "skipped", f"{rows} of the dataset, outside every number above"
+
+
+def describe_extra(extra: ExtraNumbers, incomplete: bool) -> str:
+    """Return the result of an extra scorer, and how many answers it could not score."""
+    bounds = f" ({format_interval(extra.score_ci95)})" if extra.score_ci95 else ""
+    result = f"{extra.metric} {format_floor(extra.score, incomplete)}{bounds}"
+    if not extra.n_failed:
+        return result
+    error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
+    return f"{result}; {format_count(extra.n_failed, 'answer')} could not be scored and count as 0: {error}"
 
 
 def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:

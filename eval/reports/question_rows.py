@@ -10,7 +10,7 @@ from pathlib import Path
 
 from eval.reports.step_tree import build_steps, cut_text, format_cost, format_count
 from eval.reports.templates import load_template
-from eval.runs.record import NOT_RUN, Record
+from eval.runs.record import NOT_RUN, ExtraScore, Record
 from mas.runtime.terminal import shorten_line
 
 MAX_STEPS_BYTES = 12_000_000  # of the steps of all answers, as HTML
@@ -21,7 +21,7 @@ _STEPS = Path(__file__).with_name("steps.html.jinja")
 @dataclass(slots=True)
 class AnswerRow:
     attempt: int
-    mark: str  # right, wrong, error, not run, unscored
+    mark: str  # right, partly right, wrong, error, not run, unscored
     text: str
     explanation: str
     error: str
@@ -34,6 +34,7 @@ class AnswerRow:
     tokens: int
     cost_usd: float | None
     calls: str
+    extra: list[tuple[str, str]] = field(default_factory=list)  # name and verdict of each extra scorer
     steps: str = ""  # HTML; empty: there are none, or no room for them
     n_spans: int = 0
 
@@ -156,7 +157,9 @@ def _answer(record: Record) -> AnswerRow:
         attempt=record.attempt,
         mark=_mark(record),
         text="" if record.answer is None else cut_text(str(record.answer)),
-        explanation=cut_text(record.explanation),
+        explanation=cut_text(
+            f"{record.value:.2f}: {record.explanation}" if 0 < record.value < 1 else record.explanation
+        ),
         error=cut_text(f"{record.error_class or 'unknown'}: {record.error}") if record.error is not None else "",
         error_at=_describe_place(record),
         stack=cut_text(record.error_details.stack) if record.error_details else "",
@@ -166,8 +169,15 @@ def _answer(record: Record) -> AnswerRow:
         seconds=record.wall_seconds,
         tokens=usage.input_tokens + usage.output_tokens,
         cost_usd=usage.cost_usd if usage.lm_calls else 0.0,
+        extra=[(f"scorer {name}", cut_text(_describe_verdict(each))) for name, each in record.extra_scores.items()],
         calls=f"{format_count(usage.lm_calls, 'model call')}, {format_count(usage.tool_calls, 'tool call')}",
     )
+
+
+def _describe_verdict(score: ExtraScore) -> str:
+    if score.value is None:
+        return f"not scored: {score.error}"
+    return f"{score.value:.2f}: {score.explanation}"
 
 
 def _describe_place(record: Record) -> str:
@@ -184,4 +194,4 @@ def _mark(record: Record) -> str:
         return "not run" if record.error_class == NOT_RUN else "error"
     if not record.scored:
         return "unscored"
-    return "right" if record.correct else "wrong"
+    return "right" if record.correct else "partly right" if record.value else "wrong"

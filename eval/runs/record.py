@@ -56,6 +56,15 @@ class ErrorDetails:
 
 
 @dataclass
+class ExtraScore:
+    """Verdict of a scorer that does not decide."""
+
+    value: float | None  # 0 to 1; None: it could not be scored, which counts as 0
+    explanation: str = ""
+    error: str | None = None  # why it could not be
+
+
+@dataclass
 class Record:
     """One attempt at a sample: (run, sample, epoch, attempt). Records in error have no score and count as wrong."""
 
@@ -73,6 +82,7 @@ class Record:
     score: float | None = None  # None: unscored, or in error
     explanation: str = ""  # of the score
     parts: dict[str, float] = field(default_factory=dict)  # diagnostics in addition to the score
+    extra_scores: dict[str, ExtraScore] = field(default_factory=dict)  # by name of the scorer; not of answers in error
     error: str | None = None  # one sentence
     error_class: str | None = None
     error_component: str | None = None  # agent, tool or part of the harness that failed
@@ -113,7 +123,8 @@ class Record:
     def from_dict(cls, data: Mapping[str, Any]) -> "Record":
         usages = {key: Usage(**data.get(key, {})) for key in ("usage", "scorer_usage")}
         details = data.get("error_details")
-        return cls(**{**data, **usages, "error_details": details and ErrorDetails(**details)})
+        extra = {name: ExtraScore(**each) for name, each in (data.get("extra_scores") or {}).items()}
+        return cls(**{**data, **usages, "extra_scores": extra, "error_details": details and ErrorDetails(**details)})
 
 
 NOT_RUN = "not_run"  # error class

@@ -87,7 +87,7 @@ def _money(config: EvalConfig, tokens_in: float, tokens_out: float) -> str:
     dearest = compute_highest_cost(prices, tokens_in, tokens_out)
     if dearest is None:
         return "cost n/a: no price is known"
-    judged = " and the judge's calls" if getattr(config.scorer, "judge", None) else ""
+    judged = " and the judge's calls" if config.judges else ""
     return f"{'at most' if len(prices) > 1 else '≈'} ${dearest:,.2f}{judged}"
 
 

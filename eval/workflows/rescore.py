@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -92,13 +93,14 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
         chosen = compose_config(overrides)
         info = source.read_info()
         config = dict(info.config)
-        if any(override.startswith("scorer") for override in overrides):
+        if any(override.startswith(("scorer=", "scorer.")) for override in overrides):
             config["scorer"] = OmegaConf.to_container(chosen.scorer, resolve=True)
         elif not source.is_signed():
             raise UserError(
                 f"{format_path(original)} was made elsewhere, or changed since, so its scorer is not used; name one: "
                 "scorer=…."
             )
+        extra_scorers = _choose_extra_scorers(config, chosen, overrides, source.is_signed())
         scorer = _build_scorer(config)
         answers = _read_targets(gold, {each.id for each in source.read_plan()}) if gold else {}
         folder = _new_folder(original, chosen)
@@ -118,8 +120,32 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
         for place in read_kept_prompts(original, info.prompts):
             shutil.copytree(original / place, folder / place)
         with RunStore(folder / DATABASE) as target:
-            run_blocking(_copy(source, target, scorer, answers, info))
+            run_blocking(_copy(source, target, [(None, scorer), *extra_scorers.items()], answers, info))
     return folder
+
+
+def _choose_extra_scorers(
+    config: dict[str, object], chosen: DictConfig, overrides: Sequence[str], is_signed: bool
+) -> dict[str, Scorer]:
+    """Put the extra scorers of the new run into its configuration, and return them.
+
+    Those of the original are kept if it is ours, without the ones that call a model.
+    """
+    nodes = cast(dict[str, dict[str, object]], OmegaConf.to_container(chosen.extra_scorers, resolve=True))
+    if any("extra_scorers" in override.partition("=")[0] for override in overrides):
+        for name, node in nodes.items():
+            if "judge" in node:
+                raise UserError(f"extra_scorers.{name} calls a model, and rescoring calls none; leave it out.")
+    else:
+        kept = cast(dict[str, dict[str, object]], config.get("extra_scorers") or {}) if is_signed else {}
+        nodes = {name: node for name, node in kept.items() if "judge" not in node}
+    config["extra_scorers"] = nodes
+    found: dict[str, Scorer] = {
+        name: build_part(OmegaConf.create(node), f"extra_scorers.{name}") for name, node in nodes.items()
+    }
+    for scorer in found.values():
+        scorer.check()
+    return found
 
 
 def _build_scorer(config: Mapping[str, object]) -> Scorer:
@@ -169,13 +195,17 @@ def _check_row(row: Row, ids: Collection[str]) -> Row:
     return Row(row.place, {**named, _QUESTION: "?", _ANSWER: answer})
 
 
-async def _copy(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold, info: RunInfo) -> None:
+Scorers = Sequence[tuple[str | None, Scorer]]  # name among the extra ones; None: the one that decides
+
+
+async def _copy(source: RunStore, target: RunStore, scorers: Scorers, gold: Gold, info: RunInfo) -> None:
     """Copy the whole run with new scores, a few records in memory at a time."""
     planned = [replace(each, target=gold.get(each.id, each.target)) for each in source.read_plan()]
     target.write_plan(planned)
     target.write_info(info, signed=source.is_signed())  # its configuration is that of the other run
     target.write_state(source.read_state())
-    scoring, labels = Scoring(scorer, RunSettings().deadline_seconds, redact=str), find_labels(planned)
+    scorings = [Scoring(scorer, RunSettings().deadline_seconds, str, name) for name, scorer in scorers]
+    labels = find_labels(planned)
     records = source.records()
     while some := list(islice(records, _AT_ONCE)):
         for record in some:
@@ -184,7 +214,8 @@ async def _copy(source: RunStore, target: RunStore, scorer: Scorer, gold: Gold, 
             if record.sample_id in gold:
                 is_label = labels.find(record.target) is not None
                 record.leaks = find_web_leaks(record.question, record.target, record.trajectory, is_label)
-        await asyncio.gather(*map(scoring.score, some))
+        for scoring in scorings:
+            await asyncio.gather(*map(scoring.score, some))
         for record in some:
             target.write(record)
 
@@ -196,6 +227,7 @@ def _forget_targets(task: TaskInfo) -> TaskInfo:
 def _forget_score(record: Record) -> None:
     """Remove the score, and an error of the scorer (a judge's key or quota included): the answer can be scored now."""
     record.score, record.explanation, record.parts, record.scorer_usage = None, "", {}, Usage()
+    record.extra_scores = {}
     if record.error is not None and record.error_component == SCORER:
         record.error = record.error_class = record.error_component = None
         if record.limit == "deadline_seconds":  # the scorer's own

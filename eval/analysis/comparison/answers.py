@@ -11,6 +11,7 @@ from sys import intern
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import digest_questions, digest_task
 from eval.runs.store import RunStore
+from eval.scorers.score import read_value
 
 MAX_TEXT_CHARS = 600
 # Error classes of replies that could not be read: parse errors, empty ones, those cut at the token limit.
@@ -33,6 +34,7 @@ class GivenAnswer:
     cached_calls: int  # from the cache that runs share: they cost nothing this time
     leaked: bool = False  # it met a web result that gives the sample away
     cached_tool_calls: int = 0  # answered with the results of another run
+    extra: tuple[tuple[str, float], ...] = ()  # name and value of each extra scorer
 
     @classmethod
     def from_record(cls, record: Record) -> "GivenAnswer":
@@ -51,6 +53,7 @@ class GivenAnswer:
             cached_calls=usage.cached_calls,
             leaked=bool(record.leaks),
             cached_tool_calls=usage.cached_tool_calls,
+            extra=tuple((intern(name), read_value(each.value)) for name, each in record.extra_scores.items()),
         )
 
     @property
@@ -78,6 +81,7 @@ class Answers:
     given: Given
     epochs: int
     scorer: object = None  # its configuration
+    extra_scorers: Mapping[str, object] = field(default_factory=dict)  # name → its configuration
     files: Mapping[str, str] = field(default_factory=dict)  # sample id → SHA-256 of its attachment
     questions_sha256: str = ""  # in any order
     n_missing: int = 0  # answers that the run has not come to
@@ -100,9 +104,18 @@ class Answers:
         """Return how many samples met a web result that gives them away."""
         return sum(any(each and each.leaked for each in self.list_epochs(sample_id)) for sample_id in ids)
 
-    def list_scores(self, sample_id: str, with_missing: bool = True) -> tuple[float, ...]:
-        """Return the value of each epoch's answer, 0 to 1; in error or missing it is 0."""
-        return tuple(0.0 if each is None else each.value for each in self.list_epochs(sample_id, with_missing))
+    def list_scores(self, sample_id: str, with_missing: bool = True, extra: str | None = None) -> tuple[float, ...]:
+        """Return the value of each epoch's answer, 0 to 1; in error or missing it is 0.
+
+        Args:
+            sample_id: the sample.
+            with_missing: also of epochs without an answer.
+            extra: name of the extra scorer whose values are meant; None: those of the deciding one.
+        """
+        given = self.list_epochs(sample_id, with_missing)
+        if extra is None:
+            return tuple(0.0 if each is None else each.value for each in given)
+        return tuple(0.0 if each is None else dict(each.extra).get(extra, 0.0) for each in given)
 
 
 def read_answers(store: RunStore) -> Answers:
@@ -118,6 +131,7 @@ def read_answers(store: RunStore) -> Answers:
         given=collect_answers(store.records(without_trajectory=True)),
         epochs=info.epochs,
         scorer=info.config.get("scorer"),
+        extra_scorers=info.part("extra_scorers"),
         files=files,
         questions_sha256=digest_questions(planned, files),
         n_missing=sum(len(store.list_missing(epoch)) for epoch in range(1, info.epochs + 1)),

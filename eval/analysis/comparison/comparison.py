@@ -9,7 +9,7 @@ Differences are the second's minus the first's. Cost, time and tokens are per an
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from eval.analysis.comparison.answers import Answers, GivenAnswer
 from eval.analysis.comparison.pairing import pair_scores
@@ -53,6 +53,19 @@ class Flip:
 
 
 @dataclass(frozen=True)
+class ExtraComparison:
+    """Two runs by a scorer that does not decide, on the same samples."""
+
+    metric: str
+    first: float
+    second: float
+    result: PairedResult
+
+    def to_dict(self) -> dict[str, object]:
+        return {"metric": self.metric, "first": self.first, "second": self.second, **self.result.to_dict()}
+
+
+@dataclass(frozen=True)
 class Comparison:
     """The second run compared with the first."""
 
@@ -66,6 +79,7 @@ class Comparison:
     format_losses: MeanDifference  # share of answers that could not be read, or were wrong in their format alone
     unreadable: MeanDifference  # share of answers that could not be read
     flips: list[Flip]  # the largest difference first
+    extra: dict[str, ExtraComparison] = field(default_factory=dict)  # of the extra scorers that both have
 
     def to_dict(self) -> dict[str, object]:
         means = {name: getattr(self, name) for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")}
@@ -75,6 +89,7 @@ class Comparison:
             "first": asdict(self.first),
             "second": asdict(self.second),
             **{name: each.to_dict() if each else None for name, each in means.items()},
+            "extra_scorers": {name: each.to_dict() for name, each in self.extra.items()},
             "flips": [asdict(each) for each in self.flips],
         }
 
@@ -121,7 +136,18 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
         format_losses=_share(asked, lambda each: each.format_lost),
         unreadable=_share(asked, lambda each: each.unreadable),
         flips=_flips(questions, scores, asked),
+        extra={
+            name: _compare_extra(node, pair_scores(first, second, ids, name))
+            for name, node in first.extra_scorers.items()
+            if name in second.extra_scorers and second.extra_scorers[name] == node
+        },
     )
+
+
+def _compare_extra(scorer: object, scores: Sequence[Pair]) -> ExtraComparison:
+    values = [value for pair in scores for side in pair for value in side]
+    first, second = _average([pair.first for pair in scores]), _average([pair.second for pair in scores])
+    return ExtraComparison(name_metric(read_scorer_name(scorer), values), first, second, run_paired_test(scores))
 
 
 def compare_held_out(

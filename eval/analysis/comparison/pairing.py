@@ -48,11 +48,23 @@ def have_same_scorer(first: Answers, second: Answers) -> bool:
     return written[0] == written[1]
 
 
-def pair_scores(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> list[Pair]:
-    """Return the scores of two runs without an obstacle, or of the samples that they have in common."""
+def pair_scores(
+    first: Answers, second: Answers, ids: Sequence[str] | None = None, extra: str | None = None
+) -> list[Pair]:
+    """Return the scores of two runs without an obstacle, or of the samples that they have in common.
+
+    Args:
+        first: one run.
+        second: the other.
+        ids: of the samples; None: all.
+        extra: name of the extra scorer whose scores are meant; None: those of the deciding one.
+    """
     with_missing = ids is None
     chosen = list(first.questions) if ids is None else ids
-    return [Pair(first.list_scores(each, with_missing), second.list_scores(each, with_missing)) for each in chosen]
+    return [
+        Pair(first.list_scores(each, with_missing, extra), second.list_scores(each, with_missing, extra))
+        for each in chosen
+    ]
 
 
 def find_common(first: Answers, second: Answers) -> CommonSamples:

@@ -35,6 +35,7 @@ def summarise_store(store: RunStore) -> Summary:
         simulated=info.simulated,
         wall_seconds=state.wall_seconds + _measure_open_session(state.sessions, store),
         names=read_names(info, store.path.resolve().parent.name),
+        extra_scorers={name: read_scorer_name(node) for name, node in info.part("extra_scorers").items()},
         stopped=_find_stop_reason(state.sessions, store),
         epochs=info.epochs,
         sample_ids=set(store.list_planned_ids()),

@@ -30,6 +30,8 @@ class Row:
     scored: bool
     correct: bool
     value: float  # 0 to 1; in error or unscored 0
+    extra: tuple[tuple[str, float | None], ...]  # name and value of each extra scorer; None: it failed
+    extra_errors: tuple[tuple[str, str], ...]
     error_class: str | None  # None: no error
     error: str | None  # its message, cut
     limit: str | None
@@ -53,6 +55,12 @@ def build_row(record: Record) -> Row:
         scored=record.scored,
         correct=record.scored and record.correct,
         value=record.value if record.scored else 0.0,
+        extra=tuple((intern(name), each.value) for name, each in record.extra_scores.items()),
+        extra_errors=tuple(
+            (intern(name), intern(each.error[:MAX_ERROR_CHARS]))
+            for name, each in record.extra_scores.items()
+            if each.error
+        ),
         error_class=intern(record.error_class or "unknown") if failed else None,
         error=None if record.error is None else intern(record.error[:MAX_ERROR_CHARS]),
         limit=None if record.limit is None else intern(record.limit),

@@ -5,7 +5,7 @@ summarise(store.records(without_trajectory=True), details).accuracy      # 0.377
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol, TypeVar
 
@@ -17,6 +17,7 @@ from eval.analysis.summary.summary import (
     AccuracyWithout,
     BlockedPages,
     Counts,
+    ExtraNumbers,
     JudgeAgreement,
     LeakedResult,
     Leaks,
@@ -31,7 +32,7 @@ from eval.analysis.summary.summary import (
 from eval.analysis.tuned_on import UsedToTune
 from eval.runs.record import NOT_RUN, Record, Usage
 from eval.runs.store import UNFINISHED
-from eval.scorers.score import has_partial_credit, name_metric
+from eval.scorers.score import has_partial_credit, name_metric, read_value
 from mas.simulation import SIMULATED_NOTICE
 
 INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` runs again
@@ -46,6 +47,7 @@ class RunDetails:
     simulated: bool = False
     wall_seconds: float = 0.0  # of all sessions
     names: RunNames = field(default_factory=RunNames)
+    extra_scorers: Mapping[str, str | None] = field(default_factory=dict)  # name → scorer
     stopped: str | None = None  # why the run ended before all its samples did
     epochs: int | None = None  # as planned; None: as many as the records have
     sample_ids: Collection[str] | None = None  # as planned; None: all that have a record
@@ -112,6 +114,9 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         retried=_summarise_retried(attempts, final),
         format_loss=sum(each.format_loss for each in final),
         mean_score=_mean_score(final),
+        extra_scorers={
+            name: _summarise_extra(name, scorer, final, incomplete) for name, scorer in run.extra_scorers.items()
+        },
         judge_agreement=_measure_judge(final),
         used_to_tune=_summarise_tuning(final, run.used, incomplete),
         leaks=_summarise_leaks(final, incomplete),
@@ -215,6 +220,22 @@ def _compute_mean(scored: Sequence[Row]) -> float | None:
 
 def _compute_interval(scored: Sequence[Row]) -> Interval | None:
     return compute_metric_interval([[each.value for each in attempts] for attempts in group_by_sample(scored)])
+
+
+def _summarise_extra(name: str, scorer: str | None, final: Sequence[Row], incomplete: bool) -> ExtraNumbers:
+    """Return an extra scorer's mean over all answers with a target; what has no value from it counts as 0."""
+    questions = group_by_sample(each for each in final if each.scored)
+    values = [[read_value(dict(each.extra).get(name)) for each in attempts] for attempts in questions]
+    plain = [value for each in values for value in each]
+    errors = [text for each in final for of, text in each.extra_errors if of == name]
+    return ExtraNumbers(
+        metric=name_metric(scorer, plain),
+        score=sum(plain) / len(plain) if plain else None,
+        score_ci95=None if incomplete else compute_metric_interval(values),
+        n_scored=len(plain),
+        n_failed=len(errors),
+        first_error=errors[0] if errors else None,
+    )
 
 
 def _measure_judge(rows: Sequence[Row]) -> JudgeAgreement | None:

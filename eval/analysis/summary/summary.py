@@ -9,7 +9,7 @@ epoch) the last attempt counts; usage and the agents' seconds add up over all at
 """
 
 import json
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TypeVar, cast, get_args, get_origin, get_type_hints
@@ -97,6 +97,18 @@ class JudgeAgreement:
 
     rule: Agreement
     exact: Agreement
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtraNumbers:
+    """Result of a scorer that does not decide, over the same answers as the metric."""
+
+    metric: str  # name of what `score` is
+    score: float | None  # mean of its values; answers in error, and those that it could not score, count as 0
+    score_ci95: Interval | None
+    n_scored: int  # answers with a target
+    n_failed: int  # that it could not score
+    first_error: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +239,7 @@ class Summary(Counts, RunFacts):
     command: tuple[str, ...]  # overrides as typed
     sessions: tuple[SessionSummary, ...]
     pace_history: tuple[PaceChange, ...]
+    extra_scorers: dict[str, ExtraNumbers] = field(default_factory=dict)  # by name
     mlflow: dict[str, str] | None = None  # URI, experiment and run, once it has been exported
 
     def to_dict(self) -> dict[str, object]:

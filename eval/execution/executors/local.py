@@ -59,6 +59,7 @@ class LocalExecutor:
             run_id=run_info.run_id,
             program=self.program,
             scorer=config.scorer,
+            extra_scorers=config.extra_scorers,
             deadline_seconds=config.run.deadline_seconds,
             redact=config.redact,
             open_context=self._hooks.open_context,

@@ -85,8 +85,7 @@ def _check_system(config: EvalConfig) -> Finding:
 def _check_keys(config: EvalConfig) -> Iterator[Finding]:
     """Check each `..._env` of the parts; a token file may replace that of the data."""
     parts = {part: getattr(config, part) for part in PARTS if part != "model" or config.needs_model}
-    if judge := getattr(config.scorer, "judge", None):
-        parts["scorer.judge"] = judge
+    parts |= {f"{key}.judge": judge for key, judge in config.judges.items()}
     for part, holder in parts.items():
         for field, variable in vars(holder).items():
             if not field.endswith("_env") or not isinstance(variable, str):
@@ -104,8 +103,9 @@ def _check_models(config: EvalConfig) -> Iterator[Finding]:
         yield _check_model("model", config.model, config.system.model_names(), config.check_model, config.redact)
     else:
         yield Finding("model", OK, f"not needed by system={config.system.name}")
-    if judge := getattr(config.scorer, "judge", None):
-        yield _check_model("judge", judge, [], config.scorer.check, config.redact)
+    for key, judge in config.judges.items():
+        scorer = config.extra_scorers.get(key.partition(".")[2], config.scorer)
+        yield _check_model("judge", judge, [], scorer.check, config.redact)
 
 
 def _check_model(

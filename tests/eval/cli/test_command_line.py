@@ -3,7 +3,7 @@
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from eval.cli.hydra_compat import check_overrides, quote_texts, read_flags
+from eval.cli.hydra_compat import check_overrides, prepare_arguments, read_flags
 from mas.runtime.errors import UserError
 
 
@@ -73,8 +73,18 @@ def test_options_and_flags_are_told_apart_and_flags_that_show_go_alone() -> None
     ],
 )
 def test_values_with_letters_outside_ascii_are_quoted_for_hydra(typed: str, read: str) -> None:
-    assert quote_texts([typed]) == [read]
+    assert prepare_arguments([typed]) == [read]
     if "[" not in typed and typed[0] != "-":
         value = typed.partition("=")[2]
         (parsed,) = OverridesParser.create().parse_overrides([read])
         assert str(parsed.value()) == value.strip("'")
+
+
+def test_a_list_of_scorers_is_a_choice_for_each() -> None:
+    chosen = ["+scorer@extra_scorers.graded=graded", "+scorer@extra_scorers.contains=contains"]
+    assert prepare_arguments(["limit=1", "extra_scorers=[graded, contains]"]) == ["limit=1", *chosen]
+    assert prepare_arguments(["extra_scorers=[\"graded\",\"contains\"]"]) == chosen, "as Python lists are written"
+    assert prepare_arguments(["extra_scorers=[]"]) == []
+    for wrong in ("graded", "[graded", "null", "[a,a]", "[{a:1}]"):
+        with pytest.raises(UserError, match=r"^extra_scorers=.*; "):
+            prepare_arguments([f"extra_scorers={wrong}"])

@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from eval.analysis.summary.summary import read_summary
+from eval.cli.command import run_cli
+from eval.compare import task as compare
+from eval.rescore import task as rescore
 from tests.eval.command_line import NO_SEARCH, EvalCommand, Finished
 from tests.servers.one_answer import server_that_answers
 from tests.servers.running import RunningServer
@@ -129,3 +133,77 @@ def test_the_gold_answers_reach_neither_the_prompts_nor_the_answers_file(
     record = finished.records["a"]
     assert record["target"] == "GOLD"
     assert "GOLD" not in json.dumps([record["trajectory"], record["state"], finished.answers, finished.system_log])
+
+
+def test_extra_scorers_are_reported_with_the_deciding_one_and_cost_no_sample(
+    eval_command: EvalCommand, base: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("picky_rules.py").write_text(
+        "def rule(question, answer, target):\n"
+        "    if target == '5':\n        raise ValueError(f'cannot compare with {target}')\n    return 0.5\n"
+    )
+    with server_that_answers(200, saying("correct")) as url:
+        finished = eval_command(
+            *base,
+            "scorer=exact",
+            "extra_scorers=[contains,function,graded]",
+            "extra_scorers.function.target=picky_rules:rule",
+            "model@extra_scorers.graded.judge=openai_compatible",
+            f"extra_scorers.graded.judge.base_url={url}",
+        )
+    summary, record = finished.summary, finished.records["007"]
+    assert (finished.code, summary["metric"], summary["score"], summary["n_error"]) == (0, "accuracy", 1.0, 0)
+    extra = summary["extra_scorers"]
+    assert {name: (each["metric"], each["score"], each["n_failed"]) for name, each in extra.items()} == {
+        "contains": ("accuracy", 1.0, 0), "function": ("mean score", 0.25, 1), "graded": ("accuracy", 1.0, 0)
+    }  # fmt: skip
+    assert all(each["score_ci95"] and each["n_scored"] == 2 for each in extra.values())
+    assert (record["score"], record["error"], record["extra_scores"]["function"]["value"]) == (1.0, None, None)
+    failed = "the scorer failed (ValueError: cannot compare with [the reference answer])"
+    assert record["extra_scores"]["function"]["error"] == failed
+    assert f"1 answer could not be scored and count as 0: {failed}" in " ".join(finished.out.split())
+    assert summary["scorer_usage"]["lm_calls"] == 2, "the extra judge is paid for too"
+    page = (finished.folder / "report.html").read_text("utf-8")
+    assert "mean score" in page and "25.0%" in page and "[the reference answer]" in page
+
+    capsys.readouterr()
+    assert run_cli(lambda: rescore([str(finished.folder), "scorer=contains", "run.dir=again"])) == 0
+    again = read_summary(Path("again/summary.json"))
+    assert list(again.extra_scorers) == ["contains", "function"], "what calls a model is left out"
+    target = Path("compared.json")
+    assert run_cli(lambda: compare([str(finished.folder), "again", "--intersection", "--json", str(target)])) == 0
+    (made,) = json.loads(target.read_text("ascii"))["comparisons"]
+    assert (made["extra_scorers"]["function"]["first"], made["extra_scorers"]["function"]["difference"]) == (0.25, 0.0)
+    assert "function: mean score" in capsys.readouterr().out
+
+
+def test_a_refused_extra_judge_neither_stops_the_run_nor_costs_an_answer(
+    eval_command: EvalCommand, base: list[str]
+) -> None:
+    with server_that_answers(401, {"error": {"message": "no"}}) as url:
+        finished = eval_command(
+            *base,
+            "extra_scorers=[graded]",
+            "model@extra_scorers.graded.judge=openai_compatible",
+            f"extra_scorers.graded.judge.base_url={url}",
+        )
+    assert (finished.code, finished.summary["accuracy"], finished.summary["stopped"]) == (0, 1.0, None)
+    graded = finished.summary["extra_scorers"]["graded"]
+    assert (graded["score"], graded["n_failed"]) == (0.0, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("extra_scorers=[nonsense]", "nonsense"),
+        ("extra_scorers=[gaia]", "extra_scorers.gaia is the scorer that decides already; leave it out"),
+        ("extra_scorers=contains", "extra_scorers=contains is not a list of scorers; write"),
+        ("extra_scorers=[function]", "extra_scorers.function.target has no value; give it on the command line"),
+    ],
+)
+def test_a_mistake_in_them_is_one_sentence(
+    eval_command: EvalCommand, base: list[str], given: str, sentence: str
+) -> None:
+    finished = eval_command(*base, given)
+    assert finished.code == 1
+    assert sentence in finished.err and len(finished.err.strip().splitlines()) == 1
