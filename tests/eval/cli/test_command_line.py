@@ -83,7 +83,7 @@ def test_values_with_letters_outside_ascii_are_quoted_for_hydra(typed: str, read
 def test_a_list_of_scorers_is_a_choice_for_each() -> None:
     chosen = ["+scorer@extra_scorers.graded=graded", "+scorer@extra_scorers.contains=contains"]
     assert prepare_arguments(["limit=1", "extra_scorers=[graded, contains]"]) == ["limit=1", *chosen]
-    assert prepare_arguments(["extra_scorers=[\"graded\",\"contains\"]"]) == chosen, "as Python lists are written"
+    assert prepare_arguments(['extra_scorers=["graded","contains"]']) == chosen, "as Python lists are written"
     assert prepare_arguments(["extra_scorers=[]"]) == []
     for wrong in ("graded", "[graded", "null", "[a,a]", "[{a:1}]"):
         with pytest.raises(UserError, match=r"^extra_scorers=.*; "):
