@@ -1,7 +1,9 @@
-"""Publish a candidate of a tuning run by hand, past the gate: the set says that it is ungated.
+"""Take prompts out of a tuning run or a program: as a prompt set, past the gate, or as the state of a DSPy program.
 
     python optimize/export.py latest --list                                what there is
-    python optimize/export.py latest --candidate c004 --name by_hand       prompts/by_hand
+    python optimize/export.py latest --candidate c004 --name by_hand       prompts/by_hand; the set says: ungated
+    python optimize/export.py latest --dspy out.json                       as published, for program.load("out.json")
+    python optimize/export.py --from system.target=my_program:Program --name mine      the program's own prompts
 
 Exit codes: 0 done · 1 a mistake in the command, explained in one sentence.
 """
@@ -22,8 +24,9 @@ from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.console import Console
 from eval.runs.folder import format_path
-from mas.prompt_sets.prompt_set import check_name_is_free
+from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, write_prompt_set
 from mas.runtime.errors import UserError
+from mas.system import OwnProgramSystem, System, can_derive_prompts
 from optimize.mlflow_export.folder import PROPOSALS, TuningSnapshot, read_tuning
 from optimize.publishing.leaks import LeakReport
 from optimize.publishing.provenance import build_provenance
@@ -32,34 +35,58 @@ from optimize.search.candidate import PARENT
 from optimize.session.run_files import RunFiles, find_tuning_run, read_candidate_set
 
 SHELF = PROJECT_ROOT / "prompts"
+# Allowed combinations of RUN, --list, --candidate, --name, --dspy.
+_AS_STATE = ((True, False, False, False, True), (True, False, True, False, True))
+_OF_RUN = ((True, True, False, False, False), (True, False, True, True, False), *_AS_STATE)
+_WITH_PROGRAM = ((False, False, False, True, False), *_AS_STATE)  # with --from
 # A terminal of so many columns has room for whose children the candidates are, and for the agents that they change.
 _FOR_PARENTS, _FOR_AGENTS = 80, 110
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = UserErrorParser(
-        usage="python optimize/export.py RUN (--list | --candidate ID --name NAME)",
-        description="Publish a candidate of a tuning run by hand, past the gate.",
+        usage=(
+            "python optimize/export.py RUN (--list | --candidate ID --name NAME | --dspy FILE [--candidate ID]) "
+            "[--from system.target=… [--name NAME]]"
+        ),
+        description="Take prompts out of a tuning run or a DSPy program.",
         allow_abbrev=False,
     )
     parser.add_argument(
-        "run", metavar="RUN", help="latest, a name under outputs/optimize, or the path of a run's folder"
+        "run", nargs="?", metavar="RUN", help="latest, a name under outputs/optimize, or the path of a run's folder"
     )
     parser.add_argument("--list", action="store_true", help="show the run's candidates and what became of them")
     parser.add_argument("--candidate", metavar="ID", help="the candidate to publish, such as c004")
     parser.add_argument("--name", metavar="NAME", help="of the new set: prompts/NAME")
+    parser.add_argument("--dspy", metavar="FILE", type=Path, help="write the state that program.load(FILE) reads")
+    parser.add_argument(
+        "--from",
+        metavar="OPTION",
+        nargs="+",
+        dest="program",
+        help="options of system=dspy: system.target=package.module:Program, system.state=FILE",
+    )
     given = parser.parse_args(arguments)
-    if given.list == bool(given.candidate or given.name) or bool(given.candidate) != bool(given.name):
-        parser.error("give either --list, or both --candidate ID and --name NAME")
+    asked = (given.run is not None, given.list, bool(given.candidate), bool(given.name), bool(given.dspy))
+    if (given.program and asked not in _WITH_PROGRAM) or (not given.program and asked not in _OF_RUN):
+        parser.error(
+            "with RUN give either --list, or both --candidate ID and --name NAME, or --dspy FILE; without RUN, --from "
+            "system.target=package.module:Program and --name NAME"
+        )
     return given
 
 
 def task(arguments: list[str], shelf: Path = SHELF) -> int:
     given = read_arguments(arguments)
-    tuning = read_tuning(find_tuning_run(given.run))
     console = Console(highlight=False, markup=False)
+    if given.run is None:
+        export_own_prompts(given.program, check_name_is_free(given.name, shelf), console)
+        return FINISHED
+    tuning = read_tuning(find_tuning_run(given.run))
     if given.list:
         show_candidates(tuning, console)
+    elif given.dspy:
+        export_state(tuning, given.candidate, given.program, given.dspy, console)
     else:
         export(tuning, given.candidate, check_name_is_free(given.name, shelf), console)
     return FINISHED
@@ -87,6 +114,67 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     tested = "not passed on" if provenance.scores else "not tested on"
     console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.", soft_wrap=True)
     console.print(_leak_line(leaks), soft_wrap=True)
+
+
+def export_own_prompts(options: list[str], folder: Path, console: Console) -> None:
+    """Write the instructions and demos of a program itself as the prompt set `folder`."""
+    write_prompt_set(folder, build_program_system(options).derive_prompts())
+    place = f"{folder.parent.name}/{folder.name}"
+    console.print(f"written: {place} (use it: prompts={folder.name}; edit its texts as you like)", soft_wrap=True)
+
+
+def export_state(
+    tuning: TuningSnapshot, candidate_id: str | None, options: list[str] | None, path: Path, console: Console
+) -> None:
+    """Write the program with the published or the chosen prompts as the state that plain DSPy loads.
+
+    Raises:
+        UserError: nothing was published, the run tuned no DSPy program, or one that is not to be imported.
+    """
+    prompts = _read_published(tuning) if candidate_id is None else read_candidate_set(tuning.folder, candidate_id)
+    system = build_program_system(options) if options else _build_tuned_system(tuning)
+    system.save_state(prompts, path)
+    console.print(f"written: {path} (load it: program.load({str(path)!r}))", soft_wrap=True)
+    if candidate_id is not None:
+        console.print(f"warning: {candidate_id} is exported past the gate.", soft_wrap=True)
+
+
+def build_program_system(options: list[str]) -> OwnProgramSystem:
+    """Return the system of a user's program from options as `eval/run.py` takes them."""
+    from eval.cli.hydra_compat import compose_config
+    from eval.config.evaluation import build_part
+
+    composed = compose_config(["system=dspy", *options])
+    return _check_own_program(build_part(composed.system, "system"))
+
+
+def _build_tuned_system(tuning: TuningSnapshot) -> OwnProgramSystem:
+    if not tuning.info.is_signed:
+        raise UserError(
+            f"{tuning.folder.name} was made elsewhere, or changed since, so the program that it names is not imported; "
+            "name yours with --from system.target=package.module:Program."
+        )
+    from omegaconf import OmegaConf
+
+    from eval.config.evaluation import build_part
+
+    config = OmegaConf.create({"system": tuning.info.config["system"]})
+    return _check_own_program(build_part(config.system, "system"))
+
+
+def _check_own_program(system: System) -> OwnProgramSystem:
+    if not can_derive_prompts(system):
+        raise UserError(f"system={system.name} is no DSPy program of yours, so there is no state; choose a run of one.")
+    return system
+
+
+def _read_published(tuning: TuningSnapshot) -> PromptSet:
+    winner = (tuning.verdict.get("winner") or {}).get("candidate_id")
+    if not tuning.published or not winner:
+        raise UserError(
+            f"{tuning.folder.name} has published nothing; choose a candidate with --candidate ID, which --list shows."
+        )
+    return read_candidate_set(tuning.folder, winner)
 
 
 def show_candidates(tuning: TuningSnapshot, console: Console) -> None:

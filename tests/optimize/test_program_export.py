@@ -1,0 +1,175 @@
+"""Prompts between a user's program and the harness: derived as a set, and back into plain DSPy with the same bytes."""
+
+import importlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import dspy
+import pytest
+
+from eval.cli.command import FINISHED, USER_ERROR, run_cli
+from eval.runs.run_info import TUNING_FILE, TuningInfo
+from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.prompt_sets.prompt_set import read_prompt_set, write_prompt_set
+from mas.system import Resources
+from mas.systems.external.dspy_system import DspySystem
+from optimize.export import task
+from optimize.session.run_files import RunFiles
+from tests.mas.systems.external.user_code import module
+from tests.servers.function_llm import function_llm
+
+SOURCE = '''
+from typing import Literal
+import dspy
+import pydantic
+
+class Item(pydantic.BaseModel):
+    name: str
+    prices: list[float]
+
+class Sort(dspy.Signature):
+    """Sort the ticket."""
+    title: str = dspy.InputField(desc="as the customer wrote it")
+    body: str = dspy.InputField(prefix="The text:")
+    items: list[Item] = dspy.OutputField()
+    label: Literal["billing", "shipping"] = dspy.OutputField(desc="one of the two")
+
+class Program(dspy.Module):
+    def __init__(self):
+        super().__init__()
+        self.sort = dspy.ChainOfThought(Sort)
+        self.steps = [dspy.Predict(dspy.Signature("label, items: list[Item] -> reply", custom_types={"Item": Item}))]
+    def forward(self, title, body):
+        found = self.sort(title=title, body=body)
+        return dspy.Prediction(label=found.label, reply=self.steps[0](label=found.label, items=found.items).reply)
+'''
+PREDICTORS = ["sort.predict", "steps[0]"]
+INPUTS = {"title": "Two “crates”", "body": "They cost 3.5.\\n\\n  Late."}
+ITEMS = [{"name": "crate", "prices": [3.5, 4]}]
+DEMOS = {
+    "sort.predict": [
+        {"title": "A", "body": "naïve", "reasoning": "Because.", "items": ITEMS, "label": "billing"},
+        {"title": "B", "body": "x", "label": "shipping"},
+    ],
+    "steps[0]": [{"label": "billing", "items": ITEMS, "reply": "Dear\\nyou"}],
+}
+TUNED = "Sort it.\n\n  - By the title,\n\tand naïvely.\n"
+
+
+@pytest.fixture
+def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    return f"{module(tmp_path, SOURCE)}:Program"
+
+
+def published(folder: Path, target: str, **changes: object) -> Path:
+    """A tuning run of this program that has published c001."""
+    prompts = DspySystem(target).derive_prompts()
+    write_prompt_set(folder / "candidates" / "parent", prompts)
+    tuned = replace(prompts, texts={**prompts.texts, "sort.predict": TUNED}, demos=DEMOS)
+    write_prompt_set(folder / "candidates" / "c001", tuned)
+    system = {"_target_": "mas.systems.external.dspy_system.DspySystem", "target": target}
+    info = TuningInfo(
+        run_id="r1", started_at="2026-11-21T10:00:00+00:00", name="t", config={"system": system, **changes}
+    )
+    RunFiles(folder).write_info(info.sign())
+    (folder / "verdict.json").write_text(json.dumps({"published": True, "winner": {"candidate_id": "c001"}}))
+    return folder
+
+
+def test_plain_dspy_sends_the_same_bytes_as_the_run_that_published(tmp_path: Path, target: str) -> None:
+    run = published(tmp_path / "run", target)
+    assert task([str(run), "--dspy", "exported/out.json"]) == FINISHED
+    prompts = read_prompt_set(run / "candidates" / "c001", PREDICTORS, "dspy", tmp_path)
+    with function_llm(lambda asked: {"reasoning": "r", "items": ITEMS, "label": "billing", "reply": "y"}) as server:
+        model = OpenAIChatModel("m", base_url=server.base_url, temperature=0.25, max_tokens=300)
+        ours = DspySystem(target, answer_field="reply").build(model, prompts, Resources())
+        assert ours(question="…", file=None, inputs=INPUTS).final_answer == "y"
+        sent = list(server.bodies)
+        server.bodies.clear()
+        plain = importlib.import_module(target.partition(":")[0]).Program()
+        plain.load("exported/out.json")
+        lm = dspy.LM(
+            "openai/m", api_base=server.base_url, api_key="none", temperature=0.25, max_tokens=300, cache=False
+        )
+        with dspy.context(lm=lm):
+            assert plain(**INPUTS).reply == "y"
+    assert len(sent) == 2 and server.bodies == sent
+    assert b"naively" not in sent[0] and "naïvely" in json.loads(sent[0])["messages"][0]["content"]
+    assert [len(json.loads(each)["messages"]) for each in sent] == [6, 4]
+
+
+def test_the_programs_own_prompts_are_written_as_a_set(
+    tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shelf = tmp_path / "prompts"
+    assert task(["--from", f"system.target={target}", "--name", "mine"], shelf) == FINISHED
+    assert "written: prompts/mine (use it: prompts=mine" in capsys.readouterr().out
+    written = read_prompt_set("mine", PREDICTORS, "dspy", tmp_path)
+    assert written.texts == DspySystem(target).derive_prompts().texts
+    assert written.texts["sort.predict"] == "Sort the ticket."
+
+
+def test_a_candidate_is_exported_past_the_gate_and_with_a_program_of_ones_own(
+    tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = published(tmp_path / "run", target)
+    (run / "verdict.json").unlink()
+    file = run / TUNING_FILE
+    file.write_text(json.dumps({**json.loads(file.read_text()), "config": {"system": {"_target_": "evil.f"}}}))
+    options = [str(run), "--dspy", "out.json", "--candidate", "c001", "--from", f"system.target={target}"]
+    assert task(options) == FINISHED
+    assert "warning: c001 is exported past the gate" in capsys.readouterr().out
+    written = json.loads(Path("out.json").read_text())["sort.predict"]["signature"]["instructions"]
+    assert written.split() == TUNED.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["RUN", "--dspy", "out.txt"], "out.txt does not end with .json"),
+        (["RUN", "--dspy", "there.json"], "there.json is there already, and no file is overwritten"),
+        (["RUN", "--dspy", "out.json", "--candidate", "c009"], "has no candidate c009; choose one of: c001, parent"),
+        (["RUN", "--dspy", "out.json", "--from", "system.target=nowhere:P"], "there is no module nowhere"),
+        (
+            ["RUN", "--dspy", "out.json", "--from", "system.target=OTHER"],
+            "is for the predictors sort.predict, steps[0], but",
+        ),
+        (["UNPUBLISHED", "--dspy", "out.json"], "has published nothing; choose a candidate with --candidate ID"),
+        (
+            ["ELSEWHERE", "--dspy", "out.json"],
+            "was made elsewhere, or changed since, so the program that it names is not",
+        ),
+        (["TOY", "--dspy", "out.json"], "system=toy is no DSPy program of yours"),
+        (
+            ["--from", "system.target=TARGET"],
+            "without RUN, --from system.target=package.module:Program and --name NAME",
+        ),
+        (["--dspy", "out.json"], "with RUN give either --list"),
+        (["--from", "system.target=TARGET", "--name", "a/b"], "name=a/b is no plain name of a folder"),
+        (["--from", "system.state=x.json", "--name", "mine"], "system.target"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_nothing_is_written(
+    arguments: list[str], sentence: str, tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = published(tmp_path / "run", target)
+    unpublished, elsewhere, toy = (published(tmp_path / name, target) for name in ("unpublished", "elsewhere", "toy"))
+    (unpublished / "verdict.json").write_text(json.dumps({"published": False, "winner": {"candidate_id": "c001"}}))
+    file = elsewhere / TUNING_FILE
+    file.write_text(json.dumps({**json.loads(file.read_text()), "seed": 8}))
+    info = RunFiles(toy).read_info()
+    config = {"system": {"_target_": "mas.systems.toy.system.ToySystem"}}
+    RunFiles(toy).write_info(replace(info, config=config).sign())
+    Path("there.json").write_text("{}")
+    other = module(tmp_path, 'import dspy\nprogram = dspy.Predict("q -> a")')
+    places = {"RUN": run, "UNPUBLISHED": unpublished, "ELSEWHERE": elsewhere, "TOY": toy}
+    given = [
+        str(places.get(each, each)).replace("TARGET", target).replace("OTHER", f"{other}:program") for each in arguments
+    ]
+    before = sorted(tmp_path.rglob("*"))
+    assert run_cli(lambda: task(given, tmp_path / "prompts")) == USER_ERROR
+    told = capsys.readouterr().err
+    assert sentence in told and len(told.strip().splitlines()) <= 2, told
+    assert [each for each in sorted(tmp_path.rglob("*")) if each not in before and "__pycache__" not in str(each)] == []
