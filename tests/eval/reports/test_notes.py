@@ -3,9 +3,25 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import RunFacts, RunNames
-from eval.reports.notes import describe_run, format_duration, format_title
+from eval.analysis.summary.summary import (
+    Agreement,
+    BlockedPages,
+    JudgeAgreement,
+    LeakedResult,
+    Leaks,
+    PaceChange,
+    Retried,
+    Reviews,
+    RunFacts,
+    RunNames,
+    SessionSummary,
+    TuningOverlap,
+)
+from eval.reports.notes import RATE_LIMIT, describe_run, describe_tuned_on, format_duration, format_title, list_notes
+from eval.runs.record import Usage
 from eval.runs.run_info import RunInfo, TaskInfo
 
 NAMES = RunNames(
@@ -62,3 +78,211 @@ def test_a_title_leaves_out_what_is_unknown_or_usual() -> None:
 def test_a_name_cannot_move_the_terminal() -> None:
     assert format_title(RunFacts(run_id="r1", model="a\n\x1b[31mb" + "x" * 99)).startswith("a \\u001b[31mbxxx")
     assert len(format_title(RunFacts(run_id="r1", model="x" * 999))) < 80
+
+
+USED = Usage(
+    lm_calls=1_234,
+    retries=5,
+    replayed_calls=6,
+    cached_calls=7,
+    tool_calls=89,
+    replayed_tool_calls=10,
+    cached_tool_calls=11,
+    oldest_cached_tool_result="2026-11-01T08:00:00+00:00",
+    input_tokens=5_000,
+    output_tokens=600,
+    cost_usd=0.5,
+)
+EVERYTHING: dict[str, Any] = {
+    "stopped": "a budget",
+    "incomplete": True,
+    "n": 20,
+    "n_scored": 12,
+    "n_correct": 7,
+    "n_wrong": 5,
+    "n_error": 8,
+    "n_not_run": 6,
+    "errors_by_class": {"timeout": 2, "not_run": 6},
+    "first_errors": {"timeout": "it took long"},
+    "n_infrastructure": 2,
+    "limits": {"tokens": 3},
+    "retried": Retried(n=4, recovered=3, accuracy_first_tries=0.3, score_first_tries=0.35),
+    "format_loss": 2,
+    "judge_agreement": JudgeAgreement(
+        rule=Agreement(n=12, share=0.75, kappa=0.5), exact=Agreement(n=12, share=0.5, kappa=None)
+    ),
+    "n_unscored": 1,
+    "n_outside_plan": 1,
+    "n_bad_rows": 2,
+    "epochs": 2,
+    "n_questions": 10,
+    "leaks": Leaks(
+        accuracy_without=0.5,
+        accuracy_without_ci95=(0.4, 0.6),
+        score_without=0.5,
+        score_without_ci95=(0.4, 0.6),
+        n_without=8,
+        n_questions=2,
+        results=tuple(
+            LeakedResult(sample_id="q1", epoch=1, tool="read_page", source=f"https://{n}.example") for n in (1, 2, 1)
+        ),
+    ),
+    "blocked_pages": BlockedPages(n=3, hosts={"a.example": 2, "b.example": 1}),
+    "usage": USED,
+    "scorer_usage": Usage(lm_calls=12, input_tokens=100, output_tokens=20, cost_usd=0.01),
+    "unfinished": Usage(lm_calls=3, cost_usd=0.02),
+    "calls_by_tool": {"python": 40, "read_page": 49},
+    "tool_errors": {"python": 4},
+    "reviews_by_agent": {
+        "expert": Reviews(reviews=9, rejected=4, retried=3, recovered=2),
+        "planner": Reviews(reviews=5, rejected=0, retried=0, recovered=0),
+    },
+    "waited_seconds": 0.05,
+    "peak_memory_mb": 1_300.4,
+    "wall_seconds": 75.0,
+    "pace_history": (
+        PaceChange(seconds=1, pace=4, reason="growth"),
+        PaceChange(seconds=2, pace=3, reason=RATE_LIMIT),
+        PaceChange(seconds=3, pace=2, reason=RATE_LIMIT),
+    ),
+    "sessions": (SessionSummary(), SessionSummary(changes={"model.name": "a → b"})),
+}
+
+
+def notes(**facts: Any) -> dict[str, str]:
+    return dict(list_notes(replace(summarise([], RunDetails(run_id="run-1")), **facts)))
+
+
+def test_every_note_of_a_run_in_which_everything_happened() -> None:
+    assert notes(**EVERYTHING) == {
+        "stopped": "a budget",
+        "incomplete": (
+            "7 right of 12 answered, 6 of 20 not run; what has no answer yet counts as wrong, so the "
+            "accuracy is a floor"
+        ),
+        "errors": "timeout 2",
+        "first error, timeout": "it took long",
+        "infrastructure errors": "2 (of the wrong answers; run again with run.resume=RUN run.retry_errors=true)",
+        "ended by a limit": "tokens 3",
+        "retried": "4 after an error, 3 of them without one now; on first tries the accuracy was at least 35.0%",
+        "format loss": "2 wrong only in format (counted as wrong)",
+        "the judge agrees": (
+            "with the GAIA rule in 75.0% (kappa 0.50); with exact text in 50.0% (kappa n/a), on 12 answers"
+        ),
+        "unscored": "1 without a gold answer, outside the accuracy",
+        "left out": (
+            "1 answer of questions or epochs that the run's plan no longer has; only their calls and cost count"
+        ),
+        "skipped": "2 unreadable rows of the dataset, outside every number above",
+        "benchmark leaks": (
+            "2 questions met a page that gives the benchmark away: https://1.example; "
+            "https://2.example; accuracy without them: at least 50.0% of 8 (40.0% to 60.0%)"
+        ),
+        "blocked pages": "3: a.example 2, b.example 1",
+        "epochs": "2 of each of 10 questions; pass@k, pass^k and the majority vote need all answers",
+        "calls": (
+            "1,234 to language models (of which 5 sent again, 6 replayed from before an interruption, "
+            "7 from the shared cache), 89 to tools (of which 10 answered before in this run, 11 from "
+            "the shared cache)"
+        ),
+        "tool results": "11 tool results come from other runs (cache.tools=shared), the oldest of 2026-11-01",
+        "failed tool calls": "python 4 of 40",
+        "rejected work": "expert 4 of 9 reviews (2 of 3 retries approved in the end)",
+        "tokens": "5,000 in, 600 out",
+        "judging": "12 calls, tokens 100 in, 20 out and $0.0100, in no other number here",
+        "cost": "$0.5000",
+        "unfinished questions": "3 calls, $0.0200; outside the numbers above until the run is resumed",
+        "waited": "0.1 s for rate limits, free places and retries, of all questions together",
+        "rate": "limited 2 times by the server; paced to 2 to 3 requests a second",
+        "sessions": "2: the run was resumed",
+        "configuration changed": "model.name: a → b",
+        "time": "75.0 s",
+        "memory": "1,300 MB at most, without that of its helper processes",
+    }
+
+
+def test_a_run_in_which_nothing_happened_has_five_notes() -> None:
+    assert notes() == {
+        "errors": "none",
+        "calls": "0 to language models, 0 to tools",
+        "tokens": "0 in, 0 out",
+        "cost": "n/a",
+        "time": "0.0 s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "note"),
+    [
+        ({"waited_seconds": 0.049}, "waited", None),
+        ({"pace_history": EVERYTHING["pace_history"][:2]}, "rate", "once"),
+        ({"pace_history": EVERYTHING["pace_history"][:1]}, "rate", None),
+        ({"sessions": (SessionSummary(),)}, "sessions", None),
+        ({"sessions": (SessionSummary(),)}, "configuration changed", None),
+        ({"epochs": 1}, "epochs", None),
+        ({"incomplete": False}, "incomplete", None),
+        ({"retried": Retried(n=0, recovered=0, accuracy_first_tries=None)}, "retried", None),
+        ({"scorer_usage": Usage(lm_calls=2)}, "judging", "2 calls, tokens 0 in, 0 out, in no other"),
+        ({"n_not_run": 0}, "incomplete", "7 right of 12 answered; what"),
+        ({"n_scored": 0}, "incomplete", "12 answered, 6 of 20 not run"),
+        ({"usage": replace(USED, cached_tool_calls=1)}, "tool results", "1 tool result comes from"),
+        ({"usage": replace(USED, cached_tool_calls=0)}, "tool results", None),
+        ({"errors_by_class": {"not_run": 6}}, "errors", "none"),
+        ({"blocked_pages": BlockedPages(n=7, hosts={f"{n}.example": 1 for n in range(7)})}, "blocked pages", "more"),
+        ({"leaks": replace(EVERYTHING["leaks"], n_questions=1)}, "benchmark leaks", "1 question met a page"),
+    ],
+)
+def test_a_note_depends_on_its_facts(changes: dict[str, Any], name: str, note: str | None) -> None:
+    found = notes(**{**EVERYTHING, **changes}).get(name)
+    assert (found is None) if note is None else note in str(found)
+
+
+OVERLAP = TuningOverlap(
+    accuracy_without=0.5, accuracy_without_ci95=(0.4, 0.6), score_without=0.5, score_without_ci95=(0.4, 0.6),
+    n_without=8, prompts="mine", n_questions=2, n_all=10, n_unscored=0, edited=(), n_learnt_from=1, n_picked_by=1,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        (
+            {},
+            (
+                "2 of the 10 questions were used to tune mine (1 for training, 1 for validation), so the "
+                "accuracy is inflated; accuracy without them: 50.0% of 8 (40.0% to 60.0%)"
+            ),
+        ),
+        (
+            {"n_questions": 1},
+            (
+                "1 of the 10 questions was used to tune mine (1 for training, 1 for validation), so the "
+                "accuracy is inflated; accuracy without it: 50.0% of 8 (40.0% to 60.0%)"
+            ),
+        ),
+        (
+            {"n_questions": 10},
+            "all 10 questions were used to tune mine (1 for training, 1 for validation), so the accuracy is inflated",
+        ),
+        (
+            {"n_questions": 1, "n_all": 1},
+            "the one question was used to tune mine (1 for training, 1 for validation), so the accuracy is inflated",
+        ),
+        ({"n_questions": 0}, "none of the 10 questions was used to tune mine"),
+        ({"n_questions": 0, "n_all": 1}, "the one question was not used to tune mine"),
+        (
+            {"edited": ("mine",)},
+            (
+                "2 of the 10 questions were used to tune mine (1 for training, 1 for validation), so the "
+                "accuracy is inflated; accuracy without them: 50.0% of 8 (40.0% to 60.0%); tuned_on.json "
+                "of mine was edited or removed: which questions it was tuned on is not known"
+            ),
+        ),
+        (
+            {"edited": ("mine",), "n_questions": None},
+            "tuned_on.json of mine was edited or removed: which questions it was tuned on is not known",
+        ),
+    ],
+)
+def test_samples_that_the_prompts_were_tuned_on_are_counted(changes: dict[str, Any], note: str) -> None:
+    assert describe_tuned_on(replace(OVERLAP, **changes)) == note
