@@ -14,6 +14,7 @@ other servers may take less.
 import asyncio
 import base64
 import functools
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -122,7 +123,7 @@ def _explain_unfit(kind: str, size: int, is_picture: bool) -> str:
 
 
 def _encode_picture(kind: str, data: bytes) -> Media:
-    if kind == ".gif" and len(_GIF_FRAME.findall(data)) > 1:
+    if kind == ".gif" and len(list(itertools.islice(_GIF_FRAME.finditer(data), 2))) > 1:
         return Media(True, why_not="it is animated, and models take still pictures alone")
     shown = dspy.Image(f"data:{PICTURES[kind]};base64,{_base64(data)}")
     return Media(True, list(shown.format()))

@@ -29,6 +29,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path
 from tests.bench.contenders import contenders
 from tests.bench.hostile_reading import ALL, hostile_reading
 from tests.bench.hostile_reading import QUICK as FEW
+from tests.bench.limiter_over_http import tabulate_over_http
 from tests.bench.limiter_simulation import tabulate
 from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
@@ -36,7 +37,10 @@ from tests.bench.side_by_side import side_by_side
 from tests.bench.tables import Table
 from tests.bench.tracking_cost import tracking
 
-PARTS = ("side_by_side", "all_at_once", "growth", "resume", "tracking", "hostile_reading", "rate_limited", "limiter")
+PARTS = (
+    *("side_by_side", "all_at_once", "growth", "resume", "tracking", "hostile_reading"),
+    *("rate_limited", "limiter", "limiter_over_http"),
+)
 RATE_LIMITED = Path(__file__).with_name("rate_limited.py")
 DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
 MARKS = ("<!-- figures: written by tests/bench/everything.py --document -->", "<!-- end of figures -->")
@@ -108,6 +112,8 @@ def _tables(work: Path, size: Size, parts: set[str], inspect_python: str) -> Ite
         yield hostile_reading(size.hostile, size.hostile_seconds)
     if "limiter" in parts:
         yield from tabulate(quick=size is QUICK)
+    if "limiter_over_http" in parts:
+        yield tabulate_over_http(quick=size is QUICK)
 
 
 def _rate_limited(quick: bool) -> str:

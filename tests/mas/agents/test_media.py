@@ -1,6 +1,7 @@
 """What of the question's attachments is shown to which model, and that it is nowhere but in the request."""
 
 import asyncio
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -87,6 +88,18 @@ def test_what_is_not_sent_is_told_with_the_reason(name: str, data: bytes, why_no
     found = of(tmp_path, name, data)
     assert found is not None and found.parts == []
     assert why_not in found.remark
+
+
+def test_the_frames_of_a_gif_are_not_all_listed(tmp_path: Path) -> None:
+    """Two million of them would take 90 MB."""
+    frames = b"GIF89a" + GIF_FRAME * 300_000
+    tracemalloc.start()
+    try:
+        found = of(tmp_path, "a.gif", frames)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(frames) + 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert found is not None and "animated" in found.why_not
 
 
 def test_a_large_still_gif_in_which_three_bytes_look_like_a_frame_is_sent(tmp_path: Path) -> None:
