@@ -1,0 +1,230 @@
+"""Programs and metrics in the shape of DSPy's own tutorials on GEPA, tuned here with one line of configuration each.
+
+The three shapes are: one `dspy.ChainOfThought` on mathematics; three classifiers side by side whose metric gives
+feedback by `pred_name`; two steps around an untrusted model with a metric that reads an intermediate output.
+"""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import dspy
+import pytest
+import yaml
+
+from optimize.export import task as export
+from tests.eval.command_line import CONTACT, NO_BROWSER
+from tests.mas.systems.external.user_code import module
+from tests.optimize.tuning_command import Tuned, tuning_command
+from tests.servers.function_llm import AskedFields, FunctionServer, function_llm
+
+pytestmark = pytest.mark.slow  # whole runs over HTTP
+
+RULE = "Always do it THE RIGHT WAY."
+
+MATHS = '''
+import dspy
+
+class Solve(dspy.Signature):
+    """Solve the problem."""
+    problem = dspy.InputField()
+    answer = dspy.OutputField()
+
+program = dspy.ChainOfThought(Solve)
+
+def metric(example, prediction, trace=None, pred_name=None, pred_trace=None):
+    wanted = int(example["answer"])
+    try:
+        given = int(prediction.answer)
+    except ValueError:
+        return dspy.Prediction(score=0, feedback="The final answer must be a whole number and nothing else.")
+    said = "correct" if given == wanted else "incorrect"
+    feedback = f"Your answer is {said}. The answer is {wanted}. {example.get('solution', '')}"
+    return dspy.Prediction(score=int(given == wanted), feedback=feedback)
+'''
+
+SUPPORT = '''
+import json
+from typing import List, Literal
+import dspy
+
+class Urgency(dspy.Signature):
+    """Read the message and say how urgent it is."""
+    message: str = dspy.InputField()
+    urgency: Literal["low", "high"] = dspy.OutputField()
+
+class Sentiment(dspy.Signature):
+    """Read the message and say how its author feels."""
+    message: str = dspy.InputField()
+    sentiment: Literal["positive", "negative"] = dspy.OutputField()
+
+class Categories(dspy.Signature):
+    """Read the message and list what it is about."""
+    message: str = dspy.InputField()
+    categories: List[Literal["cleaning", "repair"]] = dspy.OutputField()
+
+class Analyzer(dspy.Module):
+    def __init__(self):
+        self.urgency_module = dspy.ChainOfThought(Urgency)
+        self.sentiment_module = dspy.ChainOfThought(Sentiment)
+        self.categories_module = dspy.ChainOfThought(Categories)
+
+    def forward(self, message: str):
+        return dspy.Prediction(
+            urgency=self.urgency_module(message=message).urgency,
+            sentiment=self.sentiment_module(message=message).sentiment,
+            categories=self.categories_module(message=message).categories,
+        )
+
+def metric(example, pred, trace=None, pred_name=None, pred_trace=None):
+    gold = json.loads(example["answer"])
+    right = {
+        "urgency_module.predict": gold["urgency"] == pred.urgency,
+        "sentiment_module.predict": gold["sentiment"] == pred.sentiment,
+        "categories_module.predict": all((name in pred.categories) == v for name, v in gold["categories"].items()),
+    }
+    score = sum(right.values()) / 3
+    if pred_name is None:
+        return score
+    assert pred_trace and len(trace) == 3
+    return dspy.Prediction(score=score, feedback=f"{pred_name} was {'right' if right[pred_name] else 'wrong'} here.")
+'''
+
+DELEGATION = '''
+import dspy
+
+class Craft(dspy.Signature):
+    """Write a request for a powerful model that tells it nothing private."""
+    user_query = dspy.InputField()
+    llm_request = dspy.OutputField()
+
+class Respond(dspy.Signature):
+    """Respond to the query with the help of another model's response."""
+    related_llm_request = dspy.InputField()
+    related_llm_response = dspy.InputField(desc="from a powerful model")
+    user_query = dspy.InputField(desc="what you have to fulfil")
+    response = dspy.OutputField(desc="final")
+
+class Delegate(dspy.Module):
+    def __init__(self, untrusted_model):
+        self.craft = dspy.ChainOfThought(Craft)
+        self.respond = dspy.Predict(Respond)
+        self.untrusted_model = untrusted_model
+
+    def forward(self, user_query):
+        request = self.craft(user_query=user_query).llm_request
+        answer = self.untrusted_model(request)[0]
+        responded = self.respond(related_llm_request=request, related_llm_response=answer, user_query=user_query)
+        return dspy.Prediction(llm_request=request, llm_response=answer, response=responded.response)
+
+def make():
+    return Delegate(untrusted_model=lambda text: [f"an essay on: {text}"])
+
+def metric(gold, pred, trace=None, pred_name=None, pred_trace=None):
+    quality = float(gold.target_response == pred.response)
+    leakage = float("Mrs" in pred.llm_request)
+    score = (quality + 1 - leakage) / 2
+    return dspy.Prediction(score=score, feedback=f"Quality {quality:.2f}, leakage {leakage:.2f}: try to improve both.")
+'''
+
+
+def solve(asked: AskedFields) -> Mapping[str, object]:
+    left, right = (int(word) for word in asked.inputs["problem"].split() if word.isdigit())
+    done = left * 100 + right
+    return {"reasoning": "r", "answer": str(done) if RULE in asked.instructions else f"It is {done}."}
+
+
+def analyse(asked: AskedFields) -> Mapping[str, object]:
+    (field,) = (name for name in asked.outputs if name != "reasoning")
+    number, knows = int(asked.inputs["message"].split()[-1]), RULE in asked.instructions
+    right: dict[str, object] = gold_of(number)
+    if field == "categories":
+        return {"reasoning": "r", field: [name for name, here in right[field].items() if here] if knows else []}  # type: ignore[attr-defined]
+    return {"reasoning": "r", field: right[field] if knows else {"urgency": "low", "sentiment": "positive"}[field]}
+
+
+def gold_of(number: int) -> dict[str, object]:
+    about = {"cleaning": number % 2 == 0, "repair": True}
+    return {
+        "urgency": ("low", "high")[number % 2],
+        "sentiment": ("negative", "positive")[number % 3 > 0],
+        "categories": about,
+    }
+
+
+def delegate(asked: AskedFields) -> Mapping[str, object]:
+    query, knows = asked.inputs["user_query"], RULE in asked.instructions
+    if "llm_request" in asked.outputs:
+        return {"reasoning": "r", "llm_request": "a letter" if knows else query}
+    return {"response": f"letter {query.split()[-1]}" if knows else "Here you are."}
+
+
+def write_rows(folder: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    path = folder / "rows.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def tune(place: Path, server: FunctionServer, source: str, name: str, path: Path, *line: str) -> Tuned:
+    target = module(place, source)
+    return tuning_command(
+        place,
+        *("system=dspy", f"system.target={target}:{name}", "scorer=function", f"scorer.target={target}:metric", *line),
+        *("data=csv", f"data.path={path}"),
+        *("model=openai_compatible", f"model.base_url={server.base_url}", "model.num_retries=0", NO_BROWSER, CONTACT),
+        *(
+            "optimizer.minibatch_size=4",
+            "budget.metric_calls=60",
+            "shortlist.size=1",
+            "shortlist.epochs=1",
+            "gate.epochs=1",
+        ),
+    )
+
+
+def check_published(tuned: Tuned, server: FunctionServer, agents: Sequence[str], feedback: str) -> None:
+    assert (tuned.code, tuned.verdict["finish_reason"]) == (0, "improved"), tuned.out + tuned.err
+    assert set(tuned.kept.texts) == set(agents)
+    assert tuned.verdict["winner"]["score"] == 1.0 > tuned.verdict["baseline"]["score"]
+    assert yaml.safe_load((tuned.kept_folder / "provenance.yaml").read_text("utf-8"))["gated"] is True
+    examples = [str(dict(asked.inputs)) for asked in server.reflections[1:]]  # the first tries the reflection model
+    assert any(feedback in each for each in examples), examples[:1]
+
+
+def test_a_chain_of_thought_on_mathematics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"problem": f"Join {n + 11} and {n % 7}", "answer": (n + 11) * 100 + n % 7} for n in range(60)]
+    path = write_rows(tmp_path, rows)
+    with function_llm(solve, lambda asked: RULE) as server:
+        tuned = tune(tmp_path, server, MATHS, "program", path, "data.inputs=[problem]", "data.target_column=answer")
+    check_published(tuned, server, ["predict"], "must be a whole number and nothing else")
+    briefs = "".join(str(dict(asked.inputs)) for asked in server.reflections)
+    assert "The answer is" not in briefs
+    exported = tmp_path / "out.json"
+    assert export([str(tuned.folder), "--dspy", str(exported)]) == 0
+    plain = dspy.ChainOfThought("problem -> answer")
+    plain.load(exported)
+    assert RULE in plain.predict.signature.instructions
+
+
+def test_three_classifiers_with_feedback_by_predictor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"message": f"This is message {n}", "answer": json.dumps(gold_of(n))} for n in range(60)]
+    line = ("data.inputs=[message]", "data.target_column=answer", "system.answer_field=categories")
+    with function_llm(analyse, lambda asked: RULE) as server:
+        tuned = tune(tmp_path, server, SUPPORT, "Analyzer", write_rows(tmp_path, rows), *line)
+    agents = [f"{each}_module.predict" for each in ("urgency", "sentiment", "categories")]
+    check_published(tuned, server, agents, "urgency_module.predict was wrong here.")
+
+
+def test_two_steps_around_an_untrusted_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"user_query": f"Write to Mrs Kafol about crate {n}", "target_response": f"letter {n}"} for n in range(60)]
+    line = ("data.inputs=[user_query]", "data.target_column=target_response", "system.answer_field=response")
+    with function_llm(delegate, lambda asked: RULE) as server:
+        tuned = tune(tmp_path, server, DELEGATION, "make", write_rows(tmp_path, rows), *line)
+    check_published(tuned, server, ["craft.predict", "respond"], "Quality 0.00, leakage 1.00")
