@@ -4,13 +4,10 @@ import csv
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from mas.prompt_sets.module_prompts import derive_prompt_set
-from mas.prompt_sets.prompt_set import write_prompt_set
 from tests.eval.command_line import CONTACT, NO_BROWSER
 from tests.optimize.tuning_command import Tuned, tuning_command
 from tests.servers.labelling_llm import MEANINGS, LabellingServer, labelling_llm
@@ -61,14 +58,9 @@ def tune(place: Path, server: LabellingServer, source: str, *options: str, uniqu
     place.mkdir(parents=True, exist_ok=True)
     module = f"tickets_{next(_NUMBERS)}"
     (place / f"{module}.py").write_text(source)
-    namespace: dict[str, Any] = {}
-    exec(source, namespace)
-    made = namespace["Program"]
-    program = made() if isinstance(made, type) else made
-    write_prompt_set(place / "start", derive_prompt_set(program, "dspy", f"{module}:Program"))
     tuned = tuning_command(
         place,
-        *("system=dspy", f"system.target={module}:Program", "scorer=exact", f"prompts={place / 'start'}"),
+        *("system=dspy", f"system.target={module}:Program", "scorer=exact"),
         *("data=csv", f"data.path={write_tickets(place, unique)}"),
         *("data.inputs=[title,body]", "data.target_column=label"),
         *("model=openai_compatible", f"model.base_url={server.base_url}", "model.num_retries=0", NO_BROWSER, CONTACT),
