@@ -65,7 +65,7 @@ class Lookup:
     """Index of protected forms. Create it with `Lookup.of`."""
 
     _salt: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
-    _forms: dict[bytes, list[ProtectedForm]] = field(default_factory=dict, repr=False)
+    _forms: dict[bytes, dict[ProtectedForm, None]] = field(default_factory=dict, repr=False)  # each once, in order
     _lengths: set[int] = field(default_factory=set, repr=False)  # of the forms that are runs of letters
     _grams: set[int] = field(default_factory=lambda: {PASSAGE, HINT}, repr=False)  # how many words they have
     _sizes: dict[str, int] = field(default_factory=dict)
@@ -177,15 +177,13 @@ class Lookup:
             self._lengths.add(len(form.text))
         elif form.how == "gram":
             self._grams.add(form.n_words)
-        forms = self._forms.setdefault(self._key(form.how, form.text), [])
-        if protected not in forms:
-            forms.append(protected)
+        self._forms.setdefault(self._key(form.how, form.text), {})[protected] = None
 
     def _forget_training_passages(self) -> None:
         """Drop passages of other questions that a training question contains as well."""
         for key in self._in_training:
-            mine = [each for each in self._forms[key] if each.split == "train" or each.kind not in ("question", "near")]
-            self._forms[key] = mine
+            mine = (each for each in self._forms[key] if each.split == "train" or each.kind not in ("question", "near"))
+            self._forms[key] = dict.fromkeys(mine)
 
 
 def _id_forms(sample_id: str) -> Iterator[Form]:

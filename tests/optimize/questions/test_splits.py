@@ -68,6 +68,38 @@ def questions(n: int, level: str | None = None) -> list[Sample]:
     return [sample(number, level) for number in range(n)]
 
 
+def labelled(name: str, *targets: str) -> list[Sample]:
+    """Twelve questions of each target."""
+    return [
+        Sample(f"{name}-{target}-{at}", f"{name} {target} {at}", target=target)
+        for target in targets
+        for at in range(12)
+    ]
+
+
+def test_labels_are_those_of_training_and_validation_never_of_sealed_questions() -> None:
+    parts = {
+        "a": labelled("train", "billing", "refund"),
+        "b": labelled("val", "billing", "refund"),
+        "c": labelled("sealed", "billing", "chargeback"),
+    }
+    splits = make_splits(Presplit((), parts=parts), SplitSettings())
+    assert splits.labels.names == ("billing", "refund") and splits.labels.n_rare == 0
+    assert splits.to_dict()["labels"] == ["billing", "refund"]
+    sealed_alone = parts | {"a": questions(40), "b": [replace(each, id=f"v{each.id}", question=f"v{each.question}")
+                                                     for each in questions(40)]}  # fmt: skip
+    assert not make_splits(Presplit((), parts=sealed_alone), SplitSettings()).labels
+
+
+def test_labels_that_the_data_name_are_the_labels() -> None:
+    @dataclass
+    class Named(Rows):
+        labels: Sequence[object] = (True, "no")
+
+    splits = make_splits(Named(labelled("row", "True", "no")), SplitSettings())
+    assert splits.labels.names == ("True", "no")
+
+
 def without_files(samples: Sequence[Sample]) -> list[Sample]:
     return [replace(each, file=None) for each in samples]
 
