@@ -2,11 +2,14 @@
 
     .venv/bin/python scripts/mutation_sample.py --n 150 --seed 1 --jobs 2     # about an hour and a half
     .venv/bin/python scripts/mutation_sample.py --n 20 --seed 7 --only eval/runs
+    .venv/bin/python scripts/mutation_sample.py --near --n 60 --seed 3        # then its survivors in all other tests:
+    .venv/bin/python scripts/mutation_sample.py --survivors outputs/mutants/seed3_n60.md
 
 Faults (mutants) are boundaries of comparisons, negated conditions, constants changed by one, removed statements,
 swapped arguments and operands, other results. Each is made in a copy of the repository, where the module's own tests
 run (`tests/<path>/test_<module>.py`), then, if they notice nothing, those in the same folder, then those that import
-the module, then those of the commands; slow tests do not run. A test that fails without the fault, too, does not count.
+the module, then those of the commands; of slow tests only the module's own run, and only for survivors that are judged
+again. A test that fails without the fault, too, does not count.
 
 The result is printed and written to `outputs/mutants/seed<seed>_n<n>.md`, with a line for each survivor in which a
 reader may say why nobody could notice it. The source tree itself is never changed.
@@ -20,6 +23,7 @@ import os
 import queue
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -37,7 +41,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("mas", "eval", "optimize")
 LEFT_OUT = ("eval/benchmarks/sample/",)  # attachments of questions
 MAX_CONSTANT = 20  # a larger one is a limit that no test should know to the last digit
-STAGES = ("mirrored", "package", "importing", "commands")
+NEAR, FAR = ("mirrored", "package"), ("importing", "commands")
+SLOW = "slow"  # the module's own tests once more, those that are marked so
+BEFORE = "noticed before"  # stage of a mutant that an earlier report counts as noticed
 TIMEOUT_SECONDS = 600.0  # for the tests of one stage; a mutant that hangs was noticed
 NICENESS = 10
 _BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -50,6 +56,8 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
     ast.Mod: ast.FloorDiv, ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr,
 }  # fmt: skip
+_TIME = re.compile(r"(SECONDS|TIMEOUT|INTERVAL)S?$|^timeout$", re.IGNORECASE)
+_SURVIVOR = re.compile(r"^\d+\. `(.+):(\d+)` (.+)$", re.MULTILINE)
 _PATH = re.compile(r"folder|path|root|parent|Path|shelf|state$|name$|_dir|OUTPUTS|PROJECT_ROOT")
 _FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
@@ -113,9 +121,15 @@ def find_sites(path: str, source: str) -> Iterator[Site]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """Yield what runs: no annotations, decorators, docstrings, types, f-strings, and no block of a script."""
+    """Yield what runs: no annotations, decorators, docstrings, types, f-strings, and no block of a script.
+
+    The arguments of a class (`total=False`) are for the type checker, and a second more or less of a waiting time
+    could only be noticed by a test that measures it.
+    """
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "bases"):
+            continue
+        if (name == "keywords" and isinstance(node, ast.ClassDef)) or (name == "value" and _is_time(node)):
             continue
         for child in value if isinstance(value, list) else [value]:
             if not isinstance(child, ast.AST) or _is_left_out(child):
@@ -134,6 +148,18 @@ def _is_left_out(node: ast.AST) -> bool:
             isinstance(each, ast.Name) and each.id in ("__name__", "TYPE_CHECKING") for each in ast.walk(node.test)
         )
     return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _is_time(node: ast.AST) -> bool:
+    """Return whether the node gives a number to a name or an argument that is a waiting time."""
+    if not isinstance(node, ast.keyword | ast.Assign | ast.AnnAssign) or not isinstance(node.value, ast.Constant):
+        return False
+    if not node.value.value:
+        return False  # to have none at all, or not to wait, is another behaviour
+    if isinstance(node, ast.keyword):
+        return bool(_TIME.search(node.arg or ""))
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return any(isinstance(each, ast.Name) and each.id.isupper() and _TIME.search(each.id) for each in targets)
 
 
 def _mutate(node: ast.expr | ast.stmt) -> Iterator[Change]:
@@ -261,7 +287,10 @@ def draw_mutants(root: Path, only: Sequence[str], seed: int) -> Iterator[Mutant]
 
 
 def list_stages(root: Path, path: str) -> list[tuple[str, list[str]]]:
-    """Return the tests of a module, from its own to those of the commands: (name of the stage, files and folders)."""
+    """Return the tests of a module, from its own to those of the commands, then its own slow ones.
+
+    A stage has its name, and files and folders.
+    """
     module, package = Path(path), Path("tests") / Path(path).parent
     mirrored = package / f"test_{module.name}"
     name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -274,11 +303,11 @@ def list_stages(root: Path, path: str) -> list[tuple[str, list[str]]]:
     )
     done: set[Path] = set()
     result = []
-    for stage, targets in zip(STAGES, ([mirrored], package_tests, importing, commands), strict=True):
+    for stage, targets in zip((*NEAR, *FAR), ([mirrored], package_tests, importing, commands), strict=True):
         if new := [each for each in targets if (root / each).exists() and each not in done]:
             done.update(new)
             result.append((stage, [str(each) for each in new]))
-    return result
+    return [*result, (SLOW, [str(mirrored)])] if mirrored in done else result
 
 
 @dataclass
@@ -312,27 +341,28 @@ class Copy:
         if (ROOT / ".venv").exists() and not (folder / ".venv").exists():
             (folder / ".venv").symlink_to(ROOT / ".venv")
 
-    def judge(self, mutant: Mutant, stages: Sequence[str] = STAGES) -> Verdict:
+    def judge(self, mutant: Mutant, stages: Sequence[str] = (*NEAR, *FAR)) -> Verdict:
         """Make the mutant, run the tests of these stages, and take it back."""
         verdict, began = Verdict(mutant), time.monotonic()
         module = self.folder / mutant.path
         for stage, targets in list_stages(self.folder, mutant.path):
             while stage in stages and not verdict.stage:
                 module.write_text(mutant.text, encoding="utf-8")
-                failed = self._find_failing_test(targets, verdict.broken)
+                failed = self._find_failing_test(targets, verdict.broken, stage == SLOW)
                 module.write_text(mutant.original, encoding="utf-8")
                 if failed is None:
                     break
-                if failed and self._find_failing_test([failed], []) is not None:
+                if failed and self._find_failing_test([failed], [], stage == SLOW) is not None:
                     verdict.broken.append(failed)
                     continue
                 verdict.stage, verdict.test = stage, failed or "(no end within the time)"
         verdict.seconds = time.monotonic() - began
         return verdict
 
-    def _find_failing_test(self, targets: Sequence[str], left_out: Sequence[str]) -> str | None:
+    def _find_failing_test(self, targets: Sequence[str], left_out: Sequence[str], slow: bool = False) -> str | None:
         """Return the first test that fails; empty if they do not end; None if all pass."""
-        options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=no", "-rfE"]
+        marked = "slow" if slow else "not slow"
+        options = ["-x", "-q", "-m", marked, "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=no", "-rfE"]
         deselected = [part for each in left_out for part in ("--deselect", each)]
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *options, *deselected, *targets],
@@ -371,7 +401,7 @@ def _kill_group(process: "subprocess.Popen[str]") -> None:
 
 
 def judge_all(
-    mutants: Sequence[Mutant], jobs: int, show: Callable[[Verdict], None], stages: Sequence[str] = STAGES
+    mutants: Sequence[Mutant], jobs: int, show: Callable[[Verdict], None], stages: Sequence[str] = (*NEAR, *FAR)
 ) -> list[Verdict]:
     """Judge the mutants in as many copies as there are jobs; the result has their order."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as parent:
@@ -400,13 +430,13 @@ def write_report(verdicts: Sequence[Verdict], command: str) -> str:
     survivors = [each for each in verdicts if not each.stage]
     killed = len(verdicts) - len(survivors)
     low, high = compute_wilson(killed, len(verdicts))
-    stages = Counter(each.stage for each in verdicts if each.stage)
+    stages = Counter(each.stage if each.stage == BEFORE else f"{each.stage} tests" for each in verdicts if each.stage)
     lines = [
         f"# {killed} of {len(verdicts)} mutants noticed: {killed / len(verdicts):.0%} ({low:.0%} to {high:.0%})",
         "",
         f"`{command}`",
         "",
-        "Noticed by: " + ", ".join(f"{name} tests {count}" for name, count in stages.most_common()) + ".",
+        "By: " + ", ".join(f"{name} {count}" for name, count in stages.most_common()) + ".",
         "",
         "| Kind | Noticed | Of |",
         "|---|---|---|",
@@ -431,8 +461,18 @@ def compute_wilson(k: int, n: int) -> tuple[float, float]:
     return (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Draw, judge and report; exit code 1 if fewer than the wanted share were noticed."""
+def read_survivors(report: Path, mutants: Sequence[Mutant]) -> list[Mutant]:
+    """Return those of the mutants that survived according to an earlier report of the same draw."""
+    left = {(path, int(line), kind) for path, line, kind in _SURVIVOR.findall(report.read_text("utf-8"))}
+    found = [each for each in mutants if (each.path, each.line, each.kind) in left]
+    if len(found) != len(left):
+        sys.exit(
+            f"{report} is of another state of the sources: {len(left) - len(found)} survivors are not drawn any more"
+        )
+    return found
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=150, help="mutants to draw")
     parser.add_argument("--seed", type=int, default=1)
@@ -442,11 +482,30 @@ def main(arguments: Sequence[str]) -> int:
         "--near", action="store_true", help="run no tests beyond the module's folder: quick, and strict"
     )
     parser.add_argument("--at-least", type=float, default=0.0, help="share that must be noticed")
+    parser.add_argument(
+        "--survivors",
+        type=Path,
+        metavar="REPORT",
+        help="judge only the survivors of a report, by the tests beyond the module's folder and its own slow ones; "
+        "the result is that of all its mutants",
+    )
     given = parser.parse_args(arguments)
-    drawn = draw_mutants(ROOT, given.only, given.seed)
-    mutants = [mutant for mutant, _ in zip(drawn, range(given.n), strict=False)]
-    if not mutants:
-        parser.error("there is nothing to mutate; --only takes paths such as eval/runs")
+    if given.survivors is None:
+        return given
+    (command,) = re.findall(r"^`scripts/mutation_sample\.py(.*)`$", given.survivors.read_text("utf-8"), re.MULTILINE)
+    before = parser.parse_args(shlex.split(command))
+    return argparse.Namespace(**{**vars(given), "n": before.n, "seed": before.seed, "only": before.only})
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Draw, judge and report; exit code 1 if fewer than the wanted share were noticed."""
+    given = _parse(arguments)
+    drawn = [mutant for mutant, _ in zip(draw_mutants(ROOT, given.only, given.seed), range(given.n), strict=False)]
+    if not drawn:
+        sys.exit("there is nothing to mutate; --only takes paths such as eval/runs")
+    mutants, stages, name = drawn, NEAR if given.near else (*NEAR, *FAR), f"seed{given.seed}_n{len(drawn)}"
+    if given.survivors:
+        mutants, stages, name = read_survivors(given.survivors, drawn), (*FAR, SLOW), f"{name}_all_tests"
     os.nice(NICENESS)
     done = Counter[bool]()
 
@@ -456,13 +515,14 @@ def main(arguments: Sequence[str]) -> int:
         place = f"{verdict.mutant.path}:{verdict.mutant.line} {verdict.mutant.kind}"
         print(f"{done.total()}/{len(mutants)} {place}, {verdict.seconds:.0f} s: {word}", flush=True)
 
-    verdicts = judge_all(mutants, given.jobs, show, STAGES[:2] if given.near else STAGES)
+    judged = judge_all(mutants, given.jobs, show, stages)
+    verdicts = judged + [Verdict(mutant, BEFORE) for mutant in drawn if mutant not in mutants]
     report = write_report(verdicts, f"scripts/mutation_sample.py {' '.join(arguments)}".strip())
-    file = ROOT / "outputs" / "mutants" / f"seed{given.seed}_n{len(mutants)}.md"
+    file = ROOT / "outputs" / "mutants" / f"{name}.md"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(report, encoding="utf-8")
     print(f"\n{report}\nwritten to {file.relative_to(ROOT)}")
-    return int(done[True] / done.total() < given.at_least)
+    return int(sum(bool(each.stage) for each in verdicts) / len(verdicts) < given.at_least)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,9 @@ def test_faults_are_small_changes_of_what_runs_and_of_nothing_else() -> None:
         ("x = 1000", set()),
         ("def f():\n    return a, b", {("other result", "return ((b, a))")}),
         ("def f():\n    return a == b", {("comparison", "return (a != b)"), ("other result", "return (not a == b)")}),
+        ("class A(TypedDict, total=False):\n    x = 2", {("constant", "x = 3"), ("constant", "x = 1")}),
+        ("WAIT_SECONDS = 5\nf(timeout=2)\nTIMEOUT: int = 3", {("removed call", "pass")}),
+        ("f(timeout=0)", {("removed call", "pass"), ("constant", "f(timeout=1)"), ("constant", "f(timeout=(-1))")}),
         ("import typing\nif typing.TYPE_CHECKING or TYPE_CHECKING:\n    f(1)", set()),
     ],
 )
@@ -134,6 +137,29 @@ def test_the_tree_is_not_touched_and_survivors_and_broken_tests_are_reported(
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.slow
+def test_survivors_are_judged_again_by_further_tests_and_the_modules_slow_ones(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, reports = project / "tests" / "eval" / "test_small.py", project / "outputs" / "mutants"
+    own.write_text(TEST)
+    assert mutation_sample.main(["--near", "--n", "5", "--seed", "3"]) == 0
+    survived = capsys.readouterr().out.count(": SURVIVED")
+    slow = "@pytest.mark.slow\ndef test_again() -> None:\n    assert Limits().most == 7 and share(0, 0, Limits())\n"
+    own.write_text(f"{TEST}\n{slow.replace('share(0, 0', 'not share(0, 1')}")
+    again = ["--survivors", str(reports / "seed3_n5.md"), "--at-least", "1"]
+    mutation_sample.main(again)
+    out = capsys.readouterr().out
+    assert out.count("/small.py:") >= survived > 0 and f"{survived}/{survived} eval/small.py" in out
+    noticed = out.count(": noticed by tests/eval/test_small.py::test_again")
+    report = (reports / "seed3_n5_all_tests.md").read_text()
+    assert report.startswith(f"# {5 - survived + noticed} of 5 mutants noticed")
+    assert f"noticed before {5 - survived}" in report
+    (project / "eval" / "small.py").write_text("x = 2\n")
+    with pytest.raises(SystemExit, match="another state of the sources"):
+        mutation_sample.main(again)
+
+
 def test_a_seed_draws_the_same_mutants_and_kinds_take_turns(project: Path) -> None:
     drawn = [list(draw_mutants(project, [], seed)) for seed in (1, 1, 2, 3)]
     assert drawn[0] == drawn[1]
@@ -152,7 +178,10 @@ def test_the_tests_of_a_module_come_from_its_own_to_those_of_the_commands(tmp_pa
         ("package", ["tests/eval/runs/test_logs.py"]),
         ("importing", ["tests/test_all.py"]),
         ("commands", ["tests/eval/test_run.py"]),
+        ("slow", ["tests/eval/runs/test_store.py"]),
     ]
+    assert list_stages(tmp_path, "eval/runs/logs.py")[0] == ("mirrored", ["tests/eval/runs/test_logs.py"])
+    assert [stage for stage, _ in list_stages(tmp_path, "eval/runs/none.py")] == ["package", "commands"]
 
 
 def test_a_mutant_that_hangs_was_noticed(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

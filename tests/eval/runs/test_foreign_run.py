@@ -47,6 +47,7 @@ def test_what_imports_connects_or_resolves_is_never_taken_over(override: str) ->
         (["+run.trust=True"], True),
         (["run.trust=false"], False),
         (["run.trust=true", "run.trust=false"], False),
+        (["run.trust=false", "run.trust=true"], True),
         (["run.trust="], False),
         (["run.trust"], False),
     ],

@@ -66,6 +66,16 @@ def test_an_answer_that_memory_has_lost_is_replayed_and_not_counted_again(tmp_pa
         assert search.ledger.spend().metric_calls == search.trials.n_completed == 2
 
 
+def test_memory_loses_the_oldest_answer_first(tmp_path: Path) -> None:
+    with toy_search(tmp_path, kept_answers=2) as search:
+        one, two, three = search.val_ids[:3]
+        records = {each: search.student.trial(each).record for each in (one, two)}
+        assert search.student.trial(one).record is records[one], "now the younger of the two"
+        search.student.trial(three)
+        assert search.student.trial(one).record is records[one]
+        assert search.student.trial(two).record is not records[two]
+
+
 def test_each_first_answer_is_a_row_also_after_a_second_session(tmp_path: Path) -> None:
     for _ in range(2):
         with toy_search(tmp_path) as search:

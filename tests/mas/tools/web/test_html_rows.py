@@ -19,6 +19,14 @@ def test_spans_are_filled_in() -> None:
     assert texts(html)[2:] == ["| 1 | 2 | 2 |", "| 1 | 3 | 4 |", "| 1 | 3 | 5 |"]
 
 
+@pytest.mark.parametrize("span", ["0", "x", "-1", "", "1", " 1 ", "\u0662", "1.5"])
+def test_a_span_that_is_none_is_one_cell(span: str) -> None:
+    html = (
+        f"<table><tr><td colspan='{span}' rowspan='{span}'>a</td><td>b</td></tr><tr><td>c</td><td>d</td></tr></table>"
+    )
+    assert texts(html) == ["| a | b |", "| c | d |"]
+
+
 def test_absurd_spans_are_bounded() -> None:
     html = "<table>" + "<tr><td rowspan=999999 colspan=999999>x</td></tr>" * 3_000 + "</table>"
     assert sum(len(text) for text in texts(html)) < 1_000_000

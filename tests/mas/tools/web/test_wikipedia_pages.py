@@ -218,3 +218,10 @@ def test_more_calls_side_by_side_than_there_are_threads_keep_to_their_own_wikipe
         shown = asyncio.run(both(other))
     assert [wiki.base_url in each for each in shown] == [True] * 20 + [False] * 20
     assert [other.base_url in each for each in shown] == [False] * 20 + [True] * 20
+
+
+@pytest.mark.parametrize(("n", "end"), [(60, "; t59."), (61, "; t59 and 1 more."), (75, "; t59 and 15 more.")])
+def test_of_many_pages_that_a_title_may_mean_the_first_are_listed(n: int, end: str) -> None:
+    said = mediawiki._list_options("Mercury", [*(f"t{k}" for k in range(n)), "t1"])
+    assert said.startswith("'Mercury' only lists other pages; call wikipedia_page with one of these titles: t0; t1; t2")
+    assert said.endswith(end)
