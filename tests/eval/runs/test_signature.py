@@ -17,6 +17,7 @@ INFO = RunInfo(
 OTHER = {
     "run_id": "s", "started_at": "x", "system": "x", "model": "x", "simulated": True, "epochs": 2, "config": {"x": 1},
     "command": ["system.target=os:system"], "task": TaskInfo("e"), "bad_rows": ["x"], "prompts": {"prompts": "x"},
+    "program_sha256": "x",
     "prompts_sha256": "x", "prompts_edited": ["x"], "tuning_use": TuningUse("x", [], [], {}), "tools": {"x": []},
     "origin": {"x": "y"}, "sweep": SweepJob("s", "n", "", "", 1, 0, []), "rescored_from": "x", "rescored_by": ["x"],
 }  # fmt: skip
