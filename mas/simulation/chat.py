@@ -32,12 +32,18 @@ Role = Literal[
     "toy_plan",
     "toy_solve",
     "toy_finalize",
+    "toy_work",  # the two steps and the classifier of the tutorial on own programs
+    "toy_conclude",
+    "ticket",
 ]
 # Fields that identify an agent, and the field with its request ("": the first). The order matters: first match wins.
 _ROLES: tuple[tuple[frozenset[str], Role, str], ...] = (
     (frozenset({"problem_and_steps"}), "toy_solve", "problem_and_steps"),
     (frozenset({"result_to_finalize"}), "toy_finalize", "result_to_finalize"),
     (frozenset({"problem", "steps"}), "toy_plan", "problem"),
+    (frozenset({"problem", "working", "answer"}), "toy_conclude", "problem"),
+    (frozenset({"problem", "working"}), "toy_work", "problem"),
+    (frozenset({"title", "body", "category"}), "ticket", ""),
     (frozenset({"research_steps"}), "planner", "request"),
     (frozenset({"plan_to_review"}), "critic_planner", "plan_to_review"),
     (frozenset({"research_to_review"}), "critic_researcher", "research_to_review"),

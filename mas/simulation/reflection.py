@@ -26,6 +26,7 @@ _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?", re.MULTILINE)
 _OUTPUT = re.compile(r"Your output fields are:\s*(.*?)(?:All interactions|\Z)", re.DOTALL)
 _FEEDBACK = re.compile(r"(?:^#+ Feedback\s*\n|['\"]Feedback['\"]: ['\"]?|^\s*Feedback: )(.+?)"
                        r"(?=\n#|\n+```|['\"]\s*[},]|\Z)", re.MULTILINE | re.DOTALL)  # fmt: skip
+_LABELS = re.compile(r"one of these labels: (.+?)\. They are no secret", re.DOTALL)
 _EXPECTED_ANSWER = re.compile(
     r"(?:expected|correct answer|gold|should (?:have been|be)|right answer)"
     r"[^'\"\n:]{0,30}[:'\"]\s*['\"]?([^'\"\n.;]{1,80})",
@@ -41,6 +42,7 @@ class Brief:
     feedback: str
     fields: tuple[str, ...]  # names of the output fields; empty: a text between ``` marks
     as_json: bool
+    labels: str = ""  # that the request lists as the possible answers
 
 
 class Draws:
@@ -89,7 +91,14 @@ def parse_brief(text: str) -> Brief:
     if not names and quoted:
         instruction = quoted[0]
     material = "\n".join(_FEEDBACK.findall(text)) or "\n".join(quoted[1:]) or "\n".join(inputs.values())
-    return Brief(_remove_reminder(instruction), material, names, "JSON object" in text)
+    labels = _LABELS.search(text)
+    return Brief(
+        _remove_reminder(instruction),
+        material,
+        names,
+        "JSON object" in text,
+        labels[1].replace('"', "") if labels else "",
+    )
 
 
 def _remove_reminder(text: str) -> str:
@@ -107,6 +116,8 @@ def _change_instruction(brief: Brief, world: str, draws: Draws) -> str:
         clause = _choose_clause(brief.feedback, world, draws, place)
         if clause not in lines:
             lines.append(clause)
+    if brief.labels and draws.draw("names the labels") < _HELPS.get(world, 0.5):
+        lines.append(f"Answer with exactly one of these labels: {brief.labels}.")
     if world == "leaky":
         lines += _copy_answers(brief.feedback)
     return "\n".join(lines)

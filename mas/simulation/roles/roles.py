@@ -1,4 +1,4 @@
-"""Choice of the agent that replies: the seven of the GAIA system, the single agent, the three of the toy system.
+"""Choice of the agent that replies: of the GAIA system, the single agent, the toy system, or the tutorial's programs.
 
 reply = play_role(chat, create_behaviour(chat, World()))
 reply.calls      # [("read_file", {"file": "sales.csv"})] or, once the file is read, []
@@ -11,6 +11,7 @@ from mas.simulation.chat import Chat, Reply
 from mas.simulation.roles import planner_and_critics, toy
 from mas.simulation.roles.expert import give_answer, solve_task
 from mas.simulation.roles.researcher import read_attachment, research
+from mas.simulation.roles.tickets import sort_ticket
 from mas.simulation.skills.answer_form import format_answer
 from mas.simulation.skills.behaviour import Behaviour, World
 from mas.simulation.skills.demos import count_shown_skills
@@ -40,7 +41,7 @@ def play_role(chat: Chat, behaviour: Behaviour) -> Reply:
 
 
 def _read_question(chat: Chat) -> str:
-    if chat.role == "toy_plan":
+    if chat.role in ("toy_plan", "toy_work", "toy_conclude", "ticket"):
         return chat.first_request.strip()
     if chat.role in ("toy_solve", "toy_finalize"):
         return toy.extract_heading(chat.first_request, "PROBLEM")
@@ -84,4 +85,7 @@ _REPLIES: dict[str, Callable[[Chat, Behaviour], Reply]] = {
     "toy_plan": toy.plan,
     "toy_solve": toy.solve,
     "toy_finalize": toy.finalize,
+    "toy_work": toy.work,
+    "toy_conclude": toy.conclude,
+    "ticket": sort_ticket,
 }

@@ -1,4 +1,4 @@
-"""The three steps of the toy system: plan, solve, finalize, without tools.
+"""The three steps of the toy system, plan, solve, finalize, and the tutorial's two, work and conclude; without tools.
 
 solve(chat, behaviour).fields["result"]       # "142"
 """
@@ -41,19 +41,24 @@ def plan(chat: Chat, behaviour: Behaviour) -> Reply:
 
 
 def solve(chat: Chat, behaviour: Behaviour) -> Reply:
-    handicap = 0.0 if "form" in extract_heading(chat.request, "STEPS") else _NO_FORM
+    working, result = _solve(behaviour, 0.0 if "form" in extract_heading(chat.request, "STEPS") else _NO_FORM)
+    return Reply({"working": working, "result": result})
+
+
+def _solve(behaviour: Behaviour, handicap: float) -> tuple[str, str]:
+    """Return the working and the result."""
     finding = solve_shop_problem(
         behaviour.question, misreads=not behaviour.follows("check_the_right_row_and_column", handicap)
     )
     if finding is None:
-        return Reply({"working": "The problem is of no kind that I know.", "result": UNKNOWN})
+        return "The problem is of no kind that I know.", UNKNOWN
     rounds = behaviour.follows("follow_the_rounding_asked_for", handicap)
     value = _calculate(replace(finding, decimals=finding.decimals if rounds else None), behaviour)
     if wants_list(behaviour.question) and not behaviour.follows("comma_separated_list_in_the_asked_order", handicap):
         value = reverse_list(value)
     elif parse_number(value) is not None and not behaviour.follows("leave_out_units_unless_asked", handicap):
         value = add_unit(behaviour.question, value)
-    return Reply({"working": f"{finding.why} {finding.expression or ''} = {value}", "result": value})
+    return f"{finding.why} {finding.expression or ''} = {value}", value
 
 
 def _calculate(finding: Finding, behaviour: Behaviour) -> str:
@@ -68,3 +73,12 @@ def finalize(chat: Chat, behaviour: Behaviour) -> Reply:
     given = extract_heading(chat.request, "RESULT") or UNKNOWN
     trace = extract_heading(chat.request, "WORKING") or "There was no working to report."
     return Reply({"final_answer": format_answer(behaviour.question, given, behaviour), "final_reasoning_trace": trace})
+
+
+def work(chat: Chat, behaviour: Behaviour) -> Reply:
+    return Reply({"working": _solve(behaviour, 0.0)[0]})
+
+
+def conclude(chat: Chat, behaviour: Behaviour) -> Reply:
+    given = chat.turns[-1].inputs.get("working", "").rpartition(" = ")[2].strip() or UNKNOWN
+    return Reply({"answer": format_answer(behaviour.question, given, behaviour)})
