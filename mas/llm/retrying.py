@@ -127,6 +127,10 @@ def build_retry_policy(
 
     jitter = wait_random_exponential(multiplier=base_seconds, max=MAX_WAIT_SECONDS)
 
+    def is_worth_retrying(state: RetryCallState) -> bool:
+        error = _get_failure(state)
+        return isinstance(error, TRANSIENT) or (_is_meaningless(error) and attempts.faults == 0)
+
     def record(state: RetryCallState) -> None:
         attempts.record(_get_failure(state))
 
@@ -137,19 +141,16 @@ def build_retry_policy(
     def stop(state: RetryCallState) -> bool:
         return attempts.is_last_final or state.upcoming_sleep >= get_seconds_left()
 
-    return AsyncRetrying(sleep=sleep, after=record, wait=wait, stop=stop, retry=_is_worth_retrying, reraise=True)
+    return AsyncRetrying(sleep=sleep, after=record, wait=wait, stop=stop, retry=is_worth_retrying, reraise=True)
 
 
 def _is_refusal(error: BaseException | None) -> bool:
     return isinstance(error, RateLimitError) or (isinstance(error, ServerError) and error.status in REFUSED)
 
 
-def _is_worth_retrying(state: RetryCallState) -> bool:
-    """Return true for transient faults, and once for a meaningless reply (bad JSON, HTML, nothing at all)."""
-    error = _get_failure(state)
-    if isinstance(error, TRANSIENT):
-        return True
-    return state.attempt_number == 1 and (isinstance(error, EmptyReplyError) or type(error) is ProviderError)
+def _is_meaningless(error: BaseException | None) -> bool:
+    """Return whether it is a reply that says nothing (bad JSON, HTML, nothing at all), which is asked for once more."""
+    return isinstance(error, EmptyReplyError) or type(error) is ProviderError
 
 
 def _get_failure(state: RetryCallState) -> BaseException | None:

@@ -165,6 +165,9 @@ def test_an_empty_reply_is_asked_for_once_more() -> None:
     with serving(in_turn(complete_with(""), complete_with("hello"))) as server:
         assert ask(server.base_url) == ["hello"]
         assert len(server.requests) == 2
+    refused = failing("429 Too Many Requests"), failing("503 Service Unavailable")
+    with serving(in_turn(*refused, complete_with(""), complete_with("hello"))) as server:
+        assert ask(server.base_url) == ["hello"], "refusals are no replies"
 
 
 @pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
