@@ -62,6 +62,7 @@ class Student(dspy.Module):
             agents: the tuned agents; empty: all.
         """
         super().__init__()
+        _distinguish_signatures(program)
         self.program, self.initial_prompts, self.trials = program, prompts, trials
         self.agents = tuple(agents) or tuple(prompts.texts)
         self._shows_last_only = False
@@ -136,6 +137,19 @@ class Student(dspy.Module):
         copied = Student(_copy_program(self.program), self.initial_prompts, self.trials, self.agents)
         copied._shows_last_only = self._shows_last_only
         return copied
+
+
+def _distinguish_signatures(program: Program) -> None:
+    """Mark signatures that several predictors have: GEPA finds the calls of a predictor by its signature.
+
+    No adapter shows the mark.
+    """
+    seen: list[type[dspy.Signature]] = []
+    for name, predictor in program.named_predictors():
+        if any(predictor.signature.equals(other) for other in seen):
+            first = next(iter(predictor.signature.fields))
+            predictor.signature = predictor.signature.with_updated_fields(first, of_predictor=name)
+        seen.append(predictor.signature)
 
 
 def _are_same(before: Sequence[object], now: Sequence[object]) -> bool:

@@ -53,6 +53,7 @@ _RETRIED_REPLY = "unusable reply"  # event of an agent that gets another attempt
 MAX_KEPT_ANSWERS = 400  # in memory, with trajectory and steps; older ones are replayed if asked for again
 MAX_SAME_ERRORS = 5  # of the first answers; as `run.max_same_errors` of an evaluation
 _OF_NO_PROMPT = ("infrastructure", "internal", "tool")  # error classes that no other prompt can change
+_REQUEST = "request"  # input of the span of one of our agents
 _DIGEST_CHARS = 12  # in log lines
 _CANCEL_SECONDS = 5.0  # to wait for a cancelled answer that ignores it
 
@@ -385,7 +386,11 @@ def _without_tools(inputs: Inputs) -> Inputs:
 
 
 def _request(predictor: dspy.Predict, span: Span) -> Inputs:
-    return {next(iter(predictor.signature.input_fields)): span["inputs"].get("request", "")}
+    """Return the inputs of the call: of our agents the request, of a user's predictor all fields."""
+    given, fields = span["inputs"], predictor.signature.input_fields
+    if _REQUEST in given and _REQUEST not in fields:
+        return {next(iter(fields)): given[_REQUEST]}
+    return {name: value for name, value in given.items() if name in fields} or {next(iter(fields)): ""}
 
 
 def _unreadable_replies(agent: Span, spans: Sequence[Span]) -> list[str]:
