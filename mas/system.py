@@ -138,7 +138,7 @@ class OwnProgramSystem(System, Protocol):
     """A system around a user's own program, which brings its prompts with it."""
 
     def derive_prompts(self) -> PromptSet:
-        """Return the program's own prompts, with which tuning starts if no set is named."""
+        """Return the program's own prompts, which count if no set is named."""
         ...
 
     def save_state(self, prompts: PromptSet, path: Path) -> None:

@@ -28,7 +28,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.installation_key import list_installation_secrets
 from mas.runtime.sample_context import SampleLimits
 from mas.runtime.security.redaction import build_redactor, sort_secrets
-from mas.system import System, agent_names
+from mas.system import System, agent_names, can_derive_prompts
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
 
@@ -137,6 +137,8 @@ class EvalConfig:
 
     def read_prompts(self) -> PromptSet | None:
         if self.prompts is None:
+            if can_derive_prompts(self.system) and agent_names(self.system):
+                return self.system.derive_prompts()
             return None
         return read_prompt_set(self.prompts, agent_names(self.system), self.system.name, PROJECT_ROOT)
 

@@ -1,10 +1,10 @@
 """A run's prompts as versions in MLflow's Prompt Registry, one prompt per agent, linked to the run.
 
 `prompts/` in git stays the authority: a text is registered when a run has used it, and only if no version of that
-prompt has the same text. All sets of a system share its prompts, since MLflow compares versions of one prompt only; an
-alias names the version that a set has now. MLflow links by tags: `mlflow.linkedPrompts` of the run, and the experiments
-of a prompt, which its pages filter by. `MlflowClient.link_prompt_version_to_run` and `register_prompt` do the same, but
-use the process's own tracking URI and active experiment.
+prompt has the same text. All sets of a system or of a user's program share its prompts, since MLflow compares versions
+of one prompt only; an alias names the version that a set has now. MLflow links by tags: `mlflow.linkedPrompts` of the
+run, and the experiments of a prompt, which its pages filter by. `MlflowClient.link_prompt_version_to_run` and
+`register_prompt` do the same, but use the process's own tracking URI and active experiment.
 
 An agent's worked examples (demos) are a part of its prompt, so they are a part of the version: its template is the
 text, a line that says what follows, and the examples as JSON. `template.partition(DEMOS_MARK)` gives the text alone.
@@ -16,7 +16,8 @@ text, a line that says what follows, and the examples as JSON. `template.partiti
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from eval.mlflow_export.tracked_run import TrackedRun, read_pages
@@ -61,6 +62,17 @@ def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False)
         for agent in prompts[-1].texts:
             set_alias(run, build_alias(prompts[-1].name), _version(run, prompts[-1], agent))
     return linked
+
+
+def name_owner(prompts: PromptSet, system: Mapping[str, object]) -> PromptSet:
+    """Return the set as the registry names it: prompts of a user's program belong to that program.
+
+    Args:
+        prompts: of a run.
+        system: its part of the run's configuration.
+    """
+    target = system.get("target")
+    return replace(prompts, system=f"{prompts.system}.{target}") if target else prompts
 
 
 def build_prompt_name(system: str, agent: str) -> str:

@@ -26,7 +26,7 @@ from eval.mlflow_export.completeness import (
     read_trace_ids,
 )
 from eval.mlflow_export.exporter_process import Counts, Export, Redact, run_exporter
-from eval.mlflow_export.prompt_registry import register_prompts
+from eval.mlflow_export.prompt_registry import name_owner, register_prompts
 from eval.mlflow_export.run_metrics import RunNumbers
 from eval.mlflow_export.run_page import (
     MAX_TAG_CHARS,
@@ -200,7 +200,8 @@ class RunExport(Export):
 
     def _register_prompts(self, is_now: bool) -> None:
         if prompts := self._prompts():
-            register_prompts(self.run, *prompts.values(), is_now=is_now)
+            system = self.store.read_info().part("system")
+            register_prompts(self.run, *(name_owner(each, system) for each in prompts.values()), is_now=is_now)
 
     def _write_files(self) -> None:
         prompts = self._prompts()

@@ -107,7 +107,8 @@ def describe_run(info: RunInfo, summary: Summary) -> Iterator[tuple[str, str]]:
     """Yield names and facts of a run; what it did not record is left out."""
     yield "run", f"{summary.folder} (id {summary.run_id})" if summary.folder else summary.run_id
     if summary.system:
-        yield "system", summary.system
+        target = info.part("system").get("target")
+        yield "system", f"{summary.system} ({target})" if target else summary.system
     if summary.model:
         yield "model", "; ".join([summary.model, *_list_agent_models(info)])
     if summary.data:

@@ -23,6 +23,7 @@ from eval.mlflow_export.prompt_registry import (
     CHAMPION_SIMULATED,
     LinkedPrompt,
     find_aliased_version,
+    name_owner,
     register_prompts,
     set_alias,
 )
@@ -43,7 +44,7 @@ def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | 
     prompts = tuning.read_prompts(str(tuning.verdict["winner"]["candidate_id"])) if tuning.published else None
     if prompts is None or not tuning.info.is_signed or _is_done(parent):
         return None
-    named = replace(prompts, name=tuning.info.name)
+    named = name_owner(replace(prompts, name=tuning.info.name), tuning.info.config.get("system") or {})
     linked = register_prompts(parent, named, is_now=True)
     ended_ms = tuning.end_ms if tuning.info.state.ended_at else tuning.start_ms
     since = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat(timespec="milliseconds")

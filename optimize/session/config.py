@@ -30,7 +30,7 @@ from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, check_set_name
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits
-from mas.system import agent_names, can_derive_prompts
+from mas.system import agent_names
 from mas.tools.settings import ToolSettings
 from optimize.gate.failed_answers import AGAINST, HALT
 from optimize.gate.gate import GateSettings
@@ -117,9 +117,7 @@ class OptimizeConfig:
         """
         self._check_resume()
         self._check_agents()
-        prompts, system = self.base.check_system(), self.base.system
-        if prompts is None and can_derive_prompts(system):
-            prompts = system.derive_prompts()
+        prompts = self.base.check_system()
         if prompts is None:
             raise UserError(
                 f"prompts=null leaves no prompts to start from; name a set of system={self.base.system.name}."

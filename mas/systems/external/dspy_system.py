@@ -79,12 +79,16 @@ class DspySystem:
             return model.create_lm(AgentModel(agent=name))
 
         program = DspyProgram(self.loaded, self._answer, create_lm if self.needs_model else None)
-        if prompts is not None:
+        if prompts is not None and prompts is not self._own_prompts:  # its own stay exactly as they are
             apply_prompt_set(program, prompts)
         return program
 
     def derive_prompts(self) -> PromptSet:
-        """Return the module's own instructions and demos, with which tuning starts if no set is named."""
+        """Return the module's own instructions and demos, which count if no set is named."""
+        return self._own_prompts
+
+    @cached_property
+    def _own_prompts(self) -> PromptSet:
         return derive_prompt_set(self.loaded.module, self.name, self.target)
 
     def save_state(self, prompts: PromptSet, path: Path) -> None:
