@@ -25,6 +25,7 @@ ON_BAD_ROW = ("refuse", "skip")
 NO_GOLD = "?"  # GAIA's test split
 MAX_WHOLE = 2**53  # up to which a float has every whole number
 MAX_LISTED = 20  # rows in a message
+_YAML_HINT = " (a YAML file reads yes as true: put it in quotes there)"
 NAN_NOTE = (
     "the target is NaN, which as a number equals nothing, so with scorer=gaia or numeric no answer is correct; give "
     "another, or leave it empty for an unscored question"
@@ -151,7 +152,8 @@ def read_rows(
 
 def _check_label(sample: Sample, labels: Sequence[str], known: Collection[str]) -> None:
     if labels and sample.target is not None and normalise_question(sample.target) not in known:
-        raise BadRowError(f"the target {sample.target!r} is not one of data.labels={','.join(labels)}")
+        hint = _YAML_HINT if "true" in known and normalise_question(sample.target) in ("yes", "no", "on", "off") else ""
+        raise BadRowError(f"the target {sample.target!r} is not one of data.labels={','.join(labels)}{hint}")
 
 
 def _list_unused_labels(labels: Sequence[str], samples: Iterable[Sample]) -> Iterator[str]:

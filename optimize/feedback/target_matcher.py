@@ -114,8 +114,6 @@ class LabelMatcher(TargetMatcher):
 
     def matches(self, text: str) -> bool:
         """Return whether the answer is this label apart from its form, and names no other."""
-        if (found := self._labels.find(text)) is not None:
-            return found == self.text
         return self.find_names(text) == {self.text}
 
     def is_contained_in(self, answer: str) -> bool:
@@ -123,6 +121,8 @@ class LabelMatcher(TargetMatcher):
 
     def find_names(self, text: str) -> set[str]:
         """Return the labels in a text; one that is part of another label there does not count."""
+        if (whole := self._labels.find(text)) is not None:
+            return {whole}
         words = _Words(text)
         places = [
             (start, start + len(phrase), name)

@@ -15,7 +15,7 @@ from optimize.feedback.target_matcher import LabelMatcher
 from optimize.search.student import Objective
 from tests.optimize.simulated_runs import record, step
 
-LABELS = LabelSet(("-1", "1", "Paris", "billing", "bug", "not a bug", "refund"))
+LABELS = LabelSet(("+", "-", "-1", "1", "Paris", "billing", "bug", "not a bug", "refund"))
 
 
 def tell(target: str, answer: str, labels: LabelSet = LABELS, agent: str = "label") -> str:
@@ -30,6 +30,8 @@ def test_the_expected_label_is_named_in_its_usual_spelling() -> None:
     assert "right kind of answer, but not the right value" in tell("refund", "billing")
     assert "The answer was none of the labels." in tell("refund", "money back")
     assert "The answer named several labels." in tell("refund", "refund or billing")
+    for label, other in (("1", "-1"), ("bug", "not a bug"), ("bug", "-")):
+        assert "value" in tell(label, other) and "The answer" not in tell(label, other), "another label, in good form"
     said = tell("refund", "I think that it is a refund.")
     assert "Prose stood around the answer" in said and "What it said was right; only its form was wrong." in said
 
@@ -64,6 +66,8 @@ def test_the_objective_knows_the_labels_of_its_run() -> None:
         ("-1", "-1", True),
         ("1", "1.0", False),
         ("1", "11", False),
+        ("+", "+", True),
+        ("+", "-", False),
         ("refund", "", False),
     ],
 )
