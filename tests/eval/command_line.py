@@ -5,6 +5,7 @@ finished.code, finished.err, finished.summary["accuracy"]     # 0, "", 1.0
 """
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ SUM = "What is 2 + 3? Give only the number."
 SECRETS = ("OPENAI_API_KEY", "HF_TOKEN", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TAVILY_API_KEY")
 NO_SEARCH = "note: TAVILY_API_KEY is not set: there is no web search; Wikipedia's search answers instead.\n"
 CONTACT = "tools.web.contact=tests@example.org"  # without one each run asks for it
+_PAUSE = re.compile(
+    r"^warning: this process could not run for \d+ s \(was it stopped\?\): deadlines are extended by that\.\n", re.M
+)
 NO_BROWSER = "tools.browser.url=null"  # one that happens to run on this machine is none of a test's business
 
 
@@ -63,6 +67,11 @@ class Finished:
 EvalCommand = Callable[..., Finished]
 
 
+def without_pauses(err: str) -> str:
+    """Standard error without the one line that says nothing of the command: other processes had all CPU time."""
+    return _PAUSE.sub("", err)
+
+
 def command_in_process(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: Sequence[str]
 ) -> Finished:
@@ -77,7 +86,7 @@ def command_in_process(
     capsys.readouterr()
     code = main()
     out, err = capsys.readouterr()
-    return Finished(code, out, err, folder)
+    return Finished(code, out, without_pauses(err), folder)
 
 
 def tracked_in(settings: LocalTracking, wait_seconds: float = 60) -> list[str]:

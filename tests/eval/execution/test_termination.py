@@ -22,7 +22,7 @@ from eval.execution.runner import build_blank_record
 from eval.execution.termination import MIN_FAILURES, FailuresInARow, SameErrors, StopController, exceeds_errors
 from eval.runs.record import Record
 from mas.runtime.sample_context import SampleKey
-from tests.eval.command_line import SCRIPT, EvalCommand, dataset
+from tests.eval.command_line import SCRIPT, EvalCommand, dataset, without_pauses
 from tests.eval.obedient_agent import AGENT, told
 
 CTRL_C = "interrupted by Ctrl-C"
@@ -282,14 +282,14 @@ def test_one_signal_drains(tmp_path: Path, clean_environment: dict[str, str], nu
     with started(tmp_path, clean_environment, rows, TWO) as process:
         process.send_signal(number)
         assert process.stderr is not None
-        line = process.stderr.readline()
+        line = next(filter(without_pauses, process.stderr))
         (tmp_path / "released").touch()
         ended = ending(process, tmp_path)
     assert (ended.code, ended.stopped) == (3, reason)
     assert ended.answered["slow"] == "7", "in flight, and it could finish"
     assert len(ended.answered) <= 4, "the later ones were not begun"
     assert line.startswith(f"stopping ({reason}): nothing new is started; what is in flight has 30 s to finish.")
-    assert line.endswith("To stop now: Ctrl-C again\n") and ended.err == ""
+    assert line.endswith("To stop now: Ctrl-C again\n") and without_pauses(ended.err) == ""
     assert ended.out.splitlines()[-1] == "continue with: python eval/run.py run.resume=run"
 
 
@@ -316,7 +316,7 @@ def test_a_second_signal_stops_now(tmp_path: Path, clean_environment: dict[str, 
     with started(tmp_path, clean_environment, [QUICK, ENDLESS, NEVER], TWO, "ids=[quick,endless]") as process:
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
-        assert process.stderr.readline().startswith("stopping (interrupted by Ctrl-C)")
+        assert next(filter(without_pauses, process.stderr)).startswith("stopping (interrupted by Ctrl-C)")
         process.send_signal(signal.SIGINT)
         ended = ending(process, tmp_path)
     assert (ended.code, list(ended.answered)) == (3, ["quick"])

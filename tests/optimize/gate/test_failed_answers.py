@@ -29,6 +29,7 @@ from optimize.gate.failed_answers import (
 )
 from optimize.gate.gate import GateSettings, GateVerdict, judge
 from optimize.pipeline.terminal import show_finished_run
+from tests.eval.command_line import without_pauses
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 FAILED = None  # in place of whether an answer is right
@@ -185,7 +186,7 @@ def test_a_question_that_always_fails_leaves_a_way_to_a_verdict_that_says_so(
     for _ in range(2):
         before = server.asked
         assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
-        stopped, going_on = capsys.readouterr().err.splitlines()
+        stopped, going_on = without_pauses(capsys.readouterr().err).splitlines()
         assert stopped.startswith(
             f"stopped: the server failed 12 of the sealed answers, and again when asked once more, to {failing[0]}, "
             f"{failing[1]}; going on asks them again, and with run.failed_answers={AGAINST} comes to a verdict without "
@@ -238,7 +239,7 @@ def test_too_many_failed_answers_are_no_verdict_whatever_is_asked_for(
     server.always_fails = about(*list(QUESTIONS)[:3])
     run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS, f"run.failed_answers={choice}")
     assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
-    stopped, going_on = capsys.readouterr().err.splitlines()
+    stopped, going_on = without_pauses(capsys.readouterr().err).splitlines()
     assert stopped.startswith(
         "stopped: the server failed 18 of the 120 sealed answers, and again when asked once more: too many for a "
         "verdict; going on asks them again. The first error: "
