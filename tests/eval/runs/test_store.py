@@ -289,6 +289,14 @@ def test_the_plan_is_kept_once_and_in_order(tmp_path: Path) -> None:
         ]
 
 
+def test_a_plan_is_replaced_whole_when_that_is_asked_for(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.write_plan([Sample("a", "A?"), Sample("b", "B?")])
+        store.write_plan([Sample("b", "B!"), Sample("c", "C?")], replace=True)
+        assert store.list_planned_ids() == ["b", "c"]
+        assert [each.question for each in store.read_plan()] == ["B!", "C?"]
+
+
 def test_a_plan_with_an_id_twice_leaves_nothing_behind(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
         with pytest.raises(StoreError):
