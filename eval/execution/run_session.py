@@ -25,7 +25,7 @@ from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.execution.budget import Budget, SampleBudget, add_unseen_usage
 from eval.execution.console import Console, RunProgress
-from eval.execution.executors.contract import PendingSample
+from eval.execution.executors.contract import OnRecord, PendingSample
 from eval.execution.executors.local import LocalExecutor, SampleHooks
 from eval.execution.termination import StopController
 from eval.runs.call_log import CallLog, SharedCache, ToolCache, remove_tool_results
@@ -205,15 +205,25 @@ class RunSession:
         self.answers = AnswerLog(logs, self._stop_for_logs)
         self.budget = Budget(config.run.max_cost_usd, self.stop.stop_now, read_spent_usd(self.store, folder))
 
-    def run(self, executor: LocalExecutor, pending: Sequence[PendingSample]) -> str | None:
+    def run(
+        self,
+        executor: LocalExecutor,
+        pending: Sequence[PendingSample],
+        after_first: Callable[[Record], None] | None = None,
+    ) -> str | None:
         """Run the samples.
+
+        Args:
+            executor: of the run's program.
+            pending: samples to run.
+            after_first: called after the first sample, which then is run alone; it may stop the run.
 
         Returns:
             Why the run stopped before its end; None: it did not.
         """
         with (
             RunProgress(len(pending), self.console, list_traffic=self.config.list_traffic) as progress,
-            self.open_execution(executor, pending, progress.update) as work,
+            self.open_execution(executor, pending, progress.update, after_first=after_first) as work,
         ):
             return run_to_end([work], self.stop)
 
@@ -224,6 +234,7 @@ class RunSession:
         pending: Sequence[PendingSample],
         show: Callable[[Record], None],
         open_budget: Callable[[SampleContext], RunBudget] | None = None,
+        after_first: Callable[[Record], None] | None = None,
     ) -> Iterator[Coroutine[object, object, None]]:
         """Open what the samples use and yield the execution, to be awaited inside.
 
@@ -232,6 +243,7 @@ class RunSession:
             pending: samples to run.
             show: called with each finished record.
             open_budget: of a sample, in place of the run's own budget.
+            after_first: see `run`.
         """
         with ExitStack() as stack:
             call_log = stack.enter_context(closing(_open_call_log(self.store, self.folder)))
@@ -257,13 +269,31 @@ class RunSession:
                 self.answers.finish(record)
 
             hooked = executor.with_hooks(SampleHooks(open_context, self.answers.begin))
-            work = hooked.run(self.recorder.info, pending, keep, self.stop)
+            if after_first is None:
+                work = hooked.run(self.recorder.info, pending, keep, self.stop)
+            else:
+                work = self._run_first_alone(hooked, pending, keep, after_first)
             stack.callback(_close_unstarted, work)  # it was not awaited if an error came first
             yield work
             paid = call_log.sum_total()
             self.recorder.note_unfinished(vars(paid) if paid.lm_calls else None)
         if not self._has_pending():
             remove_tool_results(self.folder)
+
+    async def _run_first_alone(
+        self,
+        executor: LocalExecutor,
+        pending: Sequence[PendingSample],
+        on_record: OnRecord,
+        after_first: Callable[[Record], None],
+    ) -> None:
+        def keep_first(record: Record) -> None:
+            on_record(record)
+            after_first(record)
+
+        await executor.run(self.recorder.info, pending[:1], keep_first, self.stop)
+        if self.stop.reason is None:
+            await executor.run(self.recorder.info, pending[1:], on_record, self.stop)
 
     def _open_tool_results(self) -> ToolCache | None:
         """Return what tools returned earlier, to this run or to any; None: each call is made."""

@@ -82,6 +82,7 @@ class StopController:
         self._finished = self._errors = self._signals = 0
         self._cancels: list[Callable[[], None]] = []  # of what is in flight
         self._drain_timer: SteadyTimer | None = None
+        self._ends_at: float | None = None  # time of the loop at which `max_seconds` are over
         self._waiting_ended_at: float | None = None  # time.monotonic(); None: somebody waits for the run
 
     def drain(self, message: str, kind: StopKind = "limit") -> None:
@@ -195,7 +196,8 @@ class StopController:
         timer = None
         if self._max_seconds is not None:
             message = f"the run has taken {self._max_seconds:g} s (run.max_seconds)"
-            timer = loop.call_later(self._max_seconds, self.drain, message)
+            self._ends_at = self._ends_at or loop.time() + self._max_seconds  # the first sample may have run alone
+            timer = loop.call_at(self._ends_at, self.drain, message)
         try:
             with self.in_flight(cancel):
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

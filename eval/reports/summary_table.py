@@ -3,7 +3,7 @@
 print_summary(summary, Console())
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -23,7 +23,10 @@ from eval.reports.notes import (
     select_ks,
 )
 from eval.runs.folder import format_path, format_resume_hint
+from eval.runs.record import Record
 from mas.runtime.terminal import shorten_line
+
+_ID_CHARS, _QUESTION_CHARS, _ANSWER_CHARS = 40, 60, 60  # of a wrong answer's line
 
 
 def print_summary(summary: Summary, console: Console) -> None:
@@ -48,6 +51,22 @@ def print_results(summary: Summary, folder: Path, console: Console) -> None:
     _print_line(f"results: {format_path(folder)}", console)
     if summary.stopped not in (None, GOING_ON):
         _print_line(format_resume_hint(folder), console)
+
+
+def print_wrong_answers(records: Sequence[Record], console: Console) -> None:
+    """Print wrong answers with the expected ones, one a line; they hold targets, and so are for the run's owner.
+
+    Args:
+        records: answered, and not right.
+        console: where to.
+    """
+    if records:
+        _print_line("wrong answers:" if len(records) > 1 else "a wrong answer:", console)
+    for each in records:
+        name, question = shorten_line(each.sample_id, _ID_CHARS), shorten_line(each.question, _QUESTION_CHARS)
+        answer = "no answer" if each.answer is None else f'"{shorten_line(each.answer, _ANSWER_CHARS)}"'
+        expected = shorten_line(each.target or "", _ANSWER_CHARS)
+        _print_line(f'  {name}: {question} → {answer}, expected "{expected}"', console)
 
 
 def choose_exit_code(summary: Summary, fail_under: float | None, console: Console) -> int:

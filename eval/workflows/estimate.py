@@ -1,4 +1,4 @@
-"""Estimate of the cost of a paid run, printed before it begins: from an earlier run of the same system, else a guess.
+"""Estimate of the cost of a paid run: from an earlier run of the same program and model, else its first sample.
 
 format_estimate(config, n_answers=53)
 # "estimate: 53 answers ≈ 848 LM calls, 1,060,000 tokens in, 127,000 out, ≈ $0.24 (from 2026-11-21_09-12-01_gaia_…)"
@@ -13,9 +13,11 @@ import yaml
 from eval.analysis.summary.summary import Summary, read_summary
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
+from eval.runs.record import Usage
 from mas.llm.prices import Price, find_price
 
 _NEWEST = 20  # runs that are looked at
+_PROGRAM = ("name", "target", "state", "url")  # keys of a system's configuration that say which program runs
 
 
 @dataclass(frozen=True)
@@ -44,26 +46,45 @@ def format_estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None
         n_answers: that are remaining, epochs included.
         runs_folder: where earlier runs lie; None: outputs/eval.
     """
-    system = config.system.name
-    typical = find_typical_answer(system, runs_folder)
+    typical = find_typical_answer(config, runs_folder)
     if typical is None:
-        return f"estimate: {n_answers} answers; what each takes is not known of system={system} yet"
+        return f"estimate: {n_answers} answers; what each takes is not known of system={config.system.name} yet"
+    return _format(config, typical, "1 answer" if n_answers == 1 else f"{n_answers} answers", n_answers)
+
+
+def format_measured(config: EvalConfig, first: Usage, n_answers: int) -> str:
+    """Return the line once the first sample has been answered.
+
+    Args:
+        config: of the run.
+        first: what the first sample took.
+        n_answers: that are remaining.
+    """
+    typical = Typical(first.lm_calls, first.input_tokens, first.output_tokens, "measured: the first question alone")
+    return _format(config, typical, f"{n_answers} more answers", n_answers)
+
+
+def _format(config: EvalConfig, typical: Typical, answers: str, n_answers: int) -> str:
     tokens_in, tokens_out = typical.input_tokens * n_answers, typical.output_tokens * n_answers
-    answers = "1 answer" if n_answers == 1 else f"{n_answers} answers"
     return (
         f"estimate: {answers} ≈ {typical.lm_calls * n_answers:,.0f} LM calls, {tokens_in:,.0f} tokens in, "
         f"{tokens_out:,.0f} out, {_money(config, tokens_in, tokens_out)} ({typical.source})"
     )
 
 
-def find_typical_answer(system: str, runs_folder: Path | None = None) -> Typical | None:
-    """Return the usage of the newest complete run of a system with a real model, else a guess; None: nothing is known.
+def find_typical_answer(config: EvalConfig, runs_folder: Path | None = None) -> Typical | None:
+    """Return the usage of the newest complete run of this program and model, else a guess; None: nothing is known.
 
     Args:
-        system: its name.
+        config: of a run.
         runs_folder: where earlier runs lie; None: outputs/eval.
     """
-    return next(_earlier(system, runs_folder or OUTPUTS / "eval"), None) or GUESSES.get(system)
+    return next(_earlier(config, runs_folder or OUTPUTS / "eval"), None) or GUESSES.get(config.system.name)
+
+
+def is_measured(config: EvalConfig, runs_folder: Path | None = None) -> bool:
+    """Return whether an earlier complete run had this program and this model."""
+    return next(_earlier(config, runs_folder or OUTPUTS / "eval"), None) is not None
 
 
 def list_prices(config: EvalConfig) -> list[Price | None]:
@@ -91,18 +112,19 @@ def _money(config: EvalConfig, tokens_in: float, tokens_out: float) -> str:
     return f"{'at most' if len(prices) > 1 else '≈'} ${dearest:,.2f}{judged}"
 
 
-def _earlier(system: str, runs_folder: Path) -> Iterator[Typical]:
-    """Yield the complete runs of the system with a real model, the newest first."""
+def _earlier(config: EvalConfig, runs_folder: Path) -> Iterator[Typical]:
+    """Yield the complete runs of this program with this model, if it is a real one, the newest first."""
+    program = {key: getattr(config.system, key, None) for key in _PROGRAM}
     summaries = sorted(runs_folder.glob("*/summary.json"), key=lambda path: path.parent.name, reverse=True)
     for path in summaries[:_NEWEST]:
         try:
             summary = read_summary(path)
-            if summary.stopped is not None or summary.simulated:
+            if summary.stopped is not None or summary.simulated or summary.model != config.model_name:
                 continue
-            saved = yaml.safe_load(path.with_name("config.yaml").read_text("utf-8"))
-            if saved["system"]["name"] == system:
+            saved = yaml.safe_load(path.with_name("config.yaml").read_text("utf-8"))["system"]
+            if {key: saved.get(key) for key in _PROGRAM} == program:
                 yield _typical(summary, path.parent.name)
-        except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, yaml.YAMLError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError, yaml.YAMLError):
             continue  # another program's folder, or one that was cut short
 
 

@@ -1,7 +1,8 @@
 """One evaluation from a checked configuration to its exit code: a new run, or a run that is resumed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,23 @@ from eval.execution.run_session import RunSession, SessionRecorder, begin_sessio
 from eval.execution.termination import StopController
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.files import write_reports, write_summary
-from eval.reports.summary_table import choose_exit_code, print_results
+from eval.reports.summary_table import choose_exit_code, print_results, print_wrong_answers
 from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder, read_origin
 from eval.runs.logs import RunLogs, log_parts
+from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools, select_run_overrides
 from eval.runs.store import RunStore, StoreError, list_pending
 from eval.scorers.labels import find_labels
-from eval.workflows.estimate import format_estimate
+from eval.workflows.estimate import format_estimate, format_measured
+from eval.workflows.first_sample import describe_fault, runs_first_alone
 from eval.workflows.resume import check_unchanged, find_run_to_resume
 from eval.workflows.sweep import AddToSweep
 from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from mas.system import read_program_digest
+
+_SHOWN_WRONG = 3  # answers, at the end of a run
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ def _run_session(
             run.announce(len(pending), notes)
             logs.entry_point.info("run started", questions=len(pending), changes=dict(changes))
             with run.stop.handle_signals():
-                stopped = session.run(executor, pending)
+                stopped = session.run(executor, pending, run.begin_alone(len(pending)))
                 summary = run.end(recorder, stopped)
             logs.entry_point.info("files written", answers=summary.n)
             logs.entry_point.info(
@@ -192,6 +197,7 @@ class _Evaluation:
         self.request, self.config, self.folder, self.store = request, request.config, folder, store
         self.samples = {sample.id: sample for sample in samples}
         self.missing, self.output = missing, output
+        self.wrong: list[Record] = []  # the first wrong answers, known at the end
         limits = self.config.run
         self.stop = StopController(
             limits.drain_seconds,
@@ -242,13 +248,32 @@ class _Evaluation:
             self.output.print(edits)
         if n_pending < n_planned:
             self.output.print(f"resuming {self.folder.name}: {n_pending} of {n_planned} answers remaining")
-        if config.needs_model and not config.model.simulated and n_pending:
-            self.output.print(format_estimate(config, n_pending))
+        if self.is_paid and n_pending:
+            estimate = format_estimate(config, n_pending)
+            self.output.print(f"{estimate}; the first question shows it" if self.begin_alone(n_pending) else estimate)
         info = self.store.read_info()
         if info.tuning_use and (used := read_tuning_use(info)):
             scored = {each.id for each in self.samples.values() if each.target is not None}
             if warning := used.among(scored).describe_warning(len(scored), len(self.samples) - len(scored)):
                 self.output.print(f"warning: {warning}")
+
+    @property
+    def is_paid(self) -> bool:
+        return self.config.needs_model and not self.config.model.simulated
+
+    def begin_alone(self, n_pending: int) -> Callable[[Record], None] | None:
+        """Return a function to be called after the first sample, if that is to be run alone."""
+        config = self.config
+        if not self.is_paid or config.run.resume or not runs_first_alone(config, n_pending):
+            return None
+
+        def judge_first(record: Record) -> None:
+            if fault := describe_fault(record):
+                self.stop.stop_now(f"the first question failed in a way in which all would: {fault}", "errors")
+            elif record.usage.lm_calls:
+                self.output.print(format_measured(config, record.usage, n_pending - 1))
+
+        return judge_first
 
     def end(self, recorder: SessionRecorder, stopped: str | None) -> Summary:
         """Record the end of the session and write the run's files."""
@@ -259,6 +284,8 @@ class _Evaluation:
         elif self.stop.reason is not None and self.stop.reason.kind == "errors" and not pending:
             stopped = None  # the last answer was one error too many: nothing is left to run
         recorder.end(stopped, self.config.model.pace_history() if self.config.needs_model else [])
+        wrong = (each for each in self.store.final_records() if each.error is None and each.scored and not each.correct)
+        self.wrong = list(islice(wrong, _SHOWN_WRONG))
         return write_reports(self.folder, self.store)
 
     def show(self, summary: Summary, tracked: ExportOutcome) -> Ended:
@@ -270,6 +297,7 @@ class _Evaluation:
             self.output.print(f"warning: {tracked.warning}", error=True)
         if self.output.shows_results:
             print_results(summary, self.folder, self.output.console)
+            print_wrong_answers(self.wrong, self.output.console)
         code = choose_exit_code(summary, self.config.run.fail_under, self.output.console)
         if tracked.view_line:
             self.output.print(tracked.view_line)

@@ -139,7 +139,7 @@ class Estimate:
             reflection_model: name of the model that rewrites prompts; None: the run's.
             runs_folder: where evaluations of the same system lie; None: outputs/eval.
         """
-        typical = find_typical_answer(base.system.name, runs_folder)
+        typical = find_typical_answer(base, runs_folder)
         if typical is None:
             return cls(plan, None, Amount(), f"what an answer takes is not known of system={base.system.name} yet")
         usd = compute_highest_cost(list_prices(base), typical.input_tokens * 1000, typical.output_tokens * 1000)

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary
-from eval.reports.summary_table import print_summary
+from eval.reports.summary_table import print_summary, print_wrong_answers
 from eval.runs.record import Record, Usage
 from mas.simulation import SIMULATED_NOTICE
 
@@ -201,3 +201,15 @@ def test_format_losses_and_epochs_are_mentioned_only_when_there_are_any(record: 
     plain = shown([record("a")])
     assert "format loss" not in plain
     assert "epochs" not in plain
+
+
+def test_wrong_answers_are_one_line_each_cleaned_and_cut(record: Make) -> None:
+    hostile = "a\nb\x1b[2J" + "x" * 200
+    first_record = record(sample_id="q1", question=hostile, answer=hostile, target=hostile)
+    records = [first_record, record(sample_id="q2", answer=None)]
+    console = Console(file=io.StringIO(), width=80)
+    print_wrong_answers(records, console)
+    assert isinstance(console.file, io.StringIO)
+    heading, first, second = console.file.getvalue().splitlines()
+    assert heading == "wrong answers:" and "\x1b" not in first and len(first) < 210
+    assert first.startswith("  q1: a b") and "…" in first and 'no answer, expected "' in second

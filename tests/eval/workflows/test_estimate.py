@@ -24,10 +24,13 @@ def config(*overrides: str) -> EvalConfig:
 
 def run(parent: Path, name: str, lm_calls: int, **changes: Any) -> None:
     usage = Usage(lm_calls=lm_calls, input_tokens=1000 * lm_calls, output_tokens=10 * lm_calls)
-    summary = replace(summarise([], RunDetails(run_id=name)), **{"n": 10, "usage": usage, **changes})
+    target = changes.pop("target", None)
+    summary = replace(summarise([], RunDetails(run_id=name)), **{"n": 10, "usage": usage, "model": "mine", **changes})
     (parent / name).mkdir(parents=True)
     (parent / name / "summary.json").write_text(json.dumps(summary.to_dict()))
-    (parent / name / "config.yaml").write_text(yaml.safe_dump({"system": {"name": changes.get("system", "gaia")}}))
+    (parent / name / "config.yaml").write_text(
+        yaml.safe_dump({"system": {"name": changes.get("system", "gaia"), "target": target}})
+    )
 
 
 def test_without_an_earlier_run_it_is_a_guess_and_says_so(tmp_path: Path) -> None:
@@ -37,13 +40,15 @@ def test_without_an_earlier_run_it_is_a_guess_and_says_so(tmp_path: Path) -> Non
     assert all(guess.input_tokens > 0 for guess in GUESSES.values())
 
 
-def test_it_follows_the_newest_complete_run_of_the_system_with_a_real_model(tmp_path: Path) -> None:
+def test_it_follows_the_newest_complete_run_of_the_program_with_this_model(tmp_path: Path) -> None:
     run(tmp_path, "2026-01-01_00-00-00_a", 20)
     run(tmp_path, "2026-01-02_00-00-00_b", 30)
     run(tmp_path, "2026-01-03_00-00-00_stopped", 40, stopped="interrupted")
     run(tmp_path, "2026-01-04_00-00-00_simulated", 50, simulated=True)
     run(tmp_path, "2026-01-05_00-00-00_other", 60, system="toy")
     run(tmp_path, "2026-01-06_00-00-00_empty", 70, n=0)
+    run(tmp_path, "2026-01-06_00-00-01_model", 80, model="another")
+    run(tmp_path, "2026-01-06_00-00-02_program", 90, target="other:program")
     (tmp_path / "2026-01-07_00-00-00_cut").mkdir()
     (tmp_path / "2026-01-07_00-00-00_cut" / "summary.json").write_text("{")
     line = format_estimate(config(), 100, tmp_path)

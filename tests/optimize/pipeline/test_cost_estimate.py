@@ -86,7 +86,9 @@ def test_the_numbers_follow_an_earlier_run_and_the_models_prices(tmp_path: Path)
     (tmp_path / "before").mkdir()
     empty = summarise([], RunDetails(run_id="before"))
     usage = replace(empty.usage, lm_calls=40, input_tokens=40_000, output_tokens=4_000)
-    (tmp_path / "before" / "summary.json").write_text(json.dumps(replace(empty, n=10, usage=usage).to_dict()))
+    (tmp_path / "before" / "summary.json").write_text(
+        json.dumps(replace(empty, n=10, usage=usage, model="mine").to_dict())
+    )
     (tmp_path / "before" / "config.yaml").write_text(yaml.safe_dump({"system": {"name": "gaia"}}))
     found = base()
     found.model.prices = {"mine": Price(1.0, 10.0), "writer": Price(10.0, 100.0)}
