@@ -26,6 +26,7 @@ from mas.systems.external.dspy_target import (
     choose_answer_field,
     describe_answer_choice,
 )
+from mas.systems.external.dspy_tools import blocks, limit_tools
 from mas.systems.external.program import TRACE_KEYS
 
 CreateLM = Callable[[str], dspy.BaseLM]  # a predictor's name, or "" for the program itself → its language model
@@ -33,8 +34,6 @@ CreateLM = Callable[[str], dspy.BaseLM]  # a predictor's name, or "" for the pro
 
 class DspyProgram(AgentProgram):
     """A copy of the user's module; its predictors are this program's, under the same names."""
-
-    plain_demos = True  # as `dspy.Module.load` reads them
 
     plain_demos = True  # as DSPy itself reads them: not always all fields
 
@@ -53,6 +52,11 @@ class DspyProgram(AgentProgram):
         self._inputs, self._takes_any = loaded.inputs, loaded.takes_any
         self._annotations = dict(loaded.annotations)
         self.module = loaded.module.deepcopy()
+        tools = limit_tools(self.module)
+        # A module with both forms, as those of DSPy: a tool that blocks would hold up all samples on the event loop.
+        self._runs_in_thread = not hasattr(type(self.module), "aforward") or (
+            hasattr(type(self.module), "forward") and any(map(blocks, tools))
+        )
         self.lm = create_lm("") if create_lm else None  # for predictors that DSPy has frozen, or made while answering
         for name, predictor in self.named_predictors():
             if predictor.lm is None and create_lm:
@@ -115,9 +119,9 @@ class DspyProgram(AgentProgram):
         if self.lm is not None:
             changes["lm"] = self.lm
         with dspy.context(**changes):
-            if hasattr(type(self.module), "aforward"):
-                return await await_safely(self.module.acall(**arguments), self._describe_end)
-            return await run_in_thread(lambda: self.module(**arguments), self._describe_end)
+            if self._runs_in_thread:
+                return await run_in_thread(lambda: self.module(**arguments), self._describe_end)
+            return await await_safely(self.module.acall(**arguments), self._describe_end)
 
     def _describe_end(self, how: str) -> AgentReplyError:
         return AgentReplyError(f"{self.name} {how} instead of an answer")

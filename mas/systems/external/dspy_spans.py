@@ -6,18 +6,17 @@ A tool is called after the predictor that chose it has ended (as in `dspy.ReAct`
         await program.acall(question="How many?")
 """
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 
 import dspy
 
 from mas.prompt_sets.dspy_internals import BaseCallback
-from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.trace import Span, span, use_span
+from mas.systems.external.dspy_tools import is_finish
 
 MAX_OBSERVATION_CHARS = 20_000
-_FINISH = "finish"  # the tool with which dspy.ReAct ends: no work
 _UNNAMED = "unnamed predictor"  # made while a sample is answered
 
 # The innermost module's last predictor: (id of the module, span).
@@ -58,11 +57,8 @@ class PredictorSpans(BaseCallback):
             _last.set((ended.module, ended.span))
 
     def on_tool_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
-        if not isinstance(instance, dspy.Tool) or _is_finish(instance):
+        if not isinstance(instance, dspy.Tool) or is_finish(instance):
             return
-        if context := current_context():
-            with suppress(LimitReachedError):  # noted in the context: the next call of a model ends the sample
-                context.count_tool_call()
         given = inputs.get("kwargs")
         stack, last = ExitStack(), _last.get()
         if last is not None and last[0] == _calling_module():
@@ -89,10 +85,6 @@ def _close(ended: _Open, exception: BaseException | None) -> None:
 def _calling_module() -> int | None:
     modules = dspy.settings.caller_modules
     return id(modules[-1]) if modules else None
-
-
-def _is_finish(tool: dspy.Tool) -> bool:
-    return tool.name == _FINISH and getattr(tool.func, "__module__", "").startswith("dspy.")
 
 
 def _name_all(module: dspy.Module) -> dict[int, str]:

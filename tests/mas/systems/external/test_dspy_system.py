@@ -11,6 +11,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
+from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace
 from mas.system import Resources, agent_names
 from mas.systems.external.dspy_system import DspySystem
@@ -201,6 +202,20 @@ def test_the_tools_of_react_are_calls_of_the_predictor_that_chose_them(tmp_path:
     assert second.error == "LookupError: no such city"
     assert [each.parent for each in (first, second)] == [agents[0].id, agents[1].id]
     assert {trace.find_agent(each) for each in (first, second)} == {f"{prefix}react"}
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_tools_are_limited_and_one_that_blocks_has_a_thread(tmp_path: Path, kind: str) -> None:
+    source = REACT.format("import threading").replace("def search", f"{kind} search")
+    source = source.replace('return "two million"', "return threading.current_thread().name")
+    agent = program(tmp_path, source, "program", ReactModel())
+    context = SampleContext(SampleKey("q"), SampleLimits(tool_calls=1))
+    with use_context(context):
+        prediction = agent(question="How many live in Rome?")
+    trajectory = prediction.state["outputs"]["trajectory"]
+    assert trajectory["observation_0"].startswith("mas-blocking" if kind == "def" else "mas-loop")
+    assert "used its 1 tool calls (limits.tool_calls)" in trajectory["observation_1"]
+    assert (context.usage.tool_calls, context.limit_reached, prediction.final_answer) == (1, "tool_calls", "2")
 
 
 def test_a_predictors_failure_is_its_own(tmp_path: Path) -> None:
