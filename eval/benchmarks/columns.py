@@ -41,10 +41,11 @@ class FoundColumns:
     notes: tuple[str, ...] = ()
     inputs: Inputs = field(default_factory=dict)  # empty: the question alone
     labels: tuple[str, ...] = ()  # that targets must be one of; empty: any target
+    tags: tuple[str, ...] = ()  # columns that put samples into categories
 
     def list_used(self) -> list[str]:
         """Return the columns of the data that are read, each once."""
-        return list(dict.fromkeys([*filter(None, self.names.values()), *self.inputs.values()]))
+        return list(dict.fromkeys([*filter(None, self.names.values()), *self.inputs.values(), *self.tags]))
 
 
 AS_GAIA = FoundColumns(GAIA_COLUMNS)
@@ -58,6 +59,7 @@ class ColumnSettings:
     inputs: Any = None  # [column, …] or {field: column}: named inputs instead of one question; None: the question
     target_column: str | None = None  # the same as columns.answer
     labels: list[Any] = field(default_factory=list)  # the targets that there are; empty: any
+    tags: list[Any] = field(default_factory=list)  # columns whose values are categories with numbers of their own
 
     def check_columns(self) -> None:
         """Check the settings on their own, before the data are read.
@@ -67,6 +69,7 @@ class ColumnSettings:
         """
         complete_columns(self._merge_target(), parse_inputs(self.inputs))
         parse_labels(self.labels)
+        parse_tags(self.tags)
 
     def find_columns(self, there: Collection[str], source: str, enough: Collection[str] = TABLE) -> FoundColumns:
         """Return the column of every key; see the function of this name.
@@ -75,7 +78,13 @@ class ColumnSettings:
             UserError: columns that should be there are not, or several might be meant.
         """
         found = find_columns(self._merge_target(), there, source, enough, parse_inputs(self.inputs))
-        return replace(found, labels=parse_labels(self.labels))
+        tags = parse_tags(self.tags)
+        if missing := [tag for tag in tags if tag not in there]:
+            raise UserError(
+                f"{source} has no column {missing[0]!r}, which data.tags names; its columns are: "
+                f"{', '.join(there) or 'none'}."
+            )
+        return replace(found, labels=parse_labels(self.labels), tags=tags)
 
     def _merge_target(self) -> dict[str, str | None]:
         if self.target_column is None:
@@ -127,6 +136,20 @@ def parse_labels(labels: object) -> tuple[str, ...]:
         raise UserError(
             f"data.labels={labels} cannot be read; expected a list of at least two different labels, such as "
             "data.labels=[billing,refund] (case and white space make no difference)."
+        )
+    return tuple(names)
+
+
+def parse_tags(tags: object) -> tuple[str, ...]:
+    """Return the columns of `data.tags`.
+
+    Raises:
+        UserError: no list of different names.
+    """
+    names = [str(each).strip() for each in _list_names(tags)]
+    if tags and (not names or "" in names or len(set(names)) < len(names)):
+        raise UserError(
+            f"data.tags={tags} cannot be read; expected a list of different columns, such as data.tags=[kind,source]."
         )
     return tuple(names)
 

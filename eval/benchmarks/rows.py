@@ -193,7 +193,10 @@ def _build_sample(row: Row, number: int, attachments: Attachments, columns: Foun
         file=attachments.find(name) if name else None,
         target=cells["answer"].answer(),
         level=cells["level"].number_or_text(),
-        tags={"kind": Path(name).suffix.lower().lstrip(".") or "none"},
+        tags={
+            "kind": Path(name).suffix.lower().lstrip(".") or "none",
+            **{tag: _Cell(tag, content.get(tag)).number_or_text() or "none" for tag in columns.tags},
+        },
         inputs=inputs,
     )
 

@@ -192,7 +192,7 @@ class RunExport(Export):
 
     def _write_page(self, summary: Summary | None) -> None:
         info = self.store.read_info()
-        numbers = self._numbers.build_metrics(self.store.read_plan(), info.epochs) if summary else None
+        numbers = self._numbers.build_metrics() if summary else None
         page = build_page(info, summary, numbers, folder_name=self.folder.name, redact=self.redact)
         origin = {name: self.redact(text) for name, text in info.origin.items()}
         self._page = replace(page, tags={**origin, **page.tags})

@@ -1,4 +1,4 @@
-"""Numbers of a run's page that `summary.json` does not have: per agent, per tool, latencies, accuracy by tag.
+"""Numbers of a run's page that `summary.json` does not have: per agent, per tool, latencies.
 
 They are added up record by record, so that a run's trajectories need not be in memory.
 
@@ -8,15 +8,13 @@ They are added up record by record, so that a run's trajectories need not be in 
 """
 
 import statistics
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import Counter
 from typing import NamedTuple
 
 from eval.execution.budget import has_failed
-from eval.runs.record import PlannedQuestion, Record
+from eval.runs.record import Record
 from mas.runtime.trace import Span as Step
 
-MAX_VALUES = 20  # of one of the dataset's tags; with more it identifies single questions
 _REJECTED = "reject"
 
 
@@ -24,13 +22,11 @@ class _Final(NamedTuple):
     """Facts of the last attempt at one sample and epoch."""
 
     attempt: int
-    scored: bool
-    correct: bool
     seconds: float
 
 
 class RunNumbers:
-    """Calls and seconds over all attempts, since all were paid for; latencies and accuracies over the last ones."""
+    """Calls and seconds over all attempts, since all were paid for; latencies over the last ones."""
 
     def __init__(self) -> None:
         self._final: dict[tuple[str, int], _Final] = {}
@@ -46,7 +42,7 @@ class RunNumbers:
         """Add a record, in any order, and each once."""
         key = (record.sample_id, record.epoch)
         if key not in self._final or record.attempt > self._final[key].attempt:
-            self._final[key] = _Final(record.attempt, record.scored, record.correct, record.wall_seconds)
+            self._final[key] = _Final(record.attempt, record.wall_seconds)
         for step in record.trajectory:
             self._add_step(Step(**step))
 
@@ -65,13 +61,8 @@ class RunNumbers:
         elif step.kind == "lm" and step.end_seconds is not None and not _is_replayed(step):
             self._lm_seconds.append(step.seconds)
 
-    def build_metrics(self, planned: Iterable[PlannedQuestion] = (), epochs: int = 1) -> dict[str, float]:
-        """Return all metrics under their names in MLflow.
-
-        Args:
-            planned: the run's questions with their tags; those without a record count as wrong.
-            epochs: as planned.
-        """
+    def build_metrics(self) -> dict[str, float]:
+        """Return all metrics under their names in MLflow."""
         found: dict[str, float] = {}
         for name, calls in self._agent_calls.items():
             found[f"agents/{name}_calls"] = calls
@@ -83,27 +74,7 @@ class RunNumbers:
             found[f"tools/{name}_errors"] = self._tool_errors[name]
         question_seconds = [each.seconds for each in self._final.values()]
         found |= _percentiles("latency/question", question_seconds) | _percentiles("latency/lm_call", self._lm_seconds)
-        return found | self._by_tag(list(planned), epochs)
-
-    def _by_tag(self, planned: list[PlannedQuestion], epochs: int) -> dict[str, float]:
-        """Return accuracies over the answers that the summary counts: all with a target, and all that are missing."""
-        verdicts: defaultdict[str, list[bool]] = defaultdict(list)
-        for (sample_id, _), final in self._final.items():
-            if final.scored:
-                verdicts[sample_id].append(final.correct)
-        groups: defaultdict[str, defaultdict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
-        for question in planned:
-            never_run = sum((question.id, epoch) not in self._final for epoch in range(1, epochs + 1))
-            unanswered = [False] * (never_run if question.target is not None else 0)
-            for tag, value in question.tags.items():
-                groups[tag][value] += [*verdicts[question.id], *unanswered]
-        return {
-            f"accuracy/{tag}_{value}": sum(correct) / len(correct)
-            for tag, values in groups.items()
-            if len(values) <= MAX_VALUES
-            for value, correct in values.items()
-            if correct
-        }
+        return found
 
 
 def _is_replayed(step: Step) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.analysis.statistics.intervals import Interval
-from eval.analysis.summary.summary import AccuracyWithout, EpochNumbers, Summary
+from eval.analysis.summary.summary import AccuracyWithout, EpochNumbers, LabelSummary, Summary
 from eval.mlflow_export.tracked_run import TrackedRun, to_ms
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Usage
@@ -30,6 +30,7 @@ JsonObject = Mapping[str, Any]  # of the configuration
 
 MAX_PARAM_CHARS = 500  # MLflow itself takes 6000
 MAX_TAG_CHARS = 5000  # MLflow itself takes 8000
+MAX_LABELS = 30  # with metrics of their own
 PER_CALL = 100  # MLflow's limit for params and tags; metrics have a higher one
 ARTIFACTS = (
     "summary.json",
@@ -51,7 +52,7 @@ _GRADED = tuple(metric.replace(" ", "_") for metric in (MEAN_SCORE, *GRADED_SCOR
 _GRADED_FIGURES = tuple(f"{name}{end}" for name in _GRADED for end in ("", "_ci95_low", "_ci95_high"))
 _FAMILIES = (
     *("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs"),
-    *("leaks", "tuned_on", "extra", *_GRADED),
+    *("leaks", "tuned_on", "extra", "labels", *_GRADED),
 )
 _PLAIN_METRICS = {*_FIRST, *_COUNTS, *_GRADED_FIGURES, *vars(Usage())}
 
@@ -264,6 +265,11 @@ def _metrics(summary: Summary | None) -> dict[str, float]:
     found |= usage
     if summary.scorer_usage.lm_calls:
         found |= {f"judge/{name}": value for name, value in vars(summary.scorer_usage).items()}
+    for tag, values in summary.by_tag.items():
+        for value, counts in values.items():
+            name = f"{metric}/{tag}_{value}"
+            found |= {name: counts.score, **_interval(name, counts.score_ci95), f"{name}_n": counts.n}
+    found |= _labels(summary.labels) if summary.labels else {}
     for name, extra in summary.extra_scorers.items():
         found |= {f"extra/{name}": extra.score, **_interval(f"extra/{name}", extra.score_ci95)}
         found[f"extra/{name}_failed"] = extra.n_failed
@@ -288,6 +294,18 @@ def _epochs(by_epochs: EpochNumbers) -> dict[str, float]:
     found = {"epochs/icc": by_epochs.icc}
     for name, each in estimates.items():
         found |= {f"epochs/{name}": each.value, **_interval(f"epochs/{name}", each.ci95)}
+    return found
+
+
+def _labels(labels: LabelSummary) -> dict[str, float | None]:
+    """Return `labels/macro_f1`, `labels/refund_recall` and so on; of very many labels the macro F1 alone."""
+    found = {"labels/macro_f1": labels.macro_f1, **_interval("labels/macro_f1", labels.macro_f1_ci95)}
+    found |= {"labels/other_answers": labels.n_other, "labels/no_answer": labels.n_no_answer}
+    for name, each in labels.by_label.items() if len(labels.by_label) <= MAX_LABELS else ():
+        for key in ("precision", "recall", "f1"):
+            metric = f"labels/{name}_{key}"
+            found |= {metric: getattr(each, key), **_interval(metric, getattr(each, f"{key}_ci95"))}
+        found[f"labels/{name}_n"] = each.n
     return found
 
 

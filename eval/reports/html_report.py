@@ -9,6 +9,7 @@ shown that 10,000 samples need no more memory than 2,000.
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from eval.analysis.summary.label_metrics import NO_ANSWER, OTHER
 from eval.analysis.summary.summary import Counts, Summary
 from eval.reports.notes import (
     format_changes,
@@ -30,6 +31,7 @@ REPORT = "report.html"
 MAX_ANSWERS = 2_000  # rows of (sample, epoch)
 MAX_PACE_LINES = 100
 MAX_LEAKS = 200
+MAX_MATRIX_LABELS = 30
 _TEMPLATE = Path(__file__).with_name("report.html.jinja")
 _SCRIPT = Path(__file__).with_name("report.js.jinja")
 _PIECE = 64  # template events that are joined before they are written
@@ -92,6 +94,14 @@ def _write_banner(summary: Summary) -> str:
     return f"The run is not complete{why}. Of {all_answers}: {so_far}. What has no answer yet counts as wrong."
 
 
+def _list_answer_columns(summary: Summary) -> list[str]:
+    """Return the columns of the confusion matrix; none if it is too large to be read."""
+    labels = summary.labels
+    if labels is None or len(labels.by_label) > MAX_MATRIX_LABELS:
+        return []
+    return [*labels.by_label, OTHER, NO_ANSWER]
+
+
 def _build_page(summary: Summary, rows: QuestionRows, facts: list[tuple[str, str]]) -> dict[str, object]:
     groups: dict[str, Counts] = {
         "all": summary,
@@ -105,6 +115,11 @@ def _build_page(summary: Summary, rows: QuestionRows, facts: list[tuple[str, str
         "incomplete": summary.incomplete,
         "banner": _write_banner(summary),
         "groups": {name: _build_group(counts, summary.incomplete) for name, counts in groups.items()},
+        "tags": {
+            tag: {value: _build_group(counts, summary.incomplete) for value, counts in values.items()}
+            for tag, values in summary.by_tag.items()
+        },
+        "answers": _list_answer_columns(summary),
         "ks": select_ks(summary.by_epochs) if summary.by_epochs else [],
         "notes": list(list_notes(summary)),
         "pace_lines": summary.pace_history[-MAX_PACE_LINES:],

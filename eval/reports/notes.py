@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from eval.analysis.statistics.intervals import Interval
+from eval.analysis.summary.summarise import FOLDED, MAX_TAG_VALUES
 from eval.analysis.summary.summary import (
     AccuracyWithout,
     Agreement,
     EpochNumbers,
     ExtraNumbers,
+    LabelSummary,
     Reviews,
     RunFacts,
     SessionSummary,
@@ -225,6 +227,14 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
         share, interval = format_floor(summary.accuracy, summary.incomplete), format_interval(summary.accuracy_ci95)
         bounds = f" ({interval})" if summary.accuracy_ci95 else ""
         yield "fully right", f"{share}{bounds} of the answers; the {summary.metric} counts partly right ones in part"
+    if labels := summary.labels:
+        yield "labels", describe_labels(labels, summary.incomplete)
+    for tag, counts in summary.by_tag.items():
+        if folded := [value for value in counts if value.endswith(FOLDED)]:
+            yield (
+                f"by {tag}",
+                f"the {MAX_TAG_VALUES} values with the most questions are shown, and {folded[0]} as one row",
+            )
     for name, extra in summary.extra_scorers.items():
         yield f"scored by {name}", describe_extra(extra, summary.incomplete)
     if judge := summary.judge_agreement:
@@ -239,6 +249,25 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.n_bad_rows:
         rows = format_count(summary.n_bad_rows, "unreadable row")
         yield "skipped", f"{rows} of the dataset, outside every number above"
+
+
+def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
+    """Return the macro F1, the label with the lowest F1, and the answers that are no label."""
+    targets = {name: each for name, each in labels.by_label.items() if each.n}
+    if labels.macro_f1 is None or not targets:
+        return "no answer has one of the labels as its target"
+    bounds = f" ({format_interval(labels.macro_f1_ci95)})" if labels.macro_f1_ci95 else ""
+    name, lowest = min(targets.items(), key=lambda item: item[1].f1 or 0.0)
+    parts = [
+        f"macro F1 {format_floor(labels.macro_f1, incomplete)}{bounds} over {format_count(len(targets), 'label')}",
+        f"lowest: {shorten_line(name, MAX_NAME_CHARS)}, F1 {format_percent(lowest.f1)} "
+        f"(precision {format_percent(lowest.precision)}, recall {format_percent(lowest.recall)})",
+    ]
+    if labels.n_other:
+        parts.append(f"{format_count(labels.n_other, 'answer')} {'is' if labels.n_other == 1 else 'are'} no label")
+    if labels.n_no_answer:
+        parts.append(f"{format_count(labels.n_no_answer, 'sample')} without an answer, counted as missed")
+    return "; ".join(parts)
 
 
 def describe_extra(extra: ExtraNumbers, incomplete: bool) -> str:

@@ -84,9 +84,14 @@ def _build_counts_table(summary: Summary) -> Table:
     table, incomplete = Table(""), summary.incomplete
     for heading in (summary.metric, *(("right", "not run") if incomplete else ("95% interval", "right")), "errors"):
         table.add_column(heading, justify="right")
-    table.add_row(*_build_row("all", summary, incomplete), end_section=bool(summary.by_level))
-    for level, counts in summary.by_level.items():
-        table.add_row(*_build_row(f"level {level}", counts, incomplete))
+    tags = [(tag, summary.by_tag[tag]) for tag in summary.tags if tag in summary.by_tag]
+    groups = [{f"level {level}": counts for level, counts in summary.by_level.items()}]
+    groups += [{f"{tag} {value}": counts for value, counts in values.items()} for tag, values in tags]
+    groups = list(filter(None, groups))
+    table.add_row(*_build_row("all", summary, incomplete), end_section=bool(groups))
+    for group in groups:
+        for name, counts in group.items():
+            table.add_row(*_build_row(name, counts, incomplete), end_section=name == list(group)[-1])
     return table
 
 

@@ -13,10 +13,12 @@ from pathlib import Path
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary, Summary, build_from_json
 from eval.analysis.tuned_on import read_tuning_use
+from eval.benchmarks.columns import parse_tags
 from eval.runs.folder import is_in_use
 from eval.runs.record import Record, Usage, build_missing_record
 from eval.runs.run_info import SILENT, RunInfo, SessionInfo
 from eval.runs.store import RunStore
+from eval.scorers.labels import LabelSet
 from eval.scorers.score import read_scorer_name
 
 GOING_ON = "it is still going on"
@@ -35,6 +37,9 @@ def summarise_store(store: RunStore) -> Summary:
         simulated=info.simulated,
         wall_seconds=state.wall_seconds + _measure_open_session(state.sessions, store),
         names=read_names(info, store.path.resolve().parent.name),
+        labels=LabelSet(tuple(info.task.labels)),
+        tags={each.id: each.tags for each in store.read_plan()},
+        shown_tags=parse_tags(info.part("data").get("tags")),
         extra_scorers={name: read_scorer_name(node) for name, node in info.part("extra_scorers").items()},
         stopped=_find_stop_reason(state.sessions, store),
         epochs=info.epochs,

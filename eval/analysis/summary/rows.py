@@ -15,8 +15,10 @@ from dataclasses import dataclass, fields
 from sys import intern
 
 from eval.runs.record import Record, Usage
+from eval.scorers.labels import LabelSet
 
 MAX_ERROR_CHARS = 300
+NO_LABELS = LabelSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,12 @@ class Row:
     judged: tuple[bool, bool] | None  # if a judge scored: the verdicts of GAIA's rule and of exact text
     leaks: tuple[tuple[str, str], ...]  # tool and source of each web result that gives the sample away
     blocked_pages: tuple[tuple[str, int], ...]  # host and number
+    label: str | None  # that the target is; None: it is none
+    given_label: str | None  # that the answer is
     vote: int | None  # equal for equal answers within this process; None: in error, or without an answer
 
 
-def build_row(record: Record) -> Row:
+def build_row(record: Record, labels: LabelSet = NO_LABELS) -> Row:
     """Return the row of a record."""
     failed = record.error is not None
     rule, exact = record.parts.get("rule"), record.parts.get("exact")
@@ -68,8 +72,18 @@ def build_row(record: Record) -> Row:
         judged=((rule or 0) >= 1, (exact or 0) >= 1) if judged else None,
         leaks=tuple((each["tool"], each["source"]) for each in record.leaks),
         blocked_pages=tuple((intern(host), times) for host, times in record.blocked_pages.items()),
+        label=labels.find(record.target),
+        given_label=None if failed else _find_given_label(record, labels),
         vote=None if failed else _hash_answer(record.answer),
     )
+
+
+def _find_given_label(record: Record, labels: LabelSet) -> str | None:
+    """Return the label that an answer is, or that the scorer took it for; empty: there is no answer."""
+    answer = "" if record.answer is None else str(record.answer)
+    if not answer.strip():
+        return ""
+    return labels.find(answer) or (labels.find(record.target) if record.correct else None)
 
 
 def _hash_answer(answer: str | None) -> int | None:

@@ -12,7 +12,8 @@ from typing import Protocol, TypeVar
 from eval.analysis.statistics.intervals import Interval, compute_clustered_interval
 from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.analysis.summary.epochs import count_correct, group_by_sample, measure_agreement, summarise_epochs
-from eval.analysis.summary.rows import Row, Spending, build_row
+from eval.analysis.summary.label_metrics import summarise_labels
+from eval.analysis.summary.rows import NO_LABELS, Row, Spending, build_row
 from eval.analysis.summary.summary import (
     AccuracyWithout,
     BlockedPages,
@@ -32,9 +33,12 @@ from eval.analysis.summary.summary import (
 from eval.analysis.tuned_on import UsedToTune
 from eval.runs.record import NOT_RUN, Record, Usage
 from eval.runs.store import UNFINISHED
+from eval.scorers.labels import LabelSet
 from eval.scorers.score import has_partial_credit, name_metric, read_value
 from mas.simulation import SIMULATED_NOTICE
 
+MAX_TAG_VALUES = 30  # of one tag; the others are one row
+FOLDED = " other values)"  # end of its name
 INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` runs again
 MISSING = (NOT_RUN, *UNFINISHED)  # error classes of the samples that resuming runs, or runs again
 
@@ -47,6 +51,9 @@ class RunDetails:
     simulated: bool = False
     wall_seconds: float = 0.0  # of all sessions
     names: RunNames = field(default_factory=RunNames)
+    labels: LabelSet = NO_LABELS  # that the targets are
+    tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # sample id → tag → value
+    shown_tags: tuple[str, ...] = ()  # as `data.tags` names them
     extra_scorers: Mapping[str, str | None] = field(default_factory=dict)  # name → scorer
     stopped: str | None = None  # why the run ended before all its samples did
     epochs: int | None = None  # as planned; None: as many as the records have
@@ -85,7 +92,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
     for record in records:
         spending.add(record)
         if is_planned(record, run.epochs, run.sample_ids):
-            attempts.append(build_row(record))
+            attempts.append(build_row(record, run.labels))
         else:
             n_outside += 1
     final = select_final_attempts(attempts)
@@ -107,6 +114,9 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         n_bad_rows=len(run.bad_rows),
         bad_rows=run.bad_rows,
         by_level=_count_by_level(final, incomplete),
+        by_tag=_count_by_tag(final, run.tags, incomplete),
+        tags=run.shown_tags,
+        labels=summarise_labels(final, run.labels.names, incomplete),
         by_epochs=None if incomplete else summarise_epochs(final, epochs),
         errors_by_class=_tally(each.error_class for each in final),
         first_errors=_find_first_errors(final),
@@ -177,6 +187,30 @@ def _count_by_level(rows: Sequence[Row], incomplete: bool) -> dict[str, Counts]:
         if each.level is not None:
             groups[each.level].append(each)
     return {level: _count(groups[level], incomplete) for level in sorted(groups)}
+
+
+def _count_by_tag(
+    rows: Sequence[Row], tags: Mapping[str, Mapping[str, str]], incomplete: bool
+) -> dict[str, dict[str, Counts]]:
+    """Return the counts of each value of each tag that has several; the rarest of very many values are one row."""
+    groups: defaultdict[str, defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for each in rows:
+        for tag, value in tags.get(each.sample_id, {}).items():
+            groups[tag][value].append(each)
+    return {
+        tag: {value: _count(found, incomplete) for value, found in _fold_values(values).items()}
+        for tag, values in groups.items()
+        if len(values) > 1
+    }
+
+
+def _fold_values(values: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    if len(values) <= MAX_TAG_VALUES:
+        return {value: values[value] for value in sorted(values)}
+    by_size = sorted(values, key=lambda value: (-len(values[value]), value))
+    kept, others = by_size[:MAX_TAG_VALUES], by_size[MAX_TAG_VALUES:]
+    folded = [each for value in others for each in values[value]]
+    return {**{value: values[value] for value in sorted(kept)}, f"({len(others)}{FOLDED}": folded}
 
 
 def _tally(names: Iterable[str | None]) -> dict[str, int]:

@@ -112,6 +112,32 @@ class ExtraNumbers:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabelNumbers:
+    """Precision, recall and F1 of one label; see `eval.analysis.summary.label_metrics`."""
+
+    n: int  # answers whose target it is, failures included
+    n_given: int  # answers that are it
+    precision: float | None  # None: no answer is it
+    precision_ci95: Interval | None
+    recall: float | None  # None: it is no target
+    recall_ci95: Interval | None
+    f1: float | None
+    f1_ci95: Interval | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSummary:
+    """Numbers of a run whose targets are labels."""
+
+    macro_f1: float | None  # mean over the labels that are a target
+    macro_f1_ci95: Interval | None
+    n_other: int  # answers that are no label
+    n_no_answer: int  # in error, not run, or empty
+    by_label: dict[str, LabelNumbers]
+    confusion: dict[str, dict[str, int]]  # target → answer → answers
+
+
+@dataclass(frozen=True, kw_only=True)
 class AccuracyWithout:
     """Accuracy without some of the samples; None if none is left out, or all are."""
 
@@ -239,6 +265,9 @@ class Summary(Counts, RunFacts):
     command: tuple[str, ...]  # overrides as typed
     sessions: tuple[SessionSummary, ...]
     pace_history: tuple[PaceChange, ...]
+    labels: LabelSummary | None = None  # None: the targets are answers
+    by_tag: dict[str, dict[str, Counts]] = field(default_factory=dict)  # tag → value → counts; tags with several values
+    tags: tuple[str, ...] = ()  # that `data.tags` names
     extra_scorers: dict[str, ExtraNumbers] = field(default_factory=dict)  # by name
     mlflow: dict[str, str] | None = None  # URI, experiment and run, once it has been exported
 

@@ -308,3 +308,21 @@ def test_ten_thousand_records_leave_little_in_memory(record: Make) -> None:
         tracemalloc.stop()
     assert summary.n == 10_000
     assert peak_bytes < 20_000_000  # the stream's texts have 200 MB
+
+
+def test_tags_have_numbers_of_their_own_and_very_many_values_are_one_row(record: Make) -> None:
+    tags = {
+        **{f"q{n}": {"kind": "xlsx" if n % 2 else "pdf", "source": f"s{min(n, 40)}", "same": "x"} for n in range(42)},
+        "outside": {"kind": "csv"},
+    }
+    records = [record(f"q{n}", score=float(n % 2)) for n in range(41)] + [
+        record("q41", score=None, error="x", error_class="not_run")
+    ]
+    found = summarise(records, RunDetails(run_id="r", tags=tags)).by_tag
+    assert list(found) == ["kind", "source"], "one value alone says nothing"
+    xlsx, pdf = found["kind"]["xlsx"], found["kind"]["pdf"]
+    assert (xlsx.n, xlsx.n_correct, xlsx.n_error, pdf.n_correct) == (21, 20, 1, 0), "what was not run counts as wrong"
+    assert xlsx.score_ci95 is None, "the run is not complete"
+    assert len(found["source"]) == 31
+    assert found["source"]["s40"].n == 2, "the most frequent are kept"
+    assert found["source"]["(11 other values)"].n == 11

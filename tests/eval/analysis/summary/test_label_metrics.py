@@ -1,0 +1,100 @@
+"""Precision, recall, F1 and the confusion matrix of labels."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from eval.analysis.summary.label_metrics import NO_ANSWER, OTHER, OTHER_TARGET
+from eval.analysis.summary.summarise import RunDetails, summarise
+from eval.analysis.summary.summary import LabelSummary
+from eval.runs.record import Record
+from eval.scorers.labels import LabelSet
+
+Make = Callable[..., Record]
+NAMES = ("billing", "login", "refund")
+FAILED = {"answer": None, "score": None, "error": "x", "error_class": "infrastructure"}
+
+
+@pytest.fixture
+def labels_of(record: Make) -> Callable[..., LabelSummary]:
+    def summarised(*pairs: tuple[str, str | None], epochs: int = 1) -> LabelSummary:
+        """A pair a sample: its target and its answer; None: it failed."""
+        records = []
+        for number, (target, answer) in enumerate(pairs):
+            for epoch in range(1, epochs + 1):
+                right = answer is not None and answer.lower() == target
+                facts = FAILED if answer is None else {"answer": answer, "score": float(right)}
+                records.append(record(f"q{number}", epoch=epoch, target=target, **facts))
+        found = summarise(records, RunDetails(run_id="r", labels=LabelSet(NAMES), epochs=epochs)).labels
+        assert found
+        return found
+
+    return summarised
+
+
+def test_failures_are_a_column_of_their_own_and_count_in_the_recall(labels_of: Callable[..., LabelSummary]) -> None:
+    found = labels_of(
+        ("billing", "Billing"), ("billing", "billing"), ("billing", "login"), ("billing", None),
+        ("login", "login"), ("login", "it is the login page"), ("refund", " "), ("feature", "login"),
+    )  # fmt: skip
+    assert found.confusion == {
+        "billing": {"billing": 2, "login": 1, NO_ANSWER: 1},
+        "login": {"login": 1, OTHER: 1},
+        "refund": {NO_ANSWER: 1},
+        OTHER_TARGET: {"login": 1},
+    }
+    assert (found.n_other, found.n_no_answer) == (1, 2)
+    numbers = {
+        name: (each.n, each.n_given, each.precision, each.recall, each.f1) for name, each in found.by_label.items()
+    }
+    assert numbers == {
+        "billing": (4, 2, 1.0, 0.5, pytest.approx(2 / 3)),
+        "login": (2, 3, pytest.approx(1 / 3), 0.5, pytest.approx(0.4)),
+        "refund": (1, 0, None, 0.0, 0.0),
+    }
+    assert found.macro_f1 == pytest.approx((2 / 3 + 0.4 + 0) / 3)
+    low, high = found.macro_f1_ci95 or (1.0, 0.0)
+    assert 0 <= low < found.macro_f1 < high < 1
+    for each in found.by_label.values():
+        for value, bounds in ((each.recall, each.recall_ci95), (each.f1, each.f1_ci95)):
+            assert bounds and bounds[0] <= (value or 0.0) <= bounds[1] and bounds[0] < bounds[1]
+
+
+def test_an_answer_that_the_scorer_accepts_is_the_target(record: Make) -> None:
+    kept = [
+        record("a", target="login", answer="It is login.", score=1.0),
+        record("b", target="billing", answer="login"),
+    ]
+    found = summarise(kept, RunDetails(run_id="r", labels=LabelSet(NAMES))).labels
+    assert found and found.confusion == {"login": {"login": 1}, "billing": {"login": 1}}
+
+
+def test_the_figures_are_those_of_the_textbook(labels_of: Callable[..., LabelSummary]) -> None:
+    draw = Random(3)
+    pairs = [(draw.choice(NAMES), draw.choice(NAMES)) for _ in range(60)]
+    found = labels_of(*pairs)
+    expected = []
+    for name in NAMES:
+        right = sum(target == answer == name for target, answer in pairs)
+        precision = right / sum(answer == name for _, answer in pairs)
+        recall = right / sum(target == name for target, _ in pairs)
+        expected.append(2 * precision * recall / (precision + recall))
+        assert found.by_label[name].f1 == pytest.approx(expected[-1])
+    assert found.macro_f1 == pytest.approx(sum(expected) / 3)
+    assert found == labels_of(*pairs), "the draws have a seed"
+
+
+def test_all_right_is_no_certainty_and_repeats_add_none(labels_of: Callable[..., LabelSummary]) -> None:
+    once, thrice = (labels_of(*[(name, name) for name in NAMES] * 5, epochs=epochs) for epochs in (1, 3))
+    for found in (once, thrice):
+        assert (found.macro_f1, found.macro_f1_ci95) == (1.0, (pytest.approx(0.796, abs=1e-3), 1.0))
+        assert found.by_label["login"].f1_ci95 == (pytest.approx(0.722, abs=1e-3), 1.0)
+
+
+def test_without_labels_or_before_the_end_there_is_less_to_say(record: Make) -> None:
+    assert summarise([record("a")], RunDetails(run_id="r")).labels is None
+    missing = record("b", target="login", **{**FAILED, "error_class": "not_run"})
+    found = summarise([record("a", target="login"), missing], RunDetails(run_id="r", labels=LabelSet(NAMES))).labels
+    assert found and (found.macro_f1_ci95, found.by_label["login"].recall_ci95) == (None, None)
+    assert found.confusion["login"][NO_ANSWER] == 1

@@ -1,0 +1,64 @@
+"""A classifier's run: numbers of its labels and of its data's tags, wherever results are shown."""
+
+from pathlib import Path
+
+import pytest
+
+from eval.analysis.summary.from_store import summarise_store
+from eval.mlflow_export.run_page import build_page
+from eval.runs.store import RunStore
+from tests.eval.command_line import EvalCommand
+
+NAMES = ("billing", "login", "refund")
+CLASSIFIER = """
+def classify(question: str) -> str:
+    number = int(question.split()[1])
+    if number % 10 == 9:
+        raise ValueError("no")
+    if number % 10 == 8:
+        return "something else"
+    return ("billing", "login", "refund")[(number + (number % 7 == 0)) % 3].upper()
+"""
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> list[str]:
+    rows = [f"ticket {n} for class {n},{NAMES[n % 3]},{'mail' if n < 30 else 'web'},t{n}" for n in range(60)]
+    (tmp_path / "tickets.csv").write_text("\n".join(["text,label,source,title", *rows]))
+    Path("ticket_classifier.py").write_text(CLASSIFIER)
+    given = ["system=callable", "system.target=ticket_classifier:classify", "scorer=exact", "scorer.ignore_case=true"]
+    columns = ["data.columns.question=text", "data.target_column=label"]
+    return [*given, "data=csv", f"data.path={tmp_path / 'tickets.csv'}", *columns]
+
+
+def test_they_are_in_the_table_the_summary_the_report_and_mlflow(eval_command: EvalCommand, base: list[str]) -> None:
+    finished = eval_command(*base, "data.tags=[source,title]", "run.max_same_errors=null")
+    labels, tags = finished.summary["labels"], finished.summary["by_tag"]
+    assert list(labels["by_label"]) == list(labels["confusion"]) == list(NAMES)
+    assert sum(row["(no answer)"] for row in labels["confusion"].values()) == labels["n_no_answer"] == 6
+    assert labels["n_other"] == 6
+    assert sum(each["n"] for each in labels["by_label"].values()) == 60, "failures stay in the denominator"
+    assert labels["macro_f1_ci95"][0] < labels["macro_f1"] < labels["macro_f1_ci95"][1]
+    assert {value: counts["n"] for value, counts in tags["source"].items()} == {"mail": 30, "web": 30}
+    assert tags["source"]["web"]["score_ci95"] and list(tags) == ["source", "title"]
+    out = " ".join(finished.out.split())
+    assert f"labels: macro F1 {labels['macro_f1']:.1%} (" in out and "lowest: " in out
+    assert "6 samples without an answer, counted as missed" in out
+    assert "source mail" in out and "source web" in out
+    assert "by title: the 30 values with the most questions are shown, and (30 other values) as one row" in out
+    page = (finished.folder / "report.html").read_text("utf-8")
+    assert all(text in page for text in ("<h2>Labels</h2>", "<h2>Confusion matrix</h2>", "<h2>By source</h2>"))
+    with RunStore(finished.folder / "run.db", read_only=True) as store:
+        metrics = build_page(store.read_info(), summarise_store(store)).metrics
+    assert metrics["labels/macro_f1"] == pytest.approx(labels["macro_f1"], abs=1e-6)
+    assert {"labels/refund_recall", "labels/refund_f1_ci95_low", "accuracy/source_web_ci95_high"} <= metrics.keys()
+
+
+def test_a_column_that_is_not_there_is_one_sentence(eval_command: EvalCommand, base: list[str]) -> None:
+    for given, sentence in (
+        ("data.tags=[origin]", "has no column 'origin', which data.tags names; its columns are: text, label, source"),
+        ("data.tags=[source,source]", "data.tags=['source', 'source'] cannot be read; expected a list"),
+    ):
+        finished = eval_command(*base, given)
+        assert finished.code == 1
+        assert sentence in finished.err and len(finished.err.strip().splitlines()) == 1
