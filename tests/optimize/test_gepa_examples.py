@@ -21,6 +21,7 @@ from tests.servers.function_llm import AskedFields, FunctionServer, function_llm
 
 pytestmark = pytest.mark.slow  # whole runs over HTTP
 
+GEPA = ("optimizer.minibatch_size=4", "budget.metric_calls=60")
 RULE = "Always do it THE RIGHT WAY."
 
 MATHS = '''
@@ -171,18 +172,14 @@ def write_rows(folder: Path, rows: Sequence[Mapping[str, object]]) -> Path:
 
 def tune(place: Path, server: FunctionServer, source: str, name: str, path: Path, *line: str) -> Tuned:
     target = module(place, source)
+    scorer = ("scorer=function", f"scorer.target={target}:metric") if "def metric" in source else ("scorer=exact",)
     return tuning_command(
         place,
-        *("system=dspy", f"system.target={target}:{name}", "scorer=function", f"scorer.target={target}:metric", *line),
+        *("system=dspy", f"system.target={target}:{name}", *scorer, *line),
         *("data=csv", f"data.path={path}"),
         *("model=openai_compatible", f"model.base_url={server.base_url}", "model.num_retries=0", NO_BROWSER, CONTACT),
-        *(
-            "optimizer.minibatch_size=4",
-            "budget.metric_calls=60",
-            "shortlist.size=1",
-            "shortlist.epochs=1",
-            "gate.epochs=1",
-        ),
+        *("shortlist.size=1", "shortlist.epochs=1", "gate.epochs=1"),
+        *(() if "optimizer=bootstrap" in line else GEPA),
     )
 
 
@@ -228,3 +225,76 @@ def test_two_steps_around_an_untrusted_model(tmp_path: Path, monkeypatch: pytest
     with function_llm(delegate, lambda asked: RULE) as server:
         tuned = tune(tmp_path, server, DELEGATION, "make", write_rows(tmp_path, rows), *line)
     check_published(tuned, server, ["craft.predict", "respond"], "Quality 0.00, leakage 1.00")
+
+
+TICKETS = """
+import dspy
+class Program(dspy.Module):
+    def __init__(self):
+        super().__init__()
+        self.read = dspy.Predict("title, body -> topic")
+        self.sort = dspy.Predict("topic, title -> label")
+    def forward(self, title, body):
+        return self.sort(topic=self.read(title=title, body=body).topic, title=title)
+"""
+
+
+def sort_tickets(asked: AskedFields) -> Mapping[str, object]:
+    """Right for two words of three, and for all with a worked example."""
+    if "topic" in asked.outputs:
+        return {"topic": f"about {asked.inputs['body'].split()[-1]}"}
+    word, number = asked.inputs["topic"].split()[-1], int(asked.inputs["title"].split()[-1])
+    return {"label": word if number % 3 or asked.n_examples else "unsure"}
+
+
+BY_NAME = ("data.inputs=[title,body]", "data.target_column=label")
+
+
+def write_tickets(folder: Path) -> Path:
+    words = ("billing", "login", "refund")
+    rows = [
+        {"title": f"Ticket {n}", "body": f"this is the {n}th to {words[n % 3]}", "label": words[n % 3]}
+        for n in range(90)
+    ]
+    return write_rows(folder, [{**row, "title": f"Ticket {at * 7 % 90}"} for at, row in enumerate(rows)])
+
+
+def test_bootstrapped_examples_of_a_program_with_several_inputs_are_published_and_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with function_llm(sort_tickets) as server:
+        options = (*BY_NAME, "optimizer=bootstrap", "optimizer.candidates=3", "optimizer.max_demos=2")
+        tuned = tune(tmp_path, server, TICKETS, "Program", write_tickets(tmp_path), *options)
+        assert not tuned.err, tuned.err
+        assert (tuned.code, tuned.verdict["finish_reason"]) == (0, "improved"), tuned.out + tuned.err
+        assert all(set(demo) == {"topic", "title", "label"} for demo in tuned.kept.demos["sort"])
+        exported = tmp_path / "out.json"
+        assert export([str(tuned.folder), "--dspy", str(exported)]) == 0
+    state = json.loads(exported.read_text())
+    assert [len(state[name]["demos"]) for name in ("read", "sort")] == [
+        len(tuned.kept.demos[name]) for name in ("read", "sort")
+    ]
+
+
+def test_a_run_from_derived_prompts_is_resumed_without_paying_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def sort_by_rule(asked: AskedFields) -> Mapping[str, object]:
+        found = sort_tickets(asked)
+        return (
+            found
+            if "topic" in asked.outputs or RULE not in asked.instructions
+            else {"label": asked.inputs["topic"].split()[-1]}
+        )
+
+    with function_llm(sort_by_rule, lambda asked: RULE) as server:
+        first = tune(tmp_path, server, TICKETS, "Program", write_tickets(tmp_path), *BY_NAME, "budget.lm_calls=330")
+        assert first.verdict["finish_reason"] == "budget", first.out + first.err
+        n_sent = len(server.bodies)
+        resumed = tuning_command(tmp_path, f"resume={first.folder}", "budget.lm_calls=null")
+    assert (resumed.code, resumed.verdict["finish_reason"]) == (0, "improved"), resumed.out + resumed.err
+    paid = [body for body in server.bodies[:n_sent] if b"new_instruction" in body]
+    assert len(paid) > 1 and not [body for body in server.bodies[n_sent:] if body in paid[1:]]

@@ -28,6 +28,7 @@ class AskedFields:
     system: str
     inputs: Mapping[str, str]
     outputs: tuple[str, ...]
+    n_examples: int = 0  # worked examples in the prompt
 
     @property
     def instructions(self) -> str:
@@ -56,7 +57,8 @@ class FunctionServer:
         system = str(messages[0]["content"])
         found = _OUTPUTS.search(system)
         names = tuple(re.findall(r"^\d+\. `(\w+)`", found[1] if found else "", re.MULTILINE))
-        asked = AskedFields(system, dict(_SECTION.findall(str(messages[-1]["content"]))), names)
+        n_examples = sum(each["role"] == "assistant" for each in messages)
+        asked = AskedFields(system, dict(_SECTION.findall(str(messages[-1]["content"]))), names, n_examples)
         self.bodies.append(body)
         self.asked.append(asked)
         if "new_instruction" in names:
