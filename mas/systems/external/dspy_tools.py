@@ -1,6 +1,6 @@
 """Tools of a user's DSPy program: found in its modules, and counted against `limits.tool_calls`.
 
-limit_tools(dspy.ReAct("question -> answer", tools=[search]))      # [Tool(name="search", …)]
+limit_tools(dspy.ReAct("question -> answer", tools=[search]))      # the tool `search`, in a list
 """
 
 import functools
