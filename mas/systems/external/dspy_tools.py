@@ -51,10 +51,10 @@ def _find_tools(module: dspy.Module) -> Iterator[dspy.Tool]:
 
 def _count_calls(function: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(function, updated=())
-    def counted(*args: object, **kwargs: object) -> object:
+    def count_and_call(*args: object, **kwargs: object) -> object:
         if context := current_context():
             context.count_tool_call()
         return function(*args, **kwargs)
 
-    setattr(counted, _COUNTED, True)
-    return counted
+    setattr(count_and_call, _COUNTED, True)
+    return count_and_call
