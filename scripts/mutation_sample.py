@@ -136,7 +136,7 @@ def _walk(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
                 continue
             if isinstance(child, ast.expr | ast.stmt):
                 yield child
-            if not isinstance(child, ast.JoinedStr):
+            if not isinstance(child, ast.JoinedStr) and not _is_size(child):
                 yield from _walk(child)
 
 
@@ -148,6 +148,15 @@ def _is_left_out(node: ast.AST) -> bool:
             isinstance(each, ast.Name) and each.id in ("__name__", "TYPE_CHECKING") for each in ast.walk(node.test)
         )
     return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _is_size(node: ast.AST) -> bool:
+    """Return whether the node is a number of bytes such as `2**16` or `64 << 20`, too large to be known exactly."""
+    return (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Pow | ast.LShift)
+        and all(isinstance(side, ast.Constant) for side in (node.left, node.right))
+    )
 
 
 def _is_time(node: ast.AST) -> bool:

@@ -75,6 +75,8 @@ def test_faults_are_small_changes_of_what_runs_and_of_nothing_else() -> None:
         ("x = folder / name", set()),
         ("x = 'a' + b", set()),
         ("x = 1000", set()),
+        ("x = 2**16, 3 << 20", set()),
+        ("x = n << 3", {("constant", "x = n << 4"), ("constant", "x = n << 2")}),
         ("def f():\n    return a, b", {("other result", "return ((b, a))")}),
         ("def f():\n    return a == b", {("comparison", "return (a != b)"), ("other result", "return (not a == b)")}),
         ("class A(TypedDict, total=False):\n    x = 2", {("constant", "x = 3"), ("constant", "x = 1")}),

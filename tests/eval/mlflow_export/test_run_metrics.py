@@ -21,6 +21,24 @@ def test_calls_and_reject_rates_of_each_agent_and_tool() -> None:
     assert (found["tools/calculator_calls"], found["tools/calculator_errors"]) == (3, 0)
 
 
+def test_errors_and_rejections_are_counted_by_name_over_all_attempts() -> None:
+    def failing(kind: str, name: str) -> list[dict[str, object]]:
+        steps = [dict(each) for each in a_record().trajectory]
+        return [
+            {**each, "error": "it broke"} if (each["kind"], each["name"]) == (kind, name) else each for each in steps
+        ]
+
+    found = numbers_of(
+        a_record("q1", trajectory=failing("agent", "expert")),
+        a_record("q1", attempt=2, trajectory=failing("tool", "calculator")),
+        a_record("q2", rounds=2),
+    ).build_metrics()
+    assert (found["agents/expert_calls"], found["agents/expert_errors"]) == (4, 1)
+    assert (found["agents/planner_calls"], found["agents/planner_errors"]) == (3, 0)
+    assert (found["tools/calculator_calls"], found["tools/calculator_errors"]) == (4, 1)
+    assert found["agents/critic_expert_reject_rate"] == 0.5
+
+
 def test_latencies_are_of_the_last_attempts_and_of_calls_that_were_made() -> None:
     kept = [dict(step) for step in a_record().trajectory]
     for step in kept:

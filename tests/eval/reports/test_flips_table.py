@@ -8,7 +8,7 @@ from eval.analysis.comparison.answers import GivenAnswer, build_answers
 from eval.analysis.comparison.compare_runs import RunComparison
 from eval.analysis.comparison.comparison import Flip, compare_answers
 from eval.analysis.comparison.differences import Differences
-from eval.reports.comparison_table import build_flips_table, shorten_ids
+from eval.reports.comparison_table import build_flips_table, describe_verdict, shorten_ids
 from tests.eval.stored_run import answered
 
 IDS = ["4b1f0c2a-0d1e-4f8a-9c55-000000000001", "4b1f0c2a-9d1e-4f8a-9c55-000000000002"]
@@ -57,3 +57,22 @@ def test_answers_of_several_epochs_share_a_line() -> None:
     row = next(line for line in lines if line.startswith("│"))
     assert "│ ✓✗✓ 17, 18 " in row
     assert "│ !!✗ malformed, not_run, 18 " in row
+
+
+def verdict(n_comparisons: int = 1, epochs: int = 1) -> list[str]:
+    made = compare_answers(
+        *(
+            build_answers([answered(f"q{n}", text, epoch=epoch) for n in range(2) for epoch in range(1, epochs + 1)])
+            for text in ("17", "18")
+        )
+    )
+    comparison = RunComparison("B", "A", made, None, {}, Differences({}, {}, {}), (), 0.04)
+    return list(describe_verdict(comparison, n_comparisons))
+
+
+def test_the_sentence_on_p_says_how_often_was_answered_and_how_often_compared() -> None:
+    single = verdict()
+    assert single[0].endswith("; 2 questions") and "Holm" not in single[0] and "at least" not in single[0]
+    assert verdict(epochs=3)[0].endswith("; 2 questions, each answered at least 3 times")
+    assert ", 0.040 as one of 2 comparisons (Holm); 2 questions" in verdict(2)[0]
+    assert single[1] == "B is better on 0 questions, worse on 2, equal on 0"

@@ -68,6 +68,9 @@ def value(question: str, material: str, misreads: bool = False) -> str | None:
         ("List the items with a stock of at least 40, in alphabetical order.", "Nib, Pen"),
         ("Which items are organic and have a stock over 50?", "Nib"),
         ("Which items are not organic, in alphabetical order?", "Pen"),
+        ("Organic items: how many of them are there?", "2"),
+        ("How many items cost more than 2.50?", "1"),
+        ("How many items cost at least 2.50?", "2"),
         ("By how much does the price of Ink exceed that of Pen?", "6.5"),
     ],
 )
