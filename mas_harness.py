@@ -12,12 +12,14 @@ Reference: docs/reference/python.md.
 
 from eval.reports.data_frames import calls_df, runs_df, samples_df
 from eval.workflows.python_api import Comparison, Run, compare, evaluate, open_run
+from mas.prompt_sets.module_prompts import apply_prompts
 from mas.runtime.errors import UserError
 
 __all__ = [
     "Comparison",
     "Run",
     "UserError",
+    "apply_prompts",
     "calls_df",
     "compare",
     "evaluate",

@@ -8,6 +8,7 @@ import dspy
 import pydantic
 import pytest
 
+import mas_harness
 from mas.prompt_sets.module_prompts import apply_prompts, derive_prompt_set, write_state
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set, write_prompt_set
 from mas.runtime.errors import UserError
@@ -62,7 +63,7 @@ def test_a_derived_set_changes_nothing_that_is_sent(tmp_path: Path) -> None:
     write_prompt_set(tmp_path / "prompts" / "mine", derived)
     assert read_prompt_set("mine", NAMES, "dspy", tmp_path).demos == derived.demos
     assert messages(apply_prompts(Support(), "mine", tmp_path)) == messages(compiled())
-    assert messages(apply_prompts(Support(), tmp_path / "prompts" / "mine")) == messages(compiled())
+    assert messages(mas_harness.apply_prompts(Support(), tmp_path / "prompts" / "mine")) == messages(compiled())
 
 
 def test_a_written_state_is_loaded_by_plain_dspy(tmp_path: Path) -> None:
