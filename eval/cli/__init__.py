@@ -1,1 +1,1 @@
-"""Command lines: Hydra composition, help, signals, exit codes, terminal text."""
+"""Command lines: Hydra composition, help, signals, exit codes."""

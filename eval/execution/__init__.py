@@ -1,1 +1,1 @@
-"""From samples to records: runner, limits, scoring, budget, stop, progress."""
+"""From samples to records: runner, limits, scoring, budget, stop, progress on the console."""

@@ -1,1 +1,1 @@
-"""Protection of keys: what other processes get of them."""
+"""Protection of secrets: what other processes get of them, and their removal from what is written."""
