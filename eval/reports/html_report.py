@@ -25,6 +25,7 @@ from eval.reports.step_tree import MAX_TEXT_CHARS, format_count
 from eval.reports.templates import load_script, load_template
 from eval.runs.folder import write_atomically
 from eval.runs.record import Record
+from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import escape_controls
 
 REPORT = "report.html"
@@ -34,6 +35,8 @@ MAX_LEAKS = 200
 MAX_MATRIX_LABELS = 30
 _TEMPLATE = Path(__file__).with_name("report.html.jinja")
 _SCRIPT = Path(__file__).with_name("report.js.jinja")
+_RIGHT_OR_WRONG = {"right": "right", "wrong": "wrong", "answered_wrong": "answered wrongly"}
+_GRADED = {"right": "fully right", "wrong": "not fully", "answered_wrong": "answered, not fully right"}
 _PIECE = 64  # template events that are joined before they are written
 
 
@@ -115,6 +118,7 @@ def _build_page(summary: Summary, rows: QuestionRows, facts: list[tuple[str, str
         "incomplete": summary.incomplete,
         "banner": _write_banner(summary),
         "groups": {name: _build_group(counts, summary.incomplete) for name, counts in groups.items()},
+        "words": _RIGHT_OR_WRONG if summary.metric == ACCURACY else _GRADED,
         "tags": {
             tag: {value: _build_group(counts, summary.incomplete) for value, counts in values.items()}
             for tag, values in summary.by_tag.items()

@@ -266,7 +266,7 @@ def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
     if labels.n_other:
         parts.append(f"{format_count(labels.n_other, 'answer')} {'is' if labels.n_other == 1 else 'are'} no label")
     if labels.n_no_answer:
-        parts.append(f"{format_count(labels.n_no_answer, 'sample')} without an answer, counted as missed")
+        parts.append(f"{format_count(labels.n_no_answer, 'sample')} without a scored answer, counted as missed")
     return "; ".join(parts)
 
 

@@ -21,7 +21,7 @@ _STEPS = Path(__file__).with_name("steps.html.jinja")
 @dataclass(slots=True)
 class AnswerRow:
     attempt: int
-    mark: str  # right, partly right, wrong, error, not run, unscored
+    mark: str  # right, partial, wrong, error, not run, unscored
     text: str
     explanation: str
     error: str
@@ -194,4 +194,4 @@ def _mark(record: Record) -> str:
         return "not run" if record.error_class == NOT_RUN else "error"
     if not record.scored:
         return "unscored"
-    return "right" if record.correct else "partly right" if record.value else "wrong"
+    return "right" if record.correct else "partial" if record.value else "wrong"

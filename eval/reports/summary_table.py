@@ -24,6 +24,7 @@ from eval.reports.notes import (
 )
 from eval.runs.folder import format_path, format_resume_hint
 from eval.runs.record import Record
+from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
 
 _ID_CHARS, _QUESTION_CHARS, _ANSWER_CHARS = 40, 60, 60  # of a wrong answer's line
@@ -82,7 +83,8 @@ def choose_exit_code(summary: Summary, fail_under: float | None, console: Consol
 
 def _build_counts_table(summary: Summary) -> Table:
     table, incomplete = Table(""), summary.incomplete
-    for heading in (summary.metric, *(("right", "not run") if incomplete else ("95% interval", "right")), "errors"):
+    right = "right" if summary.metric == ACCURACY else "fully right"
+    for heading in (summary.metric, *((right, "not run") if incomplete else ("95% interval", right)), "errors"):
         table.add_column(heading, justify="right")
     tags = [(tag, summary.by_tag[tag]) for tag in summary.tags if tag in summary.by_tag]
     groups = [{f"level {level}": counts for level, counts in summary.by_level.items()}]
