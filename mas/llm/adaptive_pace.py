@@ -45,6 +45,7 @@ MIN_PACE = 0.02  # requests per second
 MAX_OVER_MEAN = 1.2  # pace after a closure, relative to what got through from closure to closure
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.25, 1.0  # without Retry-After; longer the longer it is closed
 MAX_RETRY_AFTER_SECONDS = 60.0
+MAX_PROBE_SECONDS = 1.0  # in which a probe must be refused, however long earlier refusals took
 SERVER_FAULT_PAUSE_SECONDS = 10.0  # without growth, after a server error
 MIN_BACKGROUND = 0.02  # tolerated from the start
 PRIOR_REQUESTS, MEMORY_REQUESTS = 3.0, 500.0  # weight of an unknown background as 0; how long the background is kept
@@ -162,7 +163,7 @@ class AdaptivePace:
         self._recent.append(now)
         self._space(now)
         if is_probe:
-            self._next = max(self._next, now + max(0.1, 2 * self._refusal_seconds))
+            self._next = max(self._next, now + min(max(0.1, 2 * self._refusal_seconds), MAX_PROBE_SECONDS))
         if is_steady:
             self._count_steady()
         is_calm = is_steady or (self._phase == "trial" and not is_probe)

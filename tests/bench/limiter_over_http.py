@@ -37,7 +37,7 @@ ROWS = {
 }
 WORKERS = 64
 CALLS, MAX_SECONDS = 1_500, 40.0
-QUICK = (400, 12.0)
+QUICK = (200, 8.0)
 
 
 @contextmanager

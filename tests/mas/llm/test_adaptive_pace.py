@@ -41,6 +41,14 @@ def test_refusals_in_a_row_stop_all_requests_until_a_probe_gets_through():
     assert [entry["reason"] for entry in pace.history] == ["start", "rate limit", "open again"]
 
 
+def test_a_refusal_that_took_long_does_not_keep_all_others_waiting():
+    pace = begun()
+    for each in [pace.record_send(100.0) for _ in range(3)]:
+        pace.record_rate_limit(each, None, 130.0)
+    pace.record_send(pace.next_send_at)
+    assert pace.next_send_at <= 131.5
+
+
 @pytest.mark.parametrize(("retry_after", "pause"), [(7.0, 7.0), (3600.0, 60.0), (0.0, 0.25), (None, 0.25)])
 def test_a_refused_probe_is_followed_by_the_pause_that_the_server_names_up_to_a_minute(retry_after, pause):
     pace = begun()
