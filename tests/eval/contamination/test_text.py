@@ -1,0 +1,98 @@
+"""Texts as leak checks read them: disguises undone, words and numbers with their places, lines and paragraphs."""
+
+import pytest
+
+from eval.contamination.text import Reading, parse_quantity, read_variants
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "with_blanks"),
+    [
+        ("A\\u0042\\nC\\tD\\x", "ab c d\\x", "ab c d\\x"),
+        ("&amp;amp;lt;x&amp;amp;amp;amp;y", "<x&amp;y", "<x&amp;y"),
+        ("Cafe\u0301 \xc9T\xc9 Stra\xdfe", "cafe ete strasse", "cafe ete strasse"),
+        ("a\u200bb\xadc\u3164d", "abcd", "a b c d"),
+        ("l\u2019\xe9t\xe9", "l'ete", "l'ete"),
+        ("\u0663\u0664\xa0x\u2003y", "34 x y", "34 x y"),
+        ("tab\there\rcr", "tab here cr", "tab here cr"),
+        ("\ufb01ne \u2460", "fine 1", "fine 1"),
+        ("a\u0301\u0489", "a", "a"),
+    ],
+)
+def test_disguises_are_undone(text: str, read: str, with_blanks: str) -> None:
+    assert (Reading(text).text, Reading(text, blanks=True).text) == (read, with_blanks)
+    assert [each.text for each in read_variants(text)] == list(dict.fromkeys([read, with_blanks]))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("1,234.50", [("1234.5", 0, 8), ("1", 0, 8), ("234.5", 0, 8)]),
+        ("1.234,50", [("1234.5", 0, 8), ("1.234", 0, 8), ("50", 0, 8)]),
+        ("1.234.567", [("1234567", 0, 9)]),
+        ("1'234", [("1234", 0, 5), ("1", 0, 5), ("234", 0, 5)]),
+        ("12,5", [("12.5", 0, 4), ("12", 0, 4), ("5", 0, 4)]),
+        ("1 234 567.8", [("1", 0, 1), ("234", 2, 5), ("567.8", 6, 11), ("1234567.8", 0, 11)]),
+        ("3e3", [("3000", 0, 3)]),
+        ("1.5e-2", [("0.015", 0, 6)]),
+        (".5", [("0.5", 0, 2)]),
+        ("007", [("7", 0, 3)]),
+        ("v1.2", [("2", 3, 4)]),
+        ("1,2,3", [("1", 0, 5), ("2", 0, 5), ("3", 0, 5)]),
+        ("a1", []),
+        ("1b", [("1", 0, 1)]),
+        ("12 345", [("12", 0, 2), ("345", 3, 6), ("12345", 0, 6)]),
+        ("1234 567", [("1234", 0, 4), ("567", 5, 8)]),
+        ("1,234.", [("1234", 0, 5), ("1.234", 0, 5), ("1", 0, 5), ("234", 0, 5)]),
+        ("0.10", [("0.1", 0, 4)]),
+        ("100", [("100", 0, 3)]),
+        ("1,23,456", [("1", 0, 8), ("23", 0, 8), ("456", 0, 8)]),
+    ],
+)
+def test_a_number_is_read_in_every_possible_sense(text: str, numbers: list[tuple[str, int, int]]) -> None:
+    assert [(each.text, each.start, each.end) for each in Reading(text).numbers] == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("$1,234.50", "1234.5"),
+        ("12 km", "12"),
+        ("5 %", "5"),
+        ("-3", "3"),
+        ("+ 4 m/s", "4"),
+        ("1 234", "1234"),
+        ("1,23", None),
+        ("12 apples and", "12"),
+        ("abc", None),
+        ("", None),
+        ("1.5e3 kg", "1500"),
+        ("€ 7.", "7"),
+        ("3..4", None),
+        ("9" * 99, "9" * 99),
+        ("9" * 100, None),
+    ],
+)
+def test_a_quantity_is_a_number_with_at_most_a_currency_and_a_unit(text: str, number: str | None) -> None:
+    assert parse_quantity(text) == number
+
+
+def test_a_script_without_blanks_is_read_by_character_and_places_are_those_of_the_text() -> None:
+    reading = Reading("\u65e5\u672c Two_words")
+    assert [(each.text, each.start, each.end) for each in reading.words] == [
+        ("\u65e5", 0, 1),
+        ("\u672c", 1, 2),
+        ("two", 3, 6),
+        ("words", 7, 12),
+    ]
+
+
+def test_every_position_has_its_line_and_paragraph() -> None:
+    text = "one\n\ntwo x\nthree\n \n\nfour"
+    reading, lines = Reading(text), text.split("\n")
+    starts = [sum(len(line) + 1 for line in lines[:number]) for number in range(len(lines))]
+    for position in range(len(text) + 1):
+        number = max(number for number, start in enumerate(starts) if start <= position)
+        assert reading.find_line(position) == number
+        assert reading.find_line_span(position) == (starts[number], starts[number] + len(lines[number]))
+        assert reading.find_paragraph(position) == [0, 0, 1, 1, 1, 1, 2][number]
