@@ -9,13 +9,14 @@ import enum
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import dspy
 import pydantic
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State
-from mas.prompt_sets.dspy_internals import parse_value
+from mas.prompt_sets.dspy_internals import annotation_allows_none, parse_value
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.text import replace_surrogates
@@ -50,7 +51,7 @@ class DspyProgram(AgentProgram):
         super().__init__()
         self.name, self._answer = loaded.target, answer
         self._inputs, self._takes_any = loaded.inputs, loaded.takes_any
-        self._annotations = dict(loaded.annotations)
+        self._required, self._annotations = loaded.required, dict(loaded.annotations)
         self.module = loaded.module.deepcopy()
         tools = limit_tools(self.module)
         # A module with both forms, as those of DSPy: a tool that blocks would hold up all samples on the event loop.
@@ -97,15 +98,26 @@ class DspyProgram(AgentProgram):
 
     def _list_arguments(self, given: Mapping[str, str], file: Path | None) -> dict[str, object]:
         arguments = {
-            name: self._parse(name, value) for name, value in given.items() if name in self._inputs or self._takes_any
+            name: self._parse(name, value)
+            for name, value in given.items()
+            if (name in self._inputs or self._takes_any) and not self._is_left_out(name, value)
         }
         takes_file = "file" in self._inputs or (self._takes_any and file is not None)
         return arguments | ({"file": file} if takes_file and "file" not in given else {})
 
+    def _is_left_out(self, name: str, value: str) -> bool:
+        """Return True for an empty cell of an input that has a type and need not be given."""
+        return not value and name not in self._required and not self._is_text(name)
+
+    def _is_text(self, name: str) -> bool:
+        return self._annotations.get(name, str) in (str, object, Any)
+
     def _parse(self, name: str, value: str) -> object:
-        annotation = self._annotations.get(name, str)
-        if annotation in (str, object) or isinstance(annotation, str):
+        if self._is_text(name):
             return value
+        annotation = self._annotations[name]
+        if not value and annotation_allows_none(annotation):
+            return None
         try:
             return parse_value(value, annotation)
         except (ValueError, TypeError) as error:

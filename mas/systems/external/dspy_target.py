@@ -8,6 +8,7 @@ list(loaded.predictors)                # ["classify.predict", "steps.0"]: DSPy's
 import functools
 import inspect
 import json
+import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,7 +193,9 @@ def _describe(target: str, module: "dspy.Module", method: Callable[..., object])
     signature = _find_signature(module) if takes_any else None
     if signature is None:
         required = frozenset(each.name for each in named if each.default is each.empty)
-        annotations = {each.name: each.annotation for each in named if each.annotation is not each.empty}
+        annotations = {
+            name: kind for name, kind in _read_types(method).items() if name in {each.name for each in named}
+        }
         return LoadedModule(target, module, tuple(each.name for each in named), required, takes_any, None, annotations)
     from mas.prompt_sets.dspy_internals import annotation_allows_none
 
@@ -204,6 +207,14 @@ def _describe(target: str, module: "dspy.Module", method: Callable[..., object])
     )
     outputs = tuple(signature.output_fields)
     return LoadedModule(target, module, tuple(fields), required, False, outputs, fields)
+
+
+def _read_types(method: Callable[..., object]) -> dict[str, object]:
+    """Return the types of a method's parameters; none if a name in them cannot be resolved."""
+    try:
+        return dict(typing.get_type_hints(method))
+    except Exception:  # noqa: BLE001  the user's annotations may raise anything
+        return {}
 
 
 def _find_signature(module: "dspy.Module") -> "type[dspy.Signature] | None":

@@ -9,9 +9,10 @@ import pytest
 from eval.runs.run_info import TuningInfo, TuningState
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.prompt_sets.tuned_on import TunedOn
+from mas.runtime.errors import UserError
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Proposal, describe_candidate
-from optimize.session.run_files import RunFiles
+from optimize.session.run_files import RunFiles, check_unchanged
 
 PROMPTS = PromptSet("parent", "toy", {"plan": "Plan.", "solve": "Solve «it»."}, Path("parent"))
 DEMO = {"solve": [{"task": "1 + 1", "result": "2 key-123"}]}
@@ -118,3 +119,10 @@ def test_no_secret_is_written(tmp_path: Path) -> None:
 )
 def test_a_candidate_is_told_by_what_it_is_made_of(candidate: Candidate, words: str) -> None:
     assert describe_candidate(candidate) == words
+
+
+def test_a_tuning_run_of_a_program_that_was_changed_is_not_resumed() -> None:
+    before = TuningInfo(config={"seed": 1}, program_sha256="a" * 64)
+    check_unchanged(before, {"seed": 1}, "a" * 64)
+    with pytest.raises(UserError, match=r"the source of system\.target has changed .*\(aaaaaaaaaaaa → bbbbbbbbbbbb\)"):
+        check_unchanged(before, {"seed": 1}, "b" * 64)

@@ -118,6 +118,34 @@ def test_the_answer_is_one_of_the_outputs(
         assert agent(question="…", inputs=inputs).final_answer == answer
 
 
+TYPED = """
+from __future__ import annotations
+from typing import Any, Optional
+import dspy
+class Program(dspy.Module):
+    def __init__(self):
+        super().__init__()
+        self.unused = dspy.Predict("a -> b")
+    def forward(self, tags: list[str], n: int, note: str, size: Optional[int], extra: Any, times: int = 7):
+        return repr((tags, n, note, size, extra, times))
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "arguments"),
+    [
+        (('["a"]', "3", "5", "4", "6", "8"), (["a"], 3, "5", 4, "6", 8)),
+        (("[]", "-1", "", "", "", ""), ([], -1, "", None, "", 7)),
+    ],
+)
+def test_an_input_has_the_type_that_the_program_says(
+    tmp_path: Path, values: tuple[str, ...], arguments: tuple[object, ...]
+) -> None:
+    names = ["tags", "n", "note", "size", "extra", "times"]
+    agent = program(tmp_path, TYPED, "Program", AnyonesModel(), data_inputs=names)
+    assert agent(question="…", inputs=dict(zip(names, values, strict=True))).final_answer == repr(arguments)
+
+
 NAMED = """
 import dspy
 class Part(dspy.Module):
