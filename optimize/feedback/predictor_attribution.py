@@ -4,10 +4,10 @@
     attribute_to_predictor(record, steps, matcher, right_answers).agent        # "extract"
 
 The evidence, in this order: fields of the target that a predictor got wrong; an output that held the target before a
-later predictor lost it; the first output that holds the wrong answer; evidence in a predictor's input that its output
-lacks; an output that says nothing; what an output that is an arithmetic expression yields; what the predictor's outputs
-are like in right answers. Without any, the author of the answer is named. Reasons are remarks
-(`optimize.feedback.expectation`): they never quote anybody.
+later predictor lost it; the first output that holds the wrong answer; an output that says nothing, or lacks what it has
+in right answers; evidence in a predictor's input that its output lacks; the value of an output that is an arithmetic
+expression; the right answers whose outputs are most alike; an output without a word of its input. Without any, the
+author of the answer is named. Reasons are remarks (`optimize.feedback.expectation`): they never quote anybody.
 """
 
 import json
@@ -31,6 +31,8 @@ HABIT = 0.8  # share of right answers that makes a habit
 SIDE_OUTPUTS = ("reasoning", "trajectory")  # what a predictor thought or did before it replied
 _MAX_NOTHING = 80  # characters of an output that says that there is nothing
 _MIN_PASSED_ON = 8  # characters of an output that are found within another input; shorter ones must be a line of it
+_MAX_REPEATED = 60  # characters of a result that an answer may repeat as a whole
+_LONG_WORD, _MIN_LONG_WORDS = 4, 3  # characters; words of a result that can be compared with what was given
 _WORD = re.compile(r"\w+")
 _EXPRESSION = re.compile(r"(?=.*\d\s*[-+*/])[\d\s.+*/()%-]{3,200}")
 _NOTHING = re.compile(
@@ -59,6 +61,7 @@ class _RightOutput:
     target: str
     words: frozenset[str]
     has_target: bool
+    shares_words: bool  # with what the predictor was given
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,10 @@ class RightAnswers:
         """Note the outputs of all predictors but the author of the answer."""
         target, chain = matcher.text.casefold(), _find_chain(record, agent_steps)
         found = [
-            (each.agent, _RightOutput(record.sample_id, target, _read_words(each), _holds(each, matcher)))
+            (
+                each.agent,
+                _RightOutput(record.sample_id, target, _read_words(each), _holds(each, matcher), _shares_words(each)),
+            )
             for each in chain[:-1]
         ]
         with self._lock:
@@ -83,6 +89,11 @@ class RightAnswers:
         """Return whether the predictor's output holds the target in most right answers."""
         found = self._list(agent)
         return len(found) >= MIN_RIGHT and sum(each.has_target for each in found) >= HABIT * len(found)
+
+    def usually_share_words(self, agent: str) -> bool:
+        """Return whether the predictor's output has words of its input in most right answers; True without any."""
+        found = self._list(agent)
+        return sum(each.shares_words for each in found) >= HABIT * len(found)
 
     def find_nearest_target(self, step: Step, targets: Sequence[str]) -> str | None:
         """Return which of the targets the right answers with the most similar outputs have; None if it is not clear."""
@@ -195,8 +206,10 @@ def _target_lost(case: _Case) -> PredictorFault | None:
 def _wrong_introduced(case: _Case) -> PredictorFault | None:
     """Find the first output that holds the wrong answer, if others took it over from there."""
     wrong = case.wrong
-    first = next((step for step in case.chain if wrong is not None and _holds(step, wrong)), None)
-    if first is None or first is case.author:
+    if wrong is None:
+        return None
+    first = next((step for step in case.chain if _holds(step, wrong) or _is_repeated(step, case.record)), case.author)
+    if first is case.author:
         return None
     why = "The wrong answer first occurs in this agent's output, and the agents after it took it over."
     return PredictorFault(first.agent, (why, "It was wrong from this agent on."))
@@ -262,6 +275,15 @@ def _is_like_another(case: _Case) -> PredictorFault | None:
     return None
 
 
+def _ignores_input(case: _Case) -> PredictorFault | None:
+    """Find a text that has no word of what its predictor was given, though such texts usually have."""
+    for step in case.chain[:-1]:
+        if not _shares_words(step) and case.right_answers.usually_share_words(step.agent):
+            why = "This agent's output has nothing to do with what it was given."
+            return PredictorFault(step.agent, (why, "This agent went off the subject."))
+    return None
+
+
 def _author_is_wrong(case: _Case) -> PredictorFault:
     why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
     return PredictorFault(case.author.agent, (why, "As far as can be told, it went wrong here."))
@@ -271,11 +293,12 @@ _RULES: tuple[Callable[[_Case], PredictorFault | None], ...] = (
     _wrong_field,
     _target_lost,
     _wrong_introduced,
-    _evidence_lost,
     _says_nothing,
-    _calculates_wrongly,
     _lacks_usual_content,
+    _evidence_lost,
+    _calculates_wrongly,
     _is_like_another,
+    _ignores_input,
     _author_is_wrong,
 )
 
@@ -284,6 +307,22 @@ def _holds(step: Step, matcher: TargetMatcher) -> bool:
     """Return whether one of the results is the text, or they contain it, apart from its form."""
     texts = _list_texts(step)
     return any(map(matcher.is_contained_in, texts)) or matcher.is_within("\n".join(texts))
+
+
+def _is_repeated(step: Step, record: Record) -> bool:
+    """Return whether the answer repeats a short result that is not in the question."""
+    results = [TargetMatcher(text) for text in _list_texts(step) if 0 < len(text) <= _MAX_REPEATED]
+    return any(each.is_within(record.answer or "") and not each.is_within(record.question) for each in results)
+
+
+def _shares_words(step: Step) -> bool:
+    """Return whether results that are a text have a word of what the predictor was given."""
+    said, given = _list_long_words("\n".join(_list_texts(step))), _list_long_words(step.request)
+    return len(said) < _MIN_LONG_WORDS or bool(said & given)
+
+
+def _list_long_words(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text.casefold()) if len(word) >= _LONG_WORD}
 
 
 def _read_words(step: Step) -> frozenset[str]:

@@ -275,6 +275,24 @@ def test_a_failure_belongs_to_the_predictor_in_which_or_after_which_it_happened(
     assert blamed(failed("infrastructure", "system")) is None
 
 
+def test_without_right_answers_a_repeated_result_or_a_text_off_the_subject_tells() -> None:
+    asked = {"inputs": {"request": "my parcel was crushed by the carrier"}}
+    record = own("delivery", "I think it is Bovelck", read={"place": "Bovelck"}, say={"y": "I think it is Bovelck"})
+    assert blamed(record) == "read"
+    for text, agent in (("an invoice that nobody understands", "read"), ("their parcel came crushed today", "say")):
+        record = own("delivery", "account", read={"summary": text}, say={"label": "account"})
+        record.trajectory[0] |= asked
+        assert blamed(record) == agent
+    known = RightAnswers()  # of a translator: right outputs never have a word of the input
+    for at in range(4):
+        right = own("delivery", "delivery", read={"summary": f"colis perdu hier {at}"}, say={"label": "delivery"})
+        right.sample_id, right.trajectory[0] = f"q{at}", right.trajectory[0] | asked
+        known.add(right, AgentSteps.of(right), Expectation.of("delivery", "Which?").matcher)
+    record = own("delivery", "account", read={"summary": "facture trop haute"}, say={"label": "account"})
+    record.trajectory[0] |= asked
+    assert blamed(record, known) == "say"
+
+
 def test_right_answers_teach_the_same_in_any_order() -> None:
     right = [
         own(f"Figolth{at}", f"Figolth{at}", a={"x": f"the town Figolth{at}"}, b={"y": f"Figolth{at}"})
