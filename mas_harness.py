@@ -1,4 +1,4 @@
-"""The Python API: evaluate a program on samples, compare runs, and read results as data frames.
+"""The Python API: evaluate and tune programs, compare runs, and read results as data frames.
 
     import mas_harness
 
@@ -6,6 +6,8 @@
     run                                        # in a notebook: its table
     mas_harness.compare("baseline", run).difference
     mas_harness.samples_df(run)
+    tuned = mas_harness.tune(classify, samples, metric, model="gpt-4o-mini", options=["yes=true"])
+    mas_harness.apply_prompts(classify, tuned.name)
 
 Reference: docs/reference/python.md.
 """
@@ -14,10 +16,12 @@ from eval.reports.data_frames import calls_df, runs_df, samples_df
 from eval.workflows.python_api import Comparison, Run, compare, evaluate, open_run
 from mas.prompt_sets.module_prompts import apply_prompts
 from mas.runtime.errors import UserError
+from optimize.pipeline.python_api import Tuned, tune
 
 __all__ = [
     "Comparison",
     "Run",
+    "Tuned",
     "UserError",
     "apply_prompts",
     "calls_df",
@@ -26,4 +30,5 @@ __all__ = [
     "open_run",
     "runs_df",
     "samples_df",
+    "tune",
 ]

@@ -200,3 +200,33 @@ def test_importing_it_imports_nothing_heavy() -> None:
     code = "import sys, mas_harness; print([m for m in ('dspy', 'pandas', 'mlflow', 'scipy') if m in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", code], check=True, cwd=PROJECT_ROOT, capture_output=True, text=True)
     assert ended.stdout == "[]\n"
+
+
+@pytest.mark.slow
+def test_a_system_is_tuned_silently_and_its_verdict_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    options = [f"run.dir={tmp_path / 'tuned'}", "data.n_train=10", "data.n_val=10", "data.n_test=20"]
+    tuned = mas_harness.tune("toy", "toy", "exact", model="offline", name="unheard", options=options, progress=False)
+    assert capfd.readouterr() == ("", "")
+    assert (tuned.folder, tuned.name, tuned.is_published) == (tmp_path / "tuned", "unheard", False)
+    assert tuned.gain is not None and tuned.verdict is not None
+    assert "sealed test:" in tuned._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "sentence"),
+    [
+        (first_word, [], "has no prompts of ours to tune"),
+        ("toy", ["resume=latest"], "resume is not for Python"),
+        ("toy", ["budget.usd=-1"], "budget.usd=-1"),
+    ],
+)
+def test_a_mistake_of_tuning_is_one_sentence(program: object, options: list[str], sentence: str) -> None:
+    with pytest.raises(mas_harness.UserError) as raised:
+        mas_harness.tune(program, ROWS * 3, "exact", model="offline", options=options, progress=False)
+    assert sentence in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_every_name_is_documented() -> None:
+    page = (PROJECT_ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
+    assert [name for name in mas_harness.__all__ if f"`{name}" not in page and f"mas_harness.{name}" not in page] == []
+    assert all(getattr(mas_harness, name).__doc__ for name in mas_harness.__all__)

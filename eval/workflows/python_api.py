@@ -154,7 +154,7 @@ def evaluate(
     """
     from eval.workflows.evaluate import Request
 
-    with ExitStack() as stack, _report_mistakes():
+    with ExitStack() as stack, report_mistakes():
         overrides = list_overrides(stack, program, samples, scorer, model, options)
         composed = compose_config(overrides)
         config = read_config(composed)
@@ -356,7 +356,7 @@ def _run(request: "Request", progress: bool) -> "tuple[Ended, list[str]]":
 
 
 @contextmanager
-def _report_mistakes() -> Iterator[None]:
+def report_mistakes() -> Iterator[None]:
     """Raise mistakes in the options as UserErrors."""
     try:
         yield

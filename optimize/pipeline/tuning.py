@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
-from eval.execution.console import Console
+from eval.execution.console import Output
 from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.runs.folder import format_path, make_run_folder
-from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
@@ -40,16 +39,22 @@ def tune(request: TuningRequest) -> int:
         UserError: a mistake that is found only now, before anything is spent.
         InterruptedRunError: a signal stopped the run; the command that resumes it has been printed.
     """
-    config, console = request.config, Console()
+    _, code = run_tuning(request, Output())
+    return code
+
+
+def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
+    """Run all phases as `tune` does, with the lines on `output`; return the run's folder and the exit code."""
+    config, console = request.config, output.console
     if config.base.simulated:
-        console.print(SIMULATED_NOTICE, style="bold yellow")
+        output.print(SIMULATED_NOTICE, style="bold yellow")
     splits = prepare_splits(request, console)
     confirm_start(request, splits, console)
     folder = find_tuning_run(config.resume) if config.resume else _new_folder(request)
     with open_tuning_run(request, splits, folder, console) as run:
         run.show(f"run: {format_path(folder)}")
         with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
-            code = _run_to_verdict(run)
+            code = _run_to_verdict(run, output)
             run.answers.note("run ended", exit_code=code)
             run.save_state(run.files.read_info().state.phase, ended_at=datetime.now(UTC).isoformat())
             tracked = exporter.finish(run.show)
@@ -59,7 +64,7 @@ def tune(request: TuningRequest) -> int:
             run.show(tracked.view_line)
     if run.stop.interrupted:
         raise InterruptedRunError
-    return code
+    return folder, code
 
 
 def _new_folder(request: TuningRequest) -> Path:
@@ -67,26 +72,27 @@ def _new_folder(request: TuningRequest) -> Path:
     return make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
 
 
-def _run_to_verdict(run: TuningRun) -> int:
+def _run_to_verdict(run: TuningRun, output: Output) -> int:
     try:
         run_phases(run)
     except EarlyVerdictError as end:
         write_early_verdict(run, end)
     except RunStoppedError as stop:
-        return _report_stop(run, str(stop), *stop.options)
+        return _report_stop(run, output, str(stop), *stop.options)
     except KeyboardInterrupt as interrupt:  # outside of requests, or for the third time
         run.stop.interrupted = True
-        return _report_stop(run, str(run.stop.reason or f"interrupted by {get_signal_name(interrupt)}"))
-    show_verdict(run.files, run.console)
+        return _report_stop(run, output, str(run.stop.reason or f"interrupted by {get_signal_name(interrupt)}"))
+    if output.shows_results:
+        show_verdict(run.files, run.console)
     verdict = run.files.read("verdict")
     if verdict["resumable"]:
-        print_line(f"raise that budget and {describe_resume(run.files.folder)}", error=True)
+        output.print(f"raise that budget and {describe_resume(run.files.folder)}", error=True)
     return compute_exit_code(verdict)
 
 
-def _report_stop(run: TuningRun, reason: str, *options: str) -> int:
-    print_line(f"stopped: {run.config.redact(reason)}", error=True)
-    print_line(describe_resume(run.files.folder, *options), error=True)
+def _report_stop(run: TuningRun, output: Output, reason: str, *options: str) -> int:
+    output.print(f"stopped: {run.config.redact(reason)}", error=True)
+    output.print(describe_resume(run.files.folder, *options), error=True)
     return STOPPED
 
 

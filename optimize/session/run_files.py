@@ -35,6 +35,7 @@ from eval.config.tracking import remove_passwords
 from eval.runs.folder import find_run, format_path, write_atomically
 from eval.runs.foreign_run import TRUST, check_command
 from eval.runs.run_info import TUNING_FILE, TuningInfo, read_tuning_info
+from mas.agents.in_memory import list_in_memory
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, read_set_folder, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
@@ -254,6 +255,11 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
     """
     folder = find_tuning_run(run)
     info = RunFiles(folder).read_info()
+    if parts := list_in_memory(info.config):
+        raise UserError(
+            f"{RESUME}={run}: that run was started in Python, and only its memory held its {' and '.join(parts)}; "
+            "start it again there, or put them into files, so that the next one can be resumed."
+        )
     command = filter_overrides(info.command)
     if not info.is_signed:
         check_command(command, arguments, format_command("run.py"), folder)

@@ -1,0 +1,101 @@
+"""Tuning from Python, over the code of `optimize/run.py`: `mas_harness.tune`.
+
+tuned = tune(program, samples, metric, model="gpt-4o-mini", options=["yes=true", "budget.usd=5"])
+tuned.is_published, tuned.name, tuned.folder
+mas_harness.apply_prompts(program, tuned.name)
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from omegaconf import OmegaConf
+
+from eval.cli.command import InterruptedRunError
+from eval.cli.hydra_compat import compose_config, format_override
+from eval.execution.console import Console, KeptOutput
+from eval.workflows.python_api import ScorerFunction, list_overrides, render_html, report_mistakes
+from mas.runtime.errors import UserError
+from optimize.session.config import TuningRequest, read_config
+from optimize.session.run_files import RunFiles
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A tuning run that has ended, with or without a verdict."""
+
+    folder: Path
+    name: str  # of the set that was to be published
+    verdict: Mapping[str, object] | None = field(repr=False)  # None: it was stopped before, and can be resumed
+    notes: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def is_published(self) -> bool:
+        """True if the tuned prompts were better on sealed questions, and are under `prompts/`."""
+        return bool(self.verdict and self.verdict["published"])
+
+    @property
+    def gain(self) -> float | None:
+        """Gain on the sealed questions, in the metric; None: there was no sealed test."""
+        return cast(float | None, self.verdict and self.verdict["gain"])
+
+    def _repr_html_(self) -> str:
+        return render_html(self._print)
+
+    def _print(self, console: Console) -> None:
+        from optimize.pipeline.terminal import show_verdict
+
+        if self.verdict is not None:
+            show_verdict(RunFiles(self.folder), console)
+        for line in self.notes:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def tune(
+    program: object,
+    samples: "str | Path | Iterable[Mapping[str, object]] | pandas.DataFrame",
+    scorer: str | ScorerFunction = "exact",
+    *,
+    model: str,
+    name: str = "tuned",
+    options: Sequence[str] = (),
+    progress: bool = True,
+) -> Tuned:
+    """Look for better prompts, test them on sealed samples and publish them if they are better, as `optimize/run.py`.
+
+    Args:
+        program: as of `evaluate`; one with prompts, so no plain function.
+        samples: as of `evaluate`.
+        scorer: as of `evaluate`.
+        model: a choice of `model=`: answers, and rewrites prompts unless `reflection_model=…` is given.
+        name: of the prompt set to be published.
+        options: further options of `optimize/run.py`. A paid run needs a yes to its estimate: `yes=true`.
+        progress: show the estimate, the phases and the progress on standard error; nothing else is printed.
+
+    Raises:
+        UserError: a mistake, found before anything is spent.
+        KeyboardInterrupt: the run was interrupted; its folder keeps what is finished.
+    """
+    with ExitStack() as stack, report_mistakes():
+        given = list_overrides(stack, program, samples, scorer, model, options)
+        named = [] if any(each.startswith("name=") for each in options) else [format_override("name", name)]
+        command = [each for each in given if not each.startswith("run.name=")] + named
+        composed = compose_config(command, "optimize")
+        config = read_config(composed)
+        if config.resume:
+            raise UserError("resume is not for Python: give it to optimize/run.py on the command line.")
+        resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
+        request = TuningRequest(config, resolved, config.check(), command)
+        from optimize.pipeline.tuning import run_tuning
+
+        output = KeptOutput(progress)
+        try:
+            folder, _ = run_tuning(request, output)
+        except InterruptedRunError as interrupt:
+            raise KeyboardInterrupt(" ".join(output.lines)) from interrupt
+    return Tuned(folder, config.name, RunFiles(folder).read("verdict"), tuple(output.lines))
