@@ -63,7 +63,7 @@ ATTACKS: dict[str, tuple[str, ...]] = {
     "An expression for the calculator runs code": ("tests/mas/tools/test_calculator.py",),
     "A text of a page, model or dataset controls the terminal": (
         "tests/mas/runtime/test_terminal.py",
-        "tests/eval/cli/test_console.py",
+        "tests/eval/execution/test_console.py",
         "tests/eval/test_terminal_output.py",
     ),
     "A run folder from elsewhere runs code, connects, or is signed as our own": (
