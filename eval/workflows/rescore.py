@@ -42,6 +42,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.terminal import print_line
 
 _AT_ONCE = 16  # verdicts of a function that waits
+_TARGET_FIELD = "target_field"  # of a function that is a DSPy metric
 _ID, _QUESTION, _ANSWER = (str(GAIA_COLUMNS[key]) for key in ("id", "question", "answer"))
 Gold = Mapping[str, str | None]  # sample id → gold answer; None: unscored
 
@@ -94,7 +95,7 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
         info = source.read_info()
         config = dict(info.config)
         if any(override.startswith(("scorer=", "scorer.")) for override in overrides):
-            config["scorer"] = OmegaConf.to_container(chosen.scorer, resolve=True)
+            config["scorer"] = _choose_scorer(config, chosen)
         elif not source.is_signed():
             raise UserError(
                 f"{format_path(original)} was made elsewhere, or changed since, so its scorer is not used; name one: "
@@ -146,6 +147,15 @@ def _choose_extra_scorers(
     for scorer in found.values():
         scorer.check()
     return found
+
+
+def _choose_scorer(config: Mapping[str, object], chosen: DictConfig) -> dict[str, object]:
+    """Return the scorer that was named; the target keeps the name that it has in the run's data."""
+    scorer = cast(dict[str, object], OmegaConf.to_container(chosen.scorer, resolve=True))
+    data = config.get("data")
+    if scorer.get(_TARGET_FIELD, "") is None and isinstance(data, Mapping):
+        scorer[_TARGET_FIELD] = data.get("target_column")
+    return scorer
 
 
 def _build_scorer(config: Mapping[str, object]) -> Scorer:

@@ -86,6 +86,21 @@ def test_another_rule_gives_another_score_and_nothing_else_changes(
     assert f"results: {new}" in out
 
 
+def test_a_metric_of_dspy_reads_the_outputs_and_the_name_of_the_target_in_the_run(
+    tmp_path: Path, rescore: Rescore, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_later_metric.py").write_text(
+        "def metric(gold, pred, trace=None):\n    return (gold.label == pred.label) * len(gold.title) / 4\n"
+    )
+    state = {"inputs": {"title": "Late"}, "outputs": {"label": "17"}}
+    config = {**CONFIG, "data": {"target_column": "label"}}
+    stored_run(tmp_path / "old", [answered("q1", "x", state=state), answered("q2", "17")], config=config)
+    assert rescore("scorer=function", "scorer.target=my_later_metric:metric") == FAILURES
+    found = records(new)
+    assert (found["q1"].score, found["q2"].score, found["q2"].error_class) == (1.0, None, "scorer")
+
+
 def test_corrected_gold_answers_replace_those_of_the_run_under_its_own_scorer(
     tmp_path: Path, new: Path, rescore: Rescore
 ) -> None:
