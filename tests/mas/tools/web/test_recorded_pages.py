@@ -1,0 +1,130 @@
+"""What agents read of web pages is the same as ever: blocks, lists, tables, sections, searches, and refusals.
+
+After a change that is meant to alter texts, `PYTHONPATH=. python tests/mas/tools/web/test_recorded_pages.py` records
+them anew; the difference of `recorded_pages.json` shows what agents then read.
+"""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mas.tools.files.tasks import unpack
+from mas.tools.results import ToolError
+from mas.tools.web.html_page import read_html
+from mas.tools.web.html_rows import list_links, read_rows, read_wiki_text, remove_unstorable
+from mas.tools.web.page_view import (
+    FoundPage,
+    PageSource,
+    shorten_search_answer,
+    show_document,
+    show_found_pages,
+    show_wiki_rows,
+)
+
+FILE = Path(__file__).with_name("recorded_pages.json")
+TOWNS = "".join(
+    f"<p>The town of Town{n} has {n * 37} people, a harbour and a market on day {n % 7}.</p>" for n in range(30)
+)
+ARTICLE = (
+    "<html><head><title>Towns &amp; more</title><meta name='date' content='2024-05-01'></head><body>"
+    f"<nav><a href='/'>Home</a></nav><article><h1>Towns</h1>{TOWNS}</article>"
+    "<footer>Imprint of Velmor</footer></body></html>"
+)
+HTML = {
+    "blocks": "a<p>b <b>c</b></p>d<div>e<div>f</div>g</div><br>h<hr>i<blockquote>j<p>k</p></blockquote>"
+    "<pre> l\n\tm</pre>",
+    "lists": "<ul><li>a<ul><li>b</li><li>c<p>d</p></li></ul></li><li></li></ul><ol start=3><li>e</li><li>f</li></ol>"
+    "<dl><dt>g</dt><dd>h</dd></dl>",
+    "headings": "<h1>A  a</h1>1<h2>B</h2>2<h3>C</h3>3<h2>D</h2>4<h6>E</h6>5<h1>B</h1>6",
+    "table": "<table><caption>T</caption><thead><tr><th>a<th>b</thead><tbody><tr><td>1<td>2|3<tr><td></tbody></table>",
+    "spans": "<table><tr><td rowspan=2>a<td colspan=3>b<tr><td>c<td rowspan=0>d<td>e<tr><td colspan=2>f</table>",
+    "nested": "<table><tr><td>a<table><tr><td>b<td>c</table><td><ul><li>d<li>e</ul></table>",
+    "left out": "<script>x</script><style>y</style><noscript>n</noscript><template>t</template>a"
+    "<!-- b --><svg><text>c</svg>",
+    "inline": "<p>a<a href='https://x.example/'>b</a><img alt='c'><sup>2</sup><sub>3</sub> <code>d</code>"
+    "\n e&nbsp;f</p>",
+    "odd": "&#0;&#x1F;&#xD800;&#x110000;&#65;\x0b<p>a\ud800</p><unknown>b</unknown>",
+    "empty": "<p> </p><table></table><ul></ul>",
+    "deep": f"{'<div>' * 300}a{'</div>' * 300}b",
+}
+SOURCE = ("Towns, https://example.org/", "https://example.org/", "Towns")
+
+
+def attempt(read: Callable[[], object]) -> object:
+    try:
+        return read()
+    except ToolError as error:
+        return f"error: {error}"
+
+
+def read_page(body: bytes, content_type: str = "text/html") -> object:
+    answer = read_html(body, {"url": "https://example.org/a", "content_type": content_type})
+    shown = [
+        attempt(lambda page=page, search=search: show_document(  # type: ignore[misc]
+            answer.packed, {"source": SOURCE, "page": page, "search": search}
+        ).facts)
+        for page, search in ((1, ""), (2, ""), (1, "town7"), (1, "Imprint"), (1, "none of it"), (0, ""))
+    ]  # fmt: skip
+    return [answer.facts, *shown]
+
+
+def read_wiki(html: str) -> object:
+    packed = read_wiki_text(json.dumps({"parse": {"text": html}}).encode(), {"name": "Wikipedia"}).packed
+    assert [tuple(row) for row in unpack(packed)] == read_rows(html)
+    wanted: dict[str, Any] = {"source": SOURCE, "page": 1, "search": "", "notes": ["as of today"]}
+    return [
+        attempt(lambda changes=changes: show_wiki_rows(packed, {"section": "", **wanted, **changes}).facts["text"])  # type: ignore[misc]
+        for changes in ({}, {"section": "b"}, {"section": " # C "}, {"section": "none"}, {"search": "5"}, {"page": 2})
+    ]
+
+
+def answer_wiki(answer: object) -> object:
+    return attempt(lambda: read_wiki_text(json.dumps(answer).encode(), {"name": "Wikipedia"}).facts)
+
+
+def answer_search(answer: object) -> object:
+    return attempt(lambda: shorten_search_answer(json.dumps(answer).encode(), {"name": "The search"}).facts)
+
+
+def read_all() -> dict[str, object]:
+    found: dict[str, object] = {f"rows of {name}": read_rows(remove_unstorable(html)) for name, html in HTML.items()}
+    found["article"] = attempt(lambda: read_page(ARTICLE.encode()))
+    found["short page"] = attempt(lambda: read_page(b"<title>T</title><p>Short.</p><script>x</script>"))
+    found["page without text"] = attempt(lambda: read_page(b"<script>x</script>"))
+    found["nothing"] = attempt(lambda: read_page(b"<p></p>"))
+    for charset in ("latin-1", "utf-16", "no-such", "rot13", "idna"):
+        found[f"charset {charset}"] = attempt(
+            partial(read_page, "<p>Größe</p>".encode("latin-1"), f"text/html; charset={charset}")
+        )
+    found["own charset"] = attempt(lambda: read_page("<meta charset='latin-1'><p>Größe</p>".encode("latin-1")))
+    found["mark"] = attempt(lambda: read_page("<p>Größe</p>".encode("utf-16")))
+    found["wiki"] = read_wiki(HTML["headings"])
+    answers = ({"error": {"code": "c" * 70}}, {"error": "x"}, {"error": {}}, {"parse": {}}, {"parse": 3}, {}, [], 3)
+    found["wiki answers"] = [answer_wiki(each) for each in answers]
+    results = [{"title": "a", "url": "b", "content": "c", "published_date": "d", "score": 1}, {"url": "e"}, "x"]
+    found["search answers"] = [
+        answer_search(each) for each in ({}, {"results": results}, {"results": 3}, {"results": []}, [])
+    ]
+    kept = answer_search({"results": [{"title": str(n)} for n in range(101)]})
+    found["most results"] = len(kept["results"])  # type: ignore[call-overload,index]
+    found["links"] = list_links(
+        b"<ul><li><a>x</a><a>y</a><li class='a tocsection-1'><a>z</a><li>no<li><b><a>w</a></b></ul>", {}
+    ).facts
+    pages = [FoundPage(" a\n b", "https://a.example/", "text " * 500), FoundPage("c" * 400, "https://b.example/", " ")]
+    shown = [show_found_pages("Found", each, "nothing") for each in (pages, [])]
+    found["list"] = [[str(each), each.describe()] for each in shown]
+    found["source"] = list(vars(PageSource(*SOURCE)).values())
+    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+
+
+def test_every_page_is_read_as_it_was_recorded() -> None:
+    recorded, now = json.loads(FILE.read_text("utf-8")), read_all()
+    assert now.keys() == recorded.keys()
+    for name, found in now.items():
+        assert found == recorded[name], name
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(read_all(), indent=0, ensure_ascii=True) + "\n", encoding="utf-8")
