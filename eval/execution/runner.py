@@ -61,11 +61,11 @@ class SampleRunner:
             record.wall_seconds, record.waited_seconds = trace.seconds, context.usage.waited_seconds
             record.state = trace.state  # a scorer may read the program's outputs
             with closing(self._open_judging(context)) as judging, use_context(judging):
-                await Scoring(self.scorer, self.deadline_seconds, self.redact).score(record)
+                await Scoring(self.scorer, self.deadline_seconds, self.redact).score(record, sample.tags)
             for name, scorer in self.extra_scorers.items():
                 # In a context of its own: the refusal of an extra judge does not end the run.
                 with closing(self._open_judging(context)) as extra, use_context(extra):
-                    await Scoring(scorer, self.deadline_seconds, self.redact, name).score(record)
+                    await Scoring(scorer, self.deadline_seconds, self.redact, name).score(record, sample.tags)
         refused = context.server_refusal or judging.server_refusal
         if refused and record.error_class != QUOTA_OR_KEY:  # an agent has swallowed it
             self._fail(record, describe_refusal(refused, trace))

@@ -7,6 +7,7 @@ record.score, record.explanation      # 1.0, "the numbers are equal"
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from eval.execution.failure import describe_scoring, describe_scoring_timeout, redact_details
 from eval.runs.record import ErrorDetails, ExtraScore, Record
@@ -15,6 +16,7 @@ from eval.scorers.score import AnsweredSample, SampleScorer, Score, Scorer
 from mas.runtime.stack_trace import is_call
 from mas.runtime.trace import span
 
+_NO_TAGS: Mapping[str, str] = MappingProxyType({})
 INPUTS, OUTPUTS = "inputs", "outputs"  # of the final state: the named fields that a program took and returned
 EXTRA = "extra_scorers."  # begins the names of their spans
 SCORER = "scorer"  # error class and component of a question whose answer stands and only its score is missing
@@ -27,17 +29,21 @@ class Scoring:
     redact: Callable[[str], str]  # takes secrets out of an error message
     extra: str | None = None  # name among the extra scorers; None: it is the one that decides
 
-    async def score(self, record: Record) -> None:
+    async def score(self, record: Record, tags: Mapping[str, str] = _NO_TAGS) -> None:
         """Fill in the record's score, or the error of the scorer; of an extra one, its entry in `extra_scores`.
 
         Rows in error never reach a scorer: a gold answer of `inf` or `none` would call them right.
+
+        Args:
+            record: of the answer.
+            tags: of the sample, which a metric of DSPy may read.
         """
         if record.target is None or (record.error is not None and not (self.extra and record.error_class == SCORER)):
             return
         score, failure, deadline = None, None, asyncio.timeout(self.deadline_seconds)
         try:
             async with deadline:
-                score = await self._verdict(describe_answered(record))
+                score = await self._verdict(describe_answered(record, tags))
         except Exception as error:  # noqa: BLE001  the boundary of one question: a scorer may be the user's own
             failure = describe_scoring(error)
         if deadline.expired():  # whatever the cancelled scorer did
@@ -68,7 +74,7 @@ class Scoring:
             return score
 
 
-def describe_answered(record: Record) -> AnsweredSample:
+def describe_answered(record: Record, tags: Mapping[str, str] = _NO_TAGS) -> AnsweredSample:
     """Return what a scorer may read of a record: of the final state the named inputs and outputs."""
     inputs, outputs = record.state.get(INPUTS), record.state.get(OUTPUTS)
     return AnsweredSample(
@@ -77,6 +83,7 @@ def describe_answered(record: Record) -> AnsweredSample:
         record.target or "",
         inputs if isinstance(inputs, Mapping) else {},
         outputs if isinstance(outputs, Mapping) else {},
+        tags,
     )
 
 

@@ -8,7 +8,8 @@
     metric.call(sample)                                # what the function returns for the whole answer
     metric.call(sample, "classify", trace, own)        # the same for one predictor
 
-`gold` is a `dspy.Example` of the sample's inputs and its target, `pred` a `dspy.Prediction` of the program's outputs.
+`gold` is a `dspy.Example` of the sample's inputs, its tags and its target, `pred` a `dspy.Prediction` of the program's
+outputs.
 """
 
 import inspect
@@ -57,7 +58,8 @@ class DspyMetric:
         import dspy
 
         inputs = dict(sample.inputs) or {"question": sample.question}
-        gold = dspy.Example(**inputs, **{self.target_field: sample.target}).with_inputs(*inputs)
+        fields = {**sample.tags, **inputs, self.target_field: sample.target}
+        gold = dspy.Example(**fields).with_inputs(*inputs)
         outputs = dict(sample.outputs) or {"answer": sample.answer, "final_answer": sample.answer}
         arguments = (gold, dspy.Prediction(**outputs), trace, predictor, own_trace)
         return self.function(*arguments[: self.n_arguments])

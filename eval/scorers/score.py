@@ -39,6 +39,7 @@ class AnsweredSample:
     target: str
     inputs: Mapping[str, object] = field(default_factory=dict)  # named fields; empty: the question alone
     outputs: Mapping[str, object] = field(default_factory=dict)  # all output fields; empty: the answer alone
+    tags: Mapping[str, str] = field(default_factory=dict)  # further columns of the data
 
 
 class ScorerError(Exception):

@@ -215,7 +215,7 @@ async def _copy(source: RunStore, target: RunStore, scorers: Scorers, gold: Gold
     target.write_info(info, signed=source.is_signed())  # its configuration is that of the other run
     target.write_state(source.read_state())
     scorings = [Scoring(scorer, RunSettings().deadline_seconds, str, name) for name, scorer in scorers]
-    labels = find_labels(planned)
+    labels, tags = find_labels(planned), {each.id: each.tags for each in planned}
     records = source.records()
     while some := list(islice(records, _AT_ONCE)):
         for record in some:
@@ -225,7 +225,7 @@ async def _copy(source: RunStore, target: RunStore, scorers: Scorers, gold: Gold
                 is_label = labels.find(record.target) is not None
                 record.leaks = find_web_leaks(record.question, record.target, record.trajectory, is_label)
         for scoring in scorings:
-            await asyncio.gather(*map(scoring.score, some))
+            await asyncio.gather(*(scoring.score(record, tags.get(record.sample_id, {})) for record in some))
         for record in some:
             target.write(record)
 

@@ -259,7 +259,7 @@ class Objective:
             raise ValueError(f"question {sample_id} has no target")
         expectation = Expectation.of(sample.target, sample.question, self.labels)
         if self._scorer is not None and trial.record.error is None:
-            answered = describe_answered(trial.record)
+            answered = describe_answered(trial.record, sample.tags)
             own = self._scorer.give_feedback(answered, agent, trace, own_trace)
             if own and (allowed := remove_quotes(own, expectation.matcher)):
                 return allowed

@@ -124,7 +124,7 @@ def make():
 
 def metric(gold, pred, trace=None, pred_name=None, pred_trace=None):
     quality = float(gold.target_response == pred.response)
-    leakage = float("Mrs" in pred.llm_request)
+    leakage = float(any(name in pred.llm_request for name in gold.pii.split("||")))
     score = (quality + 1 - leakage) / 2
     return dspy.Prediction(score=score, feedback=f"Quality {quality:.2f}, leakage {leakage:.2f}: try to improve both.")
 '''
@@ -220,8 +220,12 @@ def test_three_classifiers_with_feedback_by_predictor(tmp_path: Path, monkeypatc
 
 def test_two_steps_around_an_untrusted_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    rows = [{"user_query": f"Write to Mrs Kafol about crate {n}", "target_response": f"letter {n}"} for n in range(60)]
-    line = ("data.inputs=[user_query]", "data.target_column=target_response", "system.answer_field=response")
+    rows = [
+        {"user_query": f"Write to Mrs Kafol of crate {n}", "target_response": f"letter {n}", "pii": "Kafol||Mrs"}
+        for n in range(60)
+    ]
+    line = ("data.inputs=[user_query]", "data.target_column=target_response", "data.tags=[pii]")
+    line += ("system.answer_field=response",)
     with function_llm(delegate, lambda asked: RULE) as server:
         tuned = tune(tmp_path, server, DELEGATION, "make", write_rows(tmp_path, rows), *line)
     check_published(tuned, server, ["craft.predict", "respond"], "Quality 0.00, leakage 1.00")

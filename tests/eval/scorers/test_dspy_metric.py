@@ -47,6 +47,10 @@ def typo(gold, pred, trace=None):
     return gold.lable == pred.label
 
 
+def tagged(gold, pred, trace=None):
+    return gold.source == "mail" and gold.title == "Late"
+
+
 def silent(gold, pred, trace=None):
     return dspy.Prediction(feedback="no score")
 
@@ -122,5 +126,7 @@ def test_a_record_is_scored_by_its_named_outputs_also_later(make: Make) -> None:
     record = Record("r", "s", 1, 1, "t", "Late", None, None, "shipping", answer="other", state=state)
     run_blocking(Scoring(make("full"), 60, redact=str).score(record))
     assert (record.score, record.explanation) == (1.0, "The label is shipping.")
+    run_blocking(Scoring(make("tagged"), 60, redact=str).score(record, {"source": "mail", "title": "not this"}))
+    assert (record.score, record.error) == (1.0, None)
     record.state = {"outputs": "damaged"}
     assert describe_answered(record).outputs == {}
