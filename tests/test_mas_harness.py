@@ -149,6 +149,7 @@ def test_a_table_in_a_notebook_escapes_what_others_wrote(tmp_path: Path) -> None
         ({"program": 3}, "a int is no program"),
         ({"program": "no_such_module:answer"}, "there is no module no_such_module"),
         ({"program": "no_such_system"}, "system=no_such_system is not known"),
+        ({"program": dspy.Predict("question -> answer")}, "has no language model (self): give model="),
         ({"samples": []}, "samples is empty"),
         ({"samples": 7}, "samples is a int"),
         ({"samples": [{"text": "a"}]}, "name what it has with"),

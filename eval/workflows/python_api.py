@@ -224,6 +224,8 @@ def list_overrides(
     overrides += [format_override("model", model).replace('"', "")] if model else []
     overrides += _describe_scorer(stack, scorer)
     given = {read_option_name(each) for each in options}
+    if model is None and "system.needs_model" not in given:
+        _check_own_models(overrides)
     overrides += _describe_samples(stack, samples, [*overrides, *options])
     overrides += ["tracking=off"]
     return [each for each in overrides if read_option_name(each) not in given] + list(options)
@@ -248,6 +250,26 @@ def _describe_program(stack: ExitStack, program: object, model: str | None) -> l
         format_override("system.needs_model", model is not None),
         format_override("run.name", name),
     ]
+
+
+def _check_own_models(overrides: Sequence[str]) -> None:
+    """Check that a DSPy program has language models of its own.
+
+    Raises:
+        UserError: one of its predictors has none.
+    """
+    if "system=dspy" not in overrides or sys.modules["dspy"].settings.lm is not None:
+        return
+    loaded = getattr(_build_system(_select_system(overrides)), "loaded", None)
+    if without := [name for name, each in getattr(loaded, "predictors", {}).items() if each.lm is None]:
+        raise UserError(
+            f'the program has no language model ({", ".join(without)}): give model=…, such as model="gpt-4o-mini", or '
+            "one of DSPy's own with dspy.configure(lm=…)."
+        )
+
+
+def _select_system(overrides: Sequence[str]) -> list[str]:
+    return [each for each in overrides if read_option_name(each).startswith("system")]
 
 
 def _is_dspy_program(program: Callable[..., object]) -> bool:
@@ -330,8 +352,7 @@ def _choose_columns(rows: Sequence[object], given: Sequence[str], overrides: Seq
     """Return the options that map the keys of the rows to the fields of a DSPy program, as far as they are clear."""
     names = {read_option_name(each) for each in overrides}
     first = rows[0] if isinstance(rows[0], Mapping) else {}
-    system = [each for each in overrides if read_option_name(each).startswith("system")]
-    loaded = getattr(_build_system(system), "loaded", None)
+    loaded = getattr(_build_system(_select_system(overrides)), "loaded", None)
     taken = list(given) or [name for name in getattr(loaded, "inputs", ()) if name in first and name != "file"]
     if "data.inputs" in names or not taken or taken == ["question"]:
         return []
