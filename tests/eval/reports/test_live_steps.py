@@ -111,3 +111,17 @@ def test_an_answer_of_none_is_said() -> None:
     out = io.StringIO()
     print_answer(Record("r", "q", 1, 1, "t", "Q", None, None, None), Console(file=out, width=40), lambda text: text)
     assert out.getvalue().startswith("\nanswer: (none)\n")
+
+
+def test_on_a_terminal_the_line_of_the_step_ends_and_the_cursor_is_back() -> None:
+    steps, out = shown(terminal=True)
+    hidden, back = "\x1b[?25l", "\x1b[?25h"
+    with steps, record_trace(Trace("t", observer=steps.observe)):
+        assert hidden in out.getvalue() and back not in out.getvalue()
+        with span("agent", "researcher"):
+            pass
+    assert out.getvalue().rindex(back) > out.getvalue().rindex(hidden)
+    steps, out = shown()
+    with steps:
+        pass
+    assert out.getvalue() == ""
