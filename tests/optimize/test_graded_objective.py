@@ -5,10 +5,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from dspy.lm15 import Request as LMRequest
 from dspy.lm15 import Response, Usage
 
+from eval.cli.command import run_cli
+from eval.compare import task as compare
 from eval.scorers.token_f1 import split_words
+from optimize.mlflow_export.folder import read_tuning
+from optimize.mlflow_export.page import build_tuning_page
 from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
 from tests.scripted_model import _response, all_text, system_text
 
@@ -32,7 +37,9 @@ class Wordy(Obedient):
         return replace(_response(request, values), usage=Usage(input_tokens=9, output_tokens=1, total_tokens=10))
 
 
-def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(tmp_path: Path) -> None:
+def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     tuned = planted_run(
         tmp_path,
         "scorer=token_f1",
@@ -56,6 +63,14 @@ def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(tmp_p
     assert f"gain in {METRIC} +61.4 points" in " ".join(published.split())
     summary = json.loads((tuned.folder / "sealed" / "winner" / "summary.json").read_text("utf-8"))
     assert (summary["metric"], round(summary["score"], 3)) == (METRIC, 0.9)
+    page = build_tuning_page(read_tuning(tuned.folder), openings=0)
+    assert round(page.metrics["winner_mean_token_F1"], 3) == 0.9
+    assert f"{METRIC} 28.6 % before" in page.tags["mlflow.note.content"]
+    capsys.readouterr()
+    assert run_cli(lambda: compare([str(tuned.folder / "sealed" / arm) for arm in ("parent", "winner")])) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"│ {METRIC} │ 28.6% │ 90.0% │ +61.4 points │" in out and "accuracy" not in out
+    assert "│ fully right │ 0.0% │ 70.0% │" in out and "◐ partly right" in out
 
 
 def test_a_mean_that_falls_is_not_published_though_more_answers_are_fully_right(tmp_path: Path) -> None:

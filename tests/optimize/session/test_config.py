@@ -24,7 +24,7 @@ def test_the_defaults_are_the_owners_command() -> None:
     assert (base.system.name, base.model.name, base.data.name, base.prompts) == (
         "gaia", "gpt-4o-mini", "gaia", "baseline",
     )  # fmt: skip
-    assert (config.optimizer.name, config.name, config.gate.objective) == ("gepa", "tuned", "accuracy")
+    assert (config.optimizer.name, config.name, config.gate.objective) == ("gepa", "tuned", "score")
     assert config.yes is False, "nothing is spent unasked"
 
 
