@@ -12,8 +12,8 @@ from mas.simulation.solving.facts import (
 )
 
 TEXT = (
-    "The ferry is blue. It leaves from pier 12.\nWe sold 40 boxes of seed at Mora! The key hangs behind the clock? Yes.\n"
-    "The ferry leaves at noon."
+    "The ferry is blue. It leaves from pier 12.\nWe sold 40 boxes of seed at Mora! "
+    "The key hangs behind the clock? Yes.\nThe ferry leaves at noon."
 )
 JSON = """noise
 {"a": {"b": 1, "c": [1, "x", true]}, "empty": [],
