@@ -26,6 +26,7 @@ from mas.systems.external.dspy_target import (
     LoadedModule,
     choose_answer_field,
     describe_answer_choice,
+    is_async,
 )
 from mas.systems.external.dspy_tools import blocks, limit_tools
 from mas.systems.external.program import TRACE_KEYS
@@ -55,7 +56,7 @@ class DspyProgram(AgentProgram):
         self.module = loaded.module.deepcopy()
         tools = limit_tools(self.module)
         # A module with both forms, as those of DSPy: a tool that blocks would hold up all samples on the event loop.
-        self._runs_in_thread = not hasattr(type(self.module), "aforward") or (
+        self._runs_in_thread = not is_async(self.module) or (
             hasattr(type(self.module), "forward") and any(map(blocks, tools))
         )
         self.lm = create_lm("") if create_lm else None  # for predictors that DSPy has frozen, or made while answering

@@ -52,7 +52,7 @@ def load_module(target: str, state: str | None = None) -> LoadedModule:
         UserError: the target is no module that can be called, has no predictors, or the state is not its own.
     """
     module = _make_module(target, load_target(target))
-    method = getattr(type(module), "aforward", None) or getattr(type(module), "forward", None)
+    method = getattr(type(module), "aforward" if is_async(module) else "forward", None)
     if method is None:
         raise UserError(f"system.target={target} is a dspy.Module without a forward method; give it one.")
     if not _list_all_predictors(module):
@@ -64,6 +64,14 @@ def load_module(target: str, state: str | None = None) -> LoadedModule:
         module = module.deepcopy()
         _load_state(target, module, state)
     return _describe(target, module, method)
+
+
+def is_async(module: "dspy.Module") -> bool:
+    """Return True if `aforward` is the program: a subclass of DSPy's own modules may have replaced `forward` alone."""
+    for each in type(module).__mro__:
+        if "aforward" in vars(each) or "forward" in vars(each):
+            return "aforward" in vars(each)
+    return False
 
 
 def choose_answer_field(outputs: Collection[str], answer_field: str | None, target_column: str | None) -> str | None:

@@ -118,6 +118,18 @@ def test_the_answer_is_one_of_the_outputs(
         assert agent(question="…", inputs=inputs).final_answer == answer
 
 
+def test_a_forward_that_replaces_that_of_dspys_own_module_is_the_program(tmp_path: Path) -> None:
+    source = (
+        "import dspy\nclass Program(dspy.ChainOfThought):\n    def __init__(self):\n"
+        "        super().__init__('question -> answer')\n"
+        "    def forward(self, text): return super().forward(question=text.upper())\n"
+    )
+    model = AnyonesModel(reasoning="so", answer="42")
+    agent = program(tmp_path, source, "Program", model, data_inputs=["text"])
+    assert agent(question="…", inputs={"text": "how many?"}).final_answer == "42"
+    assert "HOW MANY?" in str(model.requests[0][1])
+
+
 TYPED = """
 from __future__ import annotations
 from typing import Any, Optional
