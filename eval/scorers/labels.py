@@ -22,7 +22,7 @@ from typing import Protocol
 from eval.benchmarks.fingerprint import normalise_question
 
 MIN_QUESTIONS = 5  # that share a label
-MIN_EVEN_SHARE = 8  # and at least an eighth of what a label would have if all were equally frequent
+MIN_EVEN_SHARE = 8  # and at least an eighth of what each label would have if they were equally frequent
 MIN_COVERED_PERCENT = 90  # of the questions have one of the labels
 MIN_SHOWN = 2  # training questions with the label: what validation questions alone say stays unknown to the search
 MAX_CHARS = 50  # of a label that nobody has named; a sentence is an answer
@@ -69,7 +69,7 @@ def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), gi
 
     Counted are different questions, so a question that is repeated counts once. The targets are ranked by how many
     questions share them. Labels are those at the top which at least `MIN_QUESTIONS` share, and an eighth of an even
-    share. They must make up nine tenths of the questions and be at most as many as the square root of their number.
+    share among these. They must make up nine tenths of the questions and be at most as many as the square root of their number.
 
     Args:
         samples: in which each label must occur; for tuning the training questions.
@@ -83,7 +83,7 @@ def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), gi
     if given:
         names = {normalise_label(name): " ".join(name.split()) for name in given}
         return LabelSet(tuple(names.values()), n - _count(asked, names))
-    found = _find_shared(asked, n)
+    found = _find_shared(asked)
     if len(found) > isqrt(n) or 100 * _count(asked, found) < MIN_COVERED_PERCENT * n:
         return LabelSet()
     known = sorted(key for key in found if len(shown[key]) >= MIN_SHOWN)
@@ -104,11 +104,13 @@ def _group_by_target(samples: Iterable[Question]) -> defaultdict[str, dict[str, 
     return groups
 
 
-def _find_shared(asked: Mapping[str, Collection[str]], n: int) -> list[str]:
+def _find_shared(asked: Mapping[str, Collection[str]]) -> list[str]:
     ranked = sorted(filter(_is_short, asked), key=lambda key: (-len(asked[key]), key))
     found: list[str] = []
+    n_covered = 0
     for rank, key in enumerate(ranked, start=1):
-        if len(asked[key]) < MIN_QUESTIONS or len(asked[key]) * MIN_EVEN_SHARE * rank < n:
+        n_covered += len(asked[key])
+        if len(asked[key]) < MIN_QUESTIONS or len(asked[key]) * MIN_EVEN_SHARE * rank < n_covered:
             break
         found.append(key)
     return found
@@ -119,7 +121,9 @@ def _count(asked: Mapping[str, Collection[str]], keys: Iterable[str]) -> int:
 
 
 def _is_short(key: str) -> bool:
-    return 0 < len(key) <= MAX_CHARS and all(unicodedata.category(each)[0] != "C" for each in key)
+    """Return whether it is short and plain: it is put into requests, so it must not look like a field of one."""
+    is_plain = "[[" not in key and all(unicodedata.category(each)[0] != "C" for each in key)
+    return is_plain and 0 < len(key) <= MAX_CHARS
 
 
 def _choose_spelling(spellings: Iterable[str]) -> str:
