@@ -69,7 +69,8 @@ def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), gi
 
     Counted are different questions, so a question that is repeated counts once. The targets are ranked by how many
     questions share them. Labels are those at the top which at least `MIN_QUESTIONS` share, and an eighth of an even
-    share among these. They must make up nine tenths of the questions and be at most as many as the square root of their number.
+    share among these. They must make up nine tenths of the questions and be at most as many as the square root of their
+    number.
 
     Args:
         samples: in which each label must occur; for tuning the training questions.
