@@ -18,6 +18,7 @@ from hydra.core.global_hydra import GlobalHydra
 import mas_harness
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.store import RunStore
+from optimize.session.run_files import read_original_arguments
 from tests.eval.command_line import CONTACT, NO_BROWSER, EvalCommand, without_pauses
 from tests.eval.stored_run import answered, stored_run
 
@@ -205,12 +206,14 @@ def test_importing_it_imports_nothing_heavy() -> None:
 
 @pytest.mark.slow
 def test_a_system_is_tuned_silently_and_its_verdict_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    options = [f"run.dir={tmp_path / 'tuned'}", "data.n_train=10", "data.n_val=10", "data.n_test=20"]
-    tuned = mas_harness.tune("toy", "toy", "exact", model="offline", name="unheard", options=options, progress=False)
+    rows = [{"question": f"What is {n} * 7?", "answer": str(7 * n)} for n in range(60)]
+    options = [f"run.dir={tmp_path / 'tuned'}", "budget.metric_calls=60"]
+    tuned = mas_harness.tune("toy", rows, "exact", model="offline", name="unheard", options=options, progress=False)
     assert capfd.readouterr() == ("", "")
     assert (tuned.folder, tuned.name, tuned.is_published) == (tmp_path / "tuned", "unheard", False)
-    assert tuned.gain is not None and tuned.verdict is not None
-    assert "sealed test:" in tuned._repr_html_()
+    assert tuned.verdict is not None and "spent:" in tuned._repr_html_()
+    with pytest.raises(mas_harness.UserError, match="only its memory held its data"):
+        read_original_arguments(str(tuned.folder), [])
 
 
 @pytest.mark.parametrize(
