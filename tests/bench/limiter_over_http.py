@@ -1,9 +1,10 @@
 """Five rows of the limiter's simulation over HTTP, in real time, against `tests/servers/rate_limited_llm.py`.
 
-    .venv/bin/python tests/bench/limiter_over_http.py [--quick]      # about 5 minutes; --quick: one
+    .venv/bin/python tests/bench/limiter_over_http.py [--quick]      # about 4 minutes; --quick: two
 
-Each row is printed once it is measured. `plain` only retries with jitter. The machine should be free: load (last
-column: processes that wanted a core in the last minute) slows both clients.
+Each row is printed once it is measured, next to what the simulation says for the same server. The server and both
+clients are slow, so that a busy machine can serve them as well; `plain` only retries with jitter. Load (last column:
+processes that wanted a core in the last minute) above the number of cores may still slow both down.
 """
 
 import argparse
@@ -12,8 +13,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,26 +25,39 @@ if __name__ == "__main__":  # as a script only this folder is on the path
 import httpx  # noqa: E402
 
 from mas.llm.rate_limiter import RateLimiter  # noqa: E402
-from tests.bench.limiter_simulation import CEILING, Unlimited  # noqa: E402
+from tests.bench.limiter_simulation import CEILING, Client, Unlimited, simulate  # noqa: E402
 from tests.bench.rate_limited import worker  # noqa: E402
 from tests.bench.tables import Table  # noqa: E402
+from tests.servers.refusals import Bucket, Chance, Rule, Window  # noqa: E402
 
-ENOUGH = ["--requests-per-second=100000", "--burst=100000"]
-ROWS = {
-    "5 % by chance": [*ENOUGH, "--chance=0.05"],
-    "33 % by chance, Retry-After": [*ENOUGH, "--chance=0.33", "--retry-after"],
-    "bucket 50/s, burst 2": ["--burst=2"],
-    "window 1 s, 50, Retry-After": ["--window-seconds=1", "--retry-after"],
-    "bucket 50/s and 10 % by chance": ["--chance=0.1"],
-}
-WORKERS = 64
-CALLS, MAX_SECONDS = 1_500, 40.0
-QUICK = (200, 8.0)
+PER_SECOND, WORKERS, LATENCY_SECONDS = 15.0, 24, 0.8
+CALLS, MAX_SECONDS = 400, 40.0
+QUICK = (150, 12.0)
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    options: tuple[str, ...]  # of the server
+    build_rule: Callable[[], Rule]  # the same for the simulation
+    says_when: bool = False
+
+
+ENOUGH = ("--requests-per-second=100000", "--burst=100000")
+ROWS = (
+    Row("5 % by chance", (*ENOUGH, "--chance=0.05"), lambda: Chance(0.05)),
+    Row("33 % by chance, Retry-After", (*ENOUGH, "--chance=0.33"), lambda: Chance(0.33), says_when=True),
+    Row("bucket 15/s, burst 2", ("--burst=2",), lambda: Bucket(PER_SECOND, 2)),
+    Row("window 1 s, 15, Retry-After", ("--window-seconds=1",), lambda: Window(PER_SECOND, 1), says_when=True),
+    Row("bucket 15/s and 10 % by chance", ("--burst=15", "--chance=0.1"), lambda: Chance(0.1, Bucket(PER_SECOND, 15))),
+)
 
 
 @contextmanager
-def serve(options: list[str]) -> Iterator[str]:
-    command = [sys.executable, str(ROOT / "tests/servers/rate_limited_llm.py"), "--port=0", *options]
+def serve(row: Row) -> Iterator[str]:
+    fixed = ["--port=0", f"--requests-per-second={PER_SECOND:g}", f"--latency-seconds={LATENCY_SECONDS}"]
+    command = [sys.executable, str(ROOT / "tests/servers/rate_limited_llm.py"), *fixed, *row.options]
+    command += ["--retry-after"] * row.says_when
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -69,17 +84,29 @@ async def run(url: str, limiter: RateLimiter | Unlimited, calls: int, max_second
 
 def tabulate_over_http(quick: bool) -> Table:
     calls, max_seconds = QUICK if quick else (CALLS, MAX_SECONDS)
-    columns = ["refusals", "plain/s", "wasted %", "limiter/s", "wasted %", "limiter / plain", "load"]
-    table = Table(f"The rate limiter over HTTP: good replies a second, {calls:,} calls or {max_seconds:g} s", columns)
-    for name, options in ROWS.items():
-        cells, rates, load = [name], [], 0.0
-        for limiter in (Unlimited(), RateLimiter(CEILING)):
-            with serve(options) as url:
+    table = Table(
+        f"Over HTTP: good replies a second, {WORKERS} workers, {LATENCY_SECONDS:g} s a reply, {calls} calls or "
+        f"{max_seconds:g} s",
+        ["refusals", "plain/s", "simulated", "limiter/s", "simulated", "wasted %", "simulated", "load"],
+    )
+    for row in ROWS:
+        cells: list[str] = []
+        for client in Client:
+            limiter = RateLimiter(CEILING) if client is Client.LIMITER else Unlimited()
+            with serve(row) as url:
                 seconds, good, refused = asyncio.run(run(url, limiter, calls, max_seconds))
-            rates.append(good / seconds)
-            cells += [f"{rates[-1]:.1f}", f"{100 * refused / max(1, good):.1f}"]
-            load = max(load, os.getloadavg()[0])
-        table.add([*cells, f"{rates[1] / rates[0]:.2f}", f"{load:.1f}"])
+            simulated = simulate(
+                client,
+                row.build_rule(),
+                calls=calls,
+                until=max_seconds,
+                workers=WORKERS,
+                latency_seconds=LATENCY_SECONDS,
+                says_when=row.says_when,
+            )
+            cells += [f"{good / seconds:.1f}", f"{simulated.good / simulated.seconds:.1f}"]
+        wasted = f"{100 * refused / max(1, good):.1f}", f"{simulated.percent_wasted:.1f}"
+        table.add([row.name, *cells, *wasted, f"{os.getloadavg()[0]:.1f}"])
         print(*table.rows[-1], sep=" | ", file=sys.stderr, flush=True)
     return table
 
