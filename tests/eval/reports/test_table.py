@@ -37,6 +37,16 @@ def test_accuracy_stands_with_its_interval_for_all_and_by_level(record: Make) ->
     assert "time: 12.3 s" in text
 
 
+def test_notes_are_plain_on_a_terminal_too() -> None:
+    console = Console(file=io.StringIO(), width=30, force_terminal=True, color_system="truecolor")
+    long = "it [b]broke[/b] 3 times at 'http://127.0.0.1/'"
+    facts = RunDetails(run_id="run-1", wall_seconds=12.34, stopped=long)
+    print_summary(summarise([], facts), console)
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert f"\x1b[1mstopped: \x1b[0m{long}\n" in shown, "neither styled nor wrapped"
+
+
 def test_a_level_moves_no_cursor(record: Make) -> None:
     assert "level a\\u001b[31mb c" in shown([record("a", level="a\x1b[31mb\nc")])
 
