@@ -78,7 +78,11 @@ def _refuse_flags(message: str) -> None:
 
 def prepare_arguments(arguments: Sequence[str]) -> list[str]:
     """Return the command line as Hydra takes it: texts quoted, and a list of scorers as a choice for each."""
-    return _quote_texts([part for each in arguments for part in _expand_scorers(each)])
+    expanded = [part for each in arguments for part in _expand_scorers(each)]
+    chosen = f"+scorer@{EXTRA_SCORERS}."  # typed again for a run that is resumed, it would be there twice
+    return _quote_texts(
+        [part for place, part in enumerate(expanded) if not (part.startswith(chosen) and part in expanded[:place])]
+    )
 
 
 def _expand_scorers(argument: str) -> list[str]:

@@ -85,6 +85,8 @@ def test_a_list_of_scorers_is_a_choice_for_each() -> None:
     assert prepare_arguments(["limit=1", "extra_scorers=[graded, contains]"]) == ["limit=1", *chosen]
     assert prepare_arguments(['extra_scorers=["graded","contains"]']) == chosen, "as Python lists are written"
     assert prepare_arguments(["extra_scorers=[]"]) == []
+    again = [*chosen, "run.resume=latest", "extra_scorers=[contains]"]
+    assert prepare_arguments(again) == again[:3], "typed again for a run that is resumed"
     for wrong in ("graded", "[graded", "null", "[a,a]", "[{a:1}]"):
         with pytest.raises(UserError, match=r"^extra_scorers=.*; "):
             prepare_arguments([f"extra_scorers={wrong}"])
