@@ -69,8 +69,8 @@ def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), gi
 
     Counted are different questions, so a question that is repeated counts once. The targets are ranked by how many
     questions share them. Labels are those at the top which at least `MIN_QUESTIONS` share, and an eighth of an even
-    share among these. They must make up nine tenths of the questions and be at most as many as the square root of their
-    number.
+    share among these. They must make up nine tenths of the questions and be at most as many as the square root of the
+    number that they cover.
 
     Args:
         samples: in which each label must occur; for tuning the training questions.
@@ -85,7 +85,8 @@ def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), gi
         names = {normalise_label(name): " ".join(name.split()) for name in given}
         return LabelSet(tuple(names.values()), n - _count(asked, names))
     found = _find_shared(asked)
-    if len(found) > isqrt(n) or 100 * _count(asked, found) < MIN_COVERED_PERCENT * n:
+    n_covered = _count(asked, found)
+    if len(found) > isqrt(n_covered) or 100 * n_covered < MIN_COVERED_PERCENT * n:
         return LabelSet()
     known = sorted(key for key in found if len(shown[key]) >= MIN_SHOWN)
     if len(known) < 2:
