@@ -1,7 +1,7 @@
 """All figures of docs/explanation/performance.md in one command, shown as tables and kept under outputs/bench/.
 
-    make bench                                           # about 30 minutes on two cores
-    python tests/bench/everything.py --quick             # about 6 minutes: fewer questions, one run each
+    make bench                                           # about 35 minutes on two cores
+    python tests/bench/everything.py --quick             # about 8 minutes: fewer questions, one run each
     python tests/bench/everything.py --only side_by_side growth
     python tests/bench/everything.py --document          # puts the tables into docs/explanation/performance.md as well
     python tests/bench/everything.py --inspect-python /somewhere/bin/python      # Inspect AI in another environment
