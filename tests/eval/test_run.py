@@ -192,7 +192,7 @@ def test_a_value_that_is_a_secret_is_stored_redacted_and_the_run_can_be_resumed(
 def test_a_storage_error_after_an_interrupt_still_ends_a_multirun(
     eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(session: RunSession, executor: object, pending: object) -> str:
+    def fail(session: RunSession, *arguments: object) -> str:
         session.stop.interrupted = True
         raise OSError("no space left on device")
 
