@@ -1,4 +1,6 @@
-"""Spans of a user's DSPy program: an agent span for each call of a predictor, a tool span for each call of a tool.
+"""Spans of a user's DSPy program: for each call of a predictor, of a tool, and of a model of its own.
+
+Of a model of its own neither tokens nor cost are known.
 
 A tool is called after the predictor that chose it has ended (as in `dspy.ReAct`); its span is below that predictor's.
 
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 
 import dspy
 
+from mas.llm.agent_lm import AgentLM
 from mas.prompt_sets.dspy_internals import BaseCallback
 from mas.runtime.trace import Span, span, use_span
 from mas.systems.external.dspy_tools import is_finish
@@ -55,6 +58,21 @@ class PredictorSpans(BaseCallback):
         _close(ended, exception)
         if ended.module is not None:
             _last.set((ended.module, ended.span))
+
+    def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
+        """Record a call of a model that is the program's own; the client of the run's model records its own calls."""
+        if not isinstance(instance, dspy.BaseLM) or isinstance(instance, AgentLM):
+            return
+        shown = {name: inputs.get(name) for name in ("prompt", "messages") if inputs.get(name) is not None}
+        stack = ExitStack()
+        self._open[call_id] = _Open(stack, stack.enter_context(span("lm", str(instance.model), inputs=shown)), None)
+
+    def on_lm_end(self, call_id: str, outputs: object, exception: BaseException | None = None) -> None:
+        if (ended := self._open.pop(call_id, None)) is None:
+            return
+        if exception is None:
+            ended.span.outputs = {"text": str(outputs)[:MAX_OBSERVATION_CHARS]}
+        _close(ended, exception)
 
     def on_tool_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
         if not isinstance(instance, dspy.Tool) or is_finish(instance):

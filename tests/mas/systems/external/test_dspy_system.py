@@ -9,6 +9,7 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
+from eval.execution.budget import sum_usage
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
@@ -306,6 +307,21 @@ def test_a_predictor_with_a_model_of_its_own_keeps_it(tmp_path: Path) -> None:
         "draft": "openai/mine",
         "solve.predict": "scripted/scripted",
     }
+
+
+def test_calls_of_a_model_of_its_own_are_recorded_at_an_unknown_cost(tmp_path: Path) -> None:
+    own = "from dspy.utils.dummies import DummyLM\nprogram.draft.lm = DummyLM([{'notes': 'six'}])\n"
+    agent = program(tmp_path, f"{FORWARD}\n{own}", "program", solving())
+    with record_trace(Trace("t")) as trace:
+        assert agent(question="How many?").final_answer == "42"
+    assert [(each.kind, each.name) for each in trace.spans] == [
+        *(("agent", "draft"), ("lm", "dummy")),
+        *(("agent", "solve.predict"), ("lm", "scripted/scripted")),
+    ]
+    call = trace.spans[1]
+    assert "How many?" in str(call.inputs) and "six" in str(call.outputs)
+    usage = sum_usage(trace.spans)
+    assert (usage.lm_calls, usage.unknown_cost_calls, usage.cost_usd) == (2, 2, None)
 
 
 def test_the_target_is_loaded_once(tmp_path: Path) -> None:
