@@ -47,6 +47,13 @@ def test_notes_are_plain_on_a_terminal_too() -> None:
     assert f"\x1b[1mstopped: \x1b[0m{long}\n" in shown, "neither styled nor wrapped"
 
 
+def test_wrong_answers_are_plain_on_a_terminal_too(record: Make) -> None:
+    console = Console(file=io.StringIO(), width=30, force_terminal=True, color_system="truecolor")
+    print_wrong_answers([record("q1", answer="17 or 'http://127.0.0.1/'", target="18")], console)
+    assert isinstance(console.file, io.StringIO)
+    assert "\x1b" not in console.file.getvalue() and console.file.getvalue().count("\n") == 2
+
+
 def test_a_level_moves_no_cursor(record: Make) -> None:
     assert "level a\\u001b[31mb c" in shown([record("a", level="a\x1b[31mb\nc")])
 
