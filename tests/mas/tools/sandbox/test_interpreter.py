@@ -47,7 +47,7 @@ class Scripted:
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     made = Scripted()
     monkeypatch.setattr(module, "choose_isolation", lambda kind: made)
-    monkeypatch.setattr(module.time, "monotonic", lambda: made.now)
+    monkeypatch.setattr(module, "now", lambda: made.now)
     return made
 
 
