@@ -87,12 +87,29 @@ class ChatAdapter(_Formatting, dspy.ChatAdapter):
         return JSONAdapter(self.use_native_function_calling, self.files)
 
 
+class ProgramAdapter(ChatAdapter):
+    """Adapter of users' programs: it shows worked examples as DSPy's own, so that they send the same without us."""
+
+    def format_demos(self, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
+        messages: list[Message] = dspy.ChatAdapter.format_demos(self, signature, demos)
+        return messages
+
+    def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
+        return _ProgramJSONAdapter(self.use_native_function_calling, self.files)
+
+
 class JSONAdapter(_Formatting, dspy.JSONAdapter):
     """Adapter that repeats a request whose reply could not be read."""
 
     def __init__(self, use_native_function_calling: bool, files: Mapping[str, Parts]) -> None:
         super().__init__(use_native_function_calling=use_native_function_calling)
         self.files = files
+
+
+class _ProgramJSONAdapter(JSONAdapter):
+    def format_demos(self, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
+        messages: list[Message] = dspy.JSONAdapter.format_demos(self, signature, demos)
+        return messages
 
 
 def _show_files(inputs: Turn, files: Mapping[str, Parts]) -> Turn:

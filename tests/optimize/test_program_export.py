@@ -39,10 +39,12 @@ class Program(dspy.Module):
     def __init__(self):
         super().__init__()
         self.sort = dspy.ChainOfThought(Sort)
-        self.steps = [dspy.Predict(dspy.Signature("label, items: list[Item] -> reply", custom_types={"Item": Item}))]
+        reply = "label, items: list[Item], tone: str | None -> reply"
+        self.steps = [dspy.Predict(dspy.Signature(reply, custom_types={"Item": Item}))]
     def forward(self, title, body):
         found = self.sort(title=title, body=body)
-        return dspy.Prediction(label=found.label, reply=self.steps[0](label=found.label, items=found.items).reply)
+        replied = self.steps[0](label=found.label, items=found.items, tone=None)
+        return dspy.Prediction(label=found.label, reply=replied.reply)
 '''
 PREDICTORS = ["sort.predict", "steps[0]"]
 INPUTS = {"title": "Two “crates”", "body": "They cost 3.5.\\n\\n  Late."}
@@ -52,7 +54,7 @@ DEMOS = {
         {"title": "A", "body": "naïve", "reasoning": "Because.", "items": ITEMS, "label": "billing"},
         {"title": "B", "body": "x", "label": "shipping"},
     ],
-    "steps[0]": [{"label": "billing", "items": ITEMS, "reply": "Dear\\nyou"}],
+    "steps[0]": [{"label": "billing", "items": ITEMS, "tone": None, "reply": "Dear\\nyou"}],
 }
 TUNED = "Sort it.\n\n  - By the title,\n\tand naïvely.\n"
 

@@ -14,7 +14,7 @@ from typing import Any
 import dspy
 import pydantic
 
-from mas.agents.chat_adapter import ChatAdapter
+from mas.agents.chat_adapter import ProgramAdapter
 from mas.agents.program import AgentProgram, State
 from mas.prompt_sets.dspy_internals import annotation_allows_none, parse_value
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
@@ -128,7 +128,7 @@ class DspyProgram(AgentProgram):
     async def _call(self, arguments: Mapping[str, object]) -> object:
         changes: dict[str, object] = {"callbacks": [*dspy.settings.callbacks, PredictorSpans(self.module)]}
         if dspy.settings.adapter is None:
-            changes["adapter"] = ChatAdapter()
+            changes["adapter"] = ProgramAdapter()
         if self.lm is not None:
             changes["lm"] = self.lm
         with dspy.context(**changes):
