@@ -129,6 +129,9 @@ class RunInfo:
         data = parse_versioned(text, cls)
         for name, kind in (("task", TaskInfo), ("sweep", SweepJob), ("tuning_use", TuningUse)):
             data[name] = None if data[name] is None else kind(**data[name])
+        labels = data["task"].labels if data["task"] else []
+        if not isinstance(labels, list) or not all(isinstance(each, str) for each in labels):
+            raise ValueError(f"{cls.__name__} whose labels are no texts")
         if not 1 <= data["epochs"] <= MAX_EPOCHS:
             raise ValueError(f"{cls.__name__} with {data['epochs']} epochs, 1 to {MAX_EPOCHS:,} are possible")
         return cls(**data)

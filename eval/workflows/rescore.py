@@ -212,10 +212,12 @@ async def _copy(source: RunStore, target: RunStore, scorers: Scorers, gold: Gold
     """Copy the whole run with new scores, a few records in memory at a time."""
     planned = [replace(each, target=gold.get(each.id, each.target)) for each in source.read_plan()]
     target.write_plan(planned)
+    labels, tags = find_labels(planned), {each.id: each.tags for each in planned}
+    if gold:
+        info = replace(info, task=replace(info.task, labels=list(labels.names)))
     target.write_info(info, signed=source.is_signed())  # its configuration is that of the other run
     target.write_state(source.read_state())
     scorings = [Scoring(scorer, RunSettings().deadline_seconds, str, name) for name, scorer in scorers]
-    labels, tags = find_labels(planned), {each.id: each.tags for each in planned}
     records = source.records()
     while some := list(islice(records, _AT_ONCE)):
         for record in some:

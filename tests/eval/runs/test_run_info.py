@@ -11,6 +11,13 @@ def test_a_configuration_is_written_in_its_own_order_and_letters() -> None:
     assert dump_config({"b": "é", "a": {"y": 1, "x": None}}) == "b: é\na:\n  y: 1\n  x: null\n"
 
 
+@pytest.mark.parametrize("labels", [5, "yes", [1, 2], {"yes": "no"}])
+def test_labels_that_are_no_texts_are_refused(labels: object) -> None:
+    data = asdict(RunInfo(run_id="r"))
+    with pytest.raises(ValueError, match="labels are no texts"):
+        RunInfo.from_json(json.dumps({**data, "task": {**data["task"], "labels": labels}}))
+
+
 @pytest.mark.parametrize(("epochs", "accepted"), [(0, False), (1, True), (MAX_EPOCHS, True), (MAX_EPOCHS + 1, False)])
 def test_a_number_of_epochs_that_no_run_has_is_refused(epochs: int, accepted: bool) -> None:
     text = json.dumps({**asdict(RunInfo(run_id="r")), "epochs": epochs})
