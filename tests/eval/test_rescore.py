@@ -120,6 +120,15 @@ def test_corrected_gold_answers_replace_those_of_the_run_under_its_own_scorer(
     assert (numbers["n_scored"], numbers["n_correct"], numbers["n_unscored"]) == (4, 2, 1)
 
 
+def test_the_labels_are_those_of_the_corrected_gold_answers(tmp_path: Path, new: Path, rescore: Rescore) -> None:
+    ids = [f"q{number}" for number in range(12)]
+    stored_run(tmp_path / "old", [answered(each, "yes") for each in ids], labels=["old"])
+    file = gold_file(tmp_path, *(gold(each, "yes" if number % 2 else "no") for number, each in enumerate(ids)))
+    assert rescore(file) == FINISHED
+    with RunStore(new / "run.db", read_only=True) as store:
+        assert store.read_info().task.labels == ["no", "yes"]
+
+
 def test_errors_stay_errors_except_that_of_a_scorer(tmp_path: Path, new: Path, rescore: Rescore) -> None:
     down = answered("q1", "17", error="down", error_class="infrastructure", error_component="expert", score=None)
     unjudged = answered(
