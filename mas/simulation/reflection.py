@@ -116,8 +116,9 @@ def _change_instruction(brief: Brief, world: str, draws: Draws) -> str:
         clause = _choose_clause(brief.feedback, world, draws, place)
         if clause not in lines:
             lines.append(clause)
-    if brief.labels and draws.draw("names the labels") < _HELPS.get(world, 0.5):
-        lines.append(f"Answer with exactly one of these labels: {brief.labels}.")
+    named = f"Answer with exactly one of these labels: {brief.labels}."
+    if brief.labels and named not in lines and draws.draw("names the labels") < _HELPS.get(world, 0.5):
+        lines.append(named)
     if world == "leaky":
         lines += _copy_answers(brief.feedback)
     return "\n".join(lines)
