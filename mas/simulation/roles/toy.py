@@ -14,6 +14,7 @@ from mas.simulation.solving.self_contained import Finding
 from mas.simulation.solving.shop import solve_shop_problem
 from mas.simulation.solving.wording import parse_number
 
+_TALKATIVE = 2.5  # logits: nothing in a program's first prompt asks for the answer alone
 _NO_FORM = 0.5  # logits: the form is easier to forget if the steps do not mention it
 
 
@@ -81,4 +82,6 @@ def work(chat: Chat, behaviour: Behaviour) -> Reply:
 
 def conclude(chat: Chat, behaviour: Behaviour) -> Reply:
     given = chat.turns[-1].inputs.get("working", "").rpartition(" = ")[2].strip() or UNKNOWN
+    if not behaviour.follows("answer_with_few_words_no_prose", _TALKATIVE):
+        return Reply({"answer": f"From the working it follows that the answer is {given}."})
     return Reply({"answer": format_answer(behaviour.question, given, behaviour)})

@@ -59,7 +59,7 @@ def test_a_problem_is_solved_in_two_steps() -> None:
 
     with dspy.context(lm=SimulatedModel().create_lm(AgentModel())):
         right = sum(is_right(partial(solve, problem), wanted) for problem, _, wanted in draw_problems()[:40])
-    assert 8 <= right <= 32
+    assert 2 <= right <= 20  # its prompts do not ask for the answer alone
 
 
 def test_the_tutorials_data_are_distinct_and_readable_as_csv() -> None:
