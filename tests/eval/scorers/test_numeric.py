@@ -89,3 +89,8 @@ def test_a_tolerance_that_is_none_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(UserError, match=r"scorer\.\w*tolerance=.* out of range"):
         NumericScorer(**options).check()
     NumericScorer(0.5, 0.01).check()
+
+
+def test_a_text_of_two_hundred_characters_may_be_a_quantity_and_a_longer_one_is_none() -> None:
+    assert parse_quantity("7".rjust(200, "0")) is not None
+    assert parse_quantity("7".rjust(201, "0")) is None

@@ -35,6 +35,13 @@ def test_no_process_is_made(jail: Sandbox, code: str) -> None:
     assert jail.error(code).startswith(REFUSED)
 
 
+def test_the_code_finds_nothing_at_the_standard_streams(jail: Sandbox) -> None:
+    nothing = "import os; [os.fstat(number).st_rdev == os.stat('/dev/null').st_rdev for number in (0, 1, 2)]"
+    assert jail.value(nothing) == "[True, True, True]"
+    assert jail.value("import os; os.read(0, 100)") == "b''"
+    jail.works()
+
+
 def test_os_system_a_terminal_and_a_pool_fail_too(jail: Sandbox) -> None:
     for code in ("import os; os.forkpty()", "import pty; pty.fork()", "import pty; pty.spawn('sh')"):
         assert "Error: " in jail.error(code)
