@@ -51,6 +51,8 @@ CHOSEN: dict[tuple[str, str], set[str]] = {  # where a choice's value is not the
     ("system", "gaia"): {"tools", "agents"},
     ("system", "single_agent"): {"tools", "agents"},
     ("system", "toy"): {"agents"},
+    ("system", "dspy"): {"data_inputs", "target_column"},  # taken from the data's options
+    ("scorer", "function"): {"target_field"},
 }
 PART_FILES = [
     each

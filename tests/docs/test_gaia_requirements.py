@@ -62,5 +62,5 @@ def test_the_slow_tests_say_which_lines_they_reach() -> None:
     assert "-m slow --cov " in recipe and "--cov-report=term" in recipe
     project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text("utf-8"))
     assert "pytest-cov" in project["project"]["optional-dependencies"]["dev"]
-    assert project["tool"]["coverage"]["run"]["source"] == ["mas", "eval", "optimize"]
+    assert project["tool"]["coverage"]["run"]["source"] == ["mas", "eval", "optimize", "mas_harness"]
     assert re.search(r"^pytest-cov==", (PROJECT_ROOT / "requirements.lock").read_text("utf-8"), re.MULTILINE)
