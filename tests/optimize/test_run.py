@@ -252,7 +252,7 @@ def test_with_objective_cost_a_dearer_set_is_not_tested_however_good(tmp_path: P
 def test_with_objective_cost_a_set_that_is_worse_is_not_tested_however_cheap(tmp_path: Path) -> None:
     shorter = Planted([{"solve": "Solve it."}], val_score=0.1, whole=True)
     tuned = planted_run(tmp_path, "gate.objective=cost", model=Obedient(simulated=False), optimizer=shorter)
-    words = "(1 scored on validation) was not as good as the starting prompts (20.0%) within gate.margin=0.02"
+    words = "(1 scored on validation) was not as good as the starting prompts (accuracy 20.0%) within gate.margin=0.02"
     ended(tuned, "no_accepted_candidate", words, simulated=False)
 
 
