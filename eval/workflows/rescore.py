@@ -150,11 +150,15 @@ def _choose_extra_scorers(
 
 
 def _choose_scorer(config: Mapping[str, object], chosen: DictConfig) -> dict[str, object]:
-    """Return the scorer that was named; the target keeps the name that it has in the run's data."""
+    """Return the scorer that was named; the target keeps the name that it has in the run's data.
+
+    The run may be from elsewhere: a name that is more than a text would be resolved, or imported.
+    """
     scorer = cast(dict[str, object], OmegaConf.to_container(chosen.scorer, resolve=True))
     data = config.get("data")
-    if scorer.get(_TARGET_FIELD, "") is None and isinstance(data, Mapping):
-        scorer[_TARGET_FIELD] = data.get("target_column")
+    name = data.get("target_column") if isinstance(data, Mapping) else None
+    if scorer.get(_TARGET_FIELD, "") is None and isinstance(name, str) and name != "???" and "${" not in name:
+        scorer[_TARGET_FIELD] = name
     return scorer
 
 

@@ -129,6 +129,23 @@ def test_a_scorer_from_elsewhere_is_not_loaded(
     assert not evil.exists()
 
 
+@pytest.mark.parametrize("column", [{"_target_": "evil.answer"}, "${oc.env:OPENAI_API_KEY}", "???"])
+def test_the_target_column_of_a_run_from_elsewhere_is_not_resolved(
+    theirs: Attacked, evil: Path, tmp_path: Path, column: object
+) -> None:
+    names = tmp_path / "names"
+    (tmp_path / "here" / "own_metric.py").write_text(
+        "from pathlib import Path\n"
+        f"def judge(gold, pred, trace=None): return bool(Path({str(names)!r}).write_text(' '.join(gold.keys())))\n"
+    )
+    sys.modules.pop("own_metric", None)
+    folder = theirs(config={**CONFIG, "data": {"target_column": column}})
+    metric = ("scorer=function", "scorer.target=own_metric:judge")
+    code = run(rescore, folder, *metric, f"run.dir={tmp_path / 'new'}")
+    assert (code, evil.exists()) == (FINISHED, False)
+    assert names.read_text() == "question answer"
+
+
 def test_rescoring_does_not_sign_what_somebody_else_wrote(theirs: Attacked, tmp_path: Path) -> None:
     folder = theirs(config={**CONFIG, "tracking": {"_target_": "eval.config.tracking.ServerTracking"}})
     assert run(rescore, folder, "scorer=exact", f"run.dir={tmp_path / 'new'}") == FINISHED
