@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mas.runtime.errors import UserError
 from mas.systems.external.target import describe_cause, is_dspy_module, load_target
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 EXPECTED = "expected a dspy.Module: its class, an instance, or a function without parameters that returns one"
 SIDE_OUTPUTS = ("reasoning", "trajectory")  # added by dspy.ChainOfThought and dspy.ReAct; never the answer
 USUAL_ANSWERS = ("answer", "final_answer")
+_EXPECTED_STATE = "expected the JSON that program.save('program.json') writes"
 _METADATA = "metadata"  # of a saved state: the versions that it was saved with
+_SELF = "self"  # DSPy's name of the only predictor of a program that is one itself
 _NOT_OF_NAME = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
 
 
@@ -239,6 +241,11 @@ def _load_state(target: str, module: "dspy.Module", state: str) -> None:
     content = _read_state(state)
     own = dict(module.named_parameters())
     saved = {name: each for name, each in content.items() if name != _METADATA}
+    is_flat = list(own) == [_SELF]  # a predictor alone: DSPy saves it without a name
+    if is_flat and "signature" in saved:
+        saved = {_SELF: saved}
+    if not all(isinstance(each, dict) for each in saved.values()):
+        raise UserError(f"system.state={state} holds no saved program; {_EXPECTED_STATE}.")
     if own.keys() != saved.keys():
         raise UserError(
             f"system.state={state} was saved by another program: it has {', '.join(sorted(saved)) or 'no predictors'}, "
@@ -247,7 +254,8 @@ def _load_state(target: str, module: "dspy.Module", state: str) -> None:
     for name, each in saved.items():
         _check_fields(target, state, name, own[name], each)
     try:
-        module.load_state({name: {**each, "lm": None} for name, each in saved.items()})
+        loaded = {name: {**each, "lm": None} for name, each in saved.items()}
+        module.load_state(loaded[_SELF] if is_flat else loaded)
     except Exception as error:  # whatever DSPy raises about a file from outside
         raise UserError(
             f"system.state={state} cannot be loaded into {target} ({describe_cause(error)}); save it again with "
@@ -255,9 +263,8 @@ def _load_state(target: str, module: "dspy.Module", state: str) -> None:
         ) from error
 
 
-def _read_state(state: str) -> dict[str, dict[str, object]]:
-    path = Path(state)
-    expected = "expected the JSON that program.save('program.json') writes"
+def _read_state(state: str) -> dict[str, Any]:
+    path, expected = Path(state), _EXPECTED_STATE
     if path.is_dir() or path.suffix in (".pkl", ".pickle"):
         raise UserError(
             f"system.state={state} is a pickled program, which can run any code when it is read, so it is refused; "
@@ -271,7 +278,7 @@ def _read_state(state: str) -> dict[str, dict[str, object]]:
         raise UserError(
             f"system.state={state} is not JSON ({type(error).__name__}); {expected}, not a pickle."
         ) from error
-    if not isinstance(content, dict) or not all(isinstance(each, dict) for each in content.values()):
+    if not isinstance(content, dict):
         raise UserError(f"system.state={state} holds no saved program; {expected}.")
     return content
 

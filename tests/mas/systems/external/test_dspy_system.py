@@ -353,6 +353,18 @@ def test_a_saved_state_is_loaded_and_its_model_is_not(tmp_path: Path) -> None:
     assert "Note it down." in first and "Solve it." in second
 
 
+def test_the_state_of_a_predictor_alone_is_loaded(tmp_path: Path) -> None:
+    """DSPy saves it without a name of the predictor."""
+    alone = 'import dspy\nProgram = dspy.Predict("question -> answer")\n'
+    state = save_state(tmp_path, alone, {"self": "Solve it."})
+    assert "self" not in json.loads(state.read_text())
+    model = solving()
+    assert program(tmp_path, alone, "Program", model, state=str(state))(question="?").final_answer == "42"
+    assert "Solve it." in system_text(model.requests[0][1])
+    with pytest.raises(UserError, match=r"holds no saved program; expected the JSON that program\.save"):
+        system(tmp_path, FORWARD, state=str(state))
+
+
 def test_the_source_digest_changes_with_the_program_and_its_state(tmp_path: Path) -> None:
     state = save_state(tmp_path, FORWARD, {"draft": "Note it down.", "solve.predict": "Solve it."})
     made = system(tmp_path, FORWARD, state=str(state))
