@@ -13,10 +13,18 @@ import yaml
 from eval.analysis.summary.summary import Summary, read_summary
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
+from eval.runs.folder import DATABASE
 from eval.runs.record import Usage
+from eval.runs.store import RunStore, StoreError
+from mas.agents.in_memory import is_in_memory
 from mas.llm.prices import Price, find_price
+from mas.system import read_program_digest
 
 _NEWEST = 20  # runs that are looked at
+_UNREADABLE = (
+    *(OSError, StoreError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError),
+    yaml.YAMLError,
+)
 _PROGRAM = ("name", "target", "state", "url")  # keys of a system's configuration that say which program runs
 
 
@@ -113,8 +121,13 @@ def _money(config: EvalConfig, tokens_in: float, tokens_out: float) -> str:
 
 
 def _earlier(config: EvalConfig, runs_folder: Path) -> Iterator[Typical]:
-    """Yield the complete runs of this program with this model, if it is a real one, the newest first."""
+    """Yield the complete runs of this program with this model, if it is a real one, the newest first.
+
+    The user's own program is the same while its source is; of one that only memory holds nobody can say so.
+    """
     program = {key: getattr(config.system, key, None) for key in _PROGRAM}
+    if is_in_memory(program["target"]):
+        return
     summaries = sorted(runs_folder.glob("*/summary.json"), key=lambda path: path.parent.name, reverse=True)
     for path in summaries[:_NEWEST]:
         try:
@@ -122,10 +135,19 @@ def _earlier(config: EvalConfig, runs_folder: Path) -> Iterator[Typical]:
             if summary.stopped is not None or summary.simulated or summary.model != config.model_name:
                 continue
             saved = yaml.safe_load(path.with_name("config.yaml").read_text("utf-8"))["system"]
-            if {key: saved.get(key) for key in _PROGRAM} == program:
+            if {key: saved.get(key) for key in _PROGRAM} == program and _has_source(config, path.parent):
                 yield _typical(summary, path.parent.name)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError, yaml.YAMLError):
+        except _UNREADABLE:
             continue  # another program's folder, or one that was cut short
+
+
+def _has_source(config: EvalConfig, folder: Path) -> bool:
+    """Return whether an earlier run had the source of the user's program as it is now."""
+    digest = read_program_digest(config.system)
+    if not digest:
+        return True
+    with RunStore(folder / DATABASE, read_only=True) as store:
+        return store.read_info().program_sha256 == digest
 
 
 def _typical(summary: Summary, name: str) -> Typical:

@@ -10,9 +10,13 @@ import yaml
 
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.config.evaluation import EvalConfig, read_config
+from eval.runs.folder import DATABASE
 from eval.runs.record import Usage
-from eval.workflows.estimate import GUESSES, format_estimate
+from eval.runs.run_info import RunInfo
+from eval.runs.store import RunStore
+from eval.workflows.estimate import GUESSES, format_estimate, is_measured
 from mas.llm.prices import Price
+from mas.system import read_program_digest
 from tests.eval.config.test_evaluation import composed
 
 LOCAL = ("model=openai_compatible", "model.base_url=http://127.0.0.1:9/v1", "model.name=mine")
@@ -67,6 +71,25 @@ def test_money_is_at_the_price_of_the_dearest_model(tmp_path: Path) -> None:
     assert "at most $0.42 (" in format_estimate(found, 100, tmp_path)
     found.system.agents["planner"].model = "unknown"
     assert "cost n/a" in format_estimate(found, 100, tmp_path)
+
+
+def test_a_program_whose_source_has_changed_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is one of the same name in another folder, and one that only memory held."""
+    monkeypatch.syspath_prepend(tmp_path)
+    source = tmp_path / "estimated_agent.py"
+    source.write_text("def answer(question): return '1'\n")
+    found = config("system=callable", "system.target=estimated_agent:answer", "system.needs_model=true")
+    found.system.check()
+    runs = tmp_path / "runs"
+    run(runs, "2026-01-01_00-00-00_a", 20, system="callable", target="estimated_agent:answer")
+    with RunStore(runs / "2026-01-01_00-00-00_a" / DATABASE) as store:
+        store.write_info(RunInfo(program_sha256=read_program_digest(found.system)))
+    assert is_measured(found, runs)
+    source.write_text("def answer(question): return '2'\n")
+    assert not is_measured(found, runs)
+    run(runs, "2026-01-02_00-00-00_b", 20, system="callable", target="in-memory:answer")
+    found.system.target = "in-memory:answer"
+    assert not is_measured(found, runs)
 
 
 @pytest.mark.parametrize("system", ["callable", "http"])
