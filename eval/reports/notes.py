@@ -252,14 +252,18 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
-    """Return the macro F1, the label with the lowest F1, and the answers that are no label."""
+    """Return the macro F1, the label with the lowest F1, and the answers that are no label.
+
+    While answers are missing, the macro F1 is no bound: wrong answers that still come make it fall.
+    """
     targets = {name: each for name, each in labels.by_label.items() if each.n}
     if labels.macro_f1 is None or not targets:
         return "no answer has one of the labels as its target"
     bounds = f" ({format_interval(labels.macro_f1_ci95)})" if labels.macro_f1_ci95 else ""
     name, lowest = min(targets.items(), key=lambda item: item[1].f1 or 0.0)
     parts = [
-        f"macro F1 {format_floor(labels.macro_f1, incomplete)}{bounds} over {format_count(len(targets), 'label')}",
+        f"macro F1 {format_percent(labels.macro_f1)}{bounds}{' so far' if incomplete else ''} over "
+        f"{format_count(len(targets), 'label')}",
         f"lowest: {shorten_line(name, MAX_NAME_CHARS)}, F1 {format_percent(lowest.f1)} "
         f"(precision {format_percent(lowest.precision)}, recall {format_percent(lowest.recall)})",
     ]

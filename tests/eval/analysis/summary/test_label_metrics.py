@@ -8,6 +8,7 @@ import pytest
 from eval.analysis.summary.label_metrics import NO_ANSWER, OTHER, OTHER_TARGET
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import LabelSummary
+from eval.reports.notes import describe_labels
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 
@@ -98,3 +99,13 @@ def test_without_labels_or_before_the_end_there_is_less_to_say(record: Make) -> 
     found = summarise([record("a", target="login"), missing], RunDetails(run_id="r", labels=LabelSet(NAMES))).labels
     assert found and (found.macro_f1_ci95, found.by_label["login"].recall_ci95) == (None, None)
     assert found.confusion["login"][NO_ANSWER] == 1
+
+
+def test_the_macro_f1_of_an_incomplete_run_is_no_bound(labels_of: Callable[..., LabelSummary]) -> None:
+    """What is wrong and comes later takes precision from the labels that it is given."""
+    early = labels_of(("billing", "billing"), ("login", None), ("login", None))
+    late = labels_of(("billing", "billing"), ("login", "billing"), ("login", "billing"))
+    assert (early.macro_f1, late.macro_f1) == (0.5, 0.25)
+    assert describe_labels(early, incomplete=True).startswith("macro F1 50.0% (")
+    assert " so far over 2 labels; " in describe_labels(early, incomplete=True)
+    assert " so far" not in describe_labels(late, incomplete=False)
