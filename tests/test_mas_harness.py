@@ -85,6 +85,7 @@ def test_in_a_thread_no_signal_handler_changes_and_a_program_that_exits_ends_not
     thread.join()
     assert handlers == {before}
     assert (runs[0].summary.n_error, runs[0].score) == (1, 3 / 6)
+    assert str(runs[0]).endswith("3/6 right, 1 error")
 
 
 def test_samples_may_be_a_data_frame_or_a_path(evaluate: Evaluate, tmp_path: Path) -> None:
@@ -95,6 +96,15 @@ def test_samples_may_be_a_data_frame_or_a_path(evaluate: Evaluate, tmp_path: Pat
     assert [run.score for run in runs] == [4 / 6] * 3
     assert len({run.table["id"].tolist()[0] for run in runs}) == 1, "the same question has the same id"
     assert mas_harness.compare(runs[0], runs[1]).difference == 0
+
+
+def test_the_output_of_a_program_that_takes_a_question_is_the_target(evaluate: Evaluate) -> None:
+    program = dspy.Predict("question -> label")
+    program.lm = DummyLM([{"label": "a"}] * 9)
+    samples = [{"question": "One?", "label": "a", "kind": "x"}, {"question": "Two?", "label": "b", "kind": "x"}]
+    assert evaluate(program, samples).table["target"].tolist() == ["a", "b"]
+    usual = [{**each, "answer": "a"} for each in samples]
+    assert evaluate(program, usual).table["target"].tolist() == ["a", "a"]
 
 
 TICKETS = [("Refund", "billing"), ("Crash", "bug"), ("Invoice", "billing")]

@@ -224,7 +224,7 @@ def find_columns(
     found: dict[str, str | None] = {}
     problems: dict[str, str] = {}
     for key, column in complete.items():
-        usual = [name for name in there if _normalise(name) in USUAL[key] and name not in named]
+        usual = [name for name in there if normalise_column(name) in USUAL[key] and name not in named]
         if column is None or column in there:
             found[key] = column
         elif column != GAIA_COLUMNS[key]:
@@ -243,8 +243,9 @@ def find_columns(
     return FoundColumns(found, made, tuple(_list_notes(complete, found, there, made)), inputs)
 
 
-def _normalise(name: str) -> str:
-    return name.strip().casefold().replace("_", " ")
+def normalise_column(name: object) -> str:
+    """Return a column's name as `USUAL` has it."""
+    return str(name).strip().casefold().replace("_", " ")
 
 
 def _describe_problems(source: str, problems: Mapping[str, str], there: Collection[str]) -> str:
@@ -270,12 +271,12 @@ def _join(words: list[str]) -> str:
 def _list_notes(complete: Columns, found: Columns, there: Collection[str], made: bool) -> list[str]:
     notes = []
     others = {key: name for key, name in found.items() if name and name != complete[key]}
-    if usual := [f"{key} = {name!r}" for key, name in others.items() if _normalise(name) != USUAL[key][0]]:
+    if usual := [f"{key} = {name!r}" for key, name in others.items() if normalise_column(name) != USUAL[key][0]]:
         notes.append(f"columns found by their usual names: {', '.join(usual)} (others: data.columns.KEY=NAME)")
     if made:
         notes.append("ids are made from the questions, since there is no column of ids")
     if found["answer"] is None and (wanted := complete["answer"]) is not None:
-        likely = [name for name in there if _normalise(name) in USUAL["answer"]]
+        likely = [name for name in there if normalise_column(name) in USUAL["answer"]]
         hint = f"; is it {likely[0]!r}?" if likely else ""
         notes.append(f"unscored, for there is no column {wanted!r}{hint} (data.columns.answer=NAME)")
     return notes

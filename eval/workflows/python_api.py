@@ -23,6 +23,7 @@ from omegaconf import OmegaConf
 
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary
+from eval.benchmarks.columns import USUAL, normalise_column
 from eval.cli.command import InterruptedRunError, read_option_name
 from eval.cli.hydra_compat import CONF, MISTAKES, compose_config, describe_mistake, format_override
 from eval.config.evaluation import build_part, read_config
@@ -35,6 +36,7 @@ from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.store import RunStore, StoreError, check_free
 from mas.agents.in_memory import name_object
 from mas.runtime.errors import UserError
+from mas.runtime.text import format_count
 from mas.system import System, agent_names
 
 if TYPE_CHECKING:
@@ -82,7 +84,9 @@ class Run:
         summary = self.summary
         share = format_floor(summary.score, summary.incomplete)
         interval = f" ({format_interval(self.interval)})" if self.interval else ""
-        return f"{self.folder.name}: {self.metric} {share}{interval}, {summary.n_correct}/{summary.n_scored} right"
+        errors = f", {format_count(summary.n_error, 'error')}" if summary.n_error else ""
+        right = f"{summary.n_correct}/{summary.n_scored} right"
+        return f"{self.folder.name}: {self.metric} {share}{interval}, {right}{errors}"
 
     def _repr_html_(self) -> str:
         return render_html(lambda console: print_summary(self.summary, console))
@@ -354,14 +358,18 @@ def _choose_columns(rows: Sequence[object], given: Sequence[str], overrides: Seq
     first = rows[0] if isinstance(rows[0], Mapping) else {}
     loaded = getattr(_build_system(_select_system(overrides)), "loaded", None)
     taken = list(given) or [name for name in getattr(loaded, "inputs", ()) if name in first and name != "file"]
-    if "data.inputs" in names or not taken or taken == ["question"]:
+    if "data.inputs" in names or not taken:
         return []
     others = [str(name) for name in first if name not in taken and name not in _NO_TARGETS]
-    returned = [name for name in others if name in (getattr(loaded, "outputs", None) or ())] or others
-    named = {"data.target_column", "data.columns.answer"} & names or len(returned) != 1
+    returned = [name for name in others if name in (getattr(loaded, "outputs", None) or ())]
+    is_question = taken == ["question"]  # the data's own field, and targets have usual names
+    clear = returned if is_question else returned or others
+    named = {"data.target_column", "data.columns.answer"} & names or len(clear) != 1
+    if is_question and not set(USUAL["answer"]).isdisjoint(map(normalise_column, first)):
+        return []
     return [
-        format_override("data.inputs", taken),
-        *([] if named else [format_override("data.target_column", returned[0])]),
+        *([] if is_question else [format_override("data.inputs", taken)]),
+        *([] if named else [format_override("data.target_column", clear[0])]),
     ]
 
 
