@@ -9,7 +9,8 @@
     metric.call(sample, "classify", trace, own)        # the same for one predictor
 
 `gold` is a `dspy.Example` of the sample's inputs, its tags and its target, `pred` a `dspy.Prediction` of the program's
-outputs.
+outputs. The data hold texts: a field of `gold` that is also an output, such as the target `2` of `answer: int`, gets
+the type of that output.
 """
 
 import inspect
@@ -58,11 +59,42 @@ class DspyMetric:
         import dspy
 
         inputs = dict(sample.inputs) or {"question": sample.question}
-        fields = {**sample.tags, **inputs, self.target_field: sample.target}
-        gold = dspy.Example(**fields).with_inputs(*inputs)
         outputs = dict(sample.outputs) or {"answer": sample.answer, "final_answer": sample.answer}
+        labels = {**sample.tags, self.target_field: sample.target}
+        typed = {name: _read_like(text, outputs.get(name)) for name, text in labels.items()}
+        gold = dspy.Example(**{**typed, **inputs, self.target_field: typed[self.target_field]}).with_inputs(*inputs)
+        outputs = {name: _add_attributes(value) for name, value in outputs.items()}
         arguments = (gold, dspy.Prediction(**outputs), trace, predictor, own_trace)
         return self.function(*arguments[: self.n_arguments])
+
+
+class _Fields(dict[str, object]):
+    """An object of an output's own class as a record holds it; its fields are attributes, as they were."""
+
+    def __getattr__(self, name: str) -> object:
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(f"the output has no field {name!r}") from error
+
+
+def _add_attributes(value: object) -> object:
+    if isinstance(value, list):
+        return [_add_attributes(each) for each in value]
+    return _Fields({name: _add_attributes(each) for name, each in value.items()}) if type(value) is dict else value
+
+
+def _read_like(text: str, output: object) -> object:
+    """Return a text of the data in the type of the program's output; as it is if it has none, or does not fit."""
+    if output is None or isinstance(output, str):
+        return text
+    from mas.prompt_sets.dspy_internals import parse_value
+
+    try:
+        found: object = parse_value(text, type(output))
+    except Exception:  # noqa: BLE001  a type of the user's own may raise anything
+        return text
+    return found
 
 
 def read_dspy_metric(function: Callable[..., object], target_field: str) -> DspyMetric | None:

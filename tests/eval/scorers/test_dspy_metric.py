@@ -51,6 +51,14 @@ def tagged(gold, pred, trace=None):
     return gold.source == "mail" and gold.title == "Late"
 
 
+def typed(gold, pred, trace=None):
+    return gold.label == pred.label and (gold.urgent is pred.urgent) and set(gold.words) == set(pred.words)
+
+
+def nested(gold, pred, trace=None):
+    return pred.place.city == "Paris" and pred.stops[0].name == "Lyon" and not hasattr(pred.place, "zip")
+
+
 def silent(gold, pred, trace=None):
     return dspy.Prediction(feedback="no score")
 
@@ -130,3 +138,19 @@ def test_a_record_is_scored_by_its_named_outputs_also_later(make: Make) -> None:
     assert (record.score, record.error) == (1.0, None)
     record.state = {"outputs": "damaged"}
     assert describe_answered(record).outputs == {}
+
+
+@pytest.mark.parametrize(
+    ("target", "output", "value"),
+    [("2", 2, 1), ("2.0", 2, 1), ("2.5", 2.5, 1), ("two", 2, 0), ("2", "2", 1), ("2", None, 0), ('["a"]', ["a"], 1)],
+)
+def test_what_is_expected_has_the_type_of_the_output(make: Make, target: str, output: object, value: float) -> None:
+    """A program with `answer: int` would else never be right: the data hold texts."""
+    outputs = {"label": output, "urgent": True, "words": ["a", "b"]}
+    sample = AnsweredSample("?", "", target, {}, outputs, {"urgent": "true", "words": '["b", "a"]'})
+    assert score(make("typed"), sample).value == value
+
+
+def test_an_object_of_the_programs_own_class_has_its_fields_also_when_it_was_stored(make: Make) -> None:
+    outputs = {"place": {"city": "Paris"}, "stops": [{"name": "Lyon"}]}
+    assert score(make("nested"), AnsweredSample("?", "", "x", {}, outputs)).value == 1
