@@ -5,6 +5,8 @@ reply.calls      # [("read_file", {"file": "sales.csv"})] or, once the file is r
 reply.fields     # {"result": "Found in sales.csv: …"}
 """
 
+import ast
+import re
 from collections.abc import Callable
 
 from mas.simulation.chat import Chat, Reply
@@ -18,6 +20,8 @@ from mas.simulation.skills.demos import count_shown_skills
 from mas.simulation.skills.mistakes import UNKNOWN
 from mas.simulation.solving.material import extract_question, extract_section
 
+_CHOICES = re.compile(r"Literal(\[.*?\])(?:\):|$)", re.DOTALL)  # a type, and perhaps the beginning of a description
+_EMPTY: dict[str, object] = {"int": 0, "float": 0.0, "bool": False, "list": [], "dict": {}}
 _UNUSABLE = "\n\nYour last reply could not be used"
 
 
@@ -37,7 +41,21 @@ def create_behaviour(chat: Chat, world: World) -> Behaviour:
 def play_role(chat: Chat, behaviour: Behaviour) -> Reply:
     """Return the reply of the agent that the request is for; the fields of other programs get a placeholder."""
     role = _REPLIES.get(chat.role or "")
-    return role(chat, behaviour) if role else Reply(dict.fromkeys(chat.outputs, UNKNOWN))
+    return role(chat, behaviour) if role else Reply({name: _fill_in(kind) for name, kind in chat.outputs.items()})
+
+
+def _fill_in(kind: str) -> object:
+    """Return a value of a field's type, as the request names it: `unknown` for a text, the last of several choices.
+
+    The last choice of `dspy.ReAct` is to finish.
+    """
+    if choices := _CHOICES.match(kind):
+        try:
+            found: object = ast.literal_eval(choices[1])[-1]
+        except (ValueError, SyntaxError, IndexError, TypeError, MemoryError, RecursionError):
+            return UNKNOWN
+        return found
+    return _EMPTY.get(re.split(r"\W", kind)[0], UNKNOWN)
 
 
 def _read_question(chat: Chat) -> str:

@@ -1,7 +1,7 @@
 """Each of the seven agents through a real `dspy.Predict`, whatever the adapter."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dspy
 import pytest
@@ -215,3 +215,32 @@ def test_finalizer_gives_the_experts_answer_alone(agents: Any) -> None:
     final = agents.ask("finalizer", answer_request=request)
 
     assert (final.final_answer, final.final_reasoning_trace) == ("9.00", "Row of Ink.")
+
+
+class Typed(dspy.Signature):  # type: ignore[misc]
+    """Somebody's own."""
+
+    question: str = dspy.InputField()
+    label: Literal["it's", "bug (open)", "other"] = dspy.OutputField(desc="one (of them)")
+    tags: list[str] = dspy.OutputField()
+    facts: dict[str, Any] = dspy.OutputField()
+    n: int = dspy.OutputField()
+    share: float = dspy.OutputField()
+    urgent: bool = dspy.OutputField(desc="(rare)")
+    answer: str = dspy.OutputField()
+
+
+@pytest.mark.usefixtures("agents")
+def test_fields_of_another_program_get_a_value_of_their_type() -> None:
+    found = dspy.Predict(Typed)(question="?")
+    assert (found.label, found.tags, found.facts, found.n, found.share) == ("other", [], {}, 0, 0)
+    assert (found.urgent, found.answer) == (False, "unknown")
+
+
+@pytest.mark.usefixtures("agents")
+def test_an_agent_of_another_program_finishes() -> None:
+    def search(query: str) -> str:
+        """Search."""
+        raise AssertionError(query)
+
+    assert dspy.ReAct("question -> answer", tools=[search])(question="?").answer == "unknown"
