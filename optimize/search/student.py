@@ -20,6 +20,7 @@ import copy
 import inspect
 import math
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -203,6 +204,7 @@ class Objective:
         self.train_ids = [sample.id for sample in train]
         self.val_ids = [sample.id for sample in val]
         self.samples = {sample.id: sample for sample in (*train, *val)}
+        self._tags = Counter(tag for sample in self.samples.values() for tag in sample.tags.items())
         self._right_answers = RightAnswers()
         self._lock = threading.Lock()
         self.calls = 0
@@ -258,12 +260,28 @@ class Objective:
         if sample.target is None:
             raise ValueError(f"question {sample_id} has no target")
         expectation = Expectation.of(sample.target, sample.question, self.labels)
-        if self._scorer is not None and trial.record.error is None:
+        if self._scorer is None:
+            return build_feedback(agent, trial.record, expectation, self._right_answers)
+        own = None
+        if trial.record.error is None:
             answered = describe_answered(trial.record, sample.tags)
             own = self._scorer.give_feedback(answered, agent, trace, own_trace)
-            if own and (allowed := remove_quotes(own, expectation.matcher)):
-                return allowed
-        return build_feedback(agent, trial.record, expectation, self._right_answers)
+        allowed = remove_quotes(own, expectation.matcher) if own else ""
+        text = allowed or build_feedback(agent, trial.record, expectation, self._right_answers)
+        for value in self._list_secret_tags(sample):
+            text = remove_quotes(text, TargetMatcher(value))
+        return text
+
+    def _list_secret_tags(self, sample: Sample) -> list[str]:
+        """Return the values that no other sample has: the user's metric reads them, and they may be part of the target.
+
+        What a program is asked is no secret.
+        """
+        return [
+            value
+            for name, value in sample.tags.items()
+            if self._tags[name, value] == 1 and value not in sample.question
+        ]
 
 
 def _score(trial: Trial) -> tuple[float, str | None]:

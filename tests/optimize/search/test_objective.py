@@ -312,6 +312,21 @@ def test_a_metric_of_the_user_gives_its_own_feedback_without_the_sentence_that_q
     assert told.feedback.startswith("The question failed without an answer")
 
 
+class Quoting(FunctionScorer):
+    """A metric whose feedback quotes another column of the data."""
+
+    def give_feedback(self, sample: Any, predictor: str, trace: object, own_trace: object) -> str:
+        return f"Read on. It was written in {sample.tags['city']}. It is of the kind {sample.tags['kind']}."
+
+
+def test_no_feedback_quotes_a_value_of_another_column_that_one_question_alone_has() -> None:
+    made = record("Figolth", "Bovelck", [step("solve", result="Bovelck")])
+    tags = [{"city": "Samarkand", "kind": "letter"}, {"city": "Bukhara", "kind": "letter"}]
+    samples = [Sample(f"q{n}", made.question, target="Figolth", tags=each) for n, each in enumerate(tags, start=1)]
+    told = asked(made, "solve", objective=Objective(samples, scorer=Quoting("any:metric")))
+    assert told.feedback == "Read on. It is of the kind letter."
+
+
 def test_a_metric_that_breaks_on_its_feedback_is_counted_and_tells_nothing() -> None:
     scorer = FunctionScorer("tests.optimize.scorer_rules:breaks_on_feedback")
     objective = Objective([Sample("q1", "What is it?", target="Figolth")], scorer=scorer)
