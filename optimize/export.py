@@ -24,6 +24,7 @@ from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.console import Console
 from eval.runs.folder import format_path
+from eval.runs.foreign_run import refuse_unreadable
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, write_prompt_set
 from mas.runtime.errors import UserError
 from mas.system import OwnProgramSystem, System, can_derive_prompts
@@ -83,12 +84,13 @@ def task(arguments: list[str], shelf: Path = SHELF) -> int:
         export_own_prompts(given.program, check_name_is_free(given.name, shelf), console)
         return FINISHED
     tuning = read_tuning(find_tuning_run(given.run))
-    if given.list:
-        show_candidates(tuning, console)
-    elif given.dspy:
-        export_state(tuning, given.candidate, given.program, given.dspy, console)
-    else:
-        export(tuning, given.candidate, check_name_is_free(given.name, shelf), console)
+    with refuse_unreadable(tuning.folder, is_signed=lambda _: tuning.info.is_signed):
+        if given.list:
+            show_candidates(tuning, console)
+        elif given.dspy:
+            export_state(tuning, given.candidate, given.program, given.dspy, console)
+        else:
+            export(tuning, given.candidate, check_name_is_free(given.name, shelf), console)
     return FINISHED
 
 
@@ -107,13 +109,25 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
         parent=parent,
         candidate_id=candidate_id,
         gated=False,
-        labels=splits.get("labels") or (),
+        labels=_read_labels(splits),
     )
     publish(prompts, folder, provenance)
     console.print(describe_published(f"{folder.parent.name}/{folder.name}", splits), soft_wrap=True)
     tested = "not passed on" if provenance.scores else "not tested on"
     console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.", soft_wrap=True)
     console.print(_leak_line(leaks), soft_wrap=True)
+
+
+def _read_labels(splits: Mapping[str, Any]) -> list[str]:
+    """Return the labels in `splits.json`.
+
+    Raises:
+        ValueError: they are no texts.
+    """
+    labels = splits.get("labels") or []
+    if not isinstance(labels, list) or not all(isinstance(each, str) for each in labels):
+        raise ValueError("the labels in splits.json are no texts")
+    return labels
 
 
 def export_own_prompts(options: list[str], folder: Path, console: Console) -> None:

@@ -124,6 +124,22 @@ def test_a_candidate_is_a_folder_of_the_run(tmp_path: Path, local: LocalTracking
     assert run(export, folder, "--candidate", names[0], "--name", "stolen") == USER_ERROR
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("splits", {"labels": 5}), ("splits", {"labels": [{"a": 1}]}), ("splits", [1]), ("leaks", [3])],
+)
+def test_files_that_hold_something_else_are_one_sentence(
+    file: str, content: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_tuning(tmp_path / "theirs", PROPOSALS)
+    edit(folder, seed=8)
+    (folder / f"{file}.json").write_text(json.dumps(content))
+    candidate = next(path.name for path in (folder / "candidates").iterdir() if path.name != "parent")
+    assert run(export, folder, "--candidate", candidate, "--name", "a_set_of_theirs") == USER_ERROR
+    err = capsys.readouterr().err
+    assert "theirs was made elsewhere, or changed since, and cannot be read (" in err and "Traceback" not in err
+
+
 @pytest.mark.parametrize("command", [sync, export])
 def test_a_link_in_the_folder_is_refused(command: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = a_tuning(tmp_path / "theirs", PROPOSALS)
