@@ -163,6 +163,7 @@ def test_a_table_in_a_notebook_escapes_what_others_wrote(tmp_path: Path) -> None
         ({"program": dspy.Predict("question -> answer")}, "has no language model (self): give model="),
         ({"samples": []}, "samples is empty"),
         ({"samples": 7}, "samples is a int"),
+        ({"samples": pandas.Series([1])}, "sample 1: the row is a int, not an object with columns"),
         ({"samples": [{"text": "a"}]}, "name what it has with"),
         ({"samples": "nowhere.csv"}, "data.path=nowhere.csv does not exist"),
         ({"scorer": "exakt"}, "scorer=exakt is not known; did you mean exact"),

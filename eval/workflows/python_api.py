@@ -336,8 +336,8 @@ def _describe_samples(stack: ExitStack, samples: object, overrides: Sequence[str
 
 def _list_rows(samples: object) -> tuple[list[object], list[str]]:
     """Return the samples as rows, and the names of their inputs if they are `dspy.Example`s that say so."""
-    if type(samples).__module__.partition(".")[0] == "pandas" and hasattr(samples, "to_dict"):
-        samples = samples.to_dict("records")
+    if (frame := getattr(sys.modules.get("pandas"), "DataFrame", None)) and isinstance(samples, frame):
+        samples = samples.to_dict(orient="records")
     if not isinstance(samples, Iterable) or isinstance(samples, Mapping | bytes):
         raise UserError(
             f"samples is a {type(samples).__name__}; expected a list of dictionaries, a data frame or a path."
