@@ -77,13 +77,13 @@ class ColumnSettings:
         Raises:
             UserError: columns that should be there are not, or several might be meant.
         """
-        found = find_columns(self._merge_target(), there, source, enough, parse_inputs(self.inputs))
         tags = parse_tags(self.tags)
-        if missing := [tag for tag in tags if tag not in there]:
-            raise UserError(
-                f"{source} has no column {missing[0]!r}, which data.tags names; its columns are: "
-                f"{', '.join(there) or 'none'}."
-            )
+        named = [("target_column", self.target_column), *(("tags", tag) for tag in tags)]
+        if missing := [(key, column) for key, column in named if column is not None and column not in there]:
+            key, column = missing[0]
+            columns = ", ".join(there) or "none"
+            raise UserError(f"{source} has no column {column!r}, which data.{key} names; its columns are: {columns}.")
+        found = find_columns(self._merge_target(), there, source, enough, parse_inputs(self.inputs))
         return replace(found, labels=parse_labels(self.labels), tags=tags)
 
     def _merge_target(self) -> dict[str, str | None]:

@@ -92,7 +92,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["data.columns.question=body", "data.inputs=title"],
     ),
     "two targets": ({"columns": {"answer": "body"}}, ["data.target_column=label", "data.columns.answer=body"]),
-    "no such target": ({"inputs": ["title"], "target_column": "labl"}, ["no column 'labl'", "title, body, label"]),
+    "no such target": (
+        {"inputs": ["title"], "target_column": "labl"},
+        ["no column 'labl', which data.target_column names", "title, body, label"],
+    ),
 }
 
 
