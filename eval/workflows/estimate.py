@@ -126,7 +126,7 @@ def _earlier(config: EvalConfig, runs_folder: Path) -> Iterator[Typical]:
     The user's own program is the same while its source is; of one that only memory holds nobody can say so.
     """
     program = {key: getattr(config.system, key, None) for key in _PROGRAM}
-    if program["target"] and is_in_memory(program["target"]):
+    if config.simulated or (program["target"] and is_in_memory(program["target"])):
         return
     summaries = sorted(runs_folder.glob("*/summary.json"), key=lambda path: path.parent.name, reverse=True)
     for path in summaries[:_NEWEST]:
