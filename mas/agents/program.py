@@ -60,7 +60,7 @@ class AgentProgram(dspy.Module):
         )
 
     async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
-        """Return the final state; a program with named inputs overrides it."""
+        """Return the final state; a program with named inputs overrides this instead of `answer`."""
         return await self.answer(question, file, thread_id)
 
     @abstractmethod

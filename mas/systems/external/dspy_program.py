@@ -68,9 +68,6 @@ class DspyProgram(AgentProgram):
         parameters: list[tuple[str, dspy.Predict]] = self.module.named_parameters()
         return parameters
 
-    async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
-        return await self.answer_inputs(question, file, thread_id, {})
-
     async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
         """Return the final state, with all fields that the module has returned as `outputs`.
 

@@ -27,7 +27,7 @@ WRONG = {  # a setting that `check` refuses
     "sample": ("on_bad_row", "ignore"),
     "toy": ("n_train", 0),
     "parquet": ("path", "nowhere"),
-    "excel": ("path", "nowhere"),
+    "excel": ("path", str(Path(__file__))),  # no workbook
     "in_memory": ("target", "in-memory:nothing"),
 }
 ROWS = [
