@@ -14,9 +14,12 @@ import io
 import os
 import re
 import sys
+import tempfile
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -72,10 +75,11 @@ class ToolContract(Contract):
 
     def list_removals(self) -> Iterator[tuple[type | ModuleType, str]]:
         """Yield the module of each tool, with the name of its function."""
-        for path in (ROOT / "conf" / "system").glob("*.yaml"):
-            for target in (yaml.safe_load(path.read_text("utf-8")).get("tools") or {}).values():
-                module, _, name = target.rpartition(".")
-                yield import_module(module), name
+        files = sorted((ROOT / "conf" / "system").glob("*.yaml"))
+        tools = (yaml.safe_load(path.read_text("utf-8")).get("tools") or {} for path in files)
+        for target in dict.fromkeys(target for each in tools for target in each.values()):
+            module, _, name = target.rpartition(".")
+            yield import_module(module), name
 
 
 def read_configured(group: str) -> tuple[type, ...]:
@@ -127,37 +131,60 @@ def is_method(member: object) -> bool:
     return inspect.isfunction(member) or isinstance(member, property)
 
 
-def run_tests(tests: str, owner: type | ModuleType | None = None, name: str = "") -> int:
-    """Run tests in a forked process, without the method if one is given, and return pytest's exit code."""
+def start_tests(tests: str, owner: type | ModuleType | None = None, name: str = "") -> int:
+    """Run tests in a forked process, without the method if one is given, and return the process's number."""
     sys.stdout.flush()
     if (process := os.fork()) == 0:
         code = -1
         try:
             if owner is not None:
                 delattr(owner, name)
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                code = pytest.main([*OPTIONS, str(ROOT / tests)])
+            printed = io.StringIO()
+            with (
+                tempfile.TemporaryDirectory() as folder,  # pytest's own would be shared with the other processes
+                contextlib.redirect_stdout(printed),
+                contextlib.redirect_stderr(printed),
+            ):
+                code = pytest.main([*OPTIONS, f"--basetemp={folder}/tests", str(ROOT / tests)])
+            if code not in (pytest.ExitCode.OK, *NOTICED):
+                print(printed.getvalue(), file=sys.stderr)
         finally:
             os._exit(int(code) & 0xFF)
-    _, status = os.waitpid(process, 0)
-    return os.waitstatus_to_exitcode(status)
+    return process
+
+
+def wait_for(process: int) -> int:
+    """Return pytest's exit code."""
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def try_removals(contract: Contract, jobs: int) -> Iterator[bool]:
+    """Yield whether each removal was noticed, and print it; `jobs` of them are tried at once."""
+    running: deque[tuple[int, str]] = deque()
+    removals = contract.list_removals()
+    while True:
+        for owner, name in islice(removals, jobs - len(running)):
+            running.append((start_tests(contract.tests, owner, name), f"{owner.__name__}.{name}"))
+        if not running:
+            return
+        process, removal = running.popleft()
+        is_noticed = wait_for(process) in NOTICED
+        print(f"{contract.name:<10} {removal}: {'noticed' if is_noticed else 'NOT NOTICED'}", flush=True)
+        yield is_noticed
 
 
 def main() -> int:
-    only, unnoticed, tried = set(sys.argv[1:]), 0, 0
+    only, jobs = set(sys.argv[1:]), os.cpu_count() or 1
+    noticed: Counter[bool] = Counter()
     for contract in build_contracts():
         if only and contract.name not in only:
             continue
-        if code := run_tests(contract.tests):
+        if code := wait_for(start_tests(contract.tests)):
             print(f"{contract.tests} does not pass as it is (pytest's exit code {code}): correct that first")
             return 1
-        for owner, name in contract.list_removals():
-            noticed, tried = run_tests(contract.tests, owner, name) in NOTICED, tried + 1
-            unnoticed += not noticed
-            verdict = "noticed" if noticed else "NOT NOTICED"
-            print(f"{contract.name:<10} {owner.__name__}.{name}: {verdict}", flush=True)
-    print(f"{tried} methods removed, {unnoticed} unnoticed")
-    return min(unnoticed, 1)
+        noticed.update(try_removals(contract, jobs))
+    print(f"{noticed.total()} methods removed, {noticed[False]} unnoticed")
+    return min(noticed[False], 1)
 
 
 if __name__ == "__main__":
