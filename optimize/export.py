@@ -118,7 +118,7 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     console.print(_leak_line(leaks), soft_wrap=True)
 
 
-def _read_labels(splits: Mapping[str, Any]) -> list[str]:
+def _read_labels(splits: Mapping[str, object]) -> list[str]:
     """Return the labels in `splits.json`.
 
     Raises:

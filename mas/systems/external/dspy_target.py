@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from mas.runtime.errors import UserError
 from mas.systems.external.target import describe_cause, is_dspy_module, load_target
@@ -240,21 +240,22 @@ def _load_state(target: str, module: "dspy.Module", state: str) -> None:
     """Load instructions and demos; a model that was saved with them is left out, since the run has its own."""
     content = _read_state(state)
     own = dict(module.named_parameters())
-    saved = {name: each for name, each in content.items() if name != _METADATA}
+    saved: dict[str, object] = {name: each for name, each in content.items() if name != _METADATA}
     is_flat = list(own) == [_SELF]  # a predictor alone: DSPy saves it without a name
     if is_flat and "signature" in saved:
         saved = {_SELF: saved}
-    if not all(isinstance(each, dict) for each in saved.values()):
+    parts = {name: each for name, each in saved.items() if isinstance(each, dict)}
+    if len(parts) < len(saved):
         raise UserError(f"system.state={state} holds no saved program; {_EXPECTED_STATE}.")
     if own.keys() != saved.keys():
         raise UserError(
             f"system.state={state} was saved by another program: it has {', '.join(sorted(saved)) or 'no predictors'}, "
             f"and {target} has {', '.join(sorted(own))}; give the state of this program."
         )
-    for name, each in saved.items():
+    for name, each in parts.items():
         _check_fields(target, state, name, own[name], each)
     try:
-        loaded = {name: {**each, "lm": None} for name, each in saved.items()}
+        loaded = {name: {**each, "lm": None} for name, each in parts.items()}
         module.load_state(loaded[_SELF] if is_flat else loaded)
     except Exception as error:  # whatever DSPy raises about a file from outside
         raise UserError(
@@ -263,7 +264,7 @@ def _load_state(target: str, module: "dspy.Module", state: str) -> None:
         ) from error
 
 
-def _read_state(state: str) -> dict[str, Any]:
+def _read_state(state: str) -> dict[str, object]:
     path, expected = Path(state), _EXPECTED_STATE
     if path.is_dir() or path.suffix in (".pkl", ".pickle"):
         raise UserError(
