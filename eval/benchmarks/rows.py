@@ -277,7 +277,8 @@ class _Cell:
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if value is not None and not isinstance(value, str):
-            raise self._build_type_error("text or a number")
+            hint = " (a list or an object: give it as JSON text)" if isinstance(value, list | dict) else ""
+            raise self._build_type_error(f"text or a number{hint}")
         return self._check_encodable((value or "").strip()) or None
 
     def _is_missing(self) -> bool:

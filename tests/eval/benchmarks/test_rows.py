@@ -44,9 +44,15 @@ def without(column: str) -> dict[str, Any]:
         (GOOD | {"task_id": ""}, "'task_id' is missing or empty"),
         (GOOD | {"task_id": True}, "'task_id' must be text, and is a bool"),
         (GOOD | {"task_id": 1.5}, "'task_id' must be text, and is a float"),
-        (GOOD | {"Final answer": ["a"]}, "'Final answer' must be text or a number, and is a list"),
+        (
+            GOOD | {"Final answer": ["a"]},
+            "'Final answer' must be text or a number (a list or an object: give it as JSON text), and is a list",
+        ),
         (GOOD | {"Level": True}, "'Level' must be text or a number, and is a bool"),
-        (GOOD | {"Level": {}}, "'Level' must be text or a number, and is a dict"),
+        (
+            GOOD | {"Level": {}},
+            "'Level' must be text or a number (a list or an object: give it as JSON text), and is a dict",
+        ),
         (GOOD | {"file_name": 3}, "'file_name' must be text, and is a int"),
         (GOOD | {"file_name": "gone.csv"}, "the attachment 'gone.csv' is not in "),
         (GOOD | {"file_name": "sub/a.csv"}, "the attachment 'sub/a.csv' is not the bare name"),

@@ -217,7 +217,9 @@ def test_parquets_mistakes_are_told_like_csvs(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no column 'label', .* data\.columns\.answer=.*: nr, prompt\.$"):
         parquet(tmp_path, {"nr": 1, "prompt": "a"}).load("all")
     row = {"nr": "1", "prompt": "a", "label": ["x"], "grade": "1", "doc": ""}
-    with pytest.raises(UserError, match=r"q\.parquet, row 1: 'label' must be text or a number, and is a list; correct"):
+    with pytest.raises(
+        UserError, match=r"q\.parquet, row 1: 'label' must be text or a number \(a list .*\), and is a list; correct"
+    ):
         parquet(tmp_path, row).load("all")
     (tmp_path / "q.parquet").write_bytes(b"no table")
     with pytest.raises(UserError, match=r"cannot be read as Parquet \(ArrowInvalid\)"):
