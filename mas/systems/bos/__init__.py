@@ -1,0 +1,1 @@
+"""A planner, three specialised agents (SQL, API documentation, computation) and a composer."""
