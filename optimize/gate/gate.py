@@ -13,9 +13,8 @@
 | score | the gain's 95% interval lies above `min_gain`, and p is at most 0.05 |
 | cost | the gain's 95% interval lies above -`margin`, and that of the cost per answer below 0; every cost is known |
 
-Both require no new format losses; leaks and long prompts were excluded from the shortlist. The interval alone is not
-enough: where the parent never wins and the winner wins few questions, it contains the true gain in less than 95 of 100
-cases (`eval.analysis.statistics.paired_tests`); p is exact there.
+Both require no new format losses; leaks and long prompts were excluded from the shortlist. The interval is that of
+`eval.analysis.statistics.paired_interval`, which contains 0 unless p is at most its level.
 
 Format losses are answers that could not be read (parse errors, truncated replies). They already count as wrong in the
 metric; they are new if the winner has more of them than the parent beyond chance (the interval of the difference lies

@@ -1,58 +1,18 @@
 """Difference of two systems on the same samples: exact tests, intervals, and the smallest difference they would show.
 
-The interval of right-or-wrong answers is Tango's score interval (T. Tango, "Equivalence test and confidence interval
-for the difference in proportions for the paired-sample design", Statistics in Medicine 17, 1998): all differences that
-a score test would not reject. It has a width even if no sample differs.
-
-    compute_score_interval(wins=8, losses=4, n=20)      # (-0.1421…, 0.4948…)
+result = run_paired_test([Pair((0, 0, 1), (1, 0, 1)), Pair((0, 0, 0), (0, 1, 1))])
+result.difference, result.ci95, result.p      # 0.5, …
+result.compute_interval(alpha=0.02)           # the same at another level
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from statistics import NormalDist
 from typing import NamedTuple
 
 from eval.analysis.statistics.intervals import CONFIDENCE, Interval
-
-_Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-_HALVINGS = 50  # of an interval at most 2 wide
-
-
-def compute_score_interval(wins: int, losses: int, n: int) -> Interval:
-    """Return the bounds, -1 to 1, of the second system's share of right answers minus the first's.
-
-    Args:
-        wins: samples that only the second answered right.
-        losses: samples that only the first did.
-        n: all samples, at least 1.
-    """
-
-    def end(inner: float, outer: float) -> float:
-        for _ in range(_HALVINGS):
-            middle = (inner + outer) / 2
-            if abs(compute_score_statistic(middle, wins, losses, n)) < _Z:
-                inner = middle
-            else:
-                outer = middle
-        return outer
-
-    seen = (wins - losses) / n
-    return end(seen, -1.0), end(seen, 1.0)
-
-
-def compute_score_statistic(difference: float, wins: int, losses: int, n: int) -> float:
-    """Return the distance of the observed difference from a hypothetical true one, in standard errors."""
-    linear = -wins - losses + (2 * n - wins + losses) * difference
-    constant = -losses * difference * (1 - difference)
-    share_lost = (math.sqrt(max(linear**2 - 8 * n * constant, 0.0)) - linear) / (4 * n)  # the likeliest, given it
-    variance = n * (2 * share_lost + difference * (1 - difference))
-    off = wins - losses - n * difference
-    if variance <= 0:
-        return 0.0 if off == 0 else math.copysign(math.inf, off)
-    return off / math.sqrt(variance)
-
+from eval.analysis.statistics.paired_interval import ALPHA, DifferenceSums, compute_paired_interval, sum_differences
 
 POWER = 0.8
 MCNEMAR, SIGN_FLIP, SIGN_FLIP_DRAWN = "exact McNemar", "exact sign-flip", "sign-flip, drawn"
@@ -94,9 +54,18 @@ class PairedResult:
     ties: int
     smallest_difference: float | None  # that such samples would show (p < 0.05) in 80 of 100 cases
     standard_error: float | None  # of the difference; None: one sample
+    sums: DifferenceSums | None = None  # None: one sample
+
+    def compute_interval(self, alpha: float) -> Interval | None:
+        """Return the difference's interval at a two-sided level; None: one sample says nothing about others.
+
+        It contains 0 unless p is at most `alpha`: p is exact where the interval is approximate.
+        """
+        return _compute_interval(self.sums, self.p, alpha)
 
     def to_dict(self) -> dict[str, object]:
-        return {**asdict(self), "ci95": list(self.ci95) if self.ci95 else None}
+        found = {**asdict(self), "ci95": list(self.ci95) if self.ci95 else None}
+        return {key: value for key, value in found.items() if key != "sums"}
 
 
 def run_paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
@@ -111,16 +80,17 @@ def run_paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
     """
     _check(pairs)
     differences = [pair.difference for pair in pairs]
-    p, test = _p_value(pairs, differences, seed)
+    binary = all(score in (0, 1) for pair in pairs for score in (*pair.first, *pair.second))
+    p, test = _p_value(pairs, differences, binary, seed)
     epochs, n = min(pair.epochs for pair in pairs), len(pairs)
-    mean, error = math.fsum(differences) / n, compute_standard_error(differences, epochs)
+    error = compute_standard_error(differences, epochs)
     wins, losses = (sum(sign * each > 0 for each in differences) for sign in (1, -1))
-    counted = test == MCNEMAR and n > 1
+    sums = None if n < 2 else sum_differences(differences, epochs) if binary else _sum_graded(differences, epochs)
     return PairedResult(
         n_questions=n,
         epochs=epochs,
-        difference=mean,
-        ci95=compute_score_interval(wins, losses, n) if counted else compute_t_interval(mean, error, n),
+        difference=math.fsum(differences) / n,
+        ci95=_compute_interval(sums, p, ALPHA),
         p=p,
         test=test,
         wins=wins,
@@ -128,7 +98,19 @@ def run_paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
         ties=n - wins - losses,
         smallest_difference=compute_smallest_difference(error, n),
         standard_error=error,
+        sums=sums,
     )
+
+
+def _sum_graded(differences: Sequence[float], epochs: int) -> DifferenceSums:
+    return sum_differences(differences, math.inf, extra_squares=_EXTRA_ANSWERS / epochs)
+
+
+def _compute_interval(sums: DifferenceSums | None, p: float, alpha: float) -> Interval | None:
+    if sums is None:
+        return None
+    low, high = compute_paired_interval(sums, alpha)
+    return (min(low, 0.0), max(high, 0.0)) if p > alpha else (low, high)
 
 
 def compute_standard_error(differences: Sequence[float], epochs: int) -> float | None:
@@ -188,8 +170,7 @@ def _quantile(share: float, n: int) -> float:
     return float(t.ppf(share, n - 1))
 
 
-def _p_value(pairs: Sequence[Pair], differences: Sequence[float], seed: int) -> tuple[float, str]:
-    binary = all(score in (0, 1) for pair in pairs for score in (*pair.first, *pair.second))
+def _p_value(pairs: Sequence[Pair], differences: Sequence[float], binary: bool, seed: int) -> tuple[float, str]:
     if binary and all(len(pair.first) == len(pair.second) == 1 for pair in pairs):
         return _mcnemar(differences), MCNEMAR
     if binary and (units := _convert_to_units(pairs, differences)) is not None:
@@ -229,7 +210,7 @@ def _count_flips(units: Sequence[int]) -> float:
 def _draw_flips(differences: Sequence[float], seed: int) -> tuple[float, str]:
     """Return p by random sign flips; samples without a difference are the same under any sign."""
     differing = [each for each in differences if each]
-    if not differing:
+    if len(differing) < 2:
         return 1.0, SIGN_FLIP
     import numpy as np
     from scipy.stats import permutation_test

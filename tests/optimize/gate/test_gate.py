@@ -115,13 +115,22 @@ def test_no_gain_needs_no_number_of_questions() -> None:
         assert (verdict.published, verdict.questions_needed) == (False, None)
 
 
-def test_the_interval_alone_is_not_enough() -> None:
-    found = made(5, 0, 48)
-    assert found.score.ci95
-    assert found.score.ci95[0] > 0
-    verdict = judge(GateSettings(), found)
+def test_interval_and_p_refuse_together() -> None:
+    verdict = judge(GateSettings(), made(5, 0, 48))
     assert (verdict.published, verdict.finish_reason) == (False, "not_significant")
-    assert verdict.reasons == ["p is 0.0625 (exact McNemar), above the required 0.05."]
+    assert verdict.gain_ci95 and verdict.gain_ci95[0] == 0
+    assert verdict.reasons[0].endswith("the interval does not lie above 0.")
+    assert verdict.reasons[1] == "p is 0.0625 (exact McNemar), above the required 0.05."
+
+
+@pytest.mark.parametrize("epochs", [1, 5])
+def test_for_cost_few_equal_questions_do_not_prove_that_none_got_worse(epochs: int) -> None:
+    """A prompt that loses 2 of 100 questions answers 53 of them as before in 34 of 100 cases."""
+    settings = GateSettings(objective="cost", margin=0.02)
+    same = made(0, 0, 53, epochs, cost_usd=0.01)
+    assert same.score.ci95 and same.score.ci95[0] < -0.06
+    assert not judge(settings, same).published
+    assert judge(settings, made(0, 0, 200, epochs, cost_usd=0.01)).published
 
 
 def test_the_gain_must_be_above_the_least_one() -> None:

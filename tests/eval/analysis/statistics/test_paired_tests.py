@@ -1,6 +1,5 @@
 """The paired statistics against scipy's own tests and by hand; by simulation: test_paired_tests_simulated.py."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,15 +93,19 @@ def test_drawing_agrees_with_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drawn_result.p == pytest.approx(counted.p, abs=0.005)
 
 
-def test_the_interval_is_students_widened_by_half_an_answer() -> None:
-    given = binary(53, 3, 6)
-    differences = np.array([pair.difference for pair in given])
-    n, squares = 53, ((differences - differences.mean()) ** 2).sum() + 0.5 / 3
-    low, high = stats.t.interval(0.95, n - 1, differences.mean(), math.sqrt(squares / (n * (n - 1))))
-    plain = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
+@pytest.mark.parametrize("is_graded", [False, True])
+def test_of_many_questions_that_often_differ_the_interval_is_about_students(is_graded: bool) -> None:
+    random = np.random.default_rng(6)
+    sides = [random.random((165, 3)) ** power for power in (1.0, 0.8)]
+    given = pairs(*(side if is_graded else np.round(side) for side in sides))
+    low, high = stats.ttest_1samp([pair.difference for pair in given], 0).confidence_interval(0.95)
     result = run_paired_test(given)
-    assert result.ci95 == (pytest.approx(low), pytest.approx(high))
-    assert low < plain.low < plain.high < high
+    assert result.ci95 == (pytest.approx(low, abs=0.003), pytest.approx(high, abs=0.003))
+
+
+def test_one_graded_difference_is_no_evidence() -> None:
+    result = run_paired_test([Pair((0.5,), (0.7,)), Pair((0.5,), (0.5,)), Pair((1,), (1,))])
+    assert (result.p, result.test) == (1.0, SIGN_FLIP)
 
 
 @pytest.mark.parametrize("scores", [((1,), (1,)), ((0,), (0,)), ((0,), (1,)), ((1, 0), (1, 0))])

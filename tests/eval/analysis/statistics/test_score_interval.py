@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy.optimize import minimize_scalar
 
-from eval.analysis.statistics.paired_tests import compute_score_interval, compute_score_statistic
+from eval.analysis.statistics.paired_interval import compute_score_interval, compute_score_statistic
 
 
 def slow_score(difference: float, wins: int, losses: int, n: int) -> float:
