@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 SILENT = "its process ended without notice"
 
-VERSION = 3  # of RunInfo, RunState and TuningInfo
+VERSION = 4  # of RunInfo, RunState and TuningInfo
 TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
 _TUNING_RUN = "tuning run"  # kind of what is signed
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
@@ -209,6 +209,7 @@ class TuningInfo:
     parent_set: str = ""  # name of the set that it started from
     origin: dict[str, str] = field(default_factory=dict)  # see `eval.runs.folder.read_origin`
     parent_sha256: str = ""  # of the prompts that it started from
+    parent_gated: bool = False  # they had passed the gate of an earlier run, and were unchanged
     program_sha256: str = ""  # as in RunInfo
     state: TuningState = field(default_factory=TuningState)
     signature: str = ""  # of all but `state`, by this installation

@@ -297,3 +297,13 @@ def measure_baseline(run: TuningRun) -> Baseline:
     )
     run.files.write("baseline", asdict(measured))
     return measured
+
+
+def warn_of_leaks_in_parent(run: TuningRun) -> None:
+    """Warn before the search if every candidate that keeps the parent's text will be blocked."""
+    report = run.check_leaks(run.parent.prompts)
+    if report.blocked:
+        run.show(
+            f"warning: the starting prompts contain text of validation or sealed questions ({report.summary()}), so "
+            "each candidate that keeps it is blocked: remove it there and start a new run"
+        )

@@ -17,7 +17,13 @@ from eval.runs.folder import format_path, make_run_folder
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
-from optimize.pipeline.preflight import check_reflection_model, confirm_start, measure_baseline, prepare_splits
+from optimize.pipeline.preflight import (
+    check_reflection_model,
+    confirm_start,
+    measure_baseline,
+    prepare_splits,
+    warn_of_leaks_in_parent,
+)
 from optimize.pipeline.publication import judge_winner, publish_winner, write_early_verdict
 from optimize.pipeline.sealed_test import check_test_budget, reserve_test_budget, run_sealed_test
 from optimize.pipeline.search import run_search
@@ -109,6 +115,8 @@ def run_phases(run: TuningRun) -> None:
     _begin(run, "baseline", "2/8 baseline on validation")
     measured = measure_baseline(run)
     run.show(f"  {run.metric} {measured.val_score:.1%} on {measured.n_questions} questions")
+    if run.files.read("search") is None:
+        warn_of_leaks_in_parent(run)
     _begin(run, "search", "3/8 search")
     reserve_test_budget(run, measured)
     proposals = run_search(run)

@@ -1,13 +1,14 @@
 """Leak check: finds targets, questions, ids and file names of the samples in prompts and their demos.
 
 Of a question, eight words in a row count. A hit from the validation or sealed questions blocks the set; one from the
-training questions is only reported. Not counted: what the parent's text of the same agent says as often, and the
-model's own work on a training question in a demo. A short or common target (`5`, `yes`, `2000`) counts only close to
+training questions is only reported. Not counted: what the text of the same agent says as often in a parent that passed
+the gate (`is_gated`; any other parent may have got it from the samples), and the model's own work on a training
+question in a demo. A short or common target (`5`, `yes`, `2000`) counts only close to
 four words of its question, its id or its file name; a label (`eval.scorers.labels`) only close to six. What is part of
 a label in the prompt, as `bug` is of `not a bug`, counts as the label.
 
     index = LeakIndex.of(splits.train, splits.val, splits.sealed)
-    report = index.check(candidate.prompts, parent)
+    report = index.check(candidate.prompts, parent, is_parent_gated=True)
     report.blocked, report.summary()      # True, "val gold (finalizer, text line 12, q17)"
 
 No report quotes a target. For hits from the training questions it has the words around the masked hit.
@@ -30,6 +31,7 @@ from optimize.publishing.leak_lookup import Kind, Lookup, Occurrence, SplitName
 Status = Literal["blocking", "shown", "inherited", "allowed"]
 
 OF_TRAINING = "demo of a training question"
+OF_UNGATED_PARENT = "in the starting prompts as well, which have not passed the gate as they are"
 _AROUND = 40  # characters on both sides of a masked hit
 _MASK = "[…]"
 _MAX_SHOWN = 3  # hits that a summary names
@@ -67,6 +69,8 @@ class LeakReport:
         more = [f"{len(blocking) - _MAX_SHOWN} more"] if len(blocking) > _MAX_SHOWN else []
         others = Counter(hit.status for hit in self.hits if hit.status != "blocking")
         quiet = [f"{n} {_QUIET[status]}" for status, n in others.items()]
+        if n_parent := sum(hit.note == OF_UNGATED_PARENT for hit in blocking):
+            quiet.insert(0, f"{n_parent} {OF_UNGATED_PARENT}")
         return "; ".join([", ".join([*shown, *more]) or "nothing that blocks", *quiet])
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,21 +100,26 @@ class LeakIndex:
     ) -> "LeakIndex":
         return LeakIndex(Lookup.of(train, val, sealed, labels))
 
-    def check(self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = ()) -> LeakReport:
-        """Find leaks that `prompts` contains and `parent` does not.
+    def check(
+        self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = (), is_parent_gated: bool = False
+    ) -> LeakReport:
+        """Find leaks that `prompts` contains and a gated `parent` does not.
 
         Args:
             prompts: the candidate, demos included.
             parent: the set that the search started from.
             system_words: words of the system itself; a target among them counts only close to its question.
+            is_parent_gated: it passed the gate and is unchanged since, so what it contains is no leak of this search,
+                and the words that it uses more than once are those of the system.
         """
         lookup = self._lookup
-        common_keys = {key for text in (*system_words, *_vocabulary(parent)) for key in lookup.keys(Reading(text))}
+        vocabulary = _vocabulary(parent) if is_parent_gated else []
+        common_keys = {key for text in (*system_words, *vocabulary) for key in lookup.keys(Reading(text))}
         hits: dict[tuple[str, ...], Hit] = {}
         for agent in prompts.texts:
             mine = list(_findings(lookup, prompts, agent, common_keys))
             theirs = list(_findings(lookup, parent, agent, common_keys)) if agent in parent.texts else []
-            for hit in _classify_hits(agent, mine, theirs):
+            for hit in _classify_hits(agent, mine, theirs, is_parent_gated):
                 place = (hit.kind, hit.split, hit.agent, hit.place, hit.sample_id)
                 if place not in hits or _RANK[hit.status] > _RANK[hits[place].status]:
                     hits[place] = hit
@@ -190,18 +199,22 @@ class _Finding:
     allowed: bool = False
 
 
-def _classify_hits(agent: str, mine: list[_Finding], theirs: list[_Finding]) -> Iterator[Hit]:
-    """Yield an agent's findings as hits; as many as the parent has are inherited, those on its lines first."""
+def _classify_hits(agent: str, mine: list[_Finding], theirs: list[_Finding], is_parent_gated: bool) -> Iterator[Hit]:
+    """Yield an agent's findings as hits; as many as a gated parent has are inherited, those on its lines first."""
     left = Counter((each.occurrence.form, each.occurrence.key) for each in theirs)
     known = {_line(each) for each in theirs}
     for each in sorted(mine, key=lambda each: _line(each) not in known):
         form = each.occurrence.form
         status: Status = "shown" if form.split == "train" else "blocking"
-        if left[form, each.occurrence.key] > 0:
-            left[form, each.occurrence.key] -= 1
+        note = ""
+        parent_has_it = left[form, each.occurrence.key] > 0
+        left[form, each.occurrence.key] -= parent_has_it
+        if parent_has_it and is_parent_gated:
             status = "inherited"
         elif each.allowed:
-            status = "allowed"
+            status, note = "allowed", OF_TRAINING
+        elif parent_has_it and status == "blocking":
+            note = OF_UNGATED_PARENT
         yield Hit(
             form.kind,
             form.split,
@@ -209,7 +222,7 @@ def _classify_hits(agent: str, mine: list[_Finding], theirs: list[_Finding]) -> 
             each.passage.place(each.occurrence),
             form.sample_id,
             status,
-            note=OF_TRAINING if status == "allowed" else "",
+            note=note,
             excerpt=each.passage.excerpt(each.occurrence) if form.split == "train" else None,
         )
 

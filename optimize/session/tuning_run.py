@@ -33,6 +33,7 @@ from mas.runtime.security.redaction import encode_secret
 from mas.system import Program, agent_names, read_program_digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
+from optimize.publishing.provenance import is_gated
 from optimize.questions.splits import Splits
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
 from optimize.search.candidate import PARENT, Candidate
@@ -233,7 +234,8 @@ class TuningRun:
         return self.files.read_candidate(candidate_id, agent_names(system), system.name)
 
     def check_leaks(self, prompts: PromptSet) -> LeakReport:
-        return self._leak_index.check(prompts, self.parent.prompts, collect_system_words(self._program))
+        words, is_parent_gated = collect_system_words(self._program), self.files.read_info().parent_gated
+        return self._leak_index.check(prompts, self.parent.prompts, words, is_parent_gated)
 
     @functools.cached_property
     def _leak_index(self) -> LeakIndex:
@@ -376,9 +378,11 @@ def _build_info(
         started_at=now,
         config=request.stored_config,
         parent_set=request.prompts.name,
+        parent_gated=is_gated(request.prompts),
     )
-    if not first.is_signed:
-        first = replace(first, config=request.stored_config)  # else somebody else's addresses would be signed
+    if before and not before.is_signed:
+        # else somebody else's addresses, and a gate that nobody here has seen, would be signed
+        first = replace(first, config=request.stored_config, parent_gated=False)
     return replace(
         first,
         name=config.name,

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,9 +14,12 @@ import yaml
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.scorers.function import FunctionScorer
-from mas.prompt_sets.prompt_set import read_prompt_set
+from mas.prompt_sets.prompt_set import read_prompt_set, read_set_folder
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.gate import FinishReason
+from optimize.publishing.leaks import OF_UNGATED_PARENT
+from optimize.publishing.provenance import Provenance
+from optimize.publishing.publish import publish
 from optimize.search.optimizer import SearchOutcome
 from optimize.session.config import OptimizeConfig
 from tests.eval.command_line import without_pauses
@@ -156,6 +160,35 @@ def test_a_prompt_with_a_validation_question_in_it_is_blocked_and_named(tmp_path
     assert "c001: blocked: " in tuned.out
     assert tuned.read("leaks")["c001"]["blocked"] is True
     assert not (tuned.folder / "sealed").exists()
+
+
+@pytest.mark.parametrize("origin", ["gated", "exported by hand"])
+def test_a_leak_in_the_starting_prompts_is_excused_only_if_they_passed_the_gate_as_they_are(
+    tmp_path: Path, origin: str
+) -> None:
+    model, folder = Obedient(), tmp_path / "parent"
+    baseline = read_set_folder(PROJECT_ROOT / "prompts" / "toy_baseline")
+
+    def begin_with_a_leak(config: OptimizeConfig) -> None:
+        sealed = next(gold for _, gold, sealed in model.golds.values() if sealed and len(gold) > 5)
+        provenance = Provenance(
+            *("toy", origin != "exported by hand", True, {"name": "toy_baseline"}, "c001", "run", "gepa"),
+            leaks={"blocked": False, "hits": {}, "checked": {}},
+        )
+        texts = {**baseline.texts, "finalize": f"{baseline.texts['finalize']}\n\n{sealed}"}
+        publish(replace(baseline, texts=texts), folder, provenance)
+        config.base.prompts = str(folder)
+
+    tuned = planted_run(tmp_path, model=model, change=begin_with_a_leak, texts={"finalize": ALWAYS})
+    assert tuned.read("tuning")["parent_gated"] is (origin == "gated")
+    if origin == "gated":
+        ended(tuned, "improved")
+        assert "that the parent has as well" in tuned.out and "warning: the starting prompts" not in tuned.out
+    else:
+        ended(tuned, "leak_blocked")
+        assert "warning: the starting prompts contain text of validation or sealed questions" in tuned.out
+        assert OF_UNGATED_PARENT in tuned.out
+        assert not (tuned.folder / "sealed").exists()
 
 
 def test_a_clean_candidate_is_tested_where_a_better_one_leaks(tmp_path: Path) -> None:

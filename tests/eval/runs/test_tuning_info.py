@@ -34,8 +34,8 @@ FIELDS = asdict(INFO)
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (json.dumps({**FIELDS, "version": 0}), "TuningInfo of version 0, this program reads version 3"),
-        (json.dumps({**FIELDS, "unknown": 1}), "TuningInfo of version 3"),
+        (json.dumps({**FIELDS, "version": 0}), "TuningInfo of version 0, this program reads version 4"),
+        (json.dumps({**FIELDS, "unknown": 1}), "TuningInfo of version 4"),
         (json.dumps({**FIELDS, "state": {"unknown": 1}}), "unknown"),
         (json.dumps({**FIELDS, "state": None}), "state"),
         ("{}", "TuningInfo of version None"),

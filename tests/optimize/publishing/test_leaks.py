@@ -15,7 +15,7 @@ from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet, read_prompt_set
 from mas.simulation.reflection import HELPFUL, USELESS
 from optimize.publishing.leak_lookup import Lookup
-from optimize.publishing.leaks import OF_TRAINING, Hit, LeakIndex, LeakReport, collect_system_words
+from optimize.publishing.leaks import OF_TRAINING, OF_UNGATED_PARENT, Hit, LeakIndex, LeakReport, collect_system_words
 from tests.mas.systems.gaia.building import build
 from tests.scripted_model import ScriptedModel
 
@@ -165,17 +165,30 @@ def test_a_report_never_quotes_a_gold_even_beside_a_training_hit() -> None:
     assert all(hit.excerpt is None for hit in report.hits if hit.split != "train")
 
 
-def test_what_the_parent_says_as_often_is_inherited() -> None:
+def test_what_a_gated_parent_says_as_often_is_inherited() -> None:
     parent = prompts("Say Marabunda.\nBe brief.")
-    moved = INDEX.check(prompts("Be very brief.\nSay Marabunda, please."), parent)
+    moved = INDEX.check(prompts("Be very brief.\nSay Marabunda, please."), parent, is_parent_gated=True)
     assert [hit.status for hit in moved.hits] == ["inherited"] and not moved.blocked
-    twice = INDEX.check(prompts("Say Marabunda.\nBe brief.\nMarabunda!"), parent)
+    twice = INDEX.check(prompts("Say Marabunda.\nBe brief.\nMarabunda!"), parent, is_parent_gated=True)
     assert {(hit.status, hit.place) for hit in twice.hits} == {
         ("inherited", "text line 1"),
         ("blocking", "text line 3"),
     }
     other = PromptSet("p", "toy", {"planner": "Say Marabunda.", "solver": "Be brief."}, Path("p"))
-    assert INDEX.check(PromptSet("c", "toy", {"planner": "Go.", "solver": "Say Marabunda."}, Path("c")), other).blocked
+    moved_on = PromptSet("c", "toy", {"planner": "Go.", "solver": "Say Marabunda."}, Path("c"))
+    assert INDEX.check(moved_on, other, is_parent_gated=True).blocked
+
+
+def test_what_any_other_parent_says_is_a_leak_and_told_to_be_the_parents() -> None:
+    parent = prompts("It was marabunda. Then marabunda again, and Gorvanna.")
+    same = INDEX.check(parent, parent)
+    assert same.blocked
+    assert [(hit.split, hit.status, hit.note) for hit in same.hits] == [
+        ("val", "blocking", OF_UNGATED_PARENT),
+        ("train", "shown", ""),
+    ]
+    assert same.summary().endswith(f"1 {OF_UNGATED_PARENT}; 1 of training questions")
+    assert not INDEX.check(parent, parent, is_parent_gated=True).blocked
 
 
 def test_demos_are_checked_in_all_their_depth() -> None:

@@ -17,7 +17,7 @@ from eval.runs.run_info import TuningInfo
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, digest, read_prompt_set
 from mas.runtime.errors import UserError
 from optimize.publishing import publish as publishing
-from optimize.publishing.provenance import Provenance, build_headline, build_provenance
+from optimize.publishing.provenance import Provenance, build_headline, build_provenance, is_gated
 from optimize.publishing.publish import publish, reject
 
 AGENTS = ("plan", "solve")
@@ -69,6 +69,26 @@ def test_a_published_set_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (read.texts, read.demos, read.edited) == (TUNED.texts, TUNED.demos, ())
     assert replace(returned, folder=read.folder, provenance={}) == replace(read, provenance={})
     assert dict(returned.provenance) == dict(read.provenance)
+
+
+def test_a_set_is_gated_if_it_passed_the_gate_without_leaks_and_is_unchanged(tmp_path: Path) -> None:
+    folder = tmp_path / "prompts" / "tuned"
+    assert is_gated(publish(TUNED, folder, told())) and is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))
+    written = yaml.safe_load((folder / "provenance.yaml").read_text("utf-8"))
+    blocked = written["leaks"] | {"blocked": True}
+    for change in ({"gated": False}, {"gated": "yes"}, {"leaks": None}, {"leaks": blocked}, {"digest": "0"}):
+        (folder / "provenance.yaml").write_text(yaml.safe_dump(written | change))
+        assert not is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path)), change
+    without_checksums = {name: value for name, value in written.items() if name != "checksums"}
+    (folder / "provenance.yaml").write_text(yaml.safe_dump(without_checksums))
+    assert not is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))
+    (folder / "provenance.yaml").write_text(yaml.safe_dump(written))
+    assert is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))
+    (folder / "tuned_on.json").write_text('{"learnt_from": [], "picked_by": []}')
+    assert not is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))
+    (folder / "tuned_on.json").unlink()
+    (folder / "provenance.yaml").unlink()
+    assert not is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))
 
 
 def test_provenance_says_where_a_set_comes_from(tmp_path: Path) -> None:
