@@ -138,7 +138,7 @@ def select_rows(question: str, table: Table, named: dict[int, list[str]] | None 
 def score_columns(question: str, table: Table) -> list[float]:
     """Score each column by the words that it shares with the question."""
     asked = split_words(question)
-    hinted = {word for key, hint in _HINTS.items() if key in question.lower() for word in hint.split()}
+    hinted = {word for key, hint in _HINTS.items() if key in question.lower() for word in split_words(hint)}
     scores = []
     for title in table.header:
         parts = split_words(title) or [title.lower()]

@@ -1,0 +1,72 @@
+"""Short problems about shops: the calculation of a careful reader, and of one who misreads."""
+
+import pytest
+
+from mas.simulation.solving.shop import solve_shop_problem
+
+ORDER = "Prices: ropes: 2.50 crowns each, nets: 4 crowns each. Bo buys 3 ropes and 2 nets. What does Bo pay?"
+CHANGE = "Ada buys 3 ropes at 2.50 crowns each and 2 nets at 4 crowns each and pays with 50 crowns. How much change?"
+ONE = "Ada buys 3 ropes at 2.50 crowns each and hands over 50 crowns. How much change does Ada get?"
+CUTS = "A sail costs 80 crowns. It is cut by 10 percent, then cut by another 5 percent. Delivery costs 6 crowns."
+STOCK = "A cook has 5 kilograms of flour and uses 300 grams a day for 4 days. Then 2 kilograms are delivered."
+WEEK = "Boats sold in a week: Ada 4, Bo 9, Cy 6. "
+STALLS = "Stalls sold these numbers of nets: 3, 5, 6, 8, 10. How many stalls sold "
+WAGES = "Ada earns 20 crowns a day and works for 6 days. Ada spends 30 crowns. "
+
+
+@pytest.mark.parametrize(
+    ("problem", "careful", "careless"),
+    [
+        (ORDER, "3 * 2.50 + 2 * 4", "3 * 4 + 2 * 4"),
+        (CHANGE, "50 - (3 * 2.50 + 2 * 4)", "50 - (3 * 2.50)"),
+        (ONE, "50 - (3 * 2.50)", "50 - 2.50"),
+        (CUTS, "80 * (1 - 10 / 100) * (1 - 5 / 100) + 6", "80 * (1 - 10 / 100) + 6"),
+        ("A sail costs 80 crowns and is cut by 10 percent.", "80 * (1 - 10 / 100)", "80 * 10 / 100"),
+        (f"{STOCK} How many grams of flour are left?", "5 * 1000 - 300 * 4 + 2 * 1000", "5 * 1000 - 300 * 4"),
+        (f"{STOCK} How much is left in kilograms?", "(5 * 1000 - 300 * 4 + 2 * 1000) / 1000",
+         "(5 * 1000 - 300 * 4) / 1000"),
+        ("A cook has 5 litres of oil and uses 30 millilitres a day for 4 days. How much is left in millilitres?",
+         "5 * 1000 - 30 * 4", "5 * 1000 - 30 * 1"),
+        (f"{WAGES}How much is left?", "20 * 6 - 30", "20 * 6"),
+        (f"{WAGES}On 2 of these days there is a bonus of 5 crowns. The rest is shared equally among 4 people.",
+         "(20 * 6 + 2 * 5 - 30) / 4", "(20 * 6 - 30) / 4"),
+    ],
+)  # fmt: skip
+def test_the_calculation_of_a_problem(problem: str, careful: str, careless: str) -> None:
+    read, misread = solve_shop_problem(problem), solve_shop_problem(problem, misreads=True)
+    assert read is not None and misread is not None
+    assert (read.expression, misread.expression) == (careful, careless)
+
+
+@pytest.mark.parametrize(
+    ("problem", "careful", "careless"),
+    [
+        (f"{WEEK}Rank them from the most to the fewest.", "Bo, Cy, Ada", "Ada, Cy, Bo"),
+        (f"{WEEK}Rank them from the fewest.", "Ada, Cy, Bo", "Bo, Cy, Ada"),
+        (f"{WEEK}Who sold more than 4?", "Bo, Cy", "Ada, Bo, Cy"),
+        (f"{STALLS}more than 5?", "3", "4"),
+        (f"{STALLS}at least 5?", "4", "3"),
+        (f"{STALLS}fewer than 6?", "2", "3"),
+        (f"{STALLS}at most 6?", "3", "3"),
+        (f"{STALLS}at least 5 and at most 8?", "3", "2"),
+        (f"{STALLS}more than 3 and fewer than 8?", "2", "3"),
+    ],
+)
+def test_the_answer_of_a_problem(problem: str, careful: str, careless: str) -> None:
+    read, misread = solve_shop_problem(problem), solve_shop_problem(problem, misreads=True)
+    assert read is not None and misread is not None
+    assert (read.answer, misread.answer) == (careful, careless)
+
+
+def test_decimals_are_those_that_the_problem_asks_for() -> None:
+    found = solve_shop_problem(f"{ONE} Round to two decimal places.")
+    assert found is not None and found.decimals == 2
+
+
+@pytest.mark.parametrize(
+    "problem",
+    ["", "Ropes: 2 crowns each.", "It costs 5 crowns.", "Ada earns 20 crowns a day and works for 6 days.",
+     "Nets: 3 at 2 crowns each.", "A cook has 5 sacks of flour and uses 3 sacks a day for 4 days."],
+)  # fmt: skip
+def test_a_problem_without_all_its_numbers_is_not_solved(problem: str) -> None:
+    assert solve_shop_problem(problem) is None
