@@ -26,7 +26,7 @@ def test_a_document_is_the_same_after_packing(document: Document) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "chars", "kept"), [(5, 100, [3, 2]), (9, 7, [3, 0]), (6, 12, [3, 3]), (2, 99, [2, 0])]
+    ("lines", "chars", "kept"), [(5, 100, [3, 2]), (9, 7, [3, 0]), (9, 10, [3, 2]), (6, 12, [3, 3]), (2, 99, [2, 0])]
 )
 def test_lines_above_the_limits_are_left_out_of_all_parts(
     lines: int, chars: int, kept: list[int], monkeypatch: pytest.MonkeyPatch

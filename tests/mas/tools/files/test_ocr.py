@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from mas.runtime.errors import UserError
 from mas.tools.files import ocr
@@ -79,3 +80,15 @@ def test_what_is_no_list_of_languages_is_refused(wrong: str) -> None:
 @pytest.mark.parametrize("right", ["eng", "eng+deu", "script/Latin", "chi_sim+eng"])
 def test_codes_are_tesseracts(right: str) -> None:
     FileSettings(right).check()
+
+
+@pytest.mark.parametrize(
+    ("size", "prepared"),
+    [((100, 40), (200, 80)), ((400, 800), (500, 1_000)), ((1_000, 10), (1_000, 10)), ((3_000, 500), (3_000, 500)),
+     ((8_000, 100), (4_000, 50)), ((2, 8_000), (1, 4_000))],
+)  # fmt: skip
+def test_a_small_picture_is_enlarged_at_most_twofold_and_a_large_one_reduced(
+    size: tuple[int, int], prepared: tuple[int, int]
+) -> None:
+    found = ocr._prepare(Image.new("RGBA", size, (0, 0, 0, 0)))
+    assert (found.size, found.mode, found.getextrema()) == (prepared, "L", (255, 255)), "what is transparent is white"

@@ -153,3 +153,8 @@ def test_the_lines_of_pages_are_counted_page_by_page() -> None:
 def test_what_has_no_lines_says_so() -> None:
     with pytest.raises(ToolError, match=r"empty\.txt has no lines; call read_file again without `lines`"):
         select_lines([Part([])], "1", "empty.txt", "sheet")
+
+
+def test_a_page_is_filled_to_its_last_character() -> None:
+    for count, pages in ((95, 1), (96, 2), (190, 2), (191, 3)):
+        assert len(split_pages([Part([Line(1, "x" * 99)] * count)])) == pages

@@ -88,3 +88,30 @@ _TAGS = [
 def test_any_soup_of_tags_gives_lines(parts: list[str]) -> None:
     found = read_rows("".join(parts))
     assert all(row.text and "\n" not in row.text for row in found)
+
+
+def test_lists_definitions_and_lines_of_code_keep_their_form() -> None:
+    html = (
+        "<ul><li>a<ol><li>b</li><!-- c --><li>c</li></ol></li><li>d</li></ul><dl><dt>term</dt><dd>meaning</dd></dl>"
+        "<pre>if x:\n    y \n</pre><h3>End  of</h3>tail"
+    )
+    assert texts(html) == [
+        "- a", "  1. b", "  2. c", "- d", "term:", "meaning", "if x:", "    y", "### End of", "tail"
+    ]  # fmt: skip
+
+
+def test_a_section_ends_at_the_next_heading_of_its_level_or_above() -> None:
+    rows = [Row("intro"), Row("## A", 2), Row("a"), Row("### B", 3), Row("b"), Row("### C", 3), Row("# D", 1), Row("d")]
+    sections = {name: select_section(rows, name) for name in ("a", "B", "c", "# D", "E")}
+    assert {name: found and [row.text for row in found] for name, found in sections.items()} == {
+        "a": ["## A", "a", "### B", "b", "### C"], "B": ["### B", "b"], "c": ["### C"], "# D": ["# D", "d"], "E": None
+    }  # fmt: skip
+
+
+def test_a_table_has_its_caption_its_header_and_a_ruler_once() -> None:
+    html = (
+        "<table><caption>Towns</caption><tr><th>a</th><th>b</th></tr><tr><th>c</th><th>d</th></tr>"
+        "<tr><th>e</th><td>f|g</td></tr><tr><td></td><td></td></tr></table>"
+    )
+    assert texts(html) == ["Towns", "| a | b |", "| c | d |", "| --- | --- |", "| e | f\\|g |"]
+    assert texts("<table>loose</table>") == ["loose"]

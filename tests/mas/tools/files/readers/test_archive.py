@@ -141,3 +141,30 @@ def test_what_is_no_archive_has_no_members(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     with use_attachments([tmp_path / "a.csv"]), pytest.raises(ToolError, match=r"a\.csv is no archive"):
         read_file("a.csv", member="x")
+
+
+def test_every_limit_may_be_reached_and_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = zipped(("a.txt", b"abc"), ("b.txt", b"de"))
+    for name, most, message in (
+        ("MAX_MEMBERS", 2, "has 2 members"),
+        ("MAX_UNPACKED_BYTES", 5, "unpacks to 5 bytes"),
+        ("RATIO_FREE_BYTES", 3, "times its size"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(archive, "MAX_RATIO", 0)
+            patch.setattr(archive, name, most)
+            assert read_member(source, "a.txt").data == b"abc"
+            patch.setattr(archive, name, most - 1)
+            with pytest.raises(ToolError, match=message):
+                read_member(source, "a.txt")
+    monkeypatch.setattr(archive, "MAX_MEMBER_BYTES", 2)
+    lines = [line.text for line in read(source).parts[0].lines]
+    assert lines == ["a.txt | 3 [not read: it has over 2 bytes]", "b.txt | 2"]
+
+
+def test_members_are_offered_only_if_one_of_them_can_be_read() -> None:
+    for names, is_offered in ((["../out.txt"], False), (["../out.txt", "good.txt"], True)):
+        assert (
+            any("reads one of them" in note for note in read(zipped(*((name, b"x") for name in names))).notes)
+            is is_offered
+        )

@@ -1,0 +1,101 @@
+"""Pages and lists of results as an agent sees them, and where in the text each source is."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mas.tools.files.document import Document, Part, number_lines
+from mas.tools.files.paging import MAX_PIECE_CHARS
+from mas.tools.files.tasks import pack
+from mas.tools.results import ToolError
+from mas.tools.web.html_rows import Row
+from mas.tools.web.page_view import (
+    MAX_FOUND,
+    FoundPage,
+    PageSource,
+    shorten_search_answer,
+    show_document,
+    show_found_pages,
+    show_page,
+    show_wiki_rows,
+)
+
+SOURCE = PageSource("Towns,\n https://example.org/", "https://example.org/", "Towns")
+PARTS = [Part(number_lines(["Rome", "Oslo"]))]
+LONG = [Part(number_lines(["x" * MAX_PIECE_CHARS] * 5))]
+WIKI = [Row("Intro"), Row("## Early", 2), Row("a"), Row("### Detail", 3), Row("b"), Row("## Late", 2), Row("c\ud800\0")]
+
+
+def test_a_page_is_shown_below_its_source() -> None:
+    shown = show_page(SOURCE, PARTS, 1, None, ["One note."])
+    assert str(shown) == "Towns, https://example.org/; page 1 of 1\nOne note.\n\nRome\nOslo"
+    (excerpt,) = shown.excerpts
+    assert str(shown)[excerpt.start : excerpt.end] == "Rome\nOslo" and not excerpt.has_line_marks
+    assert (excerpt.source, excerpt.title) == (SOURCE.url, "Towns")
+
+
+def test_a_search_is_named_and_marked() -> None:
+    shown = show_page(SOURCE, PARTS, 1, " rome ")
+    assert "; lines that contain 'rome': 1; page 1 of 1\n" in str(shown) and shown.excerpts[0].has_line_marks
+    assert str(show_page(SOURCE, PARTS, 1, "Cairo")).endswith("\n\n(no line to show; try a shorter or another search)")
+
+
+def test_the_header_says_how_to_go_on() -> None:
+    assert 'page 1 of 3; the rest: page=2, or search="some text" for' in str(show_page(SOURCE, LONG, 1, ""))
+    assert "the rest" not in str(show_page(SOURCE, LONG, 3, None))
+    for page in (0, 4):
+        with pytest.raises(ToolError, match=f"There is no page {page}: there are the pages 1 to 3"):
+            show_page(SOURCE, LONG, page, None)
+
+
+def wanted(**values: Any) -> dict[str, Any]:
+    source = ["Towns", SOURCE.url, "Towns"]
+    return {"name": "Towns", "source": source, "page": 1, "search": "", "section": "", "notes": [], **values}
+
+
+def test_a_search_that_the_main_content_lacks_goes_through_all_of_the_page() -> None:
+    document = Document("page", PARTS, whole=[Part(number_lines(["Rome", "Oslo", "menu"]))])
+    for search, is_found in (("menu", True), ("Rome", True), ("Cairo", False)):
+        text = show_document(document.pack(), wanted(search=search)).facts["text"]
+        assert (f"'{search}': 1" in text) is is_found
+    assert "menu" not in show_document(document.pack(), wanted(search="Rome")).facts["text"]
+    assert "menu" not in show_document(document.pack(), wanted()).facts["text"]
+
+
+def test_a_wiki_page_names_its_sections_and_a_section_ends_where_the_next_begins() -> None:
+    packed = pack(WIKI[:-1])
+    whole = show_wiki_rows(packed, wanted(notes=["last note"])).facts["text"]
+    assert "\nsections: Early; Detail; Late\nlast note\n\nIntro\n" in whole
+    section = show_wiki_rows(packed, wanted(section="early")).facts["text"]
+    assert section.endswith("\n\n## Early\na\n### Detail\nb") and "sections:" not in section
+    assert show_wiki_rows(packed, wanted(section="Detail")).facts["text"].endswith("\n\n### Detail\nb")
+    with pytest.raises(ToolError, match="Towns has no section 'Middle'; its sections: Early; Detail; Late"):
+        show_wiki_rows(packed, wanted(section="Middle"))
+    assert "\nsections: none\n" in show_wiki_rows(pack([Row("a")]), wanted()).facts["text"]
+
+
+def test_results_are_numbered_and_each_has_its_place_in_the_text() -> None:
+    found = [FoundPage("A\n title", "https://a.example/", "about  a"), FoundPage("B", "https://b.example/", "\0 ")]
+    shown = show_found_pages("2 results", found, "none")
+    assert str(shown) == (
+        "2 results\n\n1. A title\n   https://a.example/\n   about a\n2. B\n   https://b.example/\n   \ufffd"
+    )
+    assert [str(shown)[each.start : each.end] for each in shown.excerpts] == ["about a", "\ufffd"]
+    assert str(show_found_pages("0 results", [], "none")) == "0 results\n\nnone"
+    assert "(no text)" in str(show_found_pages("1", [FoundPage("A", "https://a.example/", " ")]))
+
+
+def test_of_a_search_services_answer_only_the_fields_that_are_read_remain() -> None:
+    def shorten(answer: object) -> Any:
+        return shorten_search_answer(json.dumps(answer).encode(), {"name": "Search"}).facts
+
+    full = {"title": "t", "url": "u", "content": "c", "published_date": "d", "score": 1}
+    assert shorten({"results": [full, "odd"]}) == {"results": [{k: v for k, v in full.items() if k != "score"}, None]}
+    assert len(shorten({"results": [full] * (MAX_FOUND + 5)})["results"]) == MAX_FOUND
+    assert shorten({}) == {}
+    assert shorten({"results": []}) == {"results": []}
+    assert shorten({"results": "none"}) == {"results": None}
+    for body in (b"<html>", b"[]"):
+        with pytest.raises(ToolError, match="Search answered with something"):
+            shorten_search_answer(body, {"name": "Search"})
