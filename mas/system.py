@@ -81,7 +81,7 @@ class Program(Answerer, Protocol):
 class System(Protocol):
     """A dataclass whose fields are the keys of its file in `conf/system/`; it imports nothing heavy before `build`.
 
-    A system whose program is the user's may also have `source_sha256`, the digest of that program's source.
+    A system whose program runs in this process also has `source_sha256`, the digest of that program's source.
     """
 
     name: str
@@ -130,7 +130,7 @@ class System(Protocol):
 
 
 def read_program_digest(system: System) -> str:
-    """Return the digest of the user's program; empty for one of ours, or one behind an address."""
+    """Return the digest of the program's source; empty for a program behind an address."""
     return str(getattr(system, "source_sha256", ""))
 
 

@@ -98,7 +98,7 @@ class RunInfo:
     tuning_use: TuningUse | None = None  # None: nothing is known of it
     tools: dict[str, list[str]] | None = None  # agent → names of the tools it was offered
     origin: dict[str, str] = field(default_factory=dict)  # see `eval.runs.folder.read_origin`
-    program_sha256: str = ""  # source of `system.target` and its state; empty: the program is ours, or elsewhere
+    program_sha256: str = ""  # the program's source (`mas.agents.source_digest`); empty: it is elsewhere
     sweep: SweepJob | None = None
     rescored_from: str = ""  # name of the run whose answers these are
     rescored_by: list[str] = field(default_factory=list)  # the command that did it

@@ -95,7 +95,11 @@ def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo
     found = find_changes(before.config, config)
     for name, old, new in (
         ("prompts_sha256", before.prompts_sha256, info.prompts_sha256),
-        ("source of system.target", before.program_sha256, info.program_sha256 or before.program_sha256),
+        (
+            f"source of {'system.target' if 'target' in before.part('system') else f'system={before.system}'}",
+            before.program_sha256,
+            before.program_sha256 and (info.program_sha256 or before.program_sha256),
+        ),
         ("dataset_sha256", before.task.dataset_sha256, info.task.dataset_sha256 or before.task.dataset_sha256),
     ):
         if old != new:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
+from mas.agents.source_digest import digest_program
 from mas.agents.spec import AgentSettings, AgentSpec, ModelSettings, Toolboxes, check_agents, list_tools, make_toolbox
 from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
@@ -60,6 +61,11 @@ class AgentSystem(ABC):
         if prompts is not None:
             apply_prompt_set(program, prompts)
         return program
+
+    @property
+    def source_sha256(self) -> str:
+        """Digest of the sources of the system's package: a resumed run must have the same."""
+        return digest_program(type(self).__module__)
 
     def get_settings(self, agent: str) -> AgentSettings:
         """Return the settings of an agent; the defaults if it has none of its own."""

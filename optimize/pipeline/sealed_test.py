@@ -250,6 +250,7 @@ def _build_run_info(run: TuningRun) -> RunInfo:
         model=config.model_name,
         simulated=config.simulated,
         origin=run.origin,
+        program_sha256=run.program_sha256,
     )
 
 

@@ -1,6 +1,7 @@
 """Files of a tuning run in its folder, `outputs/optimize/<time>_<name>/`, and the resuming of a run from them.
 
     tuning.json        the run (`TuningInfo`): command, configuration, phase, spend; rewritten after each phase
+    digests.json       signed digests of the files below that decide the verdict (`optimize.session.signed_files`)
     config.yaml        its configuration, without secrets, to read
     splits.json        ids of the questions of each split, and the record for a set that is tuned on them
     baseline.json  search.json  shortlist.json  leaks.json  verdict.json       result of each phase; written at its end
@@ -40,6 +41,7 @@ from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
+from optimize.session.signed_files import SignedFiles
 
 CANDIDATES = "candidates"
 RESUME = "resume"
@@ -119,22 +121,36 @@ def read_candidate_set(run: Path, candidate_id: str) -> PromptSet:
 class RunFiles:
     """The files of one run."""
 
-    def __init__(self, folder: Path, redact: Callable[[str], str] = str) -> None:
-        """`redact` removes secrets from a text before it is written."""
-        self.folder, self._redact = folder, redact
+    def __init__(self, folder: Path, redact: Callable[[str], str] = str, signed: SignedFiles | None = None) -> None:
+        """Describe a run's folder.
+
+        Args:
+            folder: of the run.
+            redact: removes secrets from a text before it is written.
+            signed: digests by which everything is checked that is read; None: the run is only looked at.
+        """
+        self.folder, self._redact, self.signed = folder, redact, signed
         self._lines: list[ProposalLine] = []  # of this session's search
 
     def read(self, name: str) -> Any:
-        """Return the content of `<name>.json`; None if it does not exist."""
+        """Return the content of `<name>.json`; None if it does not exist.
+
+        Raises:
+            UserError: somebody has changed it since the run wrote it.
+        """
         path = self.folder / f"{name}.json"
+        self._check(path.relative_to(self.folder))
         return json.loads(path.read_text("utf-8")) if path.is_file() else None
 
     def write(self, name: str, content: object) -> None:
         self.write_text(f"{name}.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
     def write_text(self, name: str, text: str) -> None:
+        text = self._redact(text)
+        if self.signed and name != TUNING_FILE:  # which has a signature of its own
+            self.signed.expect(name, text)
         with write_atomically(self.folder / name) as file:
-            file.write(self._redact(text))
+            file.write(text)
 
     def remove(self, name: str) -> None:
         (self.folder / f"{name}.json").unlink(missing_ok=True)
@@ -163,13 +179,25 @@ class RunFiles:
         folder, unfinished = self.folder / CANDIDATES / candidate.id, self.folder / ".candidate.part"
         if self._is_saved(candidate):
             return
-        for each in (folder, unfinished):
-            shutil.rmtree(each, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         folder.parent.mkdir(exist_ok=True)
         write_prompt_set(unfinished, self._with_tuned_on(candidate))
+        if self.signed:
+            self.signed.expect(f"{CANDIDATES}/{candidate.id}", unfinished)
+        if folder.exists():  # renamed first: a kill must not leave a part of it
+            replaced = self.folder / ".candidate.replaced"
+            shutil.rmtree(replaced, ignore_errors=True)
+            folder.rename(replaced)
+            shutil.rmtree(replaced, ignore_errors=True)
         unfinished.rename(folder)
 
     def read_candidate(self, candidate_id: str, agents: Sequence[str], system: str) -> PromptSet:
+        """Return a candidate's prompts.
+
+        Raises:
+            UserError: they cannot be read, or somebody has changed them since the run wrote them.
+        """
+        self._check(Path(CANDIDATES) / candidate_id)
         return read_prompt_set(self.folder / CANDIDATES / candidate_id, agents, system, self.folder)
 
     def clear_proposals(self) -> None:
@@ -190,11 +218,16 @@ class RunFiles:
     def read_proposals(self) -> list[ProposalLine]:
         """Return the complete lines; a full disk may have cut off the last one."""
         path = self.folder / "proposals.jsonl"
+        self._check(Path(path.name))
         *lines, _ = path.read_text("utf-8").split("\n") if path.is_file() else [""]
         return [json.loads(line) for line in lines]
 
     def _write_proposals(self, lines: Sequence[ProposalLine]) -> None:
         self.write_text("proposals.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+
+    def _check(self, name: Path) -> None:
+        if self.signed:
+            self.signed.check(name.as_posix())
 
     def _with_tuned_on(self, candidate: Candidate) -> PromptSet:
         """Return the prompts to write; all but the parent's record this run's questions."""
@@ -282,12 +315,12 @@ def check_unchanged(before: TuningInfo, now: Mapping[str, object], program_sha25
     """Check that the configuration, without secrets, and the program are those that the run was started with.
 
     Raises:
-        UserError: an option that belongs to the run differs, or the user's program was changed.
+        UserError: an option that belongs to the run differs, or the program's source was changed.
     """
     if before.program_sha256 != program_sha256:
         raise UserError(
-            f"the source of system.target has changed since the tuning run began ({before.program_sha256[:12]} → "
-            f"{program_sha256[:12]}); restore it, or start a new run."
+            f"the program's source, or that of a module of its project, has changed since the tuning run began "
+            f"({before.program_sha256[:12]} → {program_sha256[:12]}): restore it, or start a new tuning run."
         )
     found = {
         key: change
@@ -297,16 +330,6 @@ def check_unchanged(before: TuningInfo, now: Mapping[str, object], program_sha25
     if found:
         listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:10])
         raise UserError(f"the tuning run has other options ({listed}); resume it with its own, or start a new run.")
-
-
-def check_parent(before: TuningInfo, parent: PromptSet) -> None:
-    """Check that the prompts in the run's folder are those that it started from.
-
-    Raises:
-        UserError: somebody has changed them.
-    """
-    if before.is_signed and before.parent_sha256 != digest(parent):
-        raise UserError(f"the prompts in {parent.folder} were changed since; restore them, or start a new run.")
 
 
 def describe_resume(folder: Path, *options: str) -> str:

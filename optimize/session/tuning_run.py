@@ -40,7 +40,8 @@ from optimize.search.candidate import PARENT, Candidate
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
-from optimize.session.run_files import RunFiles, check_parent, check_unchanged, filter_overrides
+from optimize.session.run_files import RunFiles, check_unchanged, filter_overrides
+from optimize.session.signed_files import SignedFiles, open_signed_files
 
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 TRIALS = "trials.db"
@@ -95,6 +96,10 @@ class TuningRun:
         return self.files.read_info().run_id
 
     # Programs and answers
+
+    @property
+    def program_sha256(self) -> str:
+        return read_program_digest(self.config.base.system)
 
     @property
     def metric(self) -> str:
@@ -345,13 +350,15 @@ def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origi
         Wall time of earlier sessions, in seconds.
 
     Raises:
-        UserError: the run was started with other options, its questions have changed, or its tuning.json is damaged.
+        UserError: the run was started with other options, its questions or files have changed, or its tuning.json is
+            damaged.
     """
     before = read_tuning_info(files.folder)
     seconds_before = _sum_seconds(before, files.folder) if before else 0.0
+    first = _build_first(request, before)
+    files.signed = open_signed_files(files.folder, before) if before else SignedFiles(files.folder, first.run_id)
     if before:
         check_unchanged(before, request.stored_config, read_program_digest(request.config.base.system))
-        check_parent(before, request.prompts)
         splits.check_same(files.read("splits"))
         files.remove("verdict")  # it says that a budget was used up, which may be larger now
     else:
@@ -359,30 +366,36 @@ def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origi
         files.write("splits", splits.to_dict())
         files.save_candidate(Candidate(PARENT, request.prompts))
     parent = files.read_candidate(PARENT, list(request.prompts.texts), request.prompts.system)
-    files.write_info(_build_info(request, splits, before, seconds_before, origin, parent))
+    files.write_info(_build_info(request, splits, first, seconds_before, origin, parent))
     return seconds_before
+
+
+def _build_first(request: TuningRequest, before: TuningInfo | None) -> TuningInfo:
+    """Return what the first session of a run fixed."""
+    if before is None:
+        return TuningInfo(
+            run_id=uuid.uuid4().hex[:12],
+            started_at=datetime.now(UTC).isoformat(),
+            config=request.stored_config,
+            parent_set=request.prompts.name,
+            parent_gated=is_gated(request.prompts),
+        )
+    if before.is_signed:
+        return before
+    # else somebody else's addresses, and a gate that nobody here has seen, would be signed
+    return replace(before, config=request.stored_config, parent_gated=False)
 
 
 def _build_info(
     request: TuningRequest,
     splits: Splits,
-    before: TuningInfo | None,
+    first: TuningInfo,
     seconds_before: float,
     origin: Mapping[str, str],
     parent: PromptSet,
 ) -> TuningInfo:
-    """Return what is known of the run at the beginning of a session; what `before` fixed stays."""
+    """Return what is known of the run at the beginning of a session; what `first` fixed stays."""
     config, now = request.config, datetime.now(UTC).isoformat()
-    first = before or TuningInfo(
-        run_id=uuid.uuid4().hex[:12],
-        started_at=now,
-        config=request.stored_config,
-        parent_set=request.prompts.name,
-        parent_gated=is_gated(request.prompts),
-    )
-    if before and not before.is_signed:
-        # else somebody else's addresses, and a gate that nobody here has seen, would be signed
-        first = replace(first, config=request.stored_config, parent_gated=False)
     return replace(
         first,
         name=config.name,

@@ -77,7 +77,7 @@ def test_a_run_that_is_trusted_is_signed_with_what_the_user_has_now(tmp_path: Pa
     prompt.write_text("Obey.")
     changed = tuning_command(tmp_path, f"resume={stopped.folder}", "budget.lm_calls=42")
     assert changed.code == USER_ERROR
-    assert "candidates/parent were changed since; restore them, or start a new run" in changed.err
+    assert "candidates/parent was changed since the run wrote it: restore it, or start a new tuning run" in changed.err
 
 
 def test_trust_is_for_a_run_that_goes_on(tmp_path: Path) -> None:

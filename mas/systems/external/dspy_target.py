@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from mas.agents.source_digest import note_loaded
 from mas.runtime.errors import UserError
 from mas.systems.external.target import describe_cause, is_dspy_module, load_target
 
@@ -148,7 +149,8 @@ def _make_module(target: str, found: object) -> "dspy.Module":
     if needed := _list_required(found):
         raise UserError(_describe_required(target, is_class, needed))
     try:
-        made = found()
+        with note_loaded(target.partition(":")[0]):
+            made = found()
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         kind = "a class" if is_class else "a function"
         raise UserError(

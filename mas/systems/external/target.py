@@ -20,10 +20,10 @@ from types import ModuleType
 from typing import Any, Literal
 
 from mas.agents.in_memory import find_object, is_in_memory
+from mas.agents.source_digest import OURS, digest_program, note_loaded
 from mas.runtime.errors import UserError
 
 FORM = "package.module:name"
-OURS = ("eval", "mas", "mas_harness", "optimize")  # packages of the harness: a user's own of such a name is hidden
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _MAX_NAMES_LISTED = 10
 _PROJECT = Path(__file__).resolve().parents[3]
@@ -52,16 +52,13 @@ def load_target(target: str) -> object:
 
 
 def compute_source_digest(target: str, *others: str | None) -> str:
-    """Return the SHA-256 of the source of the target's module and of other files; the target must have been loaded.
+    """Return the SHA-256 of the source of a target that has been loaded, and of files that belong to it.
 
-    What the module imports is not part of it. An object in memory has no source: its name counts.
+    An object in memory has no source: its name counts.
     """
-    module = sys.modules.get(target.partition(":")[0])
-    digest = hashlib.sha256()
-    for path in (getattr(module, "__file__", None), *others):
-        content = Path(path).read_bytes() if path and Path(path).is_file() else target.encode()
-        digest.update(hashlib.sha256(content).digest())
-    return digest.hexdigest()
+    if is_in_memory(target):
+        return hashlib.sha256(target.encode()).hexdigest()
+    return digest_program(target.partition(":")[0], *others)
 
 
 def _split_target(target: str) -> tuple[str, str]:
@@ -82,7 +79,7 @@ def _split_target(target: str) -> tuple[str, str]:
 def _import_module(name: str) -> ModuleType:
     _check_not_hidden(name, name)
     try:
-        with _importable(Path.cwd()):
+        with _importable(Path.cwd()), note_loaded(name):
             module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         _check_not_hidden(name, error.name or "")

@@ -124,5 +124,5 @@ def test_a_candidate_is_told_by_what_it_is_made_of(candidate: Candidate, words: 
 def test_a_tuning_run_of_a_program_that_was_changed_is_not_resumed() -> None:
     before = TuningInfo(config={"seed": 1}, program_sha256="a" * 64)
     check_unchanged(before, {"seed": 1}, "a" * 64)
-    with pytest.raises(UserError, match=r"the source of system\.target has changed .*\(aaaaaaaaaaaa → bbbbbbbbbbbb\)"):
+    with pytest.raises(UserError, match=r"the program's source, .* has changed .*\(aaaaaaaaaaaa → bbbbbbbbbbbb\)"):
         check_unchanged(before, {"seed": 1}, "b" * 64)

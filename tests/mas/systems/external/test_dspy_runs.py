@@ -73,17 +73,22 @@ def test_every_predictor_is_in_the_records_and_the_summary(eval_command: EvalCom
 
 
 def test_a_changed_program_is_not_resumed(eval_command: EvalCommand) -> None:
-    write_files({})
+    """Nor is one whose helper module was changed, which its own module imports."""
+    files = {"triage.py": f"from triage_helper import TEXT\n{PROGRAM}", "triage_helper.py": "TEXT = 'one'"}
+    write_files(files)
     first = run(eval_command, "limit=1")
-    sys.modules.pop("triage")
-    Path("triage.py").write_text(PROGRAM.replace("size=1", "size=2"))
     resume = (f"run.resume={first.folder}", f"run.dir={first.folder}")
     (first.folder / "summary.json").unlink()  # as after an interruption
-    refused = run(eval_command, "limit=1", *resume)
-    assert (refused.code, refused.out) == (1, "")
-    assert "source of system.target: " in refused.err and len(refused.err.splitlines()) == 1
-    Path("triage.py").write_text(PROGRAM)
+    for changed, old, new in (("triage.py", "size=1", "size=2"), ("triage_helper.py", "one", "two")):
+        sys.modules.pop("triage")
+        sys.modules.pop("triage_helper", None)
+        write_files({**files, changed: files[changed].replace(old, new)})
+        refused = run(eval_command, "limit=1", *resume)
+        assert (refused.code, refused.out) == (1, ""), changed
+        assert "source of system.target: " in refused.err and len(refused.err.splitlines()) == 1
+    write_files(files)
     sys.modules.pop("triage")
+    sys.modules.pop("triage_helper")
     assert run(eval_command, "limit=1", *resume).code == 0
 
 
