@@ -6,7 +6,6 @@
 
     compute_smallest_gain(53, epochs=5)            # 0.128: a true gain of 13 points passes the gate in 80 of 100 cases
     compute_smallest_gain(10, epochs=1)            # None: not even always right instead of 40 %
-    compute_questions_needed(gain=0.06, sd=0.31)   # 212 would show a gain of 6 points that was seen
 
 | objective | published if |
 |---|---|
@@ -43,9 +42,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from eval.analysis.comparison.comparison import Comparison
-from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.intervals import CRITICAL, Interval
 from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import PairedResult, compute_smallest_difference
+from eval.analysis.statistics.shrinkage import shrink_gain
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
@@ -72,7 +72,6 @@ CORRELATIONS = (0.3, 0.5, 0.8)  # published for GAIA: 0.30 to 0.77 (arXiv 2512.0
 SHARED_DIFFICULTY = 0.8  # no measurement; prompts for the same model find mostly the same questions hard
 _EXTRA_ANSWERS = 0.5  # as the interval of eval.analysis.statistics.paired_tests has them
 _STEPS = 40  # of halving: to 1e-12
-_MOST_QUESTIONS = 1_000_000
 
 
 @dataclass
@@ -116,7 +115,7 @@ class GateVerdict:
     gain: float  # in the metric, -1 to 1
     gain_ci95: Interval | None
     p: float
-    questions_needed: int | None  # to show this gain in 80 of 100 cases; None: no gain
+    gain_shrunken: float | None  # estimate of the true gain; None: not published, or not for its gain
 
 
 def judge(settings: GateSettings, comparison: Comparison) -> GateVerdict:
@@ -126,14 +125,15 @@ def judge(settings: GateSettings, comparison: Comparison) -> GateVerdict:
     failures: list[tuple[FinishReason, str]] = [("not_significant", sentence) for sentence in failed]
     if sentence := _new_format_losses(settings, comparison):
         failures.append(("format_loss", sentence))
+    published = not failures
     return GateVerdict(
-        published=not failures,
+        published=published,
         finish_reason=failures[0][0] if failures else "improved",
         reasons=[sentence for _, sentence in failures] or passed,
         gain=sealed.difference,
         gain_ci95=sealed.ci95,
         p=sealed.p,
-        questions_needed=_questions_needed(sealed),
+        gain_shrunken=_shrink_gain(settings, sealed) if published and settings.objective == "score" else None,
     )
 
 
@@ -149,10 +149,12 @@ def _chars(demos: object) -> int:
     return len(json.dumps(demos, ensure_ascii=False)) if demos else 0
 
 
-def _questions_needed(sealed: PairedResult) -> int | None:
-    if sealed.standard_error is None or sealed.difference <= 0:
+def _shrink_gain(settings: GateSettings, sealed: PairedResult) -> float | None:
+    """Return the estimate of the true gain, for which the seen one was selected."""
+    if sealed.ci95 is None:
         return None
-    return compute_questions_needed(sealed.difference, sd=sealed.standard_error * math.sqrt(sealed.n_questions))
+    half = sealed.difference - sealed.ci95[0]
+    return shrink_gain(sealed.difference, half / CRITICAL, least_passing=settings.min_gain + half)
 
 
 def _gain(settings: GateSettings, comparison: Comparison) -> tuple[list[str], list[str]]:
@@ -202,9 +204,11 @@ def _new_format_losses(settings: GateSettings, comparison: Comparison) -> str | 
         judged.append(("cannot be read, or are wrong in their form alone", comparison.format_losses))
     for what, losses in judged:
         if losses.ci95 is not None and losses.ci95[0] > 0:
+            before, now = comparison.first.score, comparison.second.score
             return (
                 f"More answers {what}: {losses.second:.1%} of the answers, {losses.first:.1%} with the "
-                "parent's prompts; that is beyond chance."
+                f"parent's prompts; that is beyond chance. Net {comparison.metric}, in which they count as wrong: "
+                f"{before:.1%} before, {now:.1%} now ({_points(now - before)} points)."
             )
     return None
 
@@ -261,34 +265,6 @@ def compute_smallest_margin(
     """Return the margin (objective=cost) with which equally good prompts pass in 80 of 100 cases."""
     _check(n_questions, epochs, accuracy, correlation)
     return compute_smallest_difference(_standard_error(0.0, n_questions, epochs, accuracy, correlation), n_questions)
-
-
-def compute_questions_needed(gain: float, sd: float) -> int | None:
-    """Return the number of questions that would show this gain, if it is the true one, in 80 of 100 cases.
-
-    Args:
-        gain: that was seen; mean difference, -1 to 1.
-        sd: standard deviation of the questions' differences.
-
-    Returns:
-        None if there was no gain, or it would take more than a million.
-    """
-    if gain <= 0:
-        return None
-
-    def enough(n: int) -> bool:
-        least = compute_smallest_difference(sd / math.sqrt(n), n)
-        return least is not None and least <= gain
-
-    low, high = 1, 2
-    while not enough(high):
-        low, high = high, high * 2
-        if high > _MOST_QUESTIONS:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def describe_power(n_questions: int, epochs: int, accuracy: float | None = None, min_gain: float = 0.0) -> str:

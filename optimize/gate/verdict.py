@@ -64,6 +64,7 @@ class Verdict(TypedDict, total=False):
     metric: str  # name of what `gain` and `score` are: see `eval.scorers.score`
     gain: float | None  # in the metric, -1 to 1
     gain_ci95: list[float] | None
+    gain_shrunken: float | None  # estimate of the true gain of a published set; None: not selected for its gain
     p: float | None
     baseline: SideNumbers
     winner: SideNumbers
@@ -71,7 +72,6 @@ class Verdict(TypedDict, total=False):
     failed_questions: list[str]  # that the server failed each time
     cost: dict[str, dict[str, float] | None]  # differences per answer
     gate: dict[str, object]
-    questions_needed: int | None
     set: str  # folder of the published or rejected set
 
 

@@ -67,11 +67,14 @@ def _result(verdict: JsonObject) -> str:
     sealed, baseline, winner = (verdict.get(name) or {} for name in ("sealed", "baseline", "winner"))
     # Verdicts of earlier versions hold the accuracy alone.
     score, bounds = ("score", "score_ci95") if "score" in winner else ("accuracy", "ci95")
+    shrunken = verdict.get("gain_shrunken")
+    likeliest = "" if shrunken is None else f", likeliest true gain {_share(shrunken, '+')}"
     return (
         f"On {sealed.get('n_questions')} sealed questions, {sealed.get('epochs')} answers each: "
         f"{verdict.get('metric', ACCURACY)} {_share(baseline.get(score))} before{_within(baseline.get(bounds))}, "
         f"{_share(winner.get(score))} with {winner.get('candidate_id')}{_within(winner.get(bounds))}; "
-        f"gain {_share(verdict.get('gain'), '+')}{_within(verdict.get('gain_ci95'))}, p = {_number(verdict.get('p'))}; "
+        f"gain {_share(verdict.get('gain'), '+')}{_within(verdict.get('gain_ci95'))}, p = {_number(verdict.get('p'))}"
+        f"{likeliest}; "
         f"{sealed.get('wins')} questions won, {sealed.get('losses')} lost, {sealed.get('ties')} tied."
     )
 

@@ -40,6 +40,7 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
         "metric": comparison.metric,
         "gain": gate.gain,
         "gain_ci95": list(gate.gain_ci95) if gate.gain_ci95 else None,
+        "gain_shrunken": gate.gain_shrunken,
         "p": gate.p,
         "baseline": _build_side(comparison.first),
         "winner": {"candidate_id": tested.candidate_id, **_build_side(comparison.second)},
@@ -63,7 +64,6 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
         },
         "gate": {"settings": asdict(run.config.gate), "reasons": gate.reasons},
         "reasons": gate.reasons,
-        "questions_needed": gate.questions_needed,
         "resumable": False,
     }
 

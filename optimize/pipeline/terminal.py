@@ -47,8 +47,16 @@ def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str
         yield f"not published: {verdict['finish_reason']}"
     for reason in verdict["reasons"]:
         yield f"  {reason}"
-    if (needed := verdict.get("questions_needed")) and verdict["finish_reason"] == "not_significant":
-        yield f"  about {needed:,} sealed questions would have been needed to show a gain like this one"
+    if (shrunken := verdict.get("gain_shrunken")) is not None:
+        yield (
+            f"  likeliest true gain: {_format_points(shrunken)} points; gains that must be significant to be published "
+            "look too large on average"
+        )
+    if verdict["finish_reason"] == "not_significant" and (least := verdict["sealed"].get("smallest_difference")):
+        yield (
+            f"  such questions show a true gain of {100 * least:.1f} points in 80 of 100 cases; smaller ones remain "
+            "possible"
+        )
     if (best := verdict.get("best_val")) and best["val_gain"] > 0:
         yield (
             f"  picking on validation alone would have shipped {best['candidate_id']} "

@@ -24,7 +24,7 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.text import to_jsonable
 
 _PACKAGES = ("dspy", "gepa", "langgraph", "openai")
-_SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "p", "sealed")
+_SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "gain_shrunken", "p", "sealed")
 _PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([^\s/\\'\"]*)")
 _COMMIT, _DIRTY = "mlflow.source.git.commit", "mlflow.source.git.dirty"
 
@@ -194,7 +194,10 @@ def describe_gain(scores: Mapping[str, Any]) -> str:
         line += f", {known} of which its parent was tuned on"
     if bounds := scores.get("gain_ci95"):
         line += f" (95% interval {_points(bounds[0])} to {_points(bounds[1])})"
-    return line + (f", p = {scores['p']:.3g}" if isinstance(scores.get("p"), int | float) else "")
+    if isinstance(scores.get("p"), int | float):
+        line += f", p = {scores['p']:.3g}"
+    shrunken = scores.get("gain_shrunken")
+    return line if shrunken is None else f"{line}, likeliest true gain {_points(shrunken)}"
 
 
 def _points(share: object) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 CONFIDENCE = 0.95
-_Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+CRITICAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # in standard errors, at a level of 0.05
 
 Interval = tuple[float, float]
 Tally = tuple[int, int]  # correct, answers: of one question
@@ -78,8 +78,8 @@ def compute_icc(questions: Sequence[Tally]) -> float:
 
 def compute_wilson_interval(share: float, n: float) -> Interval:
     """Return Wilson's interval for a share observed in n answers; n need not be whole."""
-    middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-    half = _Z / (1 + _Z**2 / n) * math.sqrt(share * (1 - share) / n + (_Z / n) ** 2 / 4)
+    middle = (share + CRITICAL**2 / (2 * n)) / (1 + CRITICAL**2 / n)
+    half = CRITICAL / (1 + CRITICAL**2 / n) * math.sqrt(share * (1 - share) / n + (CRITICAL / n) ** 2 / 4)
     return max(middle - half, 0.0) if share > 0 else 0.0, min(middle + half, 1.0) if share < 1 else 1.0
 
 

@@ -21,9 +21,10 @@ SPEND = {
 TESTED: dict[str, Any] = {
     "published": False, "finish_reason": "not_significant", "simulated": False, "spend": SPEND, "best_val": None,
     "gain": 0.05, "gain_ci95": [-0.01, 0.11], "p": 0.09, "reasons": ["The gain is +5.0 points."],
-    "baseline": {"accuracy": 0.4}, "winner": {"candidate_id": "c004", "accuracy": 0.45}, "questions_needed": 1240,
+    "baseline": {"accuracy": 0.4}, "winner": {"candidate_id": "c004", "accuracy": 0.45},
     "sealed": {
         "n_questions": 60, "epochs": 5, "wins": 9, "losses": 4, "ties": 47, "test": "exact sign-flip",
+        "smallest_difference": 0.12,
         "opened_before": 0, "questions_opened_before": 0,
     },
     "cost": {"cost_usd": {"difference": -0.00012}, "seconds": {"difference": 0.0}},
@@ -58,7 +59,7 @@ def test_a_refusal_says_why_what_it_would_have_taken_and_what_can_be_done(
     assert lines[2].startswith("  + q0: How many words") and lines[2].endswith(" …") and len(lines[2]) < 80
     assert "  … and 3 more in flips.json" in lines
     assert "not published: not_significant" in lines and "  The gain is +5.0 points." in lines
-    assert "  about 1,240 sealed questions would have been needed to show a gain like this one" in lines
+    assert "  such questions show a true gain of 12.0 points in 80 of 100 cases; smaller ones remain possible" in lines
     assert lines[-1] == "spent: 1,234 requests (12 by the reflection model), 4,567 tokens, $0.2500, 61 s"
     (command,) = [line.partition("ungated: ")[2] for line in lines if "ungated: " in line]
     assert shlex.split(command)[2:] == [str(tmp_path), "--candidate", "c004", "--name", "tuned"]
@@ -79,7 +80,9 @@ def test_a_published_set_is_named_with_how_to_use_it(tmp_path: Path) -> None:
     text = shown(tmp_path, published)
     beside = "evaluations also report the score on questions not tuned on"
     assert f"published: prompts/tuned (use it: prompts=tuned; {beside})\n" in text
-    assert "ungated" not in text and "would have been needed" not in text
+    assert "ungated" not in text and "in 80 of 100 cases" not in text and "true gain" not in text
+    text = shown(tmp_path, {**published, "gain_shrunken": 0.031})
+    assert "  likeliest true gain: +3.1 points; gains that must be significant " in text
     RunFiles(tmp_path).write("splits", {"sealed_option": "split=test"})
     assert "published: prompts/tuned (use it: prompts=tuned split=test)\n" in shown(tmp_path, published)
 

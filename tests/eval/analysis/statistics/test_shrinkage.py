@@ -1,0 +1,37 @@
+"""The shrunken gain against its likelihood, computed the slow way, and by simulation."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.stats import norm
+
+from eval.analysis.statistics.shrinkage import shrink_gain
+
+
+@pytest.mark.parametrize("gain", [0.10, 0.113, 0.14, 0.2, 0.35])
+@pytest.mark.parametrize("error", [0.03, 0.048])
+def test_it_is_the_likeliest_gain_of_those_that_pass(gain: float, error: float) -> None:
+    least = 1.96 * error
+
+    def unlikely(true: float) -> float:
+        return float(norm.logsf(least, true, error) - norm.logpdf(gain, true, error))
+
+    found = minimize_scalar(unlikely, bounds=(0, gain), method="bounded", options={"xatol": 1e-9}).x
+    assert shrink_gain(gain, error, least) == pytest.approx(found, abs=1e-5)
+
+
+def test_a_gain_that_just_passes_may_be_none_and_a_clear_one_stays() -> None:
+    assert shrink_gain(0.0941, 0.048, 0.094) == 0
+    assert shrink_gain(0.4, 0.048, 0.094) == pytest.approx(0.4, abs=1e-6)
+    assert shrink_gain(0.4, 0.001, 0.05) == pytest.approx(0.4)
+    assert 0 < shrink_gain(0.0501, 0.001, 0.05) < 0.045, "the least gain may be many standard errors above 0"
+
+
+@pytest.mark.parametrize("true", [0.03, 0.05, 0.1, 0.2])
+def test_its_mean_is_near_the_truth_where_the_seen_gain_is_far_above(true: float) -> None:
+    seen = np.random.default_rng(1).normal(true, 0.048, 20_000)
+    passed = seen[seen > 0.094][:1_000]
+    shrunken = np.mean([shrink_gain(each, 0.048, 0.094) for each in passed.tolist()])
+    assert abs(shrunken - true) < 0.02
+    if true <= 0.05:
+        assert passed.mean() > 0.11
