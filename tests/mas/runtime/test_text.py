@@ -1,4 +1,10 @@
-from mas.runtime.text import format_count
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from mas.runtime.text import format_count, replace_surrogates, to_jsonable
 
 
 def test_a_noun_has_an_s_unless_there_is_one() -> None:
@@ -8,3 +14,44 @@ def test_a_noun_has_an_s_unless_there_is_one() -> None:
         "2 answers",
         "1,200 answers",
     ]
+
+
+@dataclass
+class Ship:
+    name: str
+    load: float
+
+
+class Model(BaseModel):
+    seen: set[str]
+
+
+class Plain:
+    def __repr__(self) -> str:
+        return "<plain>"
+
+
+def test_half_a_character_is_replaced_at_any_depth() -> None:
+    value = {"a\ud83d": ["b\ud83d", ("c\udc00", 1)], "d": None}
+    assert replace_surrogates(value) == {"a?": ["b?", ("c?", 1)], "d": None}
+    assert replace_surrogates("\U0001f600") == "\U0001f600"
+
+
+def test_whatever_a_state_holds_becomes_json() -> None:
+    value = {
+        1: Path("/data/a.csv"), "set": {"b", "a"}, "ship": Ship("Velmor", math.inf), "model": Model(seen={"y", "x"}),
+        "class": Ship, "plain": Plain(), "tuple": (1, 2.5, True, None), "nan": math.nan, Path("/x/key"): "path",
+    }  # fmt: skip
+    assert to_jsonable(value) == {
+        "1": "a.csv", "set": ["a", "b"], "ship": {"name": "Velmor", "load": "inf"}, "model": {"seen": ["x", "y"]},
+        "class": repr(Ship), "plain": "<plain>", "tuple": [1, 2.5, True, None], "nan": "nan", "key": "path",
+    }  # fmt: skip
+
+
+def test_what_contains_itself_ends() -> None:
+    loop: list[object] = []
+    loop.append(loop)
+    found, depth = to_jsonable(loop), 0
+    while isinstance(found, list):
+        (found,), depth = found, depth + 1
+    assert (found, depth) == ("[[...]]", 40)
