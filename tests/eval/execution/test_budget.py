@@ -1,7 +1,14 @@
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from eval.execution.budget import Budget
-from mas.runtime.sample_context import Payment
+from eval.execution.budget import Budget, SampleBudget, add_unseen_usage, count_reviews, count_tool_calls, sum_usage
+from eval.runs.record import Usage
+from mas.runtime.sample_context import Payment, SampleKey
+from mas.runtime.trace import Span
+from tests.eval.stored_run import answered
 
 
 def pay(cost_usd: float | None) -> Payment:
@@ -34,3 +41,88 @@ def test_without_a_budget_nothing_is_reported() -> None:
     budget = Budget(None, sentences.append)
     budget.spend(pay(1e9))
     assert sentences == []
+
+
+def a_span(kind: str, error: str | None = None, **attributes: object) -> Span:
+    return Span(1, None, kind, "any", 0.0, attributes=attributes, error=error)  # type: ignore[arg-type]
+
+
+def a_call(**attributes: object) -> Span:
+    return a_span("lm", input_tokens=10, cached_input_tokens=4, output_tokens=2, **attributes)
+
+
+def test_the_usage_of_an_answer_is_the_sum_over_its_calls() -> None:
+    spans = [
+        a_call(cost_usd=0.5), a_call(cost_usd=0.25, retry=True), a_call(cost_usd=0.0, replayed=True),
+        a_call(cost_usd=0.0, cached=True), a_span("lm", error="it failed"),
+        a_span("tool", kept_at="2026-03-01"), a_span("tool", cached=True, kept_at="2026-02-01"),
+        a_span("tool", replayed=True), a_span("agent", input_tokens=99, cost_usd=9.0),
+    ]  # fmt: skip
+    assert sum_usage(spans) == Usage(
+        lm_calls=5, retries=1, replayed_calls=1, cached_calls=1, tool_calls=3, replayed_tool_calls=1,
+        cached_tool_calls=1, input_tokens=40, cached_input_tokens=16, output_tokens=8, cost_usd=0.75,
+        known_cost_usd=0.75, unknown_cost_calls=0, oldest_cached_tool_result="2026-02-01",
+    )  # fmt: skip
+
+
+def test_one_unknown_cost_makes_the_sum_unknown_and_the_rest_stays_known() -> None:
+    found = sum_usage([a_call(cost_usd=0.5), a_call(), a_call(cost_usd=None)])
+    assert (found.cost_usd, found.known_cost_usd, found.unknown_cost_calls) == (None, 0.5, 2)
+    assert sum_usage([]).cost_usd is None and sum_usage([]).oldest_cached_tool_result is None
+
+
+def test_what_was_paid_beyond_the_answers_own_calls_is_added_once() -> None:
+    seen = sum_usage([a_call(cost_usd=0.5)])
+    trajectory = [
+        {
+            "kind": "lm",
+            "attributes": {"cost_usd": 0.5, "input_tokens": 10, "cached_input_tokens": 4, "output_tokens": 2},
+        },
+        {"kind": "lm", "attributes": {"cost_usd": 7.0, "cached": True, "input_tokens": 70}},  # paid by another run
+        {"kind": "lm", "attributes": {"input_tokens": 5}},  # nothing was charged
+        {"kind": "tool", "attributes": {"cost_usd": 9.0}},
+    ]
+    record = answered("q1", "17", usage=seen, trajectory=trajectory)
+    paid = Usage(lm_calls=3, input_tokens=30, cached_input_tokens=12, output_tokens=6, known_cost_usd=1.5)
+    found = add_unseen_usage(record, paid)
+    assert (found.lm_calls, found.input_tokens, found.cached_input_tokens, found.output_tokens) == (3, 30, 12, 6)
+    assert (found.cost_usd, found.known_cost_usd) == (1.5, 1.5)
+    assert add_unseen_usage(record, replace(paid, lm_calls=1)) is seen, "nothing else was sent"
+    unknown = add_unseen_usage(record, replace(paid, unknown_cost_calls=1))
+    assert (unknown.cost_usd, unknown.unknown_cost_calls) == (None, 1)
+
+
+def test_a_sample_pays_for_requests_that_were_not_refused() -> None:
+    paid: list[Payment] = []
+    log: Any = SimpleNamespace(pay=lambda key, payment: paid.append(payment))
+    account = SampleBudget(SampleKey("q1"), log, Budget(None, print))
+    account.settle(None)
+    account.settle(replace(pay(0.5), refused=True))
+    account.settle(pay(0.25))
+    assert (paid, account.budget.spent_usd) == ([pay(0.25)], 0.25)
+
+
+def test_tool_calls_and_failures_are_counted_by_name() -> None:
+    steps = [
+        {"kind": "tool", "name": "search"}, {"kind": "tool", "name": "search", "error": "no reply"},
+        {"kind": "tool", "name": "search", "attributes": {"substitute": "Wikipedia"}}, {"kind": "lm", "name": "search"},
+        {"kind": "tool", "name": "x" * 99, "attributes": {"substitute": None}, "error": None},
+    ]  # fmt: skip
+    assert count_tool_calls(steps) == ({"search": 3, "x" * 60: 1}, {"search": 2})
+
+
+@pytest.mark.parametrize(
+    ("approvals", "counts"),
+    [
+        ("", (0, 0, 0, 0)),
+        ("a", (1, 0, 0, 0)),
+        ("ra", (2, 1, 1, 1)),
+        ("rra", (3, 2, 1, 1)),
+        ("rrr", (3, 3, 1, 0)),
+        ("rarra", (5, 3, 2, 2)),
+        ("aar", (3, 1, 1, 0)),
+    ],
+)
+def test_reviews_are_counted_by_their_outcome(approvals: str, counts: tuple[int, int, int, int]) -> None:
+    found = count_reviews([each == "a" for each in approvals])
+    assert tuple(found[name] for name in ("reviews", "rejected", "retried", "recovered")) == counts

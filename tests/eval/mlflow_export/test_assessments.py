@@ -1,0 +1,59 @@
+"""The assessments of an answer, by name, value, source and reason."""
+
+from typing import Any
+
+from eval.mlflow_export.assessments import build_assessments, list_assessment_names
+from eval.runs.record import ExtraScore, Record
+from tests.eval.mlflow_export.records import a_record
+
+
+def build(record: Record) -> dict[str, Any]:
+    found = {each.name: each for each in build_assessments(record, "run", 1_000_000_000)}
+    assert list(found) == list_assessment_names(record)
+    assert len({each.assessment_id for each in found.values()}) == len(found)
+    assert {(each.run_id, each.create_time_ms) for each in found.values()} == {
+        ("run", 1_000 + round(record.wall_seconds * 1000))
+    }
+    return found
+
+
+def judged(name: str) -> dict[str, Any]:
+    return {"id": 99, "parent": None, "kind": "scorer", "name": name}
+
+
+def test_a_right_answer_has_target_verdict_diagnostics_and_no_error() -> None:
+    found = build(a_record())
+    assert found["expected_response"].value == "391" and found["expected_response"].source.source_type == "HUMAN"
+    correct = found["correct"]
+    assert (correct.value, correct.rationale, correct.source.source_type) == (True, "equal numbers", "CODE")
+    assert found["format_loss"].value is False
+    assert (found["error_class"].value, found["error_class"].rationale) == ("none", None)
+
+
+def test_an_answer_in_error_is_not_correct_and_has_the_error_as_its_reason() -> None:
+    found = build(a_record(error="it broke", error_class="model", score=None, explanation="", parts={}))
+    assert (found["correct"].value, found["correct"].rationale) == (False, "error: it broke")
+    assert (found["error_class"].value, found["error_class"].rationale) == ("model", "it broke")
+    bare = build(a_record(explanation=""))
+    assert bare["correct"].rationale is None
+
+
+def test_without_a_target_there_is_no_verdict() -> None:
+    assert "correct" not in build(a_record(target=None, score=None)) and list(build(a_record(target=None, score=None)))
+
+
+def test_parts_keep_their_names_unless_these_are_taken() -> None:
+    found = build(a_record(parts={"correct": 0.5, "format_loss": 0.25, "recall": 0.75}))
+    assert (found["part_correct"].value, found["format_loss"].value, found["recall"].value) == (0.5, True, 0.75)
+
+
+def test_judges_and_rules_are_told_apart_by_their_spans() -> None:
+    record = a_record(extra_scores={"tone": ExtraScore(0.5, "fair"), "length": ExtraScore(None, error="too long")})
+    record.trajectory += [judged("extra_scorers.tone")]
+    found = build(record)
+    assert (found["extra_tone"].source.source_type, found["extra_length"].source.source_type) == ("LLM_JUDGE", "CODE")
+    assert (found["extra_tone"].rationale, found["extra_length"].rationale) == ("fair", "too long")
+    assert found["correct"].source.source_type == "CODE"
+    record.trajectory += [judged("JudgeScorer")]
+    assert build(record)["correct"].source.source_type == "LLM_JUDGE"
+    assert build(record)["correct"].source.source_id == "JudgeScorer"
