@@ -7,6 +7,7 @@ AgentResult(agent="sql", status="failed", error=AgentError(message="no such colu
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Self
@@ -150,6 +151,12 @@ def to_cell(value: object) -> Cell:
     if isinstance(value, bytes | bytearray | memoryview):
         return "0x" + bytes(value).hex()
     if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [to_cell(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): to_cell(each) for key, each in value.items()}
+    if isinstance(value, timedelta):
         return str(value)
     isoformat = getattr(value, "isoformat", None)
     cell: Cell = isoformat() if callable(isoformat) else replace_surrogates(to_jsonable(value))

@@ -1,0 +1,142 @@
+"""Databases that the SQL agent may read: files of SQLite, and PostgreSQL (optional extra `postgres`).
+
+    database = open_database(DatabaseSettings(path="shop.sqlite", tables=["customers"]), QueryLimits())
+    database.query("SELECT name FROM customers")     # {"success": True, "columns": ["name"], "data": [["Ann"]], …}
+    database.schema(["customers"])                   # [{"name": "customers", "columns": [{"name": "id", …}], …}]
+
+A query is checked by the guard, and what the guard returns is run read-only, with limits, on a connection of its own:
+nothing that a query does to its session can reach the next one. `run` leaves the guard out; the database refuses by
+itself what is not listed (SQLite: an authorizer; PostgreSQL: the rights of the role, checked by `open_database`).
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
+
+from mas.runtime.errors import UserError
+from mas.systems.bos.contracts.result import to_cell
+from mas.systems.bos.sql.engine import DatabaseError, DatabaseUnavailableError, Engine, QueryLimits, Rows, TableSchema
+from mas.systems.bos.sql.guard import Dialect, Guard, UnsafeQueryError
+from mas.systems.bos.sql.postgres_engine import PostgresEngine
+from mas.systems.bos.sql.sqlite_engine import SQLiteEngine
+
+ALL_TABLES = "*"
+
+
+@dataclass(frozen=True)
+class DatabaseSettings:
+    """One database: either a file of SQLite or the address of a PostgreSQL."""
+
+    path: str | None = None  # file of SQLite
+    url_env: str | None = None  # environment variable with the address of a PostgreSQL, its password included
+    tables: Sequence[str] = field(default_factory=list)  # that may be read: names, or "*" for all
+    check_role: bool = True  # PostgreSQL: refuse a role that can do more than read these tables
+
+
+class QueryResult(TypedDict):
+    """Result of a query; `data` holds one list per row, so that columns of the same name are kept."""
+
+    success: bool
+    columns: list[str]
+    data: list[list[object]]
+    row_count: int
+    truncated: bool  # there are more rows than were returned
+    error: str | None
+    elapsed_ms: float
+
+
+class Database:
+    """A database with its guard, its limits and the schema as it was when it was opened."""
+
+    def __init__(self, engine: Engine, guard: Guard, limits: QueryLimits, schema: Mapping[str, TableSchema]) -> None:
+        self.engine, self.guard, self.limits, self._schema = engine, guard, limits, schema
+
+    def query(self, query: str) -> QueryResult:
+        """Check a query, run it and return its rows, or the reason why there are none."""
+        try:
+            safe = self.guard.check(query)
+        except UnsafeQueryError as error:
+            return _failure(str(error), 0.0)
+        return self.run(safe)
+
+    def run(self, query: str) -> QueryResult:
+        """Run a query that the guard has returned."""
+        started = time.perf_counter()
+        try:
+            columns, rows = self.engine.execute(query, self.guard.tables, self.limits)
+            data, truncated = _take(rows, self.limits)
+        except DatabaseError as error:
+            return _failure(str(error), started)
+        return QueryResult(
+            success=True,
+            columns=columns,
+            data=data,
+            row_count=len(data),
+            truncated=truncated,
+            error=None,
+            elapsed_ms=_milliseconds(started),
+        )
+
+    def schema(self, tables: Sequence[str] = ()) -> list[TableSchema]:
+        """Return the listed tables, or of them those that are named."""
+        wanted = {name.lower() for name in tables}
+        return [table for name, table in self._schema.items() if not wanted or name.lower() in wanted]
+
+
+def open_database(name: str, settings: DatabaseSettings, limits: QueryLimits) -> Database:
+    """Connect, read the schema, and check the listed tables and the rights of the role.
+
+    Raises:
+        UserError: the settings are wrong, the database is missing, or its role can do too much.
+    """
+    if bool(settings.path) == bool(settings.url_env):
+        raise UserError(f"Database {name!r} needs either a path (SQLite) or url_env (PostgreSQL), not both.")
+    if not settings.tables:
+        raise UserError(f"Database {name!r} lists no tables; name those that may be read, or '*' for all.")
+    engine: Engine = SQLiteEngine(settings.path) if settings.path else PostgresEngine(name, settings.url_env or "")
+    try:
+        found = {table["name"]: table for table in engine.read_schema()}
+    except (DatabaseError, DatabaseUnavailableError) as error:
+        raise UserError(f"Database {name!r} cannot be opened: {error}") from error
+    missing = [table for table in settings.tables if table not in found and table != ALL_TABLES]
+    if missing:
+        raise UserError(f"Database {name!r} has no table {missing[0]!r}; it has: {', '.join(found) or 'none'}.")
+    listed = found if ALL_TABLES in settings.tables else {table: found[table] for table in settings.tables}
+    if settings.check_role and (excess := engine.find_excess(listed)):
+        raise UserError(
+            f"The role of database {name!r} {excess}; connect as a role that owns nothing and has only SELECT on the "
+            "listed tables, or set check_role: false."
+        )
+    columns = {table: [column["name"] for column in schema["columns"]] for table, schema in listed.items()}
+    dialect: Dialect = "sqlite" if settings.path else "postgres"
+    return Database(engine, Guard(dialect, columns, limits.max_chars), limits, listed)
+
+
+def _take(rows: Rows, limits: QueryLimits) -> tuple[list[list[object]], bool]:
+    """Return the first rows within the limits, and True if there are more."""
+    taken: list[list[object]] = []
+    size = 0
+    for row in rows:
+        values: list[object] = [to_cell(value) for value in row]
+        size += len(json.dumps(values, ensure_ascii=False).encode())
+        if size > limits.max_bytes and not taken:
+            raise DatabaseError(f"One row is larger than {limits.max_bytes} bytes; select fewer or shorter columns.")
+        if len(taken) == limits.max_rows or size > limits.max_bytes:
+            rows.close()  # type: ignore[attr-defined]  # both engines return generators
+            return taken, True
+        taken.append(values)
+    return taken, False
+
+
+def _failure(error: str, started: float) -> QueryResult:
+    elapsed = _milliseconds(started) if started else 0.0
+    return QueryResult(
+        success=False, columns=[], data=[], row_count=0, truncated=False, error=error, elapsed_ms=elapsed
+    )
+
+
+def _milliseconds(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 3)

@@ -1,0 +1,182 @@
+"""Check of a query before it reaches a database: one statement that only reads the listed tables.
+
+    guard = Guard("sqlite", {"customers": ("id", "name")})
+    guard.check("SELECT name FROM Customers -- all")     # 'SELECT name FROM "main"."customers"'
+    guard.check("DROP TABLE customers")                  # UnsafeQueryError
+
+Everything is refused that is not listed: kinds of syntax, functions, types and tables. What is run is the
+rendered tree, never the text that was checked, with tables named by their schema: a database reads it alike.
+Databases enforce the same a second time (`databases.py`).
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from mas.systems.bos.sql.allowed import FUNCTION_NAMES, NODES, TABLE_ARGUMENTS, TYPES
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+Dialect = Literal["sqlite", "postgres"]
+MAIN_SCHEMAS: Mapping[Dialect, str] = {"sqlite": "main", "postgres": "public"}
+MAX_QUERY_CHARS = 10_000
+
+
+class UnsafeQueryError(Exception):
+    """The query is refused. The message says why, in words for the model that wrote it."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Rules of one database. A table outside the main schema is listed as "schema.table"."""
+
+    dialect: Dialect
+    tables: Mapping[str, Sequence[str]]  # columns by name, as the database spells them
+    max_chars: int = MAX_QUERY_CHARS
+
+    def check(self, query: str) -> str:
+        """Return the query to run.
+
+        Raises:
+            UnsafeQueryError: it is not one statement, or does anything but read the listed tables.
+        """
+        if len(query) > self.max_chars:
+            raise UnsafeQueryError(
+                f"The query has {len(query)} characters; at most {self.max_chars} are allowed. Write a shorter one."
+            )
+        try:
+            rendered = self._check_once(query)
+            if self._check_once(rendered) != rendered:  # what is run must be read as it was checked
+                raise UnsafeQueryError("The query is ambiguous; write it in plain SQL.")
+            return rendered
+        except RecursionError as error:
+            raise UnsafeQueryError("The query is nested too deeply; write a simpler one.") from error
+
+    def _check_once(self, query: str) -> str:
+        tree = self._parse(query)
+        columns: dict[str, set[str]] = {}  # of the listed tables in the query, by alias
+        for node in tree.walk():
+            self._check_node(node, columns)
+        if self.dialect == "postgres":
+            self._check_rows(tree, columns)
+        return tree.sql(self.dialect, comments=False)
+
+    def _parse(self, query: str) -> "exp.Query":
+        import sqlglot
+        from sqlglot import exp
+        from sqlglot.errors import SqlglotError
+
+        _silence_parser()
+        if any(ord(char) < 32 and char not in "\t\r\n" for char in query):
+            raise UnsafeQueryError("The query holds control characters; remove them.")
+        try:
+            statements = sqlglot.parse(query, dialect=self.dialect)
+        except SqlglotError as error:
+            reason = str(error).split("\n")[0]
+            raise UnsafeQueryError(f"The query could not be read as {self.dialect} SQL: {reason}") from error
+        if len(statements) != 1 or statements[0] is None:
+            raise UnsafeQueryError(f"Expected one SQL statement, found {len([each for each in statements if each])}.")
+        tree = statements[0]
+        if not isinstance(tree, exp.Select | exp.SetOperation) or not tree.selects:
+            raise UnsafeQueryError("Only SELECT statements are allowed (also UNION, INTERSECT, EXCEPT, WITH … SELECT).")
+        return tree
+
+    def _check_node(self, node: "exp.Expr", columns: dict[str, set[str]]) -> None:
+        from sqlglot import exp
+
+        kind = type(node).__name__
+        if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
+            if not isinstance(node.this, str) or node.this.lower() not in FUNCTION_NAMES[self.dialect]:
+                raise UnsafeQueryError(f"The function {node.this} is not allowed.")
+        elif kind not in NODES:
+            what = f"The function {node.sql_name()}" if isinstance(node, exp.Func) else f"{_describe(kind)} in a query"
+            raise UnsafeQueryError(f"{what} is not allowed.")
+        elif isinstance(node, exp.Table):
+            self._check_table(node, columns)
+        elif isinstance(node, exp.DataType) and node.this.name not in TYPES:
+            raise UnsafeQueryError(f"The type {node.sql(self.dialect)} is not allowed.")
+        elif isinstance(node, exp.In) and node.args.get("field"):
+            raise UnsafeQueryError("IN needs a list or a subquery in parentheses.")
+
+    def _check_table(self, table: "exp.Table", columns: dict[str, set[str]]) -> None:
+        """Refuse a table that is not listed; write the name of a listed one in full and note its columns."""
+        from sqlglot import exp
+
+        if extra := {name for name, value in table.args.items() if value} - TABLE_ARGUMENTS:
+            raise UnsafeQueryError(f"{_describe(', '.join(sorted(extra)))} of a table is not allowed.")
+        if isinstance(table.this, exp.Func):
+            return  # its name is checked as every function's
+        if not isinstance(table.this, exp.Identifier):
+            raise UnsafeQueryError("A table must be given by its name.")
+        if not table.db and _names_cte(table, self._fold(table.this), self._fold):
+            return
+        name = ".".join(self._fold(part) for part in table.parts if isinstance(part, exp.Identifier))
+        main = MAIN_SCHEMAS[self.dialect]
+        listed = {self._fold_listed(each): each for each in self.tables}
+        found = listed.get(name.removeprefix(f"{main}."))
+        if found is None or table.catalog:
+            known = ", ".join(self.tables) or "none"
+            raise UnsafeQueryError(f"The table {name} is not available; the tables are: {known}.")
+        schema, _, own = found.rpartition(".")
+        alias = self._fold(table.args["alias"].this) if table.alias else own
+        renamed = [self._fold(each) for each in table.args["alias"].columns] if table.args.get("alias") else []
+        columns.setdefault(alias, set()).update(self.tables[found], renamed)
+        table.set("db", exp.to_identifier(schema or main, quoted=True))
+        table.set("this", exp.to_identifier(own, quoted=True))
+
+    def _check_rows(self, tree: "exp.Query", columns: Mapping[str, Collection[str]]) -> None:
+        """Refuse a table's whole row as a value, and `row.function`, which calls a function that is not listed."""
+        from sqlglot import exp
+
+        named = {each.alias for each in tree.find_all(exp.Alias)} | {name for each in columns.values() for name in each}
+        for column in tree.find_all(exp.Column):
+            name, table = self._fold(column.this), column.args.get("table")
+            if table is None and name in columns and name not in named:
+                raise UnsafeQueryError(f"{name} is a table here, not a column; name its columns.")
+            own = None if table is None or isinstance(column.this, exp.Star) else columns.get(self._fold(table))
+            if own is not None and name not in own:
+                known = ", ".join(sorted(own))
+                raise UnsafeQueryError(f"There is no column {name} in {column.table}; it has {known}.")
+
+    def _fold(self, identifier: "exp.Expr") -> str:
+        """Return a name as the database compares it."""
+        is_exact = self.dialect == "postgres" and bool(identifier.args.get("quoted"))
+        return identifier.name if is_exact else _lower_ascii(identifier.name)
+
+    def _fold_listed(self, name: str) -> str:
+        return name if self.dialect == "postgres" else _lower_ascii(name)
+
+
+def _names_cte(table: "exp.Table", name: str, fold: Callable[["exp.Expr"], str]) -> bool:
+    """Return True if a WITH clause around the table defines its name. A CTE sees those before it, not those after."""
+    from sqlglot import exp
+
+    node: exp.Expr = table
+    while (parent := node.parent) is not None:
+        visible: Sequence[exp.Expr] = ()
+        if isinstance(parent, exp.With):
+            index = parent.expressions.index(node)
+            visible = parent.expressions[: index + bool(parent.args.get("recursive"))]
+            parent = parent.parent or parent  # the query that owns the clause, whose later CTEs are not visible
+        elif isinstance(parent, exp.Query):
+            visible = parent.ctes
+        if any(fold(cte.args["alias"].this) == name for cte in visible):
+            return True
+        node = parent
+    return False
+
+
+def _lower_ascii(name: str) -> str:
+    """Return the name in lower case as both databases fold it: letters outside ASCII are kept."""
+    return "".join(char.lower() if char.isascii() else char for char in name)
+
+
+def _describe(kind: str) -> str:
+    return "".join(f" {char}" if char.isupper() else char for char in kind).strip().upper()
+
+
+def _silence_parser() -> None:
+    """Keep the parser's warnings, which quote the query, off the terminal."""
+    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)

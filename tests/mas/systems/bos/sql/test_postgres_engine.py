@@ -1,0 +1,147 @@
+"""A real PostgreSQL: results, limits, and what the restricted role cannot do by itself."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from mas.runtime.errors import UserError
+from mas.systems.bos.sql.databases import Database, DatabaseSettings, open_database
+from mas.systems.bos.sql.engine import QueryLimits
+from tests.mas.systems.bos.sql.hostile_queries import BENIGN_POSTGRES, POSTGRES, SECRET, TABLES
+from tests.mas.systems.bos.sql.sql_databases import FUNCTIONS, NAME, URL_ENV, make_postgres
+from tests.servers.postgres import RunningPostgres, why_not
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[tuple[RunningPostgres, Mapping[str, str]]]:
+    with make_postgres(FUNCTIONS) as running:
+        yield running
+
+
+@pytest.fixture
+def url(postgres: tuple[RunningPostgres, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch) -> str:
+    url = postgres[1]["reader"]
+    monkeypatch.setenv(URL_ENV, url)
+    return url
+
+
+def open_shop(check_role: bool = True, **limits: float) -> Database:
+    settings = DatabaseSettings(url_env=URL_ENV, tables=TABLES, check_role=check_role)
+    return open_database("shop", settings, QueryLimits(**limits))  # type: ignore[arg-type]
+
+
+def dump(server: RunningPostgres) -> list[str]:
+    return [line for line in server.dump(NAME).splitlines() if not line.startswith(("\\restrict", "\\unrestrict"))]
+
+
+@pytest.mark.parametrize(("defence", "n_run"), [("both", 2), ("database alone", 46)])
+def test_q22_q23_hostile_queries_read_and_change_nothing(
+    postgres: tuple[RunningPostgres, Mapping[str, str]], url: str, defence: str, n_run: int
+) -> None:
+    server, _ = postgres
+    database, before = open_shop(check_role=False, seconds=0.3), dump(server)
+    run, leaked = [], set()
+    for hostile in POSTGRES:
+        started = time.perf_counter()
+        result = (database.query if defence == "both" else database.run)(hostile.query)
+        assert time.perf_counter() - started < 10, hostile
+        assert len(json.dumps(result)) < 200_000
+        if result["success"]:
+            run.append(hostile)
+        if SECRET in json.dumps(result):
+            leaked.add(hostile.query)
+    assert dump(server) == before
+    assert not Path("/tmp/bos-evil").exists()
+    # Those that the owner of the database has opened to everybody; `check_role` refuses a role that may call them.
+    callable_by_all = {each.query for each in POSTGRES if "reveal" in each.query and each.kind == "function"}
+    assert leaked == (set() if defence == "both" else callable_by_all)
+    assert {each.kind for each in run} <= ({"bomb"} if defence == "both" else {"bomb", "function", "catalogue", "row"})
+    assert len(run) == n_run, run
+
+
+def test_q10_benign_queries_return_their_rows(url: str) -> None:
+    database = open_shop(check_role=False)
+    for query, rows in BENIGN_POSTGRES:
+        result = database.query(query)
+        assert (result["error"], result["data"], result["row_count"]) == (None, rows, len(rows)), query
+
+
+def test_a09_values_are_json_and_columns_are_kept(url: str) -> None:
+    database = open_shop(check_role=False)
+    result = database.query(
+        "SELECT 1.50::numeric, 3::numeric, 0.1234567890123456789::numeric, 'NaN'::float, date '2026-01-02', "
+        "timestamp '2026-01-02 03:04', interval '1 day 2 hours', '\\x00ff'::varchar, NULL::int, ARRAY[1.5, 2], "
+        "'{\"a\": [1]}'::jsonb, true"
+    )
+    assert result["data"] == [
+        [1.5, 3, "0.1234567890123456789", "nan", "2026-01-02", "2026-01-02T03:04:00", "1 day, 2:00:00", "\\x00ff", None,
+         [1.5, 2.0], {"a": [1]}, True]
+    ]  # fmt: skip
+    assert json.loads(json.dumps(result)) == result
+    result = database.query("SELECT c.id, o.id FROM customers c JOIN orders o ON false")
+    assert (result["success"], result["columns"], result["data"]) == (True, ["id", "id"], [])
+
+
+def test_q24_rows_and_time_are_limited(url: str) -> None:
+    result = open_shop(check_role=False, max_rows=3).query("SELECT n FROM generate_series(1, 100000) AS g(n)")
+    assert (result["row_count"], result["truncated"]) == (3, True)
+    result = open_shop(check_role=False, seconds=0.3).query("SELECT count(*) FROM generate_series(1, 1000000000000) g")
+    assert result["error"] == "The query was stopped after 0.3 seconds; write one that does less work."
+
+
+def test_q18_errors_are_those_of_the_database(url: str) -> None:
+    assert open_shop(check_role=False).query("SELECT naem FROM customers")["error"] == 'column "naem" does not exist'
+
+
+def test_q03_the_schema_shows_the_listed_tables_only(url: str) -> None:
+    schema = {table["name"]: table for table in open_shop(check_role=False).schema()}
+    assert sorted(schema) == TABLES
+    assert schema["orders"]["columns"][0] == {"name": "id", "type": "integer", "nullable": False, "primary_key": True}
+    assert schema["orders"]["foreign_keys"] == [
+        "(customer_id) REFERENCES customers(id)",
+        "(product_id) REFERENCES products(id)",
+    ]
+
+
+def test_q22_a_role_that_can_do_more_than_read_the_tables_is_refused(
+    postgres: tuple[RunningPostgres, Mapping[str, str]], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, urls = postgres
+    steps = [
+        ("", "can call reveal"),
+        ("DROP FUNCTION reveal(integer); DROP FUNCTION reveal_row(customers)", ""),
+        ("GRANT UPDATE ON orders TO bos_reader", "can write to orders"),
+        (
+            "REVOKE UPDATE ON orders FROM bos_reader; GRANT SELECT (login) ON secret_users TO bos_reader",
+            "can also read secret_users",
+        ),
+        (
+            "REVOKE SELECT (login) ON secret_users FROM bos_reader; GRANT pg_read_server_files TO bos_reader",
+            "pg_read_server_files",
+        ),
+        ("REVOKE pg_read_server_files FROM bos_reader", ""),
+    ]
+    for statement, excess in steps:
+        if statement:
+            server.query(NAME, statement)
+        if not excess:
+            assert open_shop().query("SELECT count(*) FROM customers")["data"] == [[3]]
+            continue
+        with pytest.raises(UserError, match=excess) as refusal:
+            open_shop()
+        assert "only SELECT on the listed tables" in str(refusal.value)
+    monkeypatch.setenv(URL_ENV, urls["owner"])
+    with pytest.raises(UserError, match="has the rights of mlflow"):
+        open_shop()
+
+
+def test_a_failed_connection_names_neither_password_nor_host(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(URL_ENV, url.replace("127.0.0.1:", "127.0.0.1:1"))
+    with pytest.raises(UserError) as refusal:
+        open_shop()
+    assert "reader-pass-77" not in str(refusal.value) and "127.0.0.1" not in str(refusal.value)
