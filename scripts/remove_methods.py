@@ -107,7 +107,7 @@ def build_contracts() -> list[Contract]:
         (Optimizer, "tests/optimize/search/test_optimizer.py", read_configured("optimizer")),
         (Executor, "tests/eval/execution/executors/test_conformance.py", (LocalExecutor,)),
     ]
-    for module in ("gaia", "single_agent", "toy"):
+    for module in ("bos", "gaia", "single_agent", "toy"):
         import_module(f"mas.systems.{module}.program")
     for module in ("dspy_program", "function_program", "http_program"):
         import_module(f"mas.systems.external.{module}")

@@ -32,6 +32,10 @@ INPUT_TOKENS, OUTPUT_TOKENS = 11, 7  # what every scripted reply claims to have 
 
 # Fields that only this agent has, in the order in which they are looked for.
 _AGENTS = (
+    ("chosen_agents", "bos_planner"),
+    ("agent_summaries", "composer"),
+    ("computation_question", "compute_code"),
+    ("computation_to_summarize", "compute_summarize"),
     ("plan_to_review", "critic_planner"),
     ("research_to_review", "critic_researcher"),
     ("answer_to_review", "critic_expert"),
@@ -85,6 +89,10 @@ STRAIGHT: dict[str, Answer] = {
     "expert": {"expert_answer": "42", "reasoning_trace": "six times seven"},
     "critic_expert": APPROVE,
     "finalizer": {"final_answer": "42", "final_reasoning_trace": "all agreed"},
+    "bos_planner": {"chosen_agents": ["computation"], "needs": {}, "rationale": "a sum", "confidence": "0.9"},
+    "compute_code": {"code": "6 * 7"},
+    "compute_summarize": {"computation_answer": "It is 42."},
+    "composer": {"final_answer": "42"},
 }
 
 

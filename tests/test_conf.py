@@ -50,6 +50,7 @@ CHOSEN: dict[tuple[str, str], set[str]] = {  # where a choice's value is not the
     ("model", "openai_compatible"): {"base_url", "max_tokens_field"},
     ("system", "gaia"): {"tools", "agents"},
     ("system", "single_agent"): {"tools", "agents"},
+    ("system", "bos"): {"planner", "computation", "agents"},
     ("system", "toy"): {"agents"},
     ("system", "dspy"): {"data_inputs", "target_column"},  # taken from the data's options
     ("scorer", "function"): {"target_field"},
@@ -257,7 +258,10 @@ def test_two_questions_run_with_the_sample_and_the_simulated_model(eval_command:
     check_two_simulated(eval_command("experiment=offline", "limit=2", "model.native_tools=false"))
 
 
-@pytest.mark.parametrize("others", [["system=single_agent", "data=sample"], ["system=toy", "data=toy"]])
+@pytest.mark.parametrize(
+    "others",
+    [["system=single_agent", "data=sample"], ["system=toy", "data=toy"], ["system=bos", "data=toy"]],
+)
 def test_two_questions_run_with_the_other_systems(eval_command: EvalCommand, others: list[str]) -> None:
     check_two_simulated(eval_command("model=offline", "limit=2", *others))
 

@@ -26,11 +26,12 @@ class AgentSystem(ABC):
     tools: Mapping[str, str] = {}
 
     @abstractmethod
-    def make_program(self, toolboxes: Toolboxes) -> Program:
+    def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
         """Return the program without models and prompts.
 
         Args:
             toolboxes: of the agents that use tools, by name.
+            resources: open during the run.
         """
 
     def check(self) -> None:
@@ -53,7 +54,8 @@ class AgentSystem(ABC):
                 agent.name: make_toolbox(self.get_settings(agent.name), self.tools, resources)
                 for agent in self.agent_specs
                 if agent.uses_tools
-            }
+            },
+            resources,
         )
         for name, predictor in program.named_predictors():
             settings = self.agents.get(name, ModelSettings())

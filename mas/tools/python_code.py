@@ -66,10 +66,10 @@ async def _run(interpreter: Interpreter, code: str, settings: SandboxSettings) -
     except TimeSpentError as error:
         allowed = settings.seconds_per_question
         raise ToolError(f"This question has used its {allowed:g} s of python; answer without running code.") from error
-    return _to_result(cell, settings.max_output_chars)
+    return format_cell(cell, settings.max_output_chars)
 
 
-def _to_result(cell: Cell, max_chars: int) -> ToolResult:
+def format_cell(cell: Cell, max_chars: int) -> ToolResult:
     """Return the printed text, then the value or the traceback; each cut says how much is missing."""
     reply, parts, truncated = cell.reply, [], False
     if cell.fresh_after_loss:

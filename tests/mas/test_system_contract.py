@@ -16,6 +16,7 @@ from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.system import Answerer, Program, Resources, System, agent_names
+from mas.systems.bos.system import BosSystem
 from mas.systems.external.callable_system import CallableSystem
 from mas.systems.external.dspy_system import DspySystem
 from mas.systems.external.http_system import HttpSystem
@@ -75,6 +76,12 @@ CASES = {
         {"agents": {"nobody": ModelSettings()}},
         ToyModel(finalize={"final_answer": "42", "final_reasoning_trace": "because"}),
         settings={"agents": {"plan": ModelSettings("strong")}},
+        models={"strong"},
+    ),
+    "bos": lambda: Case(
+        BosSystem,
+        {"execution": "at once"},
+        settings={"agents": {"composer": ModelSettings("strong")}},
         models={"strong"},
     ),
     "callable": lambda: Case(CallableSystem, {"target": "nowhere:answer"}, settings={"target": ":answer"}),

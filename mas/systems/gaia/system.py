@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from mas.agents.spec import AgentSettings, Toolboxes
 from mas.runtime.errors import UserError
-from mas.system import Program
+from mas.system import Program, Resources
 from mas.systems.agent_system import AgentSystem
 from mas.systems.gaia.agents import SPECS, WORKERS
 
@@ -35,7 +35,7 @@ class GaiaSystem(AgentSystem):
         if self.max_research_steps < 0:
             raise UserError(f"system.max_research_steps={self.max_research_steps} is negative; 0 means no research.")
 
-    def make_program(self, toolboxes: Toolboxes) -> Program:
+    def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
         from mas.systems.gaia.program import GaiaProgram
 
         retry_limits = {name: self.get_settings(name).retry_limit for name in WORKERS}

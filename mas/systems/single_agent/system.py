@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from mas.agents.spec import AgentSettings, AgentSpec, Toolboxes
-from mas.system import Program
+from mas.system import Program, Resources
 from mas.systems.agent_system import AgentSystem
 
 SPECS = (AgentSpec("agent", "mas.systems.single_agent.program.Answer", uses_tools=True),)
@@ -21,7 +21,7 @@ class SingleAgentSystem(AgentSystem):
     tools: dict[str, str] = field(default_factory=dict)  # name → "package.module.function"
     agents: dict[str, AgentSettings] = field(default_factory=dict)
 
-    def make_program(self, toolboxes: Toolboxes) -> Program:
+    def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
         from mas.systems.single_agent.program import SingleAgentProgram
 
         return SingleAgentProgram(SPECS, toolboxes, self.get_settings("agent").retry_limit)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from mas.agents.spec import AgentSpec, ModelSettings, Toolboxes
-from mas.system import Program
+from mas.system import Program, Resources
 from mas.systems.agent_system import AgentSystem
 
 SPECS = (
@@ -25,7 +25,7 @@ class ToySystem(AgentSystem):
     default_prompts: str | None = "toy_baseline"
     agents: dict[str, ModelSettings] = field(default_factory=dict)
 
-    def make_program(self, toolboxes: Toolboxes) -> Program:
+    def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
         from mas.systems.toy.program import ToyProgram
 
         return ToyProgram(SPECS)

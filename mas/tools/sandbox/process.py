@@ -21,7 +21,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from mas.runtime.loop_clock import now
-from mas.tools.sandbox.session import DISTURBED, NotAvailableError, Reply, SessionLostError
+from mas.tools.sandbox.session import (
+    DISTURBED,
+    NotAvailableError,
+    Reply,
+    SessionLostError,
+    SessionTimeoutError,
+)
 
 
 @dataclass(frozen=True)
@@ -248,7 +254,7 @@ class ProcessSession:
         if self._closed:
             raise SessionLostError("the question is over")
         if now() >= until:
-            raise SessionLostError(f"{what} longer than {seconds or self._launch.start_seconds:g} s")
+            raise SessionTimeoutError(f"{what} longer than {seconds or self._launch.start_seconds:g} s")
         used = read_usage(self._launch.inner_pid() or self._process.pid, self._folders)
         if used.resident_bytes > self._launch.max_resident_bytes:
             raise SessionLostError(f"the code used more than {self._launch.max_resident_bytes >> 20} MB of memory")

@@ -21,6 +21,10 @@ class SessionLostError(Exception):
     """The session ended and its variables are lost; the message says why: "the code ran longer than 30 s"."""
 
 
+class SessionTimeoutError(SessionLostError):
+    """The code was stopped because its time was over."""
+
+
 class NotAvailableError(Exception):
     """The isolation is not available on this machine; one sentence with the cause and the remedy."""
 

@@ -1,0 +1,59 @@
+"""Registry of the agents: what the planner reads of each, its predictors, and how it is made for a request.
+
+To add an agent: its name in `contracts.names.AgentName`, an entry here, its keywords in `conf/system/bos.yaml`, its
+prompt files. Planner, orchestrator and composer need no change.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mas.agents.spec import AgentSpec
+from mas.systems.bos.contracts.names import AgentName
+from mas.systems.bos.settings import Settings
+from mas.tools.tool_context import Resources
+
+if TYPE_CHECKING:
+    import dspy
+
+    from mas.systems.bos.contracts.agent import Agent
+
+PLANNER = AgentSpec("planner", "mas.systems.bos.planner.PlanAgents")
+COMPOSER = AgentSpec("composer", "mas.systems.bos.composer.ComposeAnswer")
+
+Predictors = Mapping[str, "dspy.Predict"]  # by the name of their spec
+
+
+@dataclass(frozen=True)
+class AgentEntry:
+    """One agent of the registry."""
+
+    description: str  # one line for the planner
+    specs: tuple[AgentSpec, ...]
+    make: Callable[[Predictors, Settings, Resources], "Agent"]
+    rivals: tuple[AgentName, ...] = ()  # keywords propose it only if none of these has a higher score
+    find_gap: Callable[[Settings], str | None] = lambda settings: None  # why it is not available, if so
+
+
+def _make_computation(predictors: Predictors, settings: Settings, resources: Resources) -> "Agent":
+    from mas.systems.bos.computation.agent import ComputationAgent
+    from mas.tools.sandbox.settings import SandboxSettings
+
+    sandbox = getattr(resources.settings, "sandbox", None) or SandboxSettings()
+    return ComputationAgent(predictors["compute_code"], predictors["compute_summarize"], settings.computation, sandbox)
+
+
+ORDER: tuple[AgentName, ...] = ("api_docs", "sql", "computation")  # in which keywords propose them
+REGISTRY: dict[AgentName, AgentEntry] = {
+    "computation": AgentEntry(
+        description="writes Python code and runs it: arithmetic, statistics, dates, units, simulation",
+        specs=(
+            AgentSpec("compute_code", "mas.systems.bos.computation.agent.WriteCode"),
+            AgentSpec("compute_summarize", "mas.systems.bos.computation.agent.SummarizeComputation"),
+        ),
+        make=_make_computation,
+        rivals=("sql",),
+    ),
+}
+
+SPECS = (PLANNER, *(spec for name in ORDER if name in REGISTRY for spec in REGISTRY[name].specs), COMPOSER)

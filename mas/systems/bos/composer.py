@@ -1,0 +1,173 @@
+"""Composer: one call to the language model makes the answer from the agents' results.
+
+    composer = Composer(predictor)
+    response = await composer.compose(question="…", planner_rationale="…", agent_results=results)
+    response.answer, response.data
+
+If no agent succeeded, the answer says so without a call: there is nothing to compose, and a model could invent
+something. If the model cannot be asked, the answer joins those of the agents. Details of errors stay in the results.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError, LMError
+
+from mas.runtime.security.redaction import build_redactor
+from mas.runtime.untrusted import break_marks, enclose_data
+from mas.systems.bos.contracts.events import EventRecorder
+from mas.systems.bos.contracts.request import SYSTEM_PROMPT, format_context, get_text, list_secrets
+from mas.systems.bos.contracts.response import OrchestratorResponse
+from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult, TabularResult
+
+MAX_TABLE_ROWS = 30  # of a table in a prompt
+MAX_TABLE_CHARS = 6_000
+MAX_ANSWER_CHARS = 8_000  # of one agent in a prompt
+NOTHING_RAN = "The question could not be answered: no agent was available to work on it."
+ALL_FAILED = "The question could not be answered."
+
+# Sentences for the client; what exactly happened is in `AgentResult.error`.
+_FAILURES = {
+    "QueryError": "the database query failed",
+    "HttpError": "the API refused the request or failed",
+    "HttpRequestError": "the API could not be reached",
+    "PathResolutionError": "a value for the API's path was missing",
+    "SandboxViolation": "the code was not allowed to run",
+    "SandboxTimeout": "the code took too long",
+    "ConfigurationError": "it is not set up correctly",
+    "TurnLimit": "it was not run, because of the request's limit of turns",
+    "DependencyFailed": "it was not run, because an agent that it needs failed",
+}
+_OTHER_FAILURE = "it failed"
+
+
+class ComposeAnswer(dspy.Signature):
+    """Compose the answer from the agents' results."""
+
+    question_to_answer: str = dspy.InputField()
+    planner_rationale: str = dspy.InputField(desc="why these agents ran")
+    agent_summaries: str = dspy.InputField(desc="status and answer, or failure, of each agent, in order")
+    table: str = dspy.InputField(desc="the beginning of the table found, if any")
+    context: str = dspy.InputField(desc="date, time and further values of the request")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
+    final_answer: str = dspy.OutputField(desc="the answer to the question")
+
+
+@dataclass(frozen=True)
+class Composer:
+    """Composer without a state of its own: requests share it."""
+
+    predictor: dspy.Predict
+
+    async def compose(
+        self,
+        *,
+        question: str,
+        planner_rationale: str,
+        agent_results: Iterable[AgentResult],
+        metadata: Mapping[str, object] | None = None,
+        context: Mapping[str, object] | None = None,
+        recorder: EventRecorder | None = None,
+    ) -> OrchestratorResponse:
+        """Return the response, without trace and planner. A failure of the language model is recorded, not raised.
+
+        Raises:
+            LimitReachedError: a limit of the sample or the run was reached.
+        """
+        results, context = list(agent_results), context or {}
+        table = select_table(results)
+        answer = describe_outcome(results)
+        if any(result.status is AgentExecutionStatus.SUCCEEDED for result in results):
+            inputs = {
+                "question_to_answer": question,
+                "planner_rationale": planner_rationale,
+                "agent_summaries": format_results(results),
+                "table": _format_data("table", format_table(table)) if table else "none",
+                "context": format_context(context),
+                "system_prompt": get_text(context, SYSTEM_PROMPT),
+            }
+            try:
+                reply = await self.predictor.acall(**inputs)
+                answer = str(reply.final_answer or "").strip() or answer
+            except (LMError, AdapterParseError) as error:
+                if recorder is not None:
+                    recorder.add("ERROR", "Composer gave no answer", error=str(error), type=type(error).__name__)
+        redact = build_redactor(list_secrets(context))
+        return OrchestratorResponse(
+            answer=redact(answer), data=table, agent_results=results, metadata=dict(metadata or {})
+        )
+
+
+def select_table(results: Iterable[AgentResult]) -> TabularResult | None:
+    """Return the table of the first agent that succeeded with one."""
+    return next(
+        (each.tabular for each in results if each.status is AgentExecutionStatus.SUCCEEDED and each.tabular), None
+    )
+
+
+def describe_outcome(results: Sequence[AgentResult]) -> str:
+    """Return the answer without a language model: the agents' answers, and what failed in words for the client."""
+    if not results:
+        return NOTHING_RAN
+    answers = [result.answer.strip() for result in results if result.answer and _is_success(result)]
+    failures = [f"{result.agent}: {describe_failure(result.error)}." for result in results if not _is_success(result)]
+    if not any(map(_is_success, results)):
+        return " ".join([ALL_FAILED, *failures])
+    return "\n\n".join([*(answers or ["The agents finished without an answer in words."]), *failures])
+
+
+def _is_success(result: AgentResult) -> bool:
+    return result.status is AgentExecutionStatus.SUCCEEDED
+
+
+def describe_failure(error: AgentError | None) -> str:
+    """Return what failed, without internals such as queries, hosts and stacks."""
+    if error is None:
+        return _OTHER_FAILURE
+    if error.type == "PlanningDeclined":
+        return error.message  # written for the client
+    return _FAILURES.get(error.type, _OTHER_FAILURE)
+
+
+def format_results(results: Iterable[AgentResult]) -> str:
+    """Return each agent's status with its answer, as data that is not trusted, or with its failure in words."""
+    return "\n\n".join(map(_format_result, results)) or "none"
+
+
+def _format_result(result: AgentResult) -> str:
+    head = f"{result.agent}: {result.status}"
+    if not _is_success(result):
+        return f"{head}: {describe_failure(result.error)}"
+    answer = (result.answer or "").strip()
+    return f"{head}\n{_format_data(result.agent, answer[:MAX_ANSWER_CHARS])}" if answer else head
+
+
+def format_earlier(results: Iterable[AgentResult]) -> str:
+    """Return what earlier agents found, with the beginnings of their tables, for the agents after them."""
+    found = [result for result in results if _is_success(result)]
+    tables = ((each, each.tabular) for each in found)
+    shown = [_format_data(f"{each.agent}_table", format_table(table)) for each, table in tables if table]
+    return "\n\n".join([format_results(found), *shown]) if found else ""
+
+
+def format_table(table: TabularResult) -> str:
+    """Return the first rows as JSON, one a line, below the columns; a cut says how many rows there are."""
+    lines = [json.dumps(table.columns, ensure_ascii=False)]
+    size = len(lines[0])
+    for row in table.rows[:MAX_TABLE_ROWS]:
+        line = json.dumps(list(row.values()), ensure_ascii=False, default=str)
+        size += len(line)
+        if size > MAX_TABLE_CHARS:
+            break
+        lines.append(line)
+    n_shown = len(lines) - 1
+    more = " or more" if table.truncated else ""
+    lines += [f"({n_shown} of {table.row_count}{more} rows are shown)"] if n_shown < table.row_count or more else []
+    return "\n".join(lines)
+
+
+def _format_data(name: str, text: str) -> str:
+    head, data, tail = enclose_data(name, break_marks(text))
+    return f"{head}{data}{tail}"

@@ -1,0 +1,193 @@
+"""The computation agent: it writes Python for the question, runs it in the sandbox, and reports the outcome in words.
+
+agent = ComputationAgent(write_code, summarize, ComputationSettings(), SandboxSettings())
+result = await agent.invoke("What is the average of 3, 5 and 10?", context={})
+result.answer, result.tabular
+"""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError, LMError
+
+from mas.runtime.sample_context import current_context
+from mas.runtime.trace import span
+from mas.runtime.untrusted import break_marks, enclose_data
+from mas.systems.bos.computation.code_check import find_violation
+from mas.systems.bos.computation.execution import Execution, execute
+from mas.systems.bos.contracts.events import EventRecorder
+from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, get_text
+from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult
+from mas.systems.bos.settings import ComputationSettings
+from mas.tools.attachments import list_attachments
+from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
+from mas.tools.sandbox.settings import SandboxSettings
+
+_FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_ERROR_TYPE = re.compile(r"(?:\w+\.)*(\w+)(?::|$)")
+
+
+class WriteCode(dspy.Signature):
+    """Write Python code that computes what the question asks for."""
+
+    computation_question: str = dspy.InputField()
+    context: str = dspy.InputField(desc="date, time and further values of the request")
+    earlier_results: str = dspy.InputField(desc="what other agents found, if any")
+    modules: str = dspy.InputField(desc="modules that may be imported")
+    files: str = dspy.InputField(desc="files in the current folder, if any")
+    problem: str | None = dspy.InputField(desc="your last code and its error, if it failed")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
+    code: str = dspy.OutputField(desc="Python code whose last expression is the result; empty if none can be written")
+
+
+class SummarizeComputation(dspy.Signature):
+    """Say what the computation has shown."""
+
+    computation_to_summarize: str = dspy.InputField(desc="the question")
+    executed_code: str = dspy.InputField()
+    outcome: str = dspy.InputField(desc="what the code printed and returned")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
+    computation_answer: str = dspy.OutputField(desc="the answer to the question, from the outcome alone")
+
+
+class CodeRefusedError(Exception):
+    """Code that was not run; the type is that of the agent's error."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class ComputationAgent:
+    """Agent without a state of its own."""
+
+    write_code: dspy.Predict
+    summarize: dspy.Predict
+    settings: ComputationSettings
+    sandbox: SandboxSettings
+
+    async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
+        """Answer the question by code. A failure of it is returned with its reason.
+
+        Raises:
+            LMError: the code could not be asked for.
+            AdapterParseError: the reply with the code could not be read.
+            LimitReachedError: a limit of the sample or the run was reached.
+        """
+        recorder = EventRecorder("computation", context)
+        problem: str | None = None
+        for attempts_left in range(self.settings.repair_attempts, -1, -1):
+            code = await self._ask_for_code(question, context, problem)
+            recorder.add("DECISION", "Computation code was written", code=code)
+            try:
+                execution = await self._run(code, recorder)
+            except CodeRefusedError as refusal:
+                return _fail(recorder, refusal.kind, str(refusal), code)
+            if not execution.error:
+                answer = await self._summarize(question, context, code, execution, recorder)
+                return AgentResult(
+                    agent="computation",
+                    status=AgentExecutionStatus.SUCCEEDED,
+                    answer=recorder.redact(answer),
+                    tabular=execution.table,
+                    trace=recorder.events,
+                )
+            problem = f"The code:\n{code}\n\nIts error:\n{execution.error}"
+            if attempts_left:
+                recorder.add("MESSAGE", "Computation code failed and is repaired", error=execution.error_line)
+        found = _ERROR_TYPE.match(execution.error_line)
+        return _fail(recorder, found[1] if found else "CodeError", execution.error_line, code)
+
+    async def _ask_for_code(self, question: str, context: Mapping[str, object], problem: str | None) -> str:
+        reply = await self.write_code.acall(
+            computation_question=question,
+            context=format_context(context),
+            earlier_results=get_text(context, EARLIER_RESULTS) or "none",
+            modules=", ".join(self.settings.allowed_imports) or "none",
+            files=", ".join(list_attachments()) or "none",
+            problem=problem,
+            system_prompt=get_text(context, SYSTEM_PROMPT),
+        )
+        text = str(reply.code or "")
+        fenced = _FENCE.match(text)
+        return fenced[1] if fenced else text
+
+    async def _run(self, code: str, recorder: EventRecorder) -> Execution:
+        """Check the code and run it.
+
+        Raises:
+            CodeRefusedError: it was refused or stopped.
+        """
+        self._check(code)
+        if sample := current_context():
+            sample.count_tool_call()
+        started = time.perf_counter()
+        try:
+            with span("tool", "python", inputs={"code": code}) as current:
+                execution = await execute(code, self.sandbox, list_attachments())
+                current.outputs = {"observation": execution.text}
+        except SessionTimeoutError as error:
+            raise CodeRefusedError("SandboxTimeout", str(error)) from error
+        except SessionLostError as error:
+            raise CodeRefusedError("SandboxViolation", str(error)) from error
+        except NotAvailableError as error:
+            raise CodeRefusedError("ConfigurationError", str(error)) from error
+        recorder.add(
+            "TOOL",
+            "Executed code",
+            elapsed_ms=(time.perf_counter() - started) * 1000,
+            succeeded=not execution.error,
+            stdout=execution.output,
+            value=execution.value,
+            locals=execution.variables,
+            row_count=execution.table.row_count if execution.table else None,
+        )
+        return execution
+
+    def _check(self, code: str) -> None:
+        if not code.strip():
+            raise CodeRefusedError("PlanningDeclined", "no code can be written for this question")
+        if len(code) > self.sandbox.max_code_chars:
+            raise CodeRefusedError(
+                "SandboxViolation",
+                f"the code has {len(code)} characters; at most {self.sandbox.max_code_chars} are run",
+            )
+        try:
+            violation = find_violation(code, self.settings.allowed_imports)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return  # the sandbox shows the error with its line
+        if violation:
+            raise CodeRefusedError("SandboxViolation", violation)
+
+    async def _summarize(
+        self,
+        question: str,
+        context: Mapping[str, object],
+        code: str,
+        execution: Execution,
+        recorder: EventRecorder,
+    ) -> str:
+        """Return the outcome in words; the outcome itself if the model cannot be asked."""
+        head, data, tail = enclose_data("python", break_marks(execution.text))
+        try:
+            reply = await self.summarize.acall(
+                computation_to_summarize=question,
+                executed_code=code,
+                outcome=f"{head}{data}{tail}",
+                system_prompt=get_text(context, SYSTEM_PROMPT),
+            )
+        except (LMError, AdapterParseError) as error:
+            recorder.add("ERROR", "Outcome could not be summarised", error=str(error), type=type(error).__name__)
+            return execution.text
+        return str(reply.computation_answer or "").strip() or execution.text
+
+
+def _fail(recorder: EventRecorder, kind: str, message: str, code: str) -> AgentResult:
+    message = recorder.redact(message)
+    recorder.add("ERROR", "Computation failed", type=kind, error=message)
+    error = AgentError(message=message, type=kind, details={"code": recorder.redact(code)})
+    return AgentResult(agent="computation", status=AgentExecutionStatus.FAILED, error=error, trace=recorder.events)

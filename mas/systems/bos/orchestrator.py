@@ -1,0 +1,304 @@
+"""The workflow as a LangGraph, compiled once per process: plan → execute_agent … → compose.
+
+    START → plan → (execute_agent | compose);  execute_agent → (execute_agent | compose);  compose → END
+
+A compiled graph stored on a `dspy.Module` breaks when an optimizer deep-copies the module. So all copies of the program
+share one graph, and each invocation hands in its own planner, agents and composer (`GraphContext`).
+
+A node returns the fields that it changes, lists as a whole. With `execution=sequential`, execute_agent runs the first
+pending agent. With `execution=parallel` it runs all pending agents at once that need no other pending agent; results
+and events are put into the planner's order, so that the outcome reads as if they had run one after another.
+"""
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from mas.runtime.safe_call import await_safely, run_in_thread
+from mas.runtime.sample_context import LimitReachedError
+from mas.runtime.stack_trace import format_stack
+from mas.runtime.trace import keep_answer, keep_state, span
+from mas.systems.bos.composer import Composer, format_earlier
+from mas.systems.bos.contracts.agent import Agent
+from mas.systems.bos.contracts.events import EventRecorder, TraceEvent, TraceEventType
+from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, AgentName, AgentRequest
+from mas.systems.bos.contracts.response import OrchestratorResponse, OrchestratorState, PlannerDecision
+from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult
+from mas.systems.bos.planner import Planner
+from mas.systems.bos.temporal import Clock, attach_temporal_context, read_clock
+
+_STARTED, _DONE = AgentExecutionStatus.RUNNING, AgentExecutionStatus.SUCCEEDED
+_FAILED, _SKIPPED = AgentExecutionStatus.FAILED, AgentExecutionStatus.SKIPPED
+
+
+@dataclass(frozen=True)
+class GraphContext:
+    """Inputs of one invocation of the graph, besides the state."""
+
+    planner: Planner
+    agents: Mapping[AgentName, Agent]
+    composer: Composer
+    execution: str = "sequential"
+    share_results: bool = False  # True: agents see what earlier ones found
+    clock: Clock = read_clock
+
+
+Context = Runtime[GraphContext]
+Workflow = CompiledStateGraph[OrchestratorState, GraphContext, OrchestratorState, OrchestratorState]
+_workflow: Workflow | None = None
+_compiling = threading.Lock()
+
+
+def workflow() -> Workflow:
+    """Return the compiled graph, the same one for every caller.
+
+    Raises:
+        RuntimeError: the graph could not be compiled.
+    """
+    global _workflow
+    with _compiling:
+        if _workflow is None:
+            try:
+                _workflow = build_graph().compile()
+            except Exception as error:
+                raise RuntimeError(f"the graph of the system could not be compiled: {error}") from error
+        return _workflow
+
+
+def build_graph() -> StateGraph[OrchestratorState, GraphContext, OrchestratorState, OrchestratorState]:
+    graph = StateGraph(OrchestratorState, context_schema=GraphContext)
+    graph.add_node("plan", plan_node)
+    graph.add_node("execute_agent", execute_agent)
+    graph.add_node("compose", compose_node)
+    graph.add_edge(START, "plan")
+    graph.add_conditional_edges("plan", route, ["execute_agent", "compose"])
+    graph.add_conditional_edges("execute_agent", route, ["execute_agent", "compose"])
+    graph.add_edge("compose", END)
+    return graph
+
+
+def recursion_limit(n_agents: int) -> int:
+    """Return the number of supersteps that the longest run takes, and a few more."""
+    return n_agents + 5
+
+
+async def route(state: OrchestratorState) -> Literal["execute_agent", "compose"]:
+    """Route on the event loop: LangGraph would call a synchronous function in a thread."""
+    return "execute_agent" if state.get("pending_agents") else "compose"
+
+
+async def plan_node(state: OrchestratorState, runtime: Context) -> OrchestratorState:
+    """Complete the request's context and decide which agents run."""
+    request = attach_temporal_context(state["request"], runtime.context.clock)
+    context = prepare_context(request)
+    with span("agent", "planner", inputs={"question": request.question}) as current:
+        recorder = EventRecorder("planner", context)
+        decision = await runtime.context.planner.plan(
+            question=request.question,
+            prefer=request.prefer_agents,
+            disable=request.disable_agents,
+            context=context,
+            recorder=recorder,
+        )
+        chosen = list(decision.chosen_agents)
+        recorder.add("DECISION", "Planner produced execution order", agents=chosen, confidence=decision.confidence)
+        current.outputs = {"agents": chosen, "rationale": decision.rationale, "guardrails": decision.guardrails}
+    trace = [*state.get("trace", ()), *recorder.events]
+    changes = OrchestratorState(request=request, planner=decision, pending_agents=chosen, trace=trace)
+    return _keep(state, changes)
+
+
+def prepare_context(request: AgentRequest) -> dict[str, object]:
+    """Return the context for planner, agents and composer: the request's, with its system prompt."""
+    own = {SYSTEM_PROMPT: request.system_prompt} if request.system_prompt else {}
+    return {**request.context, **own}
+
+
+async def execute_agent(state: OrchestratorState, runtime: Context) -> OrchestratorState:
+    """Run the first pending agent; in parallel mode all that are ready."""
+    pending = list(state.get("pending_agents", ()))
+    if not pending:
+        return {"pending_agents": []}
+    results, request, decision = list(state.get("agent_results", ())), state["request"], state["planner"]
+    n_run = sum(result.status is not _SKIPPED for result in results)
+    turns_left = len(pending) if request.max_turns is None else request.max_turns - n_run
+    if turns_left <= 0:
+        results += [_skip(name, "TurnLimit", f"max_turns={request.max_turns} agents have run") for name in pending]
+        return _keep(state, _collect(state, [], results))
+    if runtime.context.execution == "parallel":
+        pending, results = _skip_dependents(pending, results, decision)
+        ready = [name for name in pending if not set(decision.needs.get(name, ())) & set(pending)][:turns_left]
+    else:
+        ready = pending[:1]
+    calls = [
+        run_agent(name, request, _find_earlier(name, results, runtime.context, decision), runtime) for name in ready
+    ]
+    results += await _gather(calls)
+    return _keep(state, _collect(state, [name for name in pending if name not in ready], results))
+
+
+def _find_earlier(
+    name: AgentName, results: Sequence[AgentResult], context: GraphContext, decision: PlannerDecision
+) -> Sequence[AgentResult]:
+    """Return the earlier results that an agent may see; in parallel mode those that it needs."""
+    if not context.share_results:
+        return ()
+    needs = decision.needs.get(name, ())
+    return [result for result in results if context.execution == "sequential" or result.agent in needs]
+
+
+def _skip_dependents(
+    pending: list[AgentName], results: list[AgentResult], decision: PlannerDecision
+) -> tuple[list[AgentName], list[AgentResult]]:
+    """Skip pending agents that need one that did not succeed, and those that need a skipped one."""
+    results = list(results)
+    while True:
+        lost = {result.agent for result in results if result.status is not _DONE}
+        found = [name for name in pending if lost & set(decision.needs.get(name, ()))]
+        if not found:
+            return pending, results
+        for name in found:
+            needed = ", ".join(other for other in decision.needs[name] if other in lost)
+            results.append(_skip(name, "DependencyFailed", f"it needs the result of {needed}, which did not succeed"))
+        pending = [name for name in pending if name not in found]
+
+
+async def _gather(calls: Sequence[Awaitable[AgentResult]]) -> list[AgentResult]:
+    """Await all calls; if one is ended by a limit, the others are cancelled first."""
+    if len(calls) == 1:
+        return [await calls[0]]
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def _collect(state: OrchestratorState, pending: list[AgentName], results: Sequence[AgentResult]) -> OrchestratorState:
+    """Return the changed fields, with results and their events in the planner's order."""
+    order = {name: index for index, name in enumerate(state["planner"].chosen_agents)}
+    ordered = sorted(results, key=lambda result: order.get(result.agent, len(order)))
+    trace = [event for event in state.get("trace", ()) if event.agent == "planner"]
+    trace += [event for result in ordered for event in result.trace]
+    return OrchestratorState(pending_agents=pending, agent_results=ordered, trace=trace)
+
+
+async def run_agent(
+    name: AgentName, request: AgentRequest, earlier: Sequence[AgentResult], runtime: Context
+) -> AgentResult:
+    """Run one agent. Whatever it raises becomes a failed result.
+
+    Raises:
+        LimitReachedError: a limit of the sample or the run was reached.
+    """
+    context = prepare_context(request)
+    if shared := format_earlier(earlier):
+        context[EARLIER_RESULTS] = shared
+    recorder, started = EventRecorder(name, context), time.perf_counter()
+    with span("agent", name, inputs={"question": request.question}) as current:
+        status = _change_status(recorder, AgentExecutionStatus.PENDING, _STARTED)
+        opening = list(recorder.events)
+        try:
+            result = await _invoke(runtime.context.agents[name], request.question, context)
+            if not isinstance(result, AgentResult):
+                raise TypeError(f"the agent {name} returned {type(result).__name__}; expected AgentResult")
+        except LimitReachedError:
+            raise
+        except Exception as error:  # noqa: BLE001  # of an agent: becomes its result
+            result = _describe_exception(name, error, recorder)
+        if result.error is not None and not any(each.event_type is TraceEventType.ERROR for each in result.trace):
+            recorder.add("ERROR", result.error.message, type=result.error.type)
+        _change_status(recorder, status, result.status)
+        closing = recorder.events[len(opening) :]
+        current.outputs = {"status": str(result.status), "answer": result.answer}
+        if result.error is not None:
+            current.outputs["error"] = {"type": result.error.type, "message": result.error.message}
+    latency = (time.perf_counter() - started) * 1000
+    return result.model_copy(
+        update={"agent": name, "trace": [*opening, *result.trace, *closing], "latency_ms": latency}
+    )
+
+
+async def _invoke(agent: Agent, question: str, context: Mapping[str, object]) -> object:
+    """Await an agent; one whose `invoke` blocks runs in a thread."""
+    if inspect.iscoroutinefunction(agent.invoke):
+        return await await_safely(agent.invoke(question, context=context), RuntimeError)
+    blocking = cast(Callable[..., object], agent.invoke)
+    return await run_in_thread(lambda: blocking(question, context=context), RuntimeError)
+
+
+def _change_status(
+    recorder: EventRecorder, before: AgentExecutionStatus, after: AgentExecutionStatus
+) -> AgentExecutionStatus:
+    recorder.add("MESSAGE", f"Status changed from {before} to {after}", status=str(before.move_to(after)))
+    return after
+
+
+def _describe_exception(name: AgentName, error: Exception, recorder: EventRecorder) -> AgentResult:
+    message = recorder.redact(str(error)) or type(error).__name__
+    details: dict[str, object] = {"stack": recorder.redact(format_stack(error))}
+    failure = AgentError(message=message, type=type(error).__name__, details=details)
+    return AgentResult(agent=name, status=_FAILED, error=failure)
+
+
+def _skip(name: AgentName, kind: str, reason: str) -> AgentResult:
+    recorder = EventRecorder(name)
+    status = _change_status(recorder, AgentExecutionStatus.PENDING, _SKIPPED)
+    error = AgentError(message=reason, type=kind)
+    return AgentResult(agent=name, status=status, error=error, trace=recorder.events)
+
+
+async def compose_node(state: OrchestratorState, runtime: Context) -> OrchestratorState:
+    """Make the response from the results of all agents."""
+    request, decision = state["request"], state["planner"]
+    results, context = list(state.get("agent_results", ())), prepare_context(request)
+    metadata = {"confidence": decision.confidence, "agents": [result.agent for result in results]}
+    with span("agent", "composer", inputs={"question": request.question}) as current:
+        recorder = EventRecorder("composer", context)
+        composed = await runtime.context.composer.compose(
+            question=request.question,
+            planner_rationale=decision.rationale,
+            agent_results=results,
+            metadata=metadata,
+            context=context,
+            recorder=recorder,
+        )
+        statuses = {result.agent: str(result.status) for result in results}
+        recorder.add("RESULT", "Composer produced the response", statuses=statuses, has_data=composed.data is not None)
+        current.outputs = {"final_answer": composed.answer}
+    trace = [*state.get("trace", ()), *recorder.events]
+    response = _select_parts(composed.model_copy(update={"planner": decision}), request, trace)
+    keep_answer(response.answer)
+    changes = OrchestratorState(trace=trace, response=response)
+    if "agent_results" not in state:  # no agent ran
+        changes["agent_results"] = []
+    return _keep(state, changes)
+
+
+def _select_parts(
+    response: OrchestratorResponse, request: AgentRequest, trace: Sequence[TraceEvent]
+) -> OrchestratorResponse:
+    """Return the response with the tables and events that the request asks for; the agents' results do not change."""
+    hidden: dict[str, object] = {} if request.include_data else {"tabular": None}
+    hidden |= {} if request.trace else {"trace": []}
+    shown = [result.model_copy(update=hidden) for result in response.agent_results]
+    data = response.data if request.include_data else None
+    changes = {"agent_results": shown, "data": data, "trace": list(trace) if request.trace else []}
+    return response.model_copy(update=changes)
+
+
+def _keep(state: OrchestratorState, changes: OrchestratorState) -> OrchestratorState:
+    """Store the new state for the sample's record."""
+    keep_state({**state, **changes})
+    return changes

@@ -1,0 +1,190 @@
+"""Planner: keywords propose agents, preferences order them, one call to the language model decides.
+
+    planner = Planner(predictor, PlannerSettings(keywords={"sql": ["table"]}), {"sql": AgentChoice("reads a database")})
+    decision = await planner.plan(question="List all tables in the database")
+    decision.chosen_agents                        # ("sql",)
+
+If the model cannot be asked or its reply cannot be read, the proposed agents run.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError, LMError
+
+from mas.systems.bos.contracts.events import EventRecorder
+from mas.systems.bos.contracts.request import SYSTEM_PROMPT, AgentName, format_context, get_text
+from mas.systems.bos.contracts.response import PlannerDecision, normalise_confidence
+from mas.systems.bos.settings import PlannerSettings
+
+FALLBACK_CONFIDENCE = 0.4
+FALLBACK_RATIONALE = "Fallback: the planner's model gave no usable plan, so the agents that the keywords propose run."
+NOTHING_TO_PLAN = "No agent is available: all of them are disabled or not configured."
+DEFAULT_AGENT: AgentName = "sql"
+
+
+class PlanAgents(dspy.Signature):
+    """Choose the agents that answer the question."""
+
+    question_to_plan: str = dspy.InputField()
+    agents: str = dspy.InputField(desc="the agents that can be chosen, one a line")
+    candidates: list[str] = dspy.InputField(desc="agents that keywords of the question propose, in their order")
+    preferences: str = dspy.InputField(desc="wishes of the client")
+    context: str = dspy.InputField(desc="date, time and further values of the request")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
+    chosen_agents: list[str] = dspy.OutputField(desc="names of the agents to run, in order")
+    needs: dict[str, list[str]] = dspy.OutputField(
+        desc="for an agent that needs other chosen agents' results: their names; {} if none does"
+    )
+    rationale: str = dspy.OutputField(desc="why these agents, in one or two sentences")
+    confidence: str = dspy.OutputField(desc="a number from 0 to 1")
+
+
+@dataclass(frozen=True)
+class AgentChoice:
+    """Agent as the planner sees it."""
+
+    description: str  # one line for the language model
+    rivals: tuple[AgentName, ...] = ()  # the keywords propose it only if none of these has a higher score
+    unavailable: str | None = None  # the reason, such as "no database is configured"
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Planner without a state of its own: requests share it."""
+
+    predictor: dspy.Predict
+    settings: PlannerSettings
+    choices: Mapping[AgentName, AgentChoice]  # in the order in which the keywords propose them
+
+    async def plan(
+        self,
+        *,
+        question: str,
+        prefer: Sequence[AgentName] = (),
+        disable: Sequence[AgentName] = (),
+        context: Mapping[str, object] | None = None,
+        recorder: EventRecorder | None = None,
+    ) -> PlannerDecision:
+        """Return the agents to run. A failure of the language model is recorded, not raised.
+
+        Raises:
+            LimitReachedError: a limit of the sample or the run was reached.
+        """
+        unavailable = {name: choice.unavailable for name, choice in self.choices.items() if choice.unavailable}
+        allowed = [name for name in self.choices if name not in disable and name not in unavailable]
+        guardrails: dict[str, object] = {}
+        if disable:
+            guardrails["disabled"] = list(dict.fromkeys(disable))
+        if unavailable:
+            guardrails["unavailable"] = unavailable
+        if not allowed:
+            return PlannerDecision(rationale=NOTHING_TO_PLAN, guardrails=guardrails)
+        available = {name: choice for name, choice in self.choices.items() if name not in unavailable}
+        proposed = find_candidates(question, self.settings, available)
+        candidates = apply_preferences(proposed, prefer, [*disable, *unavailable]) or allowed
+        inputs = {
+            "question_to_plan": question,
+            "agents": "\n".join(f"{name}: {self.choices[name].description}" for name in allowed),
+            "candidates": candidates,
+            "preferences": _describe_preferences(prefer, disable),
+            "context": format_context(context or {}),
+            "system_prompt": get_text(context or {}, SYSTEM_PROMPT),
+        }
+        try:
+            reply = await self.predictor.acall(**inputs)
+        except (LMError, AdapterParseError) as error:
+            if recorder is not None:
+                recorder.add("ERROR", "Planner gave no usable plan", error=str(error), type=type(error).__name__)
+            return PlannerDecision(
+                rationale=FALLBACK_RATIONALE,
+                chosen_agents=tuple(candidates),
+                confidence=FALLBACK_CONFIDENCE,
+                guardrails={
+                    **guardrails,
+                    "fallback": type(error).__name__,
+                    "model_failed": isinstance(error, LMError),
+                },
+            )
+        return _read_reply(reply, candidates, allowed, guardrails)
+
+
+def find_candidates(
+    question: str, settings: PlannerSettings, choices: Mapping[AgentName, AgentChoice]
+) -> list[AgentName]:
+    """Return the agents whose keywords occur in the question, unless a rival's occur more often; sql if none does."""
+    lowered = question.lower()
+    scores = {name: _count(lowered, settings.keywords.get(name, ()), settings.match) for name in choices}
+    found = [
+        name
+        for name, choice in choices.items()
+        if scores[name] > 0 and all(scores[name] >= scores.get(rival, 0) for rival in choice.rivals)
+    ]
+    return found or [DEFAULT_AGENT]
+
+
+def _count(lowered: str, keywords: Iterable[str], match: str) -> int:
+    if match == "substring":
+        return sum(keyword in lowered for keyword in keywords)
+    return sum(re.search(rf"(?<!\w){re.escape(keyword)}(?!\w)", lowered) is not None for keyword in keywords)
+
+
+def apply_preferences(
+    candidates: Iterable[AgentName], prefer: Sequence[AgentName], disable: Sequence[str]
+) -> list[AgentName]:
+    """Return the candidates that are not disabled, preferred ones first; preferring an agent does not add it."""
+    left = [name for name in candidates if name not in disable]
+    return list(dict.fromkeys([*(name for name in prefer if name in left), *left]))
+
+
+def _describe_preferences(prefer: Sequence[str], disable: Sequence[str]) -> str:
+    wishes = [f"preferred, in this order: {', '.join(prefer)}"] if prefer else []
+    wishes += [f"not allowed: {', '.join(disable)}"] if disable else []
+    return "; ".join(wishes) or "none"
+
+
+def _read_reply(
+    reply: dspy.Prediction, candidates: list[AgentName], allowed: list[AgentName], guardrails: dict[str, object]
+) -> PlannerDecision:
+    """Return the decision in a reply, without agents that are unknown or not allowed."""
+    named = [str(name).strip().lower() for name in _as_list(reply.chosen_agents)]
+    chosen = list(dict.fromkeys(name for name in named if name in allowed))
+    if dropped := list(dict.fromkeys(name for name in named if name not in allowed)):
+        guardrails["dropped"] = dropped
+    if added := [name for name in chosen if name not in candidates]:
+        guardrails["added"] = added  # outside of what the keywords propose
+    if not chosen:
+        chosen, guardrails["empty_choice"] = candidates, True
+    return PlannerDecision(
+        rationale=str(reply.rationale or "").strip() or "The planner gave no reason.",
+        chosen_agents=tuple(chosen),
+        needs=_read_needs(reply.get("needs"), chosen),
+        confidence=normalise_confidence(reply.confidence),
+        guardrails=guardrails,
+    )
+
+
+def _as_list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _read_needs(value: object, chosen: Sequence[AgentName]) -> dict[AgentName, tuple[AgentName, ...]]:
+    """Return the needs among the chosen agents; every agent needs those before it if the needs are circular."""
+    given = value.items() if isinstance(value, dict) else ()
+    texts = {str(key).strip().lower(): {str(name).strip().lower() for name in _as_list(names)} for key, names in given}
+    needs = {
+        name: tuple(other for other in chosen if other in texts.get(name, ()) and other != name) for name in chosen
+    }
+    if _is_circular(needs):
+        return {name: tuple(chosen[:index]) for index, name in enumerate(chosen) if index}
+    return {name: others for name, others in needs.items() if others}
+
+
+def _is_circular(needs: Mapping[AgentName, tuple[AgentName, ...]]) -> bool:
+    open_needs = {name: set(others) for name, others in needs.items()}
+    while ready := [name for name, others in open_needs.items() if not others & set(open_needs)]:
+        for name in ready:
+            del open_needs[name]
+    return bool(open_needs)

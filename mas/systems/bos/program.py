@@ -1,0 +1,182 @@
+"""The system as one `dspy.Module`: a predictor and a prompt file for each LLM step, run through the shared graph."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Self, cast
+
+import dspy
+from dspy.utils.exceptions import LMError
+
+from mas.agents.chat_adapter import ChatAdapter
+from mas.agents.program import AgentProgram, State, check_question
+from mas.runtime.errors import UserError
+from mas.systems.bos.agents import COMPOSER, ORDER, PLANNER, REGISTRY, SPECS
+from mas.systems.bos.composer import Composer
+from mas.systems.bos.contracts.request import AGENT_NAMES, AgentName, AgentRequest
+from mas.systems.bos.contracts.response import OrchestratorState
+from mas.systems.bos.contracts.result import AgentExecutionStatus
+from mas.systems.bos.orchestrator import GraphContext, recursion_limit, workflow
+from mas.systems.bos.planner import AgentChoice, Planner
+from mas.systems.bos.settings import Settings
+from mas.systems.bos.temporal import Clock, read_clock
+from mas.tools.tool_context import Resources, use_tool_context
+
+Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
+
+_REQUEST = "request"  # a field of a sample that holds a whole request as JSON
+_FIELDS = frozenset(AgentRequest.model_fields)
+_LISTS = ("prefer_agents", "disable_agents")
+
+
+class ModelFailedError(LMError):
+    """Neither the planner nor any agent got a usable reply of the language model: there is no result to report."""
+
+    default_code = "model_failed"
+
+
+class SharedObjects:
+    """Settings and resources, which copies of the program share: they hold connections."""
+
+    def __init__(self, settings: Settings, resources: Resources, clock: Clock = read_clock) -> None:
+        self.settings, self.resources, self.clock = settings, resources, clock
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+class BosProgram(AgentProgram):
+    """Answers a request; `mas.systems.bos.service` runs it outside of an evaluation."""
+
+    def __init__(self, settings: Settings, resources: Resources, clock: Clock = read_clock) -> None:
+        super().__init__(SPECS)
+        workflow()  # compiled now, so that nothing of it can fail or wait at the first question
+        self.shared = SharedObjects(settings, resources, clock)
+
+    async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
+        return await self.answer_inputs(question, file, thread_id, {})
+
+    async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
+        """Return the complete final state.
+
+        Raises:
+            ValueError: the question is empty, or a field of the request is wrong.
+            ModelFailedError: the language model could not be asked at all.
+        """
+        request = parse_inputs(question, inputs)
+        check_question(request.question)
+        state = await self.run_graph(request)
+        _check_model_replied(state)
+        return {
+            "question": request.question,
+            "correlation_id": thread_id,
+            **state,
+            "final_answer": state["response"].answer,
+            "final_reasoning_trace": explain(state),
+        }
+
+    async def run_graph(self, request: AgentRequest) -> OrchestratorState:
+        """Return the final state of the graph."""
+        with dspy.context(adapter=ChatAdapter()), use_tool_context(self.shared.resources):
+            final = await workflow().ainvoke(
+                {"request": request},
+                context=self.make_graph_context(),
+                config={"recursion_limit": recursion_limit(len(AGENT_NAMES))},
+            )
+        return cast(OrchestratorState, final)
+
+    async def stream_graph(self, request: AgentRequest) -> AsyncIterator[Chunk]:
+        """Yield the changes of each node; to be iterated in a task of its own, whose context it changes."""
+        with dspy.context(adapter=ChatAdapter()), use_tool_context(self.shared.resources):
+            async for chunk in workflow().astream(
+                {"request": request},
+                context=self.make_graph_context(),
+                config={"recursion_limit": recursion_limit(len(AGENT_NAMES))},
+                stream_mode="updates",
+            ):
+                yield cast(Chunk, chunk)
+
+    def make_graph_context(self) -> GraphContext:
+        """Return planner, agents and composer with this program's own predictors."""
+        settings, resources = self.shared.settings, self.shared.resources
+        predictors = {spec.name: getattr(self, spec.name) for spec in SPECS}
+        gaps = settings.find_gaps()
+        choices: dict[AgentName, AgentChoice] = {name: AgentChoice("", (), gap) for name, gap in gaps.items()}
+        offered = [name for name in ORDER if name not in gaps]
+        choices |= {name: AgentChoice(REGISTRY[name].description, REGISTRY[name].rivals) for name in offered}
+        return GraphContext(
+            planner=Planner(predictors[PLANNER.name], settings.planner, choices),
+            agents={name: REGISTRY[name].make(predictors, settings, resources) for name in offered},
+            composer=Composer(predictors[COMPOSER.name]),
+            execution=settings.execution,
+            share_results=settings.share_results,
+            clock=self.shared.clock,
+        )
+
+
+def parse_inputs(question: str, inputs: Mapping[str, str]) -> AgentRequest:
+    """Return the request in a sample: its JSON in the field `request`, or its fields by name; others are context.
+
+    Raises:
+        UserError: a field is no JSON where it must be.
+        ValidationError: a value is wrong.
+    """
+    given: dict[str, object] = {"question": question}
+    if inputs.get(_REQUEST):
+        given |= _parse_object(_REQUEST, inputs[_REQUEST])
+    context = given.get("context")
+    values: dict[str, object] = dict(context) if isinstance(context, dict) else {}
+    for name, text in inputs.items():
+        if name == "context" and text:
+            values |= _parse_object(name, text)
+        elif name in _LISTS:
+            given[name] = _parse_list(name, text)
+        elif name in _FIELDS and text != "":
+            given[name] = text
+        elif name not in (*_FIELDS, _REQUEST):
+            values[name] = text
+    if "context" not in given or isinstance(context, dict):
+        given["context"] = values
+    return AgentRequest.parse(given)
+
+
+def _parse_object(name: str, text: str) -> dict[str, object]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise UserError(f"The field {name} of a sample is {text[:60]!r}; expected a JSON object.")
+    return found
+
+
+def _parse_list(name: str, text: str) -> list[object]:
+    if not text.strip().startswith("["):
+        return [part for part in text.split(",") if part.strip()]
+    try:
+        return list(json.loads(text))
+    except ValueError as error:
+        raise UserError(f"The field {name} of a sample is {text[:60]!r}; expected a list of agents.") from error
+
+
+def explain(state: OrchestratorState) -> str:
+    """Return how the answer came about: the planner's reason, and the status of each agent."""
+    statuses = [f"{result.agent} {result.status}" for result in state["agent_results"]]
+    return f"{state['planner'].rationale}\n\nAgents: {', '.join(statuses) or 'none'}"
+
+
+def _check_model_replied(state: OrchestratorState) -> None:
+    """Refuse a final state in which the model could not be asked: a sentence about it is no answer to score.
+
+    Raises:
+        ModelFailedError: the planner's request failed, and no agent succeeded.
+    """
+    results = state["agent_results"]
+    if not state["planner"].guardrails.get("model_failed") or any(
+        result.status is AgentExecutionStatus.SUCCEEDED for result in results
+    ):
+        return
+    errors = [event for event in state["trace"] if event.agent == "planner" and event.event_type == "ERROR"]
+    reasons = [f"planner: {event.data.get('error')}" for event in errors]
+    reasons += [f"{result.agent}: {result.error.message}" for result in results if result.error]
+    raise ModelFailedError("The language model could not be asked. " + "; ".join(reasons))

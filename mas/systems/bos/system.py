@@ -1,0 +1,49 @@
+"""The system's settings, and how its program is made from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from mas.agents.spec import ModelSettings, Toolboxes
+from mas.runtime.errors import UserError
+from mas.system import Program, Resources
+from mas.systems.agent_system import AgentSystem
+from mas.systems.bos.agents import ORDER, REGISTRY, SPECS
+from mas.systems.bos.contracts.names import AgentName
+from mas.systems.bos.settings import EXECUTIONS, ComputationSettings, PlannerSettings
+
+
+@dataclass
+class BosSystem(AgentSystem):
+    """Its fields are the keys of `conf/system/bos.yaml`."""
+
+    agent_specs: ClassVar = SPECS
+
+    name: str = "bos"
+    default_prompts: str | None = "bos_baseline"
+    execution: str = "sequential"  # sequential: one agent after another | parallel: those that need no other at once
+    share_results: bool = False  # true: an agent sees what earlier ones found
+    planner: PlannerSettings = field(default_factory=PlannerSettings)
+    computation: ComputationSettings = field(default_factory=ComputationSettings)
+    agents: dict[str, ModelSettings] = field(default_factory=dict)
+
+    def check(self) -> None:
+        super().check()
+        if self.execution not in EXECUTIONS:
+            raise UserError(f"system.execution={self.execution} is not known; choose one of: {', '.join(EXECUTIONS)}.")
+        self.planner.check()
+        self.computation.check()
+
+    def find_gaps(self) -> Mapping[AgentName, str]:
+        """Return the agents that are not offered, with the reason: what they need is not configured."""
+        gaps: dict[AgentName, str] = {}
+        for name in ORDER:
+            reason = REGISTRY[name].find_gap(self) if name in REGISTRY else "this version does not have it"
+            if reason:
+                gaps[name] = reason
+        return gaps
+
+    def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
+        from mas.systems.bos.program import BosProgram
+
+        return BosProgram(self, resources)

@@ -1,0 +1,204 @@
+"""Planner: keywords, preferences, the model's choice, and what happens without it."""
+
+import asyncio
+import inspect
+from typing import Any
+
+import dspy
+import pytest
+import yaml
+from dspy.utils.exceptions import AdapterParseError, LMServerError
+
+from eval.cli.paths import PROJECT_ROOT
+from mas.systems.bos.agents import ORDER
+from mas.systems.bos.contracts.events import EventRecorder
+from mas.systems.bos.contracts.names import AgentName
+from mas.systems.bos.contracts.response import PlannerDecision
+from mas.systems.bos.planner import (
+    FALLBACK_CONFIDENCE,
+    AgentChoice,
+    PlanAgents,
+    Planner,
+    apply_preferences,
+    find_candidates,
+)
+from mas.systems.bos.settings import PlannerSettings
+from tests.mas.systems.bos.building import KEYWORDS, choose
+
+CHOICES: dict[AgentName, AgentChoice] = {
+    "api_docs": AgentChoice("calls an API", ("sql", "computation")),
+    "sql": AgentChoice("reads a database", ("computation",)),
+    "computation": AgentChoice("computes", ("sql",)),
+}
+TIES = {
+    (1, 1, 0): ["sql", "computation"],
+    (1, 1, 1): ["api_docs", "sql", "computation"],
+    (2, 1, 1): ["sql"],
+    (1, 2, 1): ["computation"],
+    (1, 2, 2): ["api_docs", "computation"],
+    (1, 0, 2): ["api_docs", "sql"],
+    (0, 0, 1): ["api_docs"],
+    (0, 0, 0): ["sql"],
+}
+
+
+class FixedPredictor:
+    """Predictor that gives one reply, or raises it, and notes its inputs."""
+
+    def __init__(self, reply: dict[str, Any] | Exception) -> None:
+        self.reply, self.inputs = reply, list[dict[str, Any]]()
+
+    async def acall(self, **inputs: Any) -> dspy.Prediction:
+        self.inputs.append(inputs)
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return dspy.Prediction(**self.reply)
+
+
+def plan(reply: dict[str, Any] | Exception, choices: Any = CHOICES, **request: Any) -> tuple[PlannerDecision, Any]:
+    predictor = FixedPredictor(reply)
+    planner = Planner(predictor, PlannerSettings(keywords=KEYWORDS), choices)
+    return asyncio.run(planner.plan(**{"question": "List the table", **request})), predictor
+
+
+@pytest.mark.parametrize("scores", TIES)
+def test_p06_p07_p08_p09_p10_p11_the_table_of_ties(scores: tuple[int, int, int]) -> None:
+    words: dict[str, list[str]] = {"sql": ["s1", "s2"], "computation": ["c1", "c2"], "api_docs": ["a1", "a2"]}
+    pairs = zip(("sql", "computation", "api_docs"), scores, strict=True)
+    question = " ".join(word.upper() for name, n in pairs for word in words[name][:n])
+    assert find_candidates(question or "?", PlannerSettings(keywords=words), CHOICES) == TIES[scores]
+
+
+@pytest.mark.parametrize(
+    ("question", "substring", "word"),
+    [
+        ("What is the capital of the country with the biggest discount?", ["api_docs", "sql"], ["sql"]),
+        ("Assume a rapid decline", ["api_docs", "computation"], ["sql"]),
+        ("Call the API, then sum", ["api_docs", "computation"], ["api_docs", "computation"]),
+    ],
+)
+def test_p13_words_inside_words_count_unless_whole_words_are_asked_for(
+    question: str, substring: list[str], word: list[str]
+) -> None:
+    keywords = {"sql": ["count"], "api_docs": ["api"], "computation": ["sum"]}
+    for match, expected in (("substring", substring), ("word", word)):
+        assert find_candidates(question, PlannerSettings(match, keywords), CHOICES) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("List all tables in the database", ["sql"]),
+        ("List me all the API points available to you", ["api_docs", "sql"]),
+        ("What is the average of 3, 5 and 10?", ["computation"]),
+    ],
+)
+def test_p12_p24_the_keywords_of_the_configuration_give_the_documented_scenarios(
+    question: str, expected: list[str]
+) -> None:
+    conf = yaml.safe_load((PROJECT_ROOT / "conf/system/bos.yaml").read_text("utf-8"))["planner"]
+    settings = PlannerSettings(**conf)
+    settings.check()
+    assert find_candidates(question, settings, CHOICES) == expected
+    assert list(CHOICES) == list(ORDER)
+
+
+def test_p14_p15_preferences_order_candidates_and_never_add_one() -> None:
+    assert apply_preferences(["api_docs", "sql"], ["sql", "sql", "computation"], []) == ["sql", "api_docs"]
+    assert apply_preferences(["api_docs", "sql"], ["sql"], ["sql"]) == ["api_docs"]
+    assert apply_preferences(["sql"], ["computation"], ["sql"]) == []
+
+
+def test_p04_plan_is_called_by_keywords() -> None:
+    parameters = inspect.signature(Planner.plan).parameters
+    assert all(each.kind is each.KEYWORD_ONLY for name, each in parameters.items() if name != "self")
+    assert [parameters[name].default for name in ("prefer", "disable", "context")] == [(), (), None]
+
+
+def test_p05_p16_the_model_is_asked_once_with_all_that_is_known() -> None:
+    decision, predictor = plan(
+        choose("sql"),
+        question="List the API endpoints",
+        prefer=("sql",),
+        disable=("computation",),
+        context={"current_date": "2026-11-22", "api_bearer_token": "tok-1234567890", "system_prompt": "be brief"},
+    )
+    (inputs,) = predictor.inputs
+    assert inputs.keys() == set(PlanAgents.input_fields)
+    assert inputs["question_to_plan"] == "List the API endpoints" and inputs["candidates"] == ["sql", "api_docs"]
+    assert inputs["preferences"] == "preferred, in this order: sql; not allowed: computation"
+    assert "computation" not in inputs["agents"] and "sql: reads a database" in inputs["agents"]
+    assert inputs["context"] == "current_date: 2026-11-22" and inputs["system_prompt"] == "be brief"
+    assert decision.chosen_agents == ("sql",) and decision.rationale == "because" and decision.confidence == 0.9
+
+
+def test_p03_p17_p18_what_the_model_chooses_is_filtered_and_recorded() -> None:
+    decision, _ = plan(choose("Nobody", " SQL ", "sql", "api_docs", "computation"), disable=("api_docs",))
+    assert decision.chosen_agents == ("sql", "computation")
+    assert decision.guardrails == {
+        "disabled": ["api_docs"],
+        "dropped": ["nobody", "api_docs"],
+        "added": ["computation"],
+    }
+
+
+@pytest.mark.parametrize("chosen", [[], ["nobody"], None, "sql"])
+def test_p18_an_empty_choice_means_the_candidates(chosen: Any) -> None:
+    decision, _ = plan({**choose(), "chosen_agents": chosen})
+    assert decision.chosen_agents == ("sql",) and decision.guardrails["empty_choice"] is True
+
+
+@pytest.mark.parametrize("error", [LMServerError("500: down"), AdapterParseError("a", PlanAgents, "?")])
+def test_p19_without_a_usable_reply_the_candidates_run(error: Exception) -> None:
+    recorder = EventRecorder("planner")
+    planner = Planner(FixedPredictor(error), PlannerSettings(keywords=KEYWORDS), CHOICES)
+    decision = asyncio.run(planner.plan(question="Call the API", prefer=("sql",), recorder=recorder))
+    assert (decision.chosen_agents, decision.confidence) == (("api_docs",), FALLBACK_CONFIDENCE)
+    assert decision.confidence == 0.4 and "allback" in decision.rationale
+    assert decision.guardrails["fallback"] == type(error).__name__
+    assert [str(event.event_type) for event in recorder.events] == ["ERROR"]
+
+
+def test_a_defect_is_not_taken_for_a_failure_of_the_model() -> None:
+    with pytest.raises(ZeroDivisionError):
+        plan(ZeroDivisionError())
+
+
+def test_p20_a_planner_keeps_nothing() -> None:
+    first, predictor = plan(choose("sql"), disable=("api_docs",))
+    again, _ = plan(choose("sql"))
+    assert again.guardrails == {} and first.guardrails == {"disabled": ["api_docs"]}
+    with pytest.raises(AttributeError):
+        Planner(predictor, PlannerSettings(), {}).settings = PlannerSettings()  # type: ignore[misc]
+
+
+def test_p21_nothing_to_choose_from_costs_no_call() -> None:
+    decision, predictor = plan(choose("sql"), disable=("sql", "api_docs", "computation"))
+    assert decision.chosen_agents == () and predictor.inputs == []
+
+
+def test_an_agent_that_is_not_configured_is_not_offered() -> None:
+    choices = {**CHOICES, "sql": AgentChoice("", (), "no database is configured")}
+    decision, predictor = plan(choose("sql"), choices)
+    assert "sql" not in predictor.inputs[0]["agents"] and predictor.inputs[0]["candidates"] == [
+        "api_docs",
+        "computation",
+    ]
+    assert decision.chosen_agents == ("api_docs", "computation")
+    assert decision.guardrails["unavailable"] == {"sql": "no database is configured"}
+
+
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        ({"computation": ["SQL", "computation", "nobody"]}, {"computation": ("sql",)}),
+        ({"api_docs": ["sql"], "nobody": ["sql"]}, {}),
+        ({"sql": ["computation"], "computation": ["sql"]}, {"computation": ("sql",)}),
+        (["sql"], {}),
+        ({"computation": 3}, {}),
+        (None, {}),
+    ],
+)
+def test_needs_are_those_of_chosen_agents_and_never_circular(needs: Any, expected: dict[str, Any]) -> None:
+    decision, _ = plan(choose("sql", "computation", needs=needs))
+    assert decision.needs == expected
