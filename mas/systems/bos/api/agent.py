@@ -1,0 +1,285 @@
+"""API-docs agent: plan a request from the documentation, send it, sum up the reply.
+
+    agent = ApiDocsAgent(steps, catalogue, settings, tokens)
+    result = await agent.invoke("Which orders are open?", context={})
+
+A request is sent at most three times: again with another token after a 401, again with adjusted parameters after a 400.
+The installation's credentials are sent to the installation's base URL only, those of the request's context to the
+base URL of that request.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import dspy
+import httpx
+
+from mas.runtime.security.redaction import build_redactor
+from mas.runtime.untrusted import break_marks, enclose_data
+from mas.systems.bos.api.catalogue import Catalogue, format_endpoint
+from mas.systems.bos.api.exchange import Reply, send
+from mas.systems.bos.api.failure import ApiFailureError
+from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, BaseUrl, build_request, find_base_url
+from mas.systems.bos.api.selection import format_selection, select
+from mas.systems.bos.api.settings import ApiSettings
+from mas.systems.bos.api.tokens import Credentials, FirebaseTokens
+from mas.systems.bos.contracts.events import EventRecorder
+from mas.systems.bos.contracts.request import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, get_text
+from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_UNAUTHORIZED, _BAD_REQUEST = 401, 400
+MAX_ERROR_CHARS = 2_000  # of a body in an error
+
+
+@dataclass(frozen=True)
+class ApiSteps:
+    """LLM steps of the agent."""
+
+    plan: dspy.Predict
+    adjust: dspy.Predict
+    summarize: dspy.Predict
+
+
+@dataclass
+class _Call:
+    """One question while the agent works on it."""
+
+    question: str
+    context: Mapping[str, object]
+    recorder: EventRecorder
+    client: httpx.AsyncClient
+
+    def add_secret(self, secret: str) -> None:
+        """Hide a token from all further events, errors and answers."""
+        before = self.recorder.redact
+        hide = build_redactor((secret,))
+        self.recorder.redact = lambda text: hide(before(text))
+
+
+@dataclass(frozen=True)
+class ApiDocsAgent:
+    """Agent without a state of its own; requests share `tokens`, and `client` if there is one."""
+
+    steps: ApiSteps
+    catalogue: Catalogue
+    settings: ApiSettings
+    tokens: FirebaseTokens
+    client: httpx.AsyncClient | None = None  # None: one for each question
+
+    async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
+        """Return the summary of the API's reply, or why there is none.
+
+        Raises:
+            LimitReachedError: a limit of the sample or the run was reached.
+        """
+        recorder, started = EventRecorder("api_docs", context), time.perf_counter()
+        answer, error = None, None
+        async with self._open_client() as client:
+            call = _Call(question, context, recorder, client)
+            for secret in self.settings.list_secrets():
+                call.add_secret(secret)
+            try:
+                answer = await self._answer(call)
+                answer = recorder.redact(answer)  # which hides the tokens that were found meanwhile, too
+            except ApiFailureError as failure:
+                error = _describe(failure, recorder)
+                recorder.add("ERROR", error.message, type=error.type, **error.details)
+        return AgentResult(
+            agent="api_docs",
+            status=AgentExecutionStatus.FAILED if error else AgentExecutionStatus.SUCCEEDED,
+            answer=answer,
+            error=error,
+            trace=recorder.events,
+            latency_ms=(time.perf_counter() - started) * 1000,
+        )
+
+    @asynccontextmanager
+    async def _open_client(self) -> "AsyncIterator[httpx.AsyncClient]":
+        if self.client is not None:
+            yield self.client
+        else:
+            async with httpx.AsyncClient() as client:
+                yield client
+
+    async def _answer(self, call: _Call) -> str:
+        planned = await self._plan(call)
+        plan = planned.plan
+        if not plan.make_request:
+            if answer := str(planned.documentation_answer or "").strip():
+                call.recorder.add("DECISION", "Answered from the documentation", reason=plan.reason)
+                return answer
+            reason = (plan.failure_reason or "").strip() or "no endpoint of the API answers the question"
+            raise ApiFailureError("PlanningDeclined", reason)
+        base = find_base_url(call.context, self.settings, self.catalogue)
+        request = build_request(plan, self.catalogue, base.url, self.settings.methods)
+        _note_plan(call.recorder, request, plan.reason)
+        request, reply = await self._exchange(call, base, plan, request)
+        if not reply.is_success:
+            raise _describe_refusal(request, reply)
+        return await self._summarize(call, request, reply)
+
+    async def _plan(self, call: _Call) -> dspy.Prediction:
+        selection = select(self.catalogue, call.question, self.settings.top_k)
+        return await self.steps.plan.acall(
+            question_for_api=call.question,
+            documentation=format_selection(selection),
+            context=format_context(call.context),
+            earlier_results=get_text(call.context, EARLIER_RESULTS),
+            system_prompt=get_text(call.context, SYSTEM_PROMPT),
+        )
+
+    async def _exchange(
+        self, call: _Call, base: BaseUrl, plan: ApiCallPlan, request: ApiRequest
+    ) -> tuple[ApiRequest, Reply]:
+        """Send the request, again after a 401 and after a 400; return the last one with its reply."""
+        direct, account = self._find_access(call, base)
+        token = await self._find_token(call, request, direct, account)
+        renewed = adjusted = False
+        while True:
+            reply = await self._send(call, request, token)
+            if reply.status == _UNAUTHORIZED and account is not None and not renewed:
+                renewed, token = True, await self.tokens.renew(account, call.client, token)
+                call.add_secret(token)
+                call.recorder.add("MESSAGE", "Token refreshed after HTTP 401")
+            elif reply.status == _BAD_REQUEST and not adjusted:
+                adjusted = True
+                better = await self._adjust(call, base, plan, request, reply)
+                if better is None:
+                    return request, reply
+                request = better
+            else:
+                return request, reply
+
+    def _find_access(self, call: _Call, base: BaseUrl) -> tuple[str | None, Credentials | None]:
+        """Return token and Firebase account of the request, else those of the environment at its own address."""
+        token = get_text(call.context, "api_bearer_token")
+        account = [
+            get_text(call.context, key) for key in ("firebase_web_api_key", "firebase_email", "firebase_password")
+        ]
+        if base.is_own and not (token or all(account)):
+            own = self.settings
+            token = os.environ.get(own.token_env) or None
+            names = (own.firebase_key_env, own.firebase_email_env, own.firebase_password_env)
+            account = [os.environ.get(name) or None for name in names]
+        key, email, password = account
+        return token, Credentials(key, email, password) if key and email and password else None
+
+    async def _find_token(
+        self, call: _Call, request: ApiRequest, token: str | None, account: Credentials | None
+    ) -> str | None:
+        """Return the token to send; None: the endpoint needs none, or the context's headers have one."""
+        if not self.catalogue.needs_token(request.endpoint):
+            return None
+        if token is not None:
+            return token
+        if account is not None:
+            token = await self.tokens.find(account, call.client)
+            call.add_secret(token)
+            return token
+        headers = call.context.get(HEADERS)
+        if isinstance(headers, Mapping) and any(str(name).lower() == "authorization" for name in headers):
+            return None
+        raise ApiFailureError(
+            "ConfigurationError",
+            f"{request.method} {request.endpoint.path} needs a token; give api_bearer_token or a Firebase account "
+            f"in the request's context, or set {self.settings.token_env}",
+        )
+
+    async def _send(self, call: _Call, request: ApiRequest, token: str | None) -> Reply:
+        given = call.context.get(HEADERS)
+        headers = {"Accept": "application/json", **request.headers}
+        headers |= {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
+        if token is not None:
+            headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+            headers["Authorization"] = f"Bearer {token}"
+        reply = await send(
+            call.client,
+            request,
+            headers,
+            timeout_seconds=self.settings.timeout_seconds,
+            max_bytes=self.settings.max_response_bytes,
+        )
+        call.recorder.add(
+            "TOOL",
+            "Executed HTTP request",
+            method=request.method,
+            url=request.url,
+            query=dict(request.query),
+            status_code=reply.status,
+            elapsed_ms=reply.elapsed_ms,
+        )
+        return reply
+
+    async def _adjust(
+        self, call: _Call, base: BaseUrl, plan: ApiCallPlan, refused: ApiRequest, reply: Reply
+    ) -> ApiRequest | None:
+        """Return the request with other parameters; None: the adjusted plan is of no use."""
+        adjusted = await self.steps.adjust.acall(
+            question_of_refused_call=call.question,
+            refused_plan=plan.model_dump_json(),
+            endpoint=format_endpoint(refused.endpoint),
+            refusal=_format_reply(call, reply),
+        )
+        again: ApiCallPlan = adjusted.adjusted_plan
+        try:
+            request = build_request(again, self.catalogue, base.url, self.settings.methods)
+        except ApiFailureError as failure:
+            call.recorder.add("ERROR", "Adjusted request cannot be sent", reason=str(failure))
+            return None
+        if request.endpoint != refused.endpoint:
+            call.recorder.add("ERROR", "Adjusted request is for another endpoint", path=again.path)
+            return None
+        call.recorder.add("MESSAGE", "Parameters adjusted after HTTP 400", reason=again.reason, dropped=request.dropped)
+        return request
+
+    async def _summarize(self, call: _Call, request: ApiRequest, reply: Reply) -> str:
+        summed_up = await self.steps.summarize.acall(
+            question_about_reply=call.question,
+            request=f"{request.method} {request.endpoint.path}: HTTP {reply.status}",
+            reply=_format_reply(call, reply),
+            context=format_context(call.context),
+            system_prompt=get_text(call.context, SYSTEM_PROMPT),
+        )
+        return str(summed_up.summary or "").strip() or reply.text[:MAX_ERROR_CHARS]
+
+
+def _note_plan(recorder: EventRecorder, request: ApiRequest, reason: str) -> None:
+    recorder.add(
+        "DECISION",
+        "Planned API call",
+        method=request.method,
+        path=request.endpoint.path,
+        reason=reason,
+        dropped=list(request.dropped),
+    )
+
+
+def _format_reply(call: _Call, reply: Reply) -> str:
+    """Return the body as data that is not trusted, without secrets, for a prompt."""
+    text = call.recorder.redact(reply.text) or "(empty body)"
+    head, data, tail = enclose_data("api", break_marks(text))
+    return f"{head}{data}{' [cut]' if reply.truncated else ''}{tail}"
+
+
+def _describe_refusal(request: ApiRequest, reply: Reply) -> ApiFailureError:
+    where = f"{request.method} {request.endpoint.path}"
+    hint = "; redirects are not followed" if 300 <= reply.status < 400 else ""
+    return ApiFailureError(
+        "HttpError",
+        f"{where} answered with HTTP {reply.status}{hint}",
+        {"status_code": reply.status, "body": reply.text[:MAX_ERROR_CHARS]},
+    )
+
+
+def _describe(failure: ApiFailureError, recorder: EventRecorder) -> AgentError:
+    details = {
+        key: recorder.redact(value) if isinstance(value, str) else value for key, value in failure.details.items()
+    }
+    return AgentError(message=recorder.redact(str(failure)), type=failure.kind, details=details)

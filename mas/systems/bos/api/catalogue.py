@@ -1,0 +1,194 @@
+"""Catalogue of an API's endpoints, from its documentation file (`api_docs_context.yaml`) or an OpenAPI 3 document.
+
+base_url: https://api.example.org
+auth: bearer                        # none: no endpoint needs a token
+endpoints:
+  - method: GET
+    path: /orders/:order_id         # {order_id} is understood, too
+    summary: One order
+    query_params: [{name: fields, type: string}]
+    auth: none                      # of this endpoint
+snippets:
+  - {title: Paging, text: "Lists are cut to `limit` entries."}
+
+catalogue = load_catalogue(Path("api_docs_context.yaml"))
+catalogue.find("GET", "/orders/17")           # (Endpoint(…), {"order_id": "17"})
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self
+from urllib.parse import unquote
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from mas.systems.bos.api.failure import ApiFailureError
+from mas.systems.bos.api.openapi import convert_openapi
+
+Auth = Literal["bearer", "none"]
+MAX_FILE_BYTES = 5_000_000
+_PATH_PARAM = re.compile(r":(\w+)")
+
+
+class _Documented(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Parameter(_Documented):
+    """Parameter of an endpoint."""
+
+    name: str = Field(min_length=1)
+    type: str = "string"
+    required: bool = False
+    description: str = ""
+    enum: tuple[str | int | float | bool, ...] = ()
+
+
+class Endpoint(_Documented):
+    """One method of one path."""
+
+    method: str
+    path: str  # begins with "/"; parameters are written `:name`
+    summary: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    path_params: tuple[Parameter, ...] = ()
+    query_params: tuple[Parameter, ...] = ()
+    headers: tuple[Parameter, ...] = ()
+    body: dict[str, object] | None = None  # JSON schema of the request's body; None: it has none
+    auth: Auth | None = None  # None: as the catalogue says
+
+    @field_validator("method")
+    @classmethod
+    def _normalise_method(cls, value: str) -> str:
+        method = value.strip().upper()
+        if method not in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+            raise ValueError(f"{value!r} is no HTTP method")
+        return method
+
+    @field_validator("path")
+    @classmethod
+    def _normalise_path(cls, value: str) -> str:
+        path = re.sub(r"\{(\w+)\}", r":\1", value.strip())
+        if not path.startswith("/") or path.startswith("//") or ".." in path:
+            raise ValueError(f"{value!r} is no path below the base URL; expected for example /orders/:order_id")
+        return path
+
+    @property
+    def path_names(self) -> list[str]:
+        return _PATH_PARAM.findall(self.path)
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """Return the values of the parameters in a path, which may still have `:name` in their place; None: another."""
+        pattern = "".join(
+            f"(?P<{part[1:]}>[^/]+)" if part.startswith(":") else re.escape(part)
+            for part in re.split(r"(:\w+)", self.path)
+        )
+        found = re.fullmatch(pattern, path.rstrip("/") or "/") or re.fullmatch(pattern, path)
+        if found is None:
+            return None
+        return {name: unquote(value) for name, value in found.groupdict().items() if value != f":{name}"}
+
+
+class Snippet(_Documented):
+    """Part of the documentation that belongs to no single endpoint."""
+
+    title: str
+    text: str
+
+
+class Catalogue(_Documented):
+    """Endpoints and snippets, in the order of the documentation."""
+
+    base_url: str | None = None
+    auth: Auth = "bearer"
+    endpoints: tuple[Endpoint, ...] = Field(min_length=1)
+    snippets: tuple[Snippet, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_unique(self) -> Self:
+        seen: set[tuple[str, str]] = set()
+        for each in self.endpoints:
+            key = each.method, _PATH_PARAM.sub(":", each.path)
+            if key in seen:
+                raise ValueError(f"{each.method} {each.path} is documented twice")
+            seen.add(key)
+        return self
+
+    def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]] | None:
+        """Return the endpoint of a path with the values of its parameters; paths without parameters come first."""
+        by_parameters = sorted(self.endpoints, key=lambda each: len(each.path_names))
+        for endpoint in by_parameters:
+            if endpoint.method == method and (values := endpoint.match(path)) is not None:
+                return endpoint, values
+        return None
+
+    def needs_token(self, endpoint: Endpoint) -> bool:
+        return (endpoint.auth or self.auth) == "bearer"
+
+
+def load_catalogue(path: Path) -> Catalogue:
+    """Read a documentation file, YAML or JSON.
+
+    Raises:
+        ApiFailureError: the file is missing or malformed.
+    """
+    import yaml
+
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise _build_fault(path, f"it is larger than {MAX_FILE_BYTES // 1_000_000} MB")
+        content = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise _build_fault(path, " ".join(str(error).split())) from error
+    if not isinstance(content, Mapping):
+        raise _build_fault(path, f"it holds a {type(content).__name__}, expected the keys base_url and endpoints")
+    return build_catalogue(content, path)
+
+
+def build_catalogue(content: Mapping[str, object], path: Path) -> Catalogue:
+    """Return the catalogue of a parsed file; `path` is named in errors.
+
+    Raises:
+        ApiFailureError: it is malformed.
+    """
+    try:
+        return Catalogue.model_validate(convert_openapi(content) if "openapi" in content else dict(content))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise _build_fault(path, f"{place}: {first['msg']}") from None
+    except ValueError as error:
+        raise _build_fault(path, str(error)) from error
+
+
+def _build_fault(path: Path, reason: str) -> ApiFailureError:
+    return ApiFailureError(
+        "ConfigurationError", f"the API's documentation {path.name} cannot be used: {reason}", {"file": str(path)}
+    )
+
+
+def format_endpoint(endpoint: Endpoint) -> str:
+    """Return an endpoint for a prompt."""
+    lines = [f"{endpoint.method} {endpoint.path}: {endpoint.summary or endpoint.description}".rstrip(": ")]
+    if endpoint.summary and endpoint.description:
+        lines.append(f"  {endpoint.description}")
+    for title, parameters in (
+        ("path", endpoint.path_params),
+        ("query", endpoint.query_params),
+        ("header", endpoint.headers),
+    ):
+        lines += [f"  {title} {_format_parameter(each)}" for each in parameters]
+    if endpoint.body is not None:
+        import json
+
+        lines.append(f"  JSON body: {json.dumps(endpoint.body, ensure_ascii=False, default=str)}")
+    return "\n".join(lines)
+
+
+def _format_parameter(parameter: Parameter) -> str:
+    need = "required" if parameter.required else "optional"
+    choices = f"; one of {', '.join(map(str, parameter.enum))}" if parameter.enum else ""
+    about = f": {parameter.description}" if parameter.description else ""
+    return f"{parameter.name} ({parameter.type}, {need}{choices}){about}"

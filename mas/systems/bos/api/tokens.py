@@ -1,0 +1,176 @@
+"""Firebase tokens by e-mail and password: kept in memory and in a file, renewed before and when they are refused.
+
+    tokens = FirebaseTokens(identity_url, securetoken_url, file)
+    token = await tokens.find(credentials, client)
+    token = await tokens.renew(credentials, client, refused=token)        # after a 401
+
+The file is readable by its owner alone. Its keys are digests: it names no e-mail address.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import httpx
+
+from mas.runtime.installation_key import find_key_file
+from mas.systems.bos.api.failure import ApiFailureError
+from mas.systems.bos.api.settings import ApiSettings
+
+EMULATOR = "FIREBASE_AUTH_EMULATOR_HOST"  # variable of Firebase's own tools
+MARGIN_SECONDS = 60.0  # a token that expires earlier is not used
+TIMEOUT_SECONDS = 30.0
+_OK = 200
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Account of a Firebase project."""
+
+    api_key: str
+    email: str
+    password: str
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.api_key}\0{self.email}".encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return "Credentials(…)"
+
+
+@dataclass(frozen=True)
+class _Token:
+    id_token: str
+    refresh_token: str
+    expires_at: float  # seconds since the epoch
+
+
+class FirebaseTokens:
+    """Tokens of a run, by account."""
+
+    def __init__(
+        self, identity_url: str, securetoken_url: str, file: Path, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._identity_url, self._securetoken_url = identity_url.rstrip("/"), securetoken_url.rstrip("/")
+        self._file, self._clock = file, clock
+        self._kept: dict[str, _Token] = {}
+        self._lock = asyncio.Lock()
+
+    @classmethod
+    def from_settings(cls, settings: ApiSettings, environment: Mapping[str, str] = os.environ) -> "FirebaseTokens":
+        """Return the tokens of the configured addresses, or of Firebase's emulator."""
+        identity, secure = settings.identity_url, settings.securetoken_url
+        if emulator := environment.get(EMULATOR):
+            identity, secure = (
+                f"http://{emulator}/{name}.googleapis.com" for name in ("identitytoolkit", "securetoken")
+            )
+        file = Path(settings.token_file) if settings.token_file else find_key_file().with_name("firebase_tokens.json")
+        return cls(identity, secure, file)
+
+    async def find(self, credentials: Credentials, client: httpx.AsyncClient) -> str:
+        """Return a token that is valid: from memory, from the file, or a new one.
+
+        Raises:
+            ApiFailureError: the account is refused, or Firebase cannot be reached.
+        """
+        async with self._lock:
+            kept = self._kept.get(credentials.digest)
+            if kept is None:
+                kept = (await asyncio.to_thread(self._read_file)).get(credentials.digest)
+            if kept is None or kept.expires_at - MARGIN_SECONDS <= self._clock():
+                kept = await self._refresh_or_sign_in(credentials, client, kept)
+            self._kept[credentials.digest] = kept
+            return kept.id_token
+
+    async def renew(self, credentials: Credentials, client: httpx.AsyncClient, refused: str | None) -> str:
+        """Return another token than the one that was refused. Requests that were refused together renew it once.
+
+        Raises:
+            ApiFailureError: the account is refused, or Firebase cannot be reached.
+        """
+        async with self._lock:
+            kept = self._kept.get(credentials.digest)
+            if kept is None or kept.id_token == refused:
+                kept = await self._refresh_or_sign_in(credentials, client, kept)
+                self._kept[credentials.digest] = kept
+            return kept.id_token
+
+    async def _refresh_or_sign_in(
+        self, credentials: Credentials, client: httpx.AsyncClient, before: _Token | None
+    ) -> _Token:
+        new = await self._refresh(credentials, client, before.refresh_token) if before else None
+        new = new or await self._sign_in(credentials, client)
+        await asyncio.to_thread(self._write_file, credentials.digest, new)
+        return new
+
+    async def _sign_in(self, credentials: Credentials, client: httpx.AsyncClient) -> _Token:
+        url = f"{self._identity_url}/v1/accounts:signInWithPassword"
+        account = {"email": credentials.email, "password": credentials.password, "returnSecureToken": True}
+        response = await _post(client, url, credentials.api_key, json=account)
+        token = self._read_token(response, "idToken", "refreshToken", "expiresIn")
+        if token is None:
+            raise ApiFailureError(
+                "ConfigurationError",
+                f"Firebase refused the account of the API (HTTP {response.status_code}); check its e-mail address, "
+                "password and web API key",
+            )
+        return token
+
+    async def _refresh(self, credentials: Credentials, client: httpx.AsyncClient, token: str) -> _Token | None:
+        """Return a new token; None: the refresh token is not accepted any more."""
+        form = {"grant_type": "refresh_token", "refresh_token": token}
+        response = await _post(client, f"{self._securetoken_url}/v1/token", credentials.api_key, data=form)
+        return self._read_token(response, "id_token", "refresh_token", "expires_in")
+
+    def _read_token(self, response: httpx.Response, token: str, refresh: str, expires: str) -> _Token | None:
+        if response.status_code != _OK:
+            return None
+        try:
+            content = response.json()
+            seconds = float(content[expires])
+            return _Token(str(content[token]), str(content[refresh]), self._clock() + seconds)
+        except (ValueError, KeyError, TypeError):
+            raise ApiFailureError("HttpRequestError", "Firebase's reply holds no token") from None
+
+    def _read_file(self) -> dict[str, _Token]:
+        """Return the tokens of earlier runs; a file that is missing or damaged has none."""
+        try:
+            content = json.loads(self._file.read_text("utf-8"))
+            return {str(key): _Token(**value) for key, value in content.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+    def _write_file(self, digest: str, token: _Token) -> None:
+        """Add a token to the file in one step; a file that cannot be written costs the next run a sign-in."""
+        content = {key: asdict(value) for key, value in (self._read_file() | {digest: token}).items()}
+        temporary = self._file.with_name(f"{self._file.name}.{os.getpid()}")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(content, file)
+            temporary.replace(self._file)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+
+
+async def _post(
+    client: httpx.AsyncClient,
+    url: str,
+    api_key: str,
+    *,
+    json: Mapping[str, object] | None = None,
+    data: Mapping[str, str] | None = None,
+) -> httpx.Response:
+    try:
+        return await client.post(
+            url, params={"key": api_key}, json=json, data=data, timeout=TIMEOUT_SECONDS, follow_redirects=False
+        )
+    except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text may hold the key
+        raise ApiFailureError("HttpRequestError", f"Firebase cannot be reached ({type(error).__name__})") from None

@@ -1,0 +1,253 @@
+"""API-docs agent against a real server on loopback: plan, token, one repeat per kind of refusal, summary, secrets."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import dspy
+import httpx
+import pytest
+from dspy.utils import DummyLM
+
+from mas.agents.chat_adapter import ChatAdapter
+from mas.systems.bos.api.agent import ApiDocsAgent, ApiSteps
+from mas.systems.bos.api.catalogue import Catalogue
+from mas.systems.bos.api.settings import ApiSettings
+from mas.systems.bos.api.signatures import AdjustApiCall, PlanApiCall, SummarizeApiReply
+from mas.systems.bos.api.tokens import FirebaseTokens
+from mas.systems.bos.contracts.result import AgentResult
+from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer
+from tests.servers.loopback import running
+from tests.servers.orders_api import DOCUMENTATION, OrdersApi
+
+ACCOUNT = {"firebase_web_api_key": API_KEY, "firebase_email": EMAIL, "firebase_password": PASSWORD}
+DIRECT = "direct-token-0123456789"
+
+pytestmark = pytest.mark.anyio
+
+
+class World:
+    """An agent with its API, Firebase and scripted model."""
+
+    def __init__(self, api: OrdersApi, firebase: FirebaseServer, folder: Path) -> None:
+        self.api, self.firebase = api, firebase
+        self.settings = ApiSettings(base_url=api.base_url, timeout_seconds=0.5)
+        self.tokens = FirebaseTokens(firebase.base_url, firebase.base_url, folder / "tokens.json")
+        self.client: httpx.AsyncClient | None = None
+        self.prompts: list[str] = []
+
+    async def ask(self, *replies: Mapping[str, object], context: Mapping[str, object] | None = None) -> AgentResult:
+        lm = DummyLM([{key: _dump(value) for key, value in reply.items()} for reply in replies], adapter=ChatAdapter())
+        steps = ApiSteps(dspy.Predict(PlanApiCall), dspy.Predict(AdjustApiCall), dspy.Predict(SummarizeApiReply))
+        catalogue = Catalogue.model_validate(DOCUMENTATION)
+        agent = ApiDocsAgent(steps, catalogue, self.settings, self.tokens, self.client)
+        with dspy.context(lm=lm, adapter=ChatAdapter()):
+            result = await agent.invoke("Which orders are open?", context=context or {})
+        self.prompts = [json.dumps(each["messages"]) for each in lm.history]
+        return result
+
+
+def _dump(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def plan(path: str = "/orders", make_request: bool = True, **fields: object) -> dict[str, object]:
+    return {"plan": {"make_request": make_request, "path": path, **fields}, "documentation_answer": ""}
+
+
+def adjusted(path: str = "/orders", **fields: object) -> dict[str, object]:
+    return {"adjusted_plan": {"make_request": True, "path": path, **fields}}
+
+
+SUMMARY = {"summary": "One order is open."}
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    for name in ("BOS_API_TOKEN", "BOS_API_BASE_URL", "FIREBASE_WEB_API_KEY", "FIREBASE_EMAIL", "FIREBASE_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    with running(FirebaseServer()) as firebase, running(OrdersApi(firebase.accepts)) as api:
+        yield World(api, firebase, tmp_path)
+
+
+def kinds(result: AgentResult) -> list[str]:
+    return [str(each.event_type) for each in result.trace]
+
+
+async def test_a_question_is_one_request_and_a_summary(world: World) -> None:
+    result = await world.ask(plan(query_params={"status": "open", "debug": 1}, reason="a list"), SUMMARY)
+    assert (result.status, result.answer, result.tabular, result.error) == (
+        "succeeded",
+        "One order is open.",
+        None,
+        None,
+    )
+    (asked,) = world.api.requests
+    assert (asked.method, asked.path, asked.query) == ("GET", "/orders", {"status": "open"})
+    assert asked.headers["accept"] == "application/json"
+    assert "authorization" not in asked.headers  # a public endpoint goes without
+    decision, tool = result.trace
+    assert decision.data == {"method": "GET", "path": "/orders", "reason": "a list", "dropped": ["debug"]}
+    assert tool.message == "Executed HTTP request"
+    assert tool.data.keys() == {"method", "url", "query", "status_code", "elapsed_ms"}
+    assert result.latency_ms is not None and result.latency_ms > 0
+    assert '"total\\": 12.5' in world.prompts[1] or "12.5" in world.prompts[1]
+
+
+async def test_temporal_context_and_documentation_reach_the_plan(world: World) -> None:
+    await world.ask(plan(), SUMMARY, context={"current_date": "2026-11-22", "system_prompt": "Be brief."})
+    assert "current_date: 2026-11-22" in world.prompts[0]
+    assert "GET /orders: List of orders" in world.prompts[0]
+    assert "Be brief." in world.prompts[0]
+
+
+async def test_a_declined_plan_sends_nothing(world: World) -> None:
+    result = await world.ask(plan(make_request=False, failure_reason="The API knows nothing about the weather."))
+    assert result.error is not None
+    assert (result.error.type, result.error.message) == ("PlanningDeclined", "The API knows nothing about the weather.")
+    assert not world.api.requests
+
+
+async def test_a_question_about_the_api_is_answered_from_its_documentation(world: World) -> None:
+    result = await world.ask({**plan(make_request=False), "documentation_answer": "It has 12 endpoints."})
+    assert (result.status, result.answer) == ("succeeded", "It has 12 endpoints.")
+    assert not world.api.requests
+
+
+async def test_a_path_without_its_value_sends_nothing(world: World) -> None:
+    result = await world.ask(plan("/orders/:order_id"))
+    assert result.error is not None and result.error.type == "PathResolutionError"
+    assert not world.api.requests
+    assert kinds(result) == ["ERROR"]
+
+
+async def test_headers_of_the_context_are_sent(world: World) -> None:
+    await world.ask(plan(), SUMMARY, context={"api_headers": {"X-Tenant": "north"}})
+    assert world.api.requests[0].headers["x-tenant"] == "north"
+
+
+async def test_a_token_is_needed_only_where_the_documentation_says_so(world: World) -> None:
+    result = await world.ask(plan("/account"))
+    assert result.error is not None and result.error.type == "ConfigurationError"
+    assert not world.api.requests
+
+
+async def test_a_direct_token_counts_before_a_firebase_account(world: World) -> None:
+    world.firebase.valid.add(DIRECT)
+    result = await world.ask(plan("/account"), SUMMARY, context={**ACCOUNT, "api_bearer_token": DIRECT})
+    assert result.status == "succeeded"
+    assert world.api.requests[0].headers["authorization"] == f"Bearer {DIRECT}"
+    assert not world.firebase.requests
+
+
+async def test_a_refused_direct_token_is_an_error_at_once(world: World) -> None:
+    result = await world.ask(plan("/account"), context={"api_bearer_token": DIRECT})
+    assert result.error is not None and result.error.type == "HttpError"
+    assert len(world.api.requests) == 1
+
+
+async def test_a_refused_direct_token_is_replaced_by_that_of_the_account(world: World) -> None:
+    result = await world.ask(plan("/account"), SUMMARY, context={**ACCOUNT, "api_bearer_token": DIRECT})
+    assert result.status == "succeeded"
+    assert len(world.api.requests) == 2
+    assert "Token refreshed after HTTP 401" in [each.message for each in result.trace]
+
+
+async def test_after_a_401_the_token_is_renewed_and_the_request_repeated_once(world: World) -> None:
+    await world.ask(plan("/account"), SUMMARY, context=ACCOUNT)
+    world.firebase.valid.clear()  # revoked: the kept token is refused, the next one accepted
+    result = await world.ask(plan("/account"), SUMMARY, context=ACCOUNT)
+    assert result.status == "succeeded"
+    assert world.firebase.asked() == [SIGN_IN, RENEW]
+    assert len(world.api.requests) == 3
+
+
+async def test_a_second_401_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world.api, "_is_accepted", lambda authorization: False)
+    result = await world.ask(plan("/account"), context=ACCOUNT)
+    assert result.error is not None and result.error.details["status_code"] == 401
+    assert len(world.api.requests) == 2
+
+
+async def test_after_a_400_the_parameters_are_adjusted_once(world: World) -> None:
+    wrong = plan(query_params={"status": "opened"})
+    result = await world.ask(wrong, adjusted(query_params={"status": "open"}), SUMMARY)
+    assert result.status == "succeeded"
+    assert [each.query for each in world.api.requests] == [{"status": "opened"}, {"status": "open"}]
+    assert "status must be open or paid" in world.prompts[1]
+    result = await world.ask(wrong, adjusted(query_params={"status": "still wrong"}))
+    assert result.error is not None and result.error.details["status_code"] == 400
+    assert len(world.api.requests) == 4
+
+
+@pytest.mark.parametrize("again", [adjusted("/account"), adjusted("/nowhere"), adjusted(method="POST")])
+async def test_an_adjusted_plan_for_another_endpoint_is_not_sent(world: World, again: dict[str, object]) -> None:
+    result = await world.ask(plan(query_params={"status": "x"}), again)
+    assert result.error is not None and result.error.details["status_code"] == 400
+    assert len(world.api.requests) == 1
+
+
+@pytest.mark.parametrize(("path", "status"), [("/broken", 500), ("/orders/99", 404), ("/moved", 302)])
+async def test_another_failure_is_an_error_with_its_status_and_body(world: World, path: str, status: int) -> None:
+    result = await world.ask(plan(path))
+    assert result.error is not None
+    assert (result.error.type, result.error.details["status_code"]) == ("HttpError", status)
+    assert len(world.api.requests) == 1
+    assert kinds(result) == ["DECISION", "TOOL", "ERROR"]
+
+
+@pytest.mark.parametrize("path", ["/hang", "/reset", "/cut", "/nohttp"])
+async def test_a_failed_connection_is_an_error(world: World, path: str) -> None:
+    result = await world.ask(plan(path))
+    assert result.error is not None and result.error.type == "HttpRequestError"
+
+
+async def test_a_write_is_not_repeated_after_a_timeout(world: World) -> None:
+    world.settings.methods = ["GET", "POST"]
+    result = await world.ask(plan(method="POST", json_body={"total": 3}), SUMMARY)
+    assert result.status == "succeeded"
+    assert [json.loads(each.body) for each in world.api.requests] == [{"total": 3}]
+
+
+async def test_a_long_reply_is_cut_and_need_not_be_json(world: World) -> None:
+    world.settings.max_response_bytes = 1_000
+    world.api.page = b"caf\xe9 " * 10_000
+    result = await world.ask(plan("/page"), SUMMARY)
+    assert result.status == "succeeded"
+    assert "caf\\u00e9" in world.prompts[1]
+    assert "[cut]" in world.prompts[1]
+    assert len(world.prompts[1]) < 10_000
+
+
+async def test_a_client_that_is_given_is_used_and_stays_open(world: World) -> None:
+    async with httpx.AsyncClient() as client:
+        world.client = client
+        await world.ask(plan(), SUMMARY)
+        assert not client.is_closed
+
+
+async def test_own_credentials_stay_with_the_own_address(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOS_API_TOKEN", DIRECT)
+    world.firebase.valid.add(DIRECT)
+    assert (await world.ask(plan("/account"), SUMMARY)).status == "succeeded"
+    with running(OrdersApi()) as other:
+        world.settings.hosts = ["127.0.0.1"]
+        result = await world.ask(plan("/account"), context={"api_base_url": other.base_url})
+        assert result.error is not None and result.error.type == "ConfigurationError"
+        assert not other.requests
+
+
+async def test_no_secret_leaves_the_agent(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API's replies quote the token that they got, in a success as in a refusal."""
+    monkeypatch.setenv("BOS_API_TOKEN", "environment-token-0123")
+    context: dict[str, Any] = {**ACCOUNT, "api_headers": {"X-Key": "header-secret-0123"}}
+    echo = {"summary": f"The token is id-token-number-0001, of {EMAIL}, key {API_KEY}."}
+    good = await world.ask(plan("/account", reason=f"with {PASSWORD}"), echo, context=context)
+    prompts = list(world.prompts)
+    bad = await world.ask(plan("/account"), context={"api_bearer_token": DIRECT})
+    shown = good.model_dump_json() + bad.model_dump_json() + repr(good) + "".join(prompts + world.prompts)
+    secrets = [API_KEY, EMAIL, PASSWORD, DIRECT, "environment-token-0123", "header-secret-0123", "id-token-number-0001"]
+    assert not [each for each in secrets if each in shown]
+    assert good.status == "succeeded"
+    assert "is not accepted" in str(bad.error)

@@ -1,0 +1,130 @@
+"""Firebase tokens: memory, then the file, then a sign-in; renewed once for all requests that were refused together."""
+
+import asyncio
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mas.systems.bos.api.failure import ApiFailureError
+from mas.systems.bos.api.settings import ApiSettings
+from mas.systems.bos.api.tokens import MARGIN_SECONDS, Credentials, FirebaseTokens
+from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer
+from tests.servers.loopback import running
+
+pytestmark = pytest.mark.anyio
+ACCOUNT = Credentials(API_KEY, EMAIL, PASSWORD)
+
+
+@pytest.fixture
+def firebase() -> Iterator[FirebaseServer]:
+    with running(FirebaseServer()) as server:
+        yield server
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def open_tokens(firebase: FirebaseServer, folder: Path, clock: Clock | None = None) -> FirebaseTokens:
+    return FirebaseTokens(firebase.base_url, firebase.base_url, folder / "state" / "tokens.json", clock or Clock())
+
+
+async def find(tokens: FirebaseTokens, account: Credentials = ACCOUNT) -> str:
+    async with httpx.AsyncClient() as client:
+        return await tokens.find(account, client)
+
+
+async def renew(tokens: FirebaseTokens, refused: str | None) -> str:
+    async with httpx.AsyncClient() as client:
+        return await tokens.renew(ACCOUNT, client, refused)
+
+
+async def test_a_token_comes_from_memory_then_from_the_file(firebase: FirebaseServer, tmp_path: Path) -> None:
+    tokens = open_tokens(firebase, tmp_path)
+    first = await find(tokens)
+    assert await find(tokens) == first
+    assert await find(open_tokens(firebase, tmp_path)) == first  # of another process
+    assert firebase.asked() == [SIGN_IN]
+
+
+async def test_the_file_is_private_and_names_no_account(firebase: FirebaseServer, tmp_path: Path) -> None:
+    await find(open_tokens(firebase, tmp_path))
+    path = tmp_path / "state" / "tokens.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(json.loads(path.read_text())) == [ACCOUNT.digest]
+    assert EMAIL not in path.read_text()
+    assert [each.name for each in path.parent.iterdir()] == ["tokens.json"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"x": 1}', '{"x": {"id_token": "a"}}'])
+async def test_a_damaged_file_costs_a_sign_in(firebase: FirebaseServer, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "state" / "tokens.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    assert await find(open_tokens(firebase, tmp_path)) in firebase.valid
+
+
+async def test_a_token_is_renewed_a_minute_before_it_expires(firebase: FirebaseServer, tmp_path: Path) -> None:
+    clock = Clock()
+    tokens = open_tokens(firebase, tmp_path, clock)
+    first = await find(tokens)
+    clock.now += firebase.lifetime_seconds - MARGIN_SECONDS - 1
+    assert await find(tokens) == first
+    clock.now += 1
+    assert await find(tokens) != first
+    assert firebase.asked() == [SIGN_IN, RENEW]
+
+
+async def test_a_refused_refresh_token_leads_to_a_sign_in(firebase: FirebaseServer, tmp_path: Path) -> None:
+    tokens = open_tokens(firebase, tmp_path)
+    first = await find(tokens)
+    firebase.refresh_tokens.clear()
+    assert await renew(tokens, first) != first
+    assert firebase.asked() == [SIGN_IN, RENEW, SIGN_IN]
+
+
+async def test_requests_that_were_refused_together_renew_once(firebase: FirebaseServer, tmp_path: Path) -> None:
+    tokens = open_tokens(firebase, tmp_path)
+    first = await find(tokens)
+    renewed = await asyncio.gather(*(renew(tokens, first) for _ in range(5)))
+    assert len(set(renewed)) == 1
+    assert firebase.asked() == [SIGN_IN, RENEW]
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        Credentials(API_KEY, EMAIL, "wrong password"),
+        Credentials(API_KEY, "nobody@example.org", PASSWORD),
+        Credentials("wrong-key-0123456789", EMAIL, PASSWORD),
+    ],
+)
+async def test_a_refused_account_is_a_configuration_error_without_its_values(
+    firebase: FirebaseServer, tmp_path: Path, account: Credentials
+) -> None:
+    with pytest.raises(ApiFailureError, match="Firebase refused the account") as raised:
+        await find(open_tokens(firebase, tmp_path), account)
+    assert raised.value.kind == "ConfigurationError"
+    shown = f"{raised.value} {raised.value.details} {account!r}"
+    assert not [each for each in (account.api_key, account.email, account.password) if each in shown]
+
+
+async def test_firebase_out_of_reach_is_an_error_without_the_key(tmp_path: Path) -> None:
+    tokens = FirebaseTokens("http://127.0.0.1:9", "http://127.0.0.1:9", tmp_path / "t.json")
+    with pytest.raises(ApiFailureError, match=r"Firebase cannot be reached \(ConnectError\)") as raised:
+        await find(tokens)
+    assert raised.value.kind == "HttpRequestError"
+
+
+def test_the_emulator_counts_before_the_settings(tmp_path: Path) -> None:
+    settings = ApiSettings(token_file=str(tmp_path / "t.json"))
+    tokens = FirebaseTokens.from_settings(settings, {"FIREBASE_AUTH_EMULATOR_HOST": "127.0.0.1:9099"})
+    assert tokens._identity_url == "http://127.0.0.1:9099/identitytoolkit.googleapis.com"
+    assert FirebaseTokens.from_settings(settings, {})._securetoken_url == "https://securetoken.googleapis.com"
