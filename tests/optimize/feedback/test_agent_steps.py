@@ -1,0 +1,94 @@
+"""Roles of the agents, read from the spans of a record alone."""
+
+from typing import Any
+
+import pytest
+
+from eval.runs.record import Record
+from optimize.feedback.agent_steps import AgentSteps
+from tests.optimize.simulated_runs import lm, record, step, tool
+
+APPROVED, REJECTED = {"decision": "approve"}, {"decision": "REJECTED: no"}
+PLAN = step("planner", tasks=["a"], hints=["b"])
+
+
+def read(*steps: list[dict[str, Any]]) -> AgentSteps:
+    made: Record = record("17", "17", steps)
+    return AgentSteps.of(made)
+
+
+def names(steps: Any) -> list[str]:
+    return [each.agent for each in steps]
+
+
+def test_critics_the_finisher_and_the_draft_follow_from_the_outputs() -> None:
+    found = read(
+        PLAN, step("expert", result="16"), step("critic", **REJECTED), step("expert", result="17"),
+        step("critic", **APPROVED), step("writer", final_answer="17"), step("silent"),
+    )  # fmt: skip
+    assert names(found.work) == ["planner", "expert", "expert", "writer"]
+    assert found.finish is not None and found.finish.agent == "writer"
+    assert [each.outputs for each in found.drafts] == [{"result": "16"}, {"result": "17"}]
+    assert found.draft is found.drafts[-1]
+    assert found.plan is not None and found.plan.agent == "planner"
+    assert [each.outputs.get("result") for each in found.select_agent("expert")] == ["16", "17"]
+    assert [(critic.rejects, judged.outputs) for critic, judged in found.pair_reviews()] == [
+        (True, {"result": "16"}), (False, {"result": "17"})
+    ]  # fmt: skip
+    assert list(found.pair_reviews("other")) == [] and len(list(found.pair_reviews("critic"))) == 2
+
+
+def test_without_another_agent_the_finishers_own_work_is_the_draft() -> None:
+    alone = read(step("solver", final_answer="17"))
+    assert alone.draft is alone.finish is not None
+    assert read(PLAN, step("solver", final_answer="17")).draft == read(PLAN, step("solver", final_answer="17")).finish
+    unfinished = read(step("a", result="1"), step("b", result="2"))
+    assert unfinished.finish is None and names(unfinished.drafts) == ["b"]
+    nothing = read()
+    assert (nothing.draft, nothing.finish, nothing.plan, nothing.work) == (None, None, None, ())
+
+
+def test_lists_are_a_plan_only_of_the_first_agent_and_if_others_work_after_it() -> None:
+    assert read(PLAN).plan is None
+    assert read(step("expert", result="1"), PLAN).plan is None
+    assert read(step("planner", tasks=["a"], why="b"), step("expert", result="1")).plan is None
+    twice = read(PLAN, step("planner", tasks=["c"]), step("expert", result="1")).plan
+    assert twice is not None and twice.outputs == {"tasks": ["c"]}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "answer"),
+    [
+        ({"reasoning": "because", "expert_answer": "seventeen, as said"}, "seventeen, as said"),
+        ({"long": "a longer text", "short": "17"}, "17"),
+        ({"result": "", "note": "17"}, "17"),
+        ({"result": ["17"]}, ""),
+        ({}, ""),
+        ({"answer": "17 ships", "result": "17"}, "17"),
+    ],
+)
+def test_the_answer_of_a_step_is_named_so_or_its_shortest_text(outputs: dict[str, Any], answer: str) -> None:
+    (made,) = read(step("expert", **outputs)).steps
+    assert made.answer == answer
+
+
+def test_a_step_has_what_its_own_tools_returned_and_whether_it_had_any() -> None:
+    used, offered, bare = read(
+        step("reader", tool("read_file", "Rome 3", file="a.csv"), request="Read it.", result="Rome"),
+        step("other", lm("read_file"), result="x"),
+        step("third", lm(), result="x"),
+    ).steps
+    (call,) = used.tools
+    assert (call.name, call.error) == ("read_file", None) and "a.csv" in call.asked and "Rome 3" in call.seen
+    assert used.seen.startswith("Read it.\n") and "Rome 3" in used.seen and used.said == "Rome"
+    assert (used.offered, offered.offered, bare.offered) == (True, True, False)
+    assert offered.tools == ()
+
+
+def test_replies_that_could_not_be_used_are_those_of_the_agent_that_gave_them() -> None:
+    made = record("17", "17", [step("expert", result="17")])
+    made.trajectory[1]["events"] = [
+        {"name": "unusable reply", "agent": "critic", "error": "no JSON"}, {"name": "unusable reply"},
+        {"name": "decision", "agent": "critic"},
+    ]  # fmt: skip
+    assert AgentSteps.of(made).unusable == (("critic", "no JSON"), ("expert", ""))
