@@ -6,7 +6,7 @@ prompt files. Planner, orchestrator and composer need no change.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mas.agents.spec import AgentSpec
 from mas.systems.bos.contracts.names import AgentName
@@ -16,6 +16,7 @@ from mas.tools.tool_context import Resources
 if TYPE_CHECKING:
     import dspy
 
+    from mas.systems.bos.api.services import ApiServices
     from mas.systems.bos.contracts.agent import Agent
 
 PLANNER = AgentSpec("planner", "mas.systems.bos.planner.PlanAgents")
@@ -35,6 +36,21 @@ class AgentEntry:
     find_gap: Callable[[Settings], str | None] = lambda settings: None  # why it is not available, if so
 
 
+API = "bos_api"  # name of `ApiServices` among the run's services
+
+
+def _make_api_docs(predictors: Predictors, settings: Settings, resources: Resources) -> "Agent":
+    from mas.systems.bos.api.agent import ApiDocsAgent, ApiSteps
+
+    steps = ApiSteps(predictors["api_plan"], predictors["api_adjust"], predictors["api_summarize"])
+    services = cast("ApiServices", resources.services[API])
+    return ApiDocsAgent(steps, services.catalogue, settings.api, services.tokens, services.client)
+
+
+def _find_api_gap(settings: Settings) -> str | None:
+    return None if settings.api.documentation else "no API is configured (system.api.documentation)"
+
+
 def _make_computation(predictors: Predictors, settings: Settings, resources: Resources) -> "Agent":
     from mas.systems.bos.computation.agent import ComputationAgent
     from mas.tools.sandbox.settings import SandboxSettings
@@ -45,6 +61,17 @@ def _make_computation(predictors: Predictors, settings: Settings, resources: Res
 
 ORDER: tuple[AgentName, ...] = ("api_docs", "sql", "computation")  # in which keywords propose them
 REGISTRY: dict[AgentName, AgentEntry] = {
+    "api_docs": AgentEntry(
+        description="knows an API's documentation and asks the API: endpoints, live data of other services",
+        specs=(
+            AgentSpec("api_plan", "mas.systems.bos.api.signatures.PlanApiCall"),
+            AgentSpec("api_adjust", "mas.systems.bos.api.signatures.AdjustApiCall"),
+            AgentSpec("api_summarize", "mas.systems.bos.api.signatures.SummarizeApiReply"),
+        ),
+        make=_make_api_docs,
+        rivals=("sql", "computation"),
+        find_gap=_find_api_gap,
+    ),
     "computation": AgentEntry(
         description="writes Python code and runs it: arithmetic, statistics, dates, units, simulation",
         specs=(

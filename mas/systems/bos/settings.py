@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mas.runtime.errors import UserError
+from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.contracts.names import AGENT_NAMES, AgentName
 
 EXECUTIONS = ("sequential", "parallel")
@@ -64,6 +65,7 @@ class Settings(Protocol):
     share_results: bool
     planner: PlannerSettings
     computation: ComputationSettings
+    api: ApiSettings
 
     def find_gaps(self) -> Mapping[AgentName, str]:
         """Return the agents that are not offered, with the reason: what they need is not configured."""

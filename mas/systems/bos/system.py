@@ -1,16 +1,20 @@
 """The system's settings, and how its program is made from them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import ClassVar
 
 from mas.agents.spec import ModelSettings, Toolboxes
 from mas.runtime.errors import UserError
 from mas.system import Program, Resources
 from mas.systems.agent_system import AgentSystem
-from mas.systems.bos.agents import ORDER, REGISTRY, SPECS
+from mas.systems.bos.agents import API, ORDER, REGISTRY, SPECS
+from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.contracts.names import AgentName
 from mas.systems.bos.settings import EXECUTIONS, ComputationSettings, PlannerSettings
+from mas.tools.settings import ToolSettings
 
 
 @dataclass
@@ -25,6 +29,7 @@ class BosSystem(AgentSystem):
     share_results: bool = False  # true: an agent sees what earlier ones found
     planner: PlannerSettings = field(default_factory=PlannerSettings)
     computation: ComputationSettings = field(default_factory=ComputationSettings)
+    api: ApiSettings = field(default_factory=ApiSettings)
     agents: dict[str, ModelSettings] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -33,6 +38,33 @@ class BosSystem(AgentSystem):
             raise UserError(f"system.execution={self.execution} is not known; choose one of: {', '.join(EXECUTIONS)}.")
         self.planner.check()
         self.computation.check()
+        self.api.check()
+        self._check_documentation()
+
+    def _check_documentation(self) -> None:
+        if self.api.documentation is None:
+            return
+        from mas.systems.bos.api.catalogue import load_catalogue
+        from mas.systems.bos.api.failure import ApiFailureError
+
+        try:
+            load_catalogue(Path(self.api.documentation))
+        except ApiFailureError as failure:
+            raise UserError(f"system.api.documentation={self.api.documentation}: {failure}.") from failure
+
+    def secrets(self) -> Collection[str]:
+        return self.api.list_secrets()
+
+    @contextmanager
+    def open_resources(self, settings: ToolSettings, report_missing: Callable[[str], None]) -> Iterator[Resources]:
+        with super().open_resources(settings, report_missing) as resources:
+            if self.api.documentation is None:
+                yield resources
+                return
+            from mas.systems.bos.api.services import open_api
+
+            with open_api(self.api) as api:
+                yield replace(resources, services={**resources.services, API: api})
 
     def find_gaps(self) -> Mapping[AgentName, str]:
         """Return the agents that are not offered, with the reason: what they need is not configured."""

@@ -45,4 +45,6 @@ def test_t07_one_reading_of_the_clock_in_utc() -> None:
     enriched = attach_temporal_context(AgentRequest(question="q"), lambda: readings.pop(0)).context
     assert str(enriched["current_datetime_utc"]).startswith(str(enriched["current_date"])) and len(readings) == 1
     now = attach_temporal_context(AgentRequest(question="q")).context["current_datetime_utc"]
-    assert str(now).endswith("+00:00") and abs((datetime.fromisoformat(str(now)) - datetime.now(UTC)).seconds) < 60
+    assert (
+        str(now).endswith("+00:00") and abs((datetime.fromisoformat(str(now)) - datetime.now(UTC)).total_seconds()) < 60
+    )
