@@ -212,6 +212,20 @@ def digest(prompt_set: PromptSet) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
+def is_gated(prompt_set: PromptSet) -> bool:
+    """Return whether a set passed the gate, without leaks, and is still as it was published then."""
+    facts = prompt_set.provenance
+    leaks = facts.get("leaks")
+    return (
+        facts.get("gated") is True
+        and isinstance(leaks, Mapping)
+        and leaks.get("blocked") is False
+        and "checksums" in facts
+        and not prompt_set.edited
+        and facts.get("digest") == digest(prompt_set)
+    )
+
+
 def describe_edits(prompt_set: PromptSet) -> str | None:
     """Return one line about a published set that was edited since; None if it was not."""
     if not prompt_set.edited:

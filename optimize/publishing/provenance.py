@@ -3,7 +3,6 @@
     provenance = build_provenance(info, verdict, leaks, parent=parent, candidate_id="c004", gated=True)
     provenance.to_dict()["scores"]["gain_ci95"]      # [0.021, 0.143]
     build_headline(published)                  # "tuned from baseline: gain +8.2 points (95% +2.1 to +14.3), …"
-    is_gated(prompts)                          # False: published by hand, edited since, or written by hand
 
 It contains no paths, no users and no secrets, so that a set can be shared.
 """
@@ -156,20 +155,6 @@ def describe_labels(labels: Sequence[str]) -> str:
     """Return `Labels known to the search: billing, refund`, cut where there are many."""
     more = f", and {len(labels) - _MAX_LABELS} more" if len(labels) > _MAX_LABELS else ""
     return f"Labels known to the search: {', '.join(map(str, labels[:_MAX_LABELS]))}{more}"
-
-
-def is_gated(prompts: PromptSet) -> bool:
-    """Return whether a set passed the gate, without leaks, and is still as it was published then."""
-    facts = prompts.provenance
-    leaks = facts.get("leaks")
-    return (
-        facts.get("gated") is True
-        and isinstance(leaks, Mapping)
-        and leaks.get("blocked") is False
-        and "checksums" in facts
-        and not prompts.edited
-        and facts.get("digest") == digest(prompts)
-    )
 
 
 def build_headline(provenance: Mapping[str, Any]) -> str:

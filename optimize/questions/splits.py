@@ -16,7 +16,9 @@ By hash of the ids, alike in each stratum (level and kind of attachment):
 - The cuts are the stratum's exact shares, rounded up or down by a number drawn from the stratum's name: each part gets
   its share of the stratum to within one question. Rounding by largest remainder would do that as well, but would give
   every question of the small strata to the largest part; drawn, these average out over the strata.
-- The same question asked twice (same text, same attachment) stays in one part.
+- The same question asked twice (same text, same attachment) stays in one part, and so do near-duplicates
+  (`find_near_duplicates`), of which the user is warned. In splits of the data's own they can only be warned of; those
+  of a sealed level are left out of the other levels.
 """
 
 import shlex
@@ -31,11 +33,15 @@ from typing import Any
 from eval.benchmarks.columns import read_labels
 from eval.benchmarks.dataset import Dataset, Sample
 from eval.benchmarks.fingerprint import (
+    Pairs,
     compute_file_digest,
     compute_fingerprint,
     compute_unordered_digest,
+    find_near_duplicates,
+    format_pairs,
     normalise_question,
 )
+from eval.contamination.forms import COMMON_WORDS
 from eval.scorers.labels import LabelSet, find_labels
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
@@ -217,6 +223,7 @@ def _own(data: Dataset, names: Sequence[str]) -> Splits:
         warnings += unscored
     _check_apart(dict(zip(names, parts, strict=True)))
     _check_sizes(parts, f"data={data.name}")
+    warnings += _describe_apart(dict(zip(names, parts, strict=True)))
     return Splits.of(parts, warnings, f"split={names[-1]}", read_labels(data))
 
 
@@ -234,11 +241,18 @@ def _shared_out(data: Dataset, settings: SplitSettings, split: str) -> Splits:
                 f"splits.train={settings.train:g} and splits.val={settings.val:g} leave nothing to be sealed; make "
                 "them smaller."
             )
-        return Splits.of(_enough(samples, (*shares, rest), settings.seed, where), warnings, labels=read_labels(data))
+        pairs = find_near_duplicates(samples, COMMON_WORDS)
+        warnings += _describe_together(samples, pairs)
+        parts = _enough(samples, (*shares, rest), settings.seed, where, pairs)
+        return Splits.of(parts, warnings, labels=read_labels(data))
     sealed = tuple(sorted((each for each in samples if each.level == level), key=lambda each: each.id))
-    others, twice = _without(samples, sealed, level)
-    warnings += twice
-    train, val = _enough(others, shares, settings.seed, f"{where}, without level {level}")
+    pairs = find_near_duplicates(samples, COMMON_WORDS)
+    others, left_out = _without(samples, sealed, level, pairs)
+    warnings += left_out
+    kept = {each.id for each in others}
+    pairs = [pair for pair in pairs if kept.issuperset(pair)]
+    warnings += _describe_together(others, pairs)
+    train, val = _enough(others, shares, settings.seed, f"{where}, without level {level}", pairs)
     _check_sizes((train, val, sealed), where)
     options = [f"level={level}"] if split == data.default_split else [f"split={split}", f"level={level}"]
     return Splits.of((train, val, sealed), warnings, shlex.join(options), read_labels(data))
@@ -286,14 +300,37 @@ def _bad_rows(rows: Iterable[str]) -> list[str]:
     return [f"left out: {len(found)} bad rows, the first being {found[0]}"] if found else []
 
 
-def _without(samples: Part, sealed: Part, level: str) -> tuple[Part, list[str]]:
-    """Return the questions of other levels, except those that are sealed under another id."""
+def _without(samples: Part, sealed: Part, level: str, pairs: Pairs) -> tuple[Part, list[str]]:
+    """Return the questions of other levels, except those that are sealed under another id, or nearly."""
     same, closed = build_identity_keys(samples), {each.id for each in sealed}
     texts = {same[id] for id in closed}
     others = [each for each in samples if each.id not in closed]
-    kept = tuple(each for each in others if same[each.id] not in texts)
-    twice = len(others) - len(kept)
-    return kept, [f"left out: {_count(twice)} of other levels that level {level} asks as well"] if twice else []
+    different = [each for each in others if same[each.id] not in texts]
+    near = {id for pair in pairs for id in pair if closed & set(pair)}
+    kept = tuple(each for each in different if each.id not in near)
+    twice, nearly = len(others) - len(different), len(different) - len(kept)
+    warnings = [f"left out: {_count(twice)} of other levels that level {level} asks as well"] if twice else []
+    if nearly:
+        warnings.append(f"left out: {_count(nearly)} of other levels that are near-duplicates of level {level}'s")
+    return kept, warnings
+
+
+def _describe_together(samples: Part, pairs: Pairs) -> list[str]:
+    same = build_identity_keys(samples)
+    near = [(one, other) for one, other in pairs if same[one] != same[other]]
+    return [f"near-duplicates stay in one part: {format_pairs(near)}"] if near else []
+
+
+def _describe_apart(parts: Mapping[str, Part]) -> list[str]:
+    where = {each.id: name for name, part in parts.items() for each in part}
+    pairs = find_near_duplicates([each for part in parts.values() for each in part], COMMON_WORDS)
+    apart = [(f"{where[one]} {one}", f"{where[other]} {other}") for one, other in pairs if where[one] != where[other]]
+    if not apart:
+        return []
+    return [
+        f"near-duplicates in different splits: {format_pairs(apart)}; what is learnt from one helps with the other, so "
+        "the gain will look too large: put each pair into one split"
+    ]
 
 
 def _check_apart(parts: Mapping[str, Part]) -> None:
@@ -313,11 +350,11 @@ def _check_apart(parts: Mapping[str, Part]) -> None:
             )
 
 
-def _enough(samples: Part, shares: Sequence[float], seed: int, where: str) -> list[Part]:
+def _enough(samples: Part, shares: Sequence[float], seed: int, where: str, pairs: Pairs) -> list[Part]:
     """Split each stratum alike, unless the strata are so small that a part would be nearly empty."""
-    parts = split_by_hash(samples, shares, seed)
+    parts = split_by_hash(samples, shares, seed, pairs=pairs)
     if min(map(len, parts)) < MIN_QUESTIONS:
-        parts = split_by_hash(samples, shares, seed, by_stratum=False)
+        parts = split_by_hash(samples, shares, seed, by_stratum=False, pairs=pairs)
     _check_sizes(parts, where)
     return parts
 
@@ -345,14 +382,27 @@ def _count(n: int) -> str:
     return "1 question" if n == 1 else f"{n} questions"
 
 
-def split_by_hash(samples: Sequence[Sample], shares: Sequence[float], seed: int, by_stratum: bool = True) -> list[Part]:
+def split_by_hash(
+    samples: Sequence[Sample],
+    shares: Sequence[float],
+    seed: int,
+    by_stratum: bool = True,
+    pairs: Iterable[tuple[str, str]] = (),
+) -> list[Part]:
     """Split the samples in proportion to `shares`; each part is in the order of the hashes.
+
+    Args:
+        samples: of all parts.
+        shares: of each part.
+        seed: of the hashes.
+        by_stratum: split each stratum alike.
+        pairs: of near-duplicates, which stay in one part.
 
     Raises:
         OSError: an attachment cannot be read; only those of questions with equal texts are.
     """
     strata: dict[str, list[list[Sample]]] = defaultdict(list)
-    for group in _groups(samples, seed):
+    for group in _groups(samples, seed, pairs):
         strata[name_stratum(group[0]) if by_stratum else ""].append(group)
     parts: list[list[Sample]] = [[] for _ in shares]
     for name, groups in strata.items():
@@ -385,12 +435,20 @@ def build_identity_keys(samples: Iterable[Sample]) -> dict[str, IdentityKey]:
     return {id: (text, compute_file_digest(each) if often[text] > 1 else None) for id, (each, text) in texts.items()}
 
 
-def _groups(samples: Sequence[Sample], seed: int) -> list[list[Sample]]:
-    """The same questions together, in the order of the smallest hash of each group."""
-    same = build_identity_keys(samples)
+def _groups(samples: Sequence[Sample], seed: int, pairs: Iterable[tuple[str, str]]) -> list[list[Sample]]:
+    """The same questions and near-duplicates together, in the order of the smallest hash of each group."""
+    same, root = build_identity_keys(samples), dict[IdentityKey, IdentityKey]()
+
+    def find(key: IdentityKey) -> IdentityKey:
+        while root.get(key, key) != key:
+            key = root[key]
+        return key
+
+    for one, other in pairs:
+        root[find(same[one])] = find(same[other])
     groups: dict[IdentityKey, list[Sample]] = defaultdict(list)
     for sample in sorted(samples, key=lambda each: (_fraction(seed, each.id), each.id)):
-        groups[same[sample.id]].append(sample)
+        groups[find(same[sample.id])].append(sample)
     return list(groups.values())
 
 

@@ -25,7 +25,7 @@ from eval.runs.folder import RunInUseError, RunLock, format_path, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.run_info import TUNING_FILE, TuningInfo, dump_config, read_tuning_info
 from eval.scorers.score import name_metric, read_scorer_name
-from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import ReplyLog, SampleContext, SampleKey, use_context
@@ -33,7 +33,6 @@ from mas.runtime.security.redaction import encode_secret
 from mas.system import Program, agent_names, read_program_digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
-from optimize.publishing.provenance import is_gated
 from optimize.questions.splits import Splits
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
 from optimize.search.candidate import PARENT, Candidate

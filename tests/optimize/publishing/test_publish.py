@@ -14,10 +14,10 @@ import yaml
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.run_info import TuningInfo
-from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, digest, read_prompt_set
+from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, digest, is_gated, read_prompt_set
 from mas.runtime.errors import UserError
 from optimize.publishing import publish as publishing
-from optimize.publishing.provenance import Provenance, build_headline, build_provenance, is_gated
+from optimize.publishing.provenance import Provenance, build_headline, build_provenance
 from optimize.publishing.publish import publish, reject
 
 AGENTS = ("plan", "solve")

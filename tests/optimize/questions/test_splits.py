@@ -251,6 +251,58 @@ def test_the_same_question_twice_stays_in_one_part(seed: int) -> None:
         assert {f"{id}-again" for id in part if "again" not in id} == {id for id in part if "again" in id}
 
 
+NEARLY = "In which year did the keeper of the {} lighthouse write down the storm that broke lamp {}?"
+
+
+def near_duplicates(n: int) -> tuple[list[Sample], list[Sample]]:
+    """So many questions, and each again in other words."""
+    first = [replace(sample(at), question=NEARLY.format(f"Velm{at}", f"x{at}"), target=f"18{at}") for at in range(n)]
+    again = [replace(each, id=f"{each.id}-again", question=f"Please: {each.question}", level="9") for each in first]
+    return first, again
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_near_duplicates_stay_in_one_part_and_the_user_is_warned(seed: int) -> None:
+    first, again = near_duplicates(12)
+    many = [replace(each, question=f"Which of {each.id}?") for each in questions(60)[20:]]
+    splits = make_splits(Rows([*first, *again, *many]), SplitSettings(seed=seed))
+    for part in parts_of(splits):
+        assert {f"{id}-again" for id in part if id < "q012"} >= {id for id in part if "again" in id}
+        assert {id for id in part if f"{id}-again" in part} == {id for id in part if id < "q012" and "again" not in id}
+    assert splits.warnings == (
+        "near-duplicates stay in one part: 12 pairs of questions (q000 and q000-again, q001 and q001-again, "
+        "q002 and q002-again, …)",
+    )
+    without = [make_splits(Rows([*first, *many]), SplitSettings(seed=seed)) for _ in range(2)]
+    assert without[0] == without[1] and without[0].warnings == ()
+
+
+def test_splits_of_data_without_near_duplicates_are_those_of_before() -> None:
+    """Of a run that began before near-duplicates were looked for: it can still be resumed."""
+    splits = make_splits(Rows(questions(40)), SplitSettings())
+    assert splits.digest == "1fbade8ae4c509665f7235cfd78066ebbdf078174f1fd33869e07ab5de17e53d"
+
+
+def test_near_duplicates_across_splits_of_the_datas_own_are_warned_of() -> None:
+    first, again = near_duplicates(3)
+    many = questions(20)
+    parts = {"a": [*first, *many[3:6]], "b": many[6:9], "c": [*again[:1], *many[9:12]]}
+    (warning,) = make_splits(Presplit([], parts=parts), SplitSettings()).warnings
+    assert warning.startswith("near-duplicates in different splits: 1 pair of questions (a q000 and c q000-again); ")
+    parts["a"] += again[1:]
+    assert len(make_splits(Presplit([], parts=parts), SplitSettings()).warnings) == 1
+
+
+def test_near_duplicates_of_a_sealed_level_are_not_learnt_from() -> None:
+    first, again = near_duplicates(3)
+    sealed = [replace(each, level="1") for each in first]
+    others = [sample(number, level="9") for number in range(10, 22)]
+    splits = make_splits(Levelled([*sealed, *again[:2], *others]), SplitSettings())
+    assert parts_of(splits)[2] == {each.id for each in sealed}
+    assert not {each.id for each in again} & set().union(*parts_of(splits))
+    assert splits.warnings == ("left out: 2 questions of other levels that are near-duplicates of level 1's",)
+
+
 def test_of_gaia_level_1_is_sealed_and_the_other_levels_are_halved() -> None:
     samples = [sample(n, level) for n, level in enumerate(["1"] * 53 + ["2"] * 86 + ["3"] * 26)]
     splits = make_splits(Levelled(samples), SplitSettings())
