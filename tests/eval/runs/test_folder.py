@@ -98,11 +98,11 @@ def test_a_run_is_found_by_path_folder_or_own_name(tmp_path: Path) -> None:
     assert find_run("2026-01-01_10-00-00_a", tmp_path) == first and second != first
     with pytest.raises(UserError, match="2 runs are named a; give the folder's whole name, such as 2026-01-02"):
         find_run("a", tmp_path)
-    with pytest.raises(UserError, match="c is no run: neither a folder with a run.db nor one of the runs under"):
+    with pytest.raises(UserError, match=r"c is no run: neither a folder with a run\.db nor one of the runs under"):
         find_run("c", tmp_path)
     for number in range(4, 8):
         a_run(tmp_path, f"2026-01-0{number}_10-00-00_d")
-    with pytest.raises(UserError, match="latest, 2026-01-07_10-00-00_d, .* and 2 older ones"):
+    with pytest.raises(UserError, match=r"latest, 2026-01-07_10-00-00_d, .* and 2 older ones"):
         find_run("c", tmp_path)
 
 

@@ -365,3 +365,13 @@ def test_a_killed_writer_frees_the_lock_and_its_rows_can_be_read_and_added_to(tm
     with RunStore(path) as store:
         store.write(make("after"))
         assert len(store.list_finished_keys()) == n_rows + 1 >= 2
+
+
+def test_a_transaction_that_is_interrupted_leaves_nothing_and_the_next_one_works(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        with pytest.raises(KeyboardInterrupt), store._transaction():
+            store._database.execute("DELETE FROM meta")
+            raise KeyboardInterrupt
+        assert store.read_holder() is not None, "what was begun is taken back"
+        store.write(make("q1"))
+        assert store.list_finished_keys() == {("q1", 1, 1)}

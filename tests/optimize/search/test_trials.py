@@ -15,7 +15,7 @@ from dspy.lm15 import BillingError, InvalidRequestError
 from dspy.utils.exceptions import AdapterParseError
 
 from optimize.search.budget import BudgetSettings
-from optimize.search.trials import MAX_SAME_ERRORS
+from optimize.search.trials import _RETRIED_REPLY, MAX_SAME_ERRORS, UNREADABLE, extract_steps, keep_last_steps
 from tests.optimize.toy_search import CountedModel, ToySearch, toy, toy_search
 
 CALLS_AN_ANSWER = 3
@@ -189,3 +189,84 @@ def test_questions_that_fail_are_answers_in_error(tmp_path: Path) -> None:
         malformed = [trial for trial in trials if trial.record.error_class == "malformed"]
         assert malformed and all(trial.completed and trial.record.score is None for trial in malformed)
         assert search.trials.n_metric_errors == 0
+
+
+class Two(dspy.Module):
+    """Two predictors: one with a request as our agents have it, one of a user's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.agent = dspy.Predict("task -> result")
+        self.own = dspy.Predict("question, hint -> answer")
+
+
+def agent_span(name: str, inputs: dict[str, Any], retried_at: list[float], error: str | None = None) -> dict[str, Any]:
+    events = [{"name": _RETRIED_REPLY, "seconds": at} for at in retried_at] + [{"name": "step", "seconds": 9.0}]
+    return {"id": 1, "parent": None, "kind": "agent", "name": name, "inputs": inputs, "events": events, "error": error}
+
+
+def reply_span(start_seconds: float, text: str, parent: int = 1, kind: str = "lm") -> dict[str, Any]:
+    outputs = {"parts": [{"type": "text", "text": text}, {"type": "tool_call", "name": "search"}]}
+    return {"id": 2, "parent": parent, "kind": kind, "start_seconds": start_seconds, "outputs": outputs}
+
+
+def test_steps_are_what_was_parsed_without_tools_and_calls_of_tools() -> None:
+    program, other = Two(), dspy.Predict("a -> b")
+    no_calls, calls = (
+        dspy.ToolCalls(tool_calls=[]),
+        dspy.ToolCalls(tool_calls=[dspy.ToolCalls.ToolCall(name="search", args={})]),
+    )
+    trace = [
+        (program.agent, {"task": "a", "tools": ["search"]}, dspy.Prediction(result="", tool_calls=calls)),
+        (program.agent, {"task": "a", "tools": ["search"]}, dspy.Prediction(result="1")),
+        (other, {"a": "x"}, dspy.Prediction(b="y")),
+        (program.own, {"question": "q", "hint": "h"}, dspy.Prediction(answer="2", tool_calls=no_calls)),
+    ]  # fmt: skip
+    found = extract_steps(program, trace, [])
+    assert [(name, inputs) for name, inputs, _ in found] == [
+        ("agent", {"task": "a"}),
+        ("own", {"question": "q", "hint": "h"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("retried_at", "error", "texts"),
+    [
+        ([], None, []),
+        ([], "ValueError: of a tool", []),
+        ([2.0], None, ["first"]),
+        ([3.0], None, ["second"]),
+        ([2.0, 3.5], None, ["first", "second"]),
+        ([0.5], None, []),
+        ([], "AdapterParseError: no field", ["third"]),
+        ([2.0], "AdapterParseError: no field", ["first", "third"]),
+    ],
+)
+def test_a_reply_that_could_not_be_read_is_the_last_one_before_it_was_given_up(
+    retried_at: list[float], error: str | None, texts: list[str]
+) -> None:
+    replies = [reply_span(1.0, "first"), reply_span(3.0, "second"), reply_span(4.0, "third")]
+    others = [reply_span(1.5, "of another", parent=7), reply_span(1.6, "a tool's", kind="tool")]
+    spans = [agent_span("agent", {"request": "Do it."}, retried_at, error), *replies, *others]
+    found = extract_steps(Two(), [], spans)
+    assert [(name, inputs, outputs[UNREADABLE]) for name, inputs, outputs in found] == [
+        ("agent", {"task": "Do it."}, text) for text in texts
+    ]
+
+
+def test_a_users_predictor_has_its_own_fields_as_inputs() -> None:
+    for given, inputs in (
+        ({"question": "q", "hint": "h", "more": "x"}, {"question": "q", "hint": "h"}),
+        ({"more": "x"}, {"question": ""}),
+    ):
+        ((_, found, _),) = extract_steps(Two(), [], [agent_span("own", given, [2.0]), reply_span(1.0, "first")])
+        assert found == inputs
+    assert extract_steps(Two(), [], [agent_span("stranger", {}, [2.0]), reply_span(1.0, "first")]) == []
+
+
+def test_of_several_steps_of_an_agent_the_last_readable_one_is_an_example() -> None:
+    steps: list[Any] = [
+        ("plan", {}, {"steps": "a"}), ("solve", {}, {"result": "1"}), ("plan", {}, {"steps": "b"}),
+        ("solve", {}, {UNREADABLE: "?"}),
+    ]  # fmt: skip
+    assert keep_last_steps(steps) == [steps[1], steps[2]]
