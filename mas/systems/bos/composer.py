@@ -111,7 +111,7 @@ def describe_outcome(results: Sequence[AgentResult]) -> str:
     """Return the answer without a language model: the agents' answers, and what failed in words for the client."""
     if not results:
         return NOTHING_RAN
-    answers = [result.answer.strip() for result in results if result.answer and _is_success(result)]
+    answers = [text for result in results if _is_success(result) and (text := (result.answer or "").strip())]
     failures = [f"{result.agent}: {describe_failure(result.error)}." for result in results if not _is_success(result)]
     if not any(map(_is_success, results)):
         return " ".join([ALL_FAILED, *failures])

@@ -1,0 +1,376 @@
+"""The graph: its nodes, its state, the order of agents, and what their failures do."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
+from mas.runtime.trace import Trace, record_trace
+from mas.systems.bos import orchestrator
+from mas.systems.bos.contracts.names import AGENT_NAMES
+from mas.systems.bos.contracts.request import AgentRequest
+from mas.systems.bos.contracts.response import OrchestratorState
+from mas.systems.bos.orchestrator import build_graph, recursion_limit, route, workflow
+from mas.systems.bos.program import BosProgram
+from mas.systems.bos.service import astream, run
+from tests.mas.systems.bos.building import NOW, WrittenAgent, build, choose, succeed, use_agents
+from tests.scripted_model import ScriptedModel, all_text, answering
+
+TOKEN = "tok-1234567890abcdef"
+FOUND = {"question": "q", "trace": True}
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, *agents: Any, plan: Mapping[str, Any] | None = None, **system: Any) -> Any:
+    """The program with these agents, planned in this order, and its model."""
+    use_agents(monkeypatch, *agents)
+    chosen = choose(*(agent.name for agent in agents)) if plan is None else plan
+    model = ScriptedModel(answering(bos_planner=dict(chosen), composer={"final_answer": "composed"}))
+    return build(model, **system), model
+
+
+def stream(program: BosProgram, request: Any) -> list[tuple[str, OrchestratorState]]:
+    async def collect() -> list[tuple[str, OrchestratorState]]:
+        return [item async for chunk in astream(program, request) for item in chunk.items()]
+
+    return run_blocking(collect())
+
+
+def test_g01_nodes_and_edges() -> None:
+    drawn = workflow().get_graph()
+    assert set(drawn.nodes) == {"__start__", "plan", "execute_agent", "compose", "__end__"}
+    assert {(edge.source, edge.target) for edge in drawn.edges} == {
+        ("__start__", "plan"),
+        ("plan", "execute_agent"),
+        ("plan", "compose"),
+        ("execute_agent", "execute_agent"),
+        ("execute_agent", "compose"),
+        ("compose", "__end__"),
+    }
+
+
+@pytest.mark.parametrize(("state", "target"), [({"pending_agents": ["sql"]}, "execute_agent"), ({}, "compose")])
+def test_g02_routing(state: Any, target: str) -> None:
+    assert asyncio.run(route(state)) == target
+    assert asyncio.run(route({"pending_agents": []})) == "compose"
+
+
+def test_g03_nothing_pending_runs_nothing() -> None:
+    runtime: Any = None  # not even looked at
+    assert asyncio.run(orchestrator.execute_agent({"pending_agents": []}, runtime)) == {"pending_agents": []}
+
+
+def test_the_state_from_node_to_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """O02 O03 O04 O05 O06 O08 G04 G13 W01"""
+    sql, api = WrittenAgent("sql"), WrittenAgent("api_docs")
+    program, _ = offer(monkeypatch, sql, api)
+    seen = stream(program, FOUND)
+    assert [name for name, _ in seen] == ["plan", "execute_agent", "execute_agent", "compose"]
+    assert set(seen[0][1]) == {"request", "planner", "pending_agents", "trace"}
+    assert seen[0][1]["pending_agents"] == ["sql", "api_docs"]
+    for (_, changes), pending, n in zip(seen[1:3], (["api_docs"], []), (1, 2), strict=True):
+        assert set(changes) == {"pending_agents", "agent_results", "trace"}
+        assert changes["pending_agents"] == pending and len(changes["agent_results"]) == n
+    assert set(seen[3][1]) == {"trace", "response"} and seen[3][1]["response"].answer == "composed"
+    final = run_blocking(program.run_graph(AgentRequest(question="q")))
+    assert set(final) == {"request", "planner", "pending_agents", "agent_results", "trace", "response"}
+    assert final["pending_agents"] == []
+
+
+def test_o07_lists_are_replaced_and_never_changed_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, _ = offer(monkeypatch, WrittenAgent("sql"), WrittenAgent("api_docs"))
+    seen = stream(program, FOUND)
+    traces = [changes["trace"] for _, changes in seen]
+    assert len({id(trace) for trace in traces}) == 4
+    for before, after in pairwise(traces):
+        assert after[: len(before)] == before and len(after) > len(before)
+    assert [len(changes["agent_results"]) for _, changes in seen[1:3]] == [1, 2]
+
+
+def test_t08_g05_g17_p23_agents_run_one_after_another_with_the_enriched_context(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running: list[str] = []
+
+    def behave(name: Any) -> Any:
+        async def work(question: str, context: Mapping[str, object]) -> Any:
+            assert running.count("running") == 0
+            running.append("running")
+            await asyncio.sleep(0.01)
+            running.remove("running")
+            running.append(name)
+            return succeed(name)
+
+        return work
+
+    agents = [WrittenAgent(name, behave(name)) for name in ("computation", "sql", "api_docs")]  # type: ignore[arg-type]
+    program, model = offer(monkeypatch, *agents)
+    run(program, {"question": "q", "context": {"tenant": 7, "api_bearer_token": TOKEN}})
+    assert running == ["computation", "sql", "api_docs"]
+    for agent in agents:
+        ((question, context),) = agent.calls
+        assert question == "q" and context["current_date"] == "2026-11-22"
+        assert context["tenant"] == 7 and context["api_bearer_token"] == TOKEN
+    (planned,) = model.asked("bos_planner")
+    assert "current_date: 2026-11-22" in all_text(planned) and TOKEN not in all_text(planned)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "message"),
+    [
+        (KeyError("id"), "KeyError", "'id'"),
+        (RuntimeError(f"no {TOKEN}"), "RuntimeError", "no ***"),
+        (ValueError(), "ValueError", "ValueError"),
+        (SystemExit(3), "RuntimeError", "ended with SystemExit (3)"),
+        (None, "TypeError", "the agent sql returned str; expected AgentResult"),
+    ],
+)
+def test_w01_g07_g08_a04_e04_what_an_agent_raises_is_its_result_and_the_next_one_runs(
+    monkeypatch: pytest.MonkeyPatch, raised: BaseException | None, kind: str, message: str
+) -> None:
+    def fail(question: str, context: Mapping[str, object]) -> Any:
+        if raised is None:
+            return "text"
+        raise raised
+
+    api = WrittenAgent("api_docs")
+    program, model = offer(monkeypatch, WrittenAgent("sql", fail), api)
+    response = run(program, {**FOUND, "context": {"api_bearer_token": TOKEN}})
+    failed, succeeded = response.agent_results
+    assert (failed.status, failed.error and failed.error.type, failed.error and failed.error.message) == (
+        "failed",
+        kind,
+        message,
+    )
+    assert "ERROR" in [event.event_type for event in failed.trace]
+    assert succeeded.status == "succeeded" and len(api.calls) == 1
+    assert all(result.latency_ms and result.latency_ms > 0 for result in response.agent_results)
+    assert "sql: failed" in all_text(model.asked("composer")[0])
+    assert TOKEN not in response.model_dump_json()
+
+
+def test_a_limit_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(question: str, context: Mapping[str, object]) -> Any:
+        raise LimitReachedError("tokens", "no more")
+
+    program, _ = offer(monkeypatch, WrittenAgent("sql", fail), WrittenAgent("api_docs"))
+    with pytest.raises(LimitReachedError):
+        run(program, '{"question": "q"}')
+    program, _ = offer(monkeypatch, WrittenAgent("sql"))
+    context = SampleContext(SampleKey("q"), SampleLimits(lm_calls=1))
+    with use_context(context), pytest.raises(LimitReachedError):  # the composer's call is one too many
+        run(program, {"question": "q"})
+
+
+def test_a02_e03_events_are_in_order_with_the_changes_of_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, _ = offer(monkeypatch, WrittenAgent("sql"), WrittenAgent("api_docs"))
+    trace = run(program, FOUND).trace
+    assert [(event.agent, str(event.event_type)) for event in trace] == [
+        ("planner", "DECISION"),
+        ("sql", "MESSAGE"),
+        ("sql", "MESSAGE"),
+        ("api_docs", "MESSAGE"),
+        ("api_docs", "MESSAGE"),
+        ("composer", "RESULT"),
+    ]
+    assert [event.timestamp for event in trace] == sorted(event.timestamp for event in trace)
+    assert [event.data["status"] for event in trace if event.agent == "sql"] == ["running", "succeeded"]
+
+
+def test_p22_the_decision_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, _ = offer(monkeypatch, WrittenAgent("sql"))
+    decision = run(program, FOUND).trace[0]
+    assert (decision.agent, decision.message) == ("planner", "Planner produced execution order")
+    assert decision.data == {"agents": ["sql"], "confidence": 0.9}
+
+
+def test_e07_the_events_are_on_the_spans_of_their_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, _ = offer(monkeypatch, WrittenAgent("sql"))
+    trace = Trace("thread")
+    with record_trace(trace):
+        response = run(program, FOUND)
+    agents = [span for span in trace.spans if span.kind == "agent"]
+    assert [span.name for span in agents] == ["planner", "sql", "composer"]
+    noted = {event["event_id"]: span.name for span in agents for event in span.events}
+    assert noted == {event.event_id: event.agent for event in response.trace}
+    assert trace.answer == "composed" and trace.state["response"].answer == "composed"
+
+
+@pytest.mark.parametrize("execution", ["sequential", "parallel"])
+def test_r08_after_its_turns_the_other_agents_are_skipped_in_order(
+    monkeypatch: pytest.MonkeyPatch, execution: str
+) -> None:
+    agents = [WrittenAgent(name) for name in ("sql", "api_docs", "computation")]  # type: ignore[arg-type]
+    program, _ = offer(monkeypatch, *agents, execution=execution)
+    response = run(program, {**FOUND, "max_turns": 1})
+    statuses = [(result.agent, str(result.status)) for result in response.agent_results]
+    assert statuses == [("sql", "succeeded"), ("api_docs", "skipped"), ("computation", "skipped")]
+    assert [len(agent.calls) for agent in agents] == [1, 0, 0]
+    assert response.answer == "composed"
+
+
+def test_p21_m10_without_agents_the_composer_still_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, model = offer(monkeypatch, WrittenAgent("sql"))
+    response = run(program, {"question": "q", "disable_agents": "sql"})
+    assert response.answer == "The question could not be answered: no agent was available to work on it."
+    assert response.agent_results == [] and model.requests == []
+    final = run_blocking(program.run_graph(AgentRequest(question="q", disable_agents=("sql",))))
+    assert final["agent_results"] == [] and final["pending_agents"] == []
+
+
+def test_g09_the_graph_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    monkeypatch.setattr(orchestrator, "_workflow", None)
+    compiled: list[int] = []
+    original = build_graph
+
+    def count() -> Any:
+        compiled.append(1)
+        time.sleep(0.02)
+        return original()
+
+    monkeypatch.setattr(orchestrator, "build_graph", count)
+    with ThreadPoolExecutor(8) as pool:
+        graphs = list(pool.map(lambda _: workflow(), range(8)))
+    assert len({id(graph) for graph in graphs}) == 1 and compiled == [1]
+
+
+def test_g10_a_graph_that_cannot_be_compiled_is_a_runtime_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orchestrator, "_workflow", None)
+    monkeypatch.setattr(orchestrator, "build_graph", lambda: 1 / 0)
+    with pytest.raises(RuntimeError, match="could not be compiled: division by zero"):
+        build(ScriptedModel(answering()))
+
+
+def test_g15_g12_a_new_agent_is_an_entry_and_may_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blocking:
+        name = "computation"
+
+        def invoke(self, question: str, *, context: Mapping[str, object]) -> Any:
+            time.sleep(0.15)
+            return succeed("computation", "slow")
+
+    program, _ = offer(monkeypatch, Blocking())
+    ticks = 0
+
+    async def tick() -> Any:
+        nonlocal ticks
+        work = asyncio.ensure_future(program.run_graph(AgentRequest(question="q")))
+        while not work.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        return work.result()
+
+    assert run_blocking(tick())["agent_results"][0].answer == "slow"
+    assert ticks >= 5  # the event loop went on
+
+
+def test_g18_the_recursion_limit_leaves_room() -> None:
+    assert recursion_limit(len(AGENT_NAMES)) >= len(AGENT_NAMES) + 3
+
+
+def test_r13_the_system_prompt_reaches_agents_planner_and_composer(monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = WrittenAgent("sql")
+    program, model = offer(monkeypatch, sql)
+    run(program, {"question": "q", "system_prompt": "Answer in Dutch."})
+    assert sql.calls[0][1]["system_prompt"] == "Answer in Dutch."
+    for agent in ("bos_planner", "composer"):
+        text = all_text(model.asked(agent)[0])
+        assert "[[ ## system_prompt ## ]]\nAnswer in Dutch." in text
+
+
+@pytest.mark.parametrize("execution", ["sequential", "parallel"])
+@pytest.mark.parametrize("share", [True, False])
+def test_earlier_results_are_shared_if_the_settings_say_so(
+    monkeypatch: pytest.MonkeyPatch, share: bool, execution: str
+) -> None:
+    sql = WrittenAgent("sql", lambda question, context: succeed("sql", "3 rows", [{"n": 4711}]))
+    computation = WrittenAgent("computation")
+    plan = choose("sql", "computation", needs={"computation": ["sql"]})
+    program, _ = offer(monkeypatch, sql, computation, plan=plan, share_results=share, execution=execution)
+    run(program, {"question": "The average of that?"})
+    (_, context), shown = computation.calls[0], computation.calls[0][1].get("earlier_results")
+    assert "earlier_results" not in sql.calls[0][1]
+    if share:
+        assert isinstance(shown, str) and "3 rows" in shown and "[4711]" in shown and "data, not instructions" in shown
+    else:
+        assert shown is None and "current_date" in context
+
+
+def test_parallel_agents_run_at_once_and_the_outcome_is_that_of_sequential_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inside, most = 0, 0
+
+    def behave(name: Any, seconds: float) -> Any:
+        async def work(question: str, context: Mapping[str, object]) -> Any:
+            nonlocal inside, most
+            inside, most = inside + 1, max(most, inside + 1)
+            await asyncio.sleep(seconds)
+            inside -= 1
+            return succeed(name)
+
+        return work
+
+    agents = [WrittenAgent("sql", behave("sql", 0.05)), WrittenAgent("computation", behave("computation", 0.0))]
+    agents.append(WrittenAgent("api_docs", behave("api_docs", 0.01)))
+    plan = choose("sql", "computation", "api_docs", needs={"computation": ["sql"]})
+    program, _ = offer(monkeypatch, *agents, plan=plan, execution="parallel")
+    trace = Trace("thread")
+    with record_trace(trace):
+        response = run(program, FOUND)
+    assert most == 2, "sql and api_docs; computation waits for sql"
+    assert [result.agent for result in response.agent_results] == ["sql", "computation", "api_docs"]
+    agents_of_events = [event.agent for event in response.trace]
+    assert agents_of_events == ["planner", *["sql"] * 2, *["computation"] * 2, *["api_docs"] * 2, "composer"]
+    parents = {span.name: span.parent for span in trace.spans if span.kind == "agent"}
+    assert len(set(parents.values())) == 1, "no agent's span is within another's"
+
+
+def test_parallel_dependents_of_a_failed_agent_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(question: str, context: Mapping[str, object]) -> Any:
+        raise ValueError("broken")
+
+    sql, api, computation = WrittenAgent("sql", fail), WrittenAgent("api_docs"), WrittenAgent("computation")
+    plan = choose("sql", "api_docs", "computation", needs={"computation": ["api_docs"], "api_docs": ["sql"]})
+    program, _ = offer(monkeypatch, sql, api, computation, plan=plan, execution="parallel")
+    response = run(program, FOUND)
+    assert [str(result.status) for result in response.agent_results] == ["failed", "skipped", "skipped"]
+    errors = [result.error for result in response.agent_results]
+    assert errors[1] and errors[1].message == "it needs the result of sql, which did not succeed"
+    assert errors[2] and errors[2].type == "DependencyFailed" and computation.calls == []
+    program, _ = offer(monkeypatch, sql, api, computation, plan=plan, execution="sequential")
+    assert [str(result.status) for result in run(program, FOUND).agent_results] == ["failed", "succeeded", "succeeded"]
+
+
+def test_a_parallel_agent_is_cancelled_when_a_limit_ends_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    async def wait(question: str, context: Mapping[str, object]) -> Any:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def fail(question: str, context: Mapping[str, object]) -> Any:
+        await asyncio.sleep(0.01)
+        raise LimitReachedError("tokens", "no more")
+
+    program, _ = offer(monkeypatch, WrittenAgent("sql", wait), WrittenAgent("api_docs", fail), execution="parallel")
+    with pytest.raises(LimitReachedError):
+        run(program, {"question": "q"})
+    assert ended == ["cancelled"]
+
+
+def test_the_clock_of_the_program_is_the_one_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """T07"""
+    sql = WrittenAgent("sql")
+    program, _ = offer(monkeypatch, sql)
+    run(program, {"question": "q"})
+    assert sql.calls[0][1]["current_datetime_utc"] == NOW.isoformat()

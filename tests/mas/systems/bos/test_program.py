@@ -1,0 +1,167 @@
+"""The program: its predictors, its copies, the fields of a sample, and a model that cannot be asked."""
+
+import json
+from typing import Any
+
+import dspy
+import pytest
+from dspy.utils.exceptions import LMServerError
+from pydantic import ValidationError
+
+from mas.runtime.errors import UserError
+from mas.runtime.text import to_jsonable
+from mas.runtime.trace import Trace, record_trace
+from mas.systems.bos.agents import SPECS
+from mas.systems.bos.contracts.result import AgentResult
+from mas.systems.bos.program import ModelFailedError, parse_inputs
+from mas.systems.bos.settings import ComputationSettings, PlannerSettings
+from mas.systems.bos.system import BosSystem
+from tests.mas.systems.bos.building import WrittenAgent, build, choose, use_agents
+from tests.scripted_model import ScriptedModel, all_text, answering
+
+TOKEN = "tok-1234567890abcdef"
+
+
+def test_w03_every_step_is_a_named_predictor_with_inputs_of_its_own() -> None:
+    program = build(ScriptedModel(answering()))
+    predictors = dict(program.named_predictors())
+    assert list(predictors) == [spec.name for spec in SPECS]
+    assert {"planner", "compute_code", "compute_summarize", "composer"} <= set(predictors)
+    firsts = [next(iter(each.signature.input_fields)) for each in predictors.values()]
+    assert len(set(firsts)) == len(firsts)
+    assert all("system_prompt" in each.signature.input_fields for each in predictors.values())
+
+
+def test_w04_a_copy_runs_its_own_prompts_through_the_shared_graph() -> None:
+    model = ScriptedModel(answering())
+    program = build(model)
+    copy = program.deepcopy()
+    for name, predictor in copy.named_predictors():
+        predictor.signature = predictor.signature.with_instructions(f"COPY {name}")
+    state = copy.dump_state()
+    other, lms = build(model), {name: each.lm for name, each in program.named_predictors()}
+    other.load_state(json.loads(json.dumps({name: {**each, "lm": None} for name, each in state.items()})))
+    for name, predictor in other.named_predictors():
+        predictor.lm = lms[name]  # the models are the run's, never a file's
+    for made, expected in ((copy, True), (other, True), (program, False)):
+        model.requests.clear()
+        assert made(question="6 times 7?").final_answer == "42"
+        assert len(model.requests) == 4
+        assert all(("COPY" in all_text(request)) is expected for _, request in model.requests)
+
+
+def test_w02_w05_one_call_of_planner_and_composer_with_a_written_model() -> None:
+    model = ScriptedModel(answering())
+    with dspy.context(trace=[]):
+        assert build(model)(question="6 times 7?").final_answer == "42"
+        assert len(dspy.settings.trace) == 4
+    assert model.agents_asked == ["bos_planner", "compute_code", "compute_summarize", "composer"]
+
+
+def test_t09_the_prompts_hold_the_date() -> None:
+    model = ScriptedModel(answering())
+    build(model)(question="6 times 7?")
+    for agent in ("bos_planner", "compute_code", "composer"):
+        assert "current_date: 2026-11-22\n" in all_text(model.asked(agent)[0])
+
+
+def test_r13_the_system_prompt_reaches_every_step() -> None:
+    model = ScriptedModel(answering())
+    build(model)(question="6 times 7?", inputs={"system_prompt": "Answer in Dutch."})
+    assert len(model.requests) == 4
+    assert all("[[ ## system_prompt ## ]]\nAnswer in Dutch." in all_text(request) for _, request in model.requests)
+
+
+def test_the_final_state_is_kept_without_secrets_and_fits_into_json() -> None:
+    """O05 O09 D24"""
+    trace = Trace("thread")
+    inputs = {"context": json.dumps({"api_bearer_token": TOKEN}), "firebase_password": TOKEN}
+    with record_trace(trace):
+        prediction = build(ScriptedModel(answering()))(question="6 times 7?", inputs=inputs)
+    state = json.loads(json.dumps(to_jsonable(prediction.state)))
+    assert state["response"]["answer"] == state["final_answer"] == prediction.final_answer == "42"
+    assert state["agent_results"][0]["status"] == "succeeded" and state["planner"]["chosen_agents"] == ["computation"]
+    assert (state["question"], state["correlation_id"]) == ("6 times 7?", "thread")
+    assert prediction.final_reasoning_trace == "a sum\n\nAgents: computation succeeded"
+    assert state["request"]["context"]["api_bearer_token"] == "***"
+    assert TOKEN not in json.dumps(state) and TOKEN not in repr(prediction)
+    assert TOKEN not in json.dumps(to_jsonable(trace.spans)) and TOKEN not in json.dumps(to_jsonable(trace.state))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ({}, {"question": "text"}),
+        ({"question": "own", "tenant": "7"}, {"question": "own", "context": {"tenant": "7"}}),
+        ({"prefer_agents": "SQL, api_docs", "disable_agents": ""}, {"prefer_agents": ("sql", "api_docs")}),
+        ({"disable_agents": '["sql"]', "max_turns": "2"}, {"disable_agents": ("sql",), "max_turns": 2}),
+        ({"trace": "true", "include_data": "false"}, {"trace": True, "include_data": False}),
+        ({"context": '{"a": 1}', "b": "2"}, {"context": {"a": 1, "b": "2"}}),
+        ({"context": ""}, {"context": {}}),
+        (
+            {"request": '{"prefer_agents": "sql", "context": {"a": 1}}', "b": "2"},
+            {"question": "text", "prefer_agents": ("sql",), "context": {"a": 1, "b": "2"}},
+        ),
+    ],
+)
+def test_fields_of_a_sample_are_those_of_the_request(inputs: dict[str, str], expected: dict[str, Any]) -> None:
+    """R04 R05 R12 R16"""
+    request = parse_inputs("text", inputs)
+    assert {name: getattr(request, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "message"),
+    [
+        ({"context": "[1]"}, UserError, "The field context of a sample is '\\[1\\]'; expected a JSON object"),
+        ({"request": "How many?"}, UserError, "The field request"),
+        ({"prefer_agents": "[sql"}, UserError, "expected a list of agents"),
+        ({"prefer_agents": "nobody"}, ValidationError, "prefer_agents"),
+        ({"request": '{"context": 3}'}, ValidationError, "context"),
+    ],
+)
+def test_a_wrong_field_is_refused(inputs: dict[str, str], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        parse_inputs("text", inputs)
+
+
+def test_a_model_that_cannot_be_asked_is_an_error_and_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(question: str, context: Any) -> AgentResult:
+        raise LMServerError("503: down")
+
+    use_agents(monkeypatch, WrittenAgent("sql", fail))
+    model = ScriptedModel(answering(bos_planner=LMServerError("503: down"), composer=LMServerError("503: down")))
+    with pytest.raises(ModelFailedError, match=r"could not be asked. planner: .*503: down; sql: .*503: down"):
+        build(model)(question="q")
+    use_agents(monkeypatch, WrittenAgent("sql"))
+    assert build(model)(question="q").final_answer == "sql says so", "the agent has found something"
+    model = ScriptedModel(answering(bos_planner=choose("sql"), composer=LMServerError("503: down")))
+    assert build(model)(question="q").final_answer == "sql says so"
+
+
+def test_an_empty_question_is_refused() -> None:
+    with pytest.raises(ValueError, match="no question"):
+        build(ScriptedModel(answering()))(question=" ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"execution": "at once"}, "system.execution=at once is not known; choose one of: sequential, parallel."),
+        ({"planner": PlannerSettings("fuzzy")}, "choose one of: substring, word."),
+        ({"planner": PlannerSettings(keywords={"nobody": []})}, "the agents are sql, api_docs, computation."),
+        ({"planner": PlannerSettings(keywords={"sql": ["SQL"]})}, "expected words in lower case"),
+        ({"planner": PlannerSettings(keywords={"sql": [""]})}, "expected words in lower case"),
+        ({"computation": ComputationSettings(repair_attempts=-1)}, "expected 0 to 5."),
+    ],
+)
+def test_p12_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as raised:
+        BosSystem(**settings).check()
+    assert message in str(raised.value)
+
+
+def test_agents_that_are_not_configured_are_named_in_the_guardrails() -> None:
+    decision = build(ScriptedModel(answering()))(question="6 times 7?").state["planner"]
+    gaps = BosSystem().find_gaps()
+    assert "computation" not in gaps and decision.guardrails["unavailable"] == gaps

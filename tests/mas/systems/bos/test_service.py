@@ -1,0 +1,98 @@
+"""Requests outside of an evaluation."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import LimitReachedError
+from mas.systems.bos.contracts.request import AgentRequest
+from mas.systems.bos.contracts.response import OrchestratorResponse
+from mas.systems.bos.service import arun, astream, run
+from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
+from tests.scripted_model import ScriptedModel, all_text, answering
+
+
+def program(monkeypatch: pytest.MonkeyPatch, **agents: Any) -> Any:
+    use_agents(monkeypatch, WrittenAgent("sql", lambda question, context: succeed("sql", question.upper())))
+    return build(ScriptedModel(answering(bos_planner=choose("sql"), **agents)))
+
+
+def test_g11_g12_r15_run_and_arun_give_the_same_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = program(monkeypatch)
+    for given in ({"question": "q"}, '{"question": "q"}', AgentRequest(question="q")):
+        first, second = run(made, given), run_blocking(arun(made, given))
+        assert isinstance(first, OrchestratorResponse)
+        assert first.answer == second.answer == "42"
+        assert [result.answer for result in first.agent_results] == ["Q"]
+    assert asyncio.iscoroutinefunction(arun)
+    for call in (lambda: run(made, {"question": ""}), lambda: run_blocking(arun(made, "{}"))):
+        with pytest.raises(ValidationError, match="question"):
+            call()
+
+
+def test_g13_astream_yields_a_chunk_a_node_and_the_last_has_the_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = program(monkeypatch)
+
+    async def collect() -> list[Any]:
+        return [chunk async for chunk in astream(made, {"question": "q"})]
+
+    chunks = run_blocking(collect())
+    assert [list(chunk) for chunk in chunks] == [["plan"], ["execute_agent"], ["compose"]]
+    assert chunks[-1]["compose"]["response"].answer == "42"
+
+
+def test_a_stream_passes_a_failure_on_and_may_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(question: str, context: Any) -> Any:
+        raise LimitReachedError("tokens", "no more")
+
+    use_agents(monkeypatch, WrittenAgent("sql", fail))
+    made = build(ScriptedModel(answering(bos_planner=choose("sql"))))
+
+    async def collect(leave: bool) -> int:
+        n = 0
+        stream = astream(made, {"question": "q"})
+        async for _ in stream:
+            n += 1
+            if leave:
+                break
+        await stream.aclose()  # type: ignore[attr-defined]
+        return n
+
+    assert run_blocking(collect(leave=True)) == 1
+    with pytest.raises(LimitReachedError):
+        run_blocking(collect(leave=False))
+
+
+def test_g14_concurrent_requests_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(question: str, context: Any) -> Any:
+        await asyncio.sleep(0.01 if "7" in question else 0.0)
+        return succeed("sql", f"RESULT OF {question}")
+
+    use_agents(monkeypatch, WrittenAgent("sql", work))
+    model = ScriptedModel(
+        lambda agent, request: (
+            choose("sql")
+            if agent == "bos_planner"
+            else {"final_answer": all_text(request).partition("RESULT OF ")[2][:3]}
+        )
+    )
+    made = build(model)
+
+    async def ask() -> list[OrchestratorResponse]:
+        requests = [{"question": f"q{n:02}", "trace": True, "context": {"n": n}} for n in range(20)]
+        return list(await asyncio.gather(*(arun(made, request) for request in requests)))
+
+    responses = run_blocking(ask())
+    assert [response.answer for response in responses] == [f"q{n:02}" for n in range(20)]
+    assert len({event.event_id for response in responses for event in response.trace}) == 20 * 4
+
+
+def test_g16_resources_and_predictors_are_shared_by_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = program(monkeypatch)
+    first, second = made.make_graph_context(), made.make_graph_context()
+    assert first.planner.predictor is second.planner.predictor is made.planner
+    assert first.composer.predictor is second.composer.predictor is made.composer
+    assert made.deepcopy().shared is made.shared
