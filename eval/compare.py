@@ -5,8 +5,13 @@
     python eval/compare.py baseline level_1_only --intersection        only the questions that both have
     python eval/compare.py baseline careful --settings                 every setting in which they differ
 
-Exit codes: 0 compared, whatever the result · 1 a mistake of the user, in one sentence · 3 a file could not be written.
-The page and the JSON hold targets, as the report of a run does: they are for the runs' owner.
+    python eval/compare.py baseline careful --gate --margin 0.02 --alpha 0.05
+    python eval/compare.py baseline careful --gate --metrics score,cost --margin cost=0.10 --markdown comment.md
+
+Exit codes: 0 compared, whatever the result; with --gate: no worse than allowed · 1 a mistake of the user, in one
+sentence · 3 a file could not be written · with --gate: 4 worse than allowed · 5 inconclusive.
+The page and the JSON hold targets, as the report of a run does: they are for the runs' owner. With --gate, Markdown,
+JUnit and JSON hold none.
 """
 
 import sys
@@ -20,14 +25,20 @@ import argparse
 import json
 
 from eval.cli.arguments import UserErrorParser
-from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
+from eval.cli.command import FINISHED, INCONCLUSIVE, REGRESSION, STOPPED, exit_now, run_cli
 from eval.runs.folder import find_run
+from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
+
+_GATE_OPTIONS = ("metrics", "margin", "alpha", "markdown", "junit")
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Compare runs question by question, each with the first: paired statistics, cost, what flipped."
-    usage = "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--intersection] [--settings] [--html FILE] [--json FILE]"
+    usage = (
+        "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--intersection] [--settings] [--html FILE] [--json FILE] "
+        "[--gate [--metrics NAMES] [--margin SHARE] [--alpha SHARE] [--markdown FILE] [--junit FILE]]"
+    )
     parser = UserErrorParser(usage=usage, description=description, allow_abbrev=False)
     parser.add_argument(
         "runs", nargs="+", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder"
@@ -37,33 +48,77 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--settings", action="store_true", help="list every setting in which two runs differ")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page, with gold answers")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers and flips, with gold answers")
-    return parser.parse_intermixed_args(arguments)
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write all numbers and flips, with gold answers; with --gate: its result",
+    )
+    gate = parser.add_argument_group("gate of a build")
+    gate.add_argument("--gate", action="store_true", help="exit with 4 if RUN_B is worse than RUN_A, 5 if undecided")
+    gate.add_argument("--metrics", metavar="NAMES", help="score (default), accuracy, f1, cost, latency; commas between")
+    gate.add_argument(
+        "--margin", action="append", metavar="SHARE", help="loss that is allowed: 0.02 is 2 points; cost=0.10 is 10 %%"
+    )
+    gate.add_argument("--alpha", type=float, metavar="SHARE", help="probability of a wrong verdict, one-sided; 0.05")
+    gate.add_argument("--markdown", type=Path, metavar="FILE", help="write the verdict for a pull request's comment")
+    gate.add_argument("--junit", type=Path, metavar="FILE", help="write the verdict as JUnit XML, for a build server")
+    given = parser.parse_intermixed_args(arguments)
+    _check_options(given)
+    return given
+
+
+def _check_options(given: argparse.Namespace) -> None:
+    alone = [name for name in _GATE_OPTIONS if getattr(given, name) is not None and not given.gate]
+    if alone:
+        raise UserError(f"--{alone[0]} belongs to --gate; add --gate, or leave --{alone[0]} out.")
+    if given.gate and given.intersection:
+        raise UserError("--gate decides on all questions; leave --intersection out, and compare runs of the same ones.")
+    if given.gate and len(given.runs) != 2:
+        raise UserError(f"--gate compares a new run with its baseline, and {len(given.runs)} are named; name two runs.")
+    files = [path.absolute() for path in (given.html, given.json, given.markdown, given.junit) if path]
+    if twice := next((path for path in files if files.count(path) > 1), None):
+        raise UserError(f"{twice.name} is to hold two outputs; give each a file of its own.")
 
 
 def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
     folders = [find_run(run) for run in given.runs]
 
-    from eval.analysis.comparison.compare_runs import compare_runs
+    from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
+    from eval.analysis.comparison.regression_gate import judge_runs, read_gate_settings
     from eval.execution.console import Console  # heavier, and only needed for runs that exist
     from eval.reports.comparison_page import write_comparison
     from eval.reports.comparison_table import print_comparison
+    from eval.reports.regression_gate.files import write_json, write_junit, write_markdown
+    from eval.reports.regression_gate.sentences import print_gate
     from eval.runs.folder import write_lines
     from eval.runs.foreign_run import refuse_unreadable
 
+    settings = read_gate_settings(given.metrics, given.margin or (), given.alpha) if given.gate else None
     with refuse_unreadable(*folders):
-        result = compare_runs(folders, given.intersection)
-    print_comparison(result, Console(), given.settings)
+        runs = read_runs(folders)
+        gate = judge_runs(runs[0], runs[1], settings) if settings else None
+        result = compare_read_runs(runs, given.intersection)
+    console = Console()
+    print_comparison(result, console, given.settings)
+    if gate:
+        print_gate(gate, console)
     try:
         if given.html:
             write_comparison(given.html, result)
-        if given.json:
+        if given.json and gate:
+            write_json(given.json, gate)
+        elif given.json:
             write_lines(given.json, [json.dumps(result.to_dict(), indent=2)])
+        if given.markdown and gate:
+            write_markdown(given.markdown, gate, result.comparisons[0].notes)
+        if given.junit and gate:
+            write_junit(given.junit, gate)
     except OSError as error:
         print_line(f"stopped: the comparison cannot be written: {error}", error=True)
         return STOPPED
-    return FINISHED
+    return {"pass": FINISHED, "fail": REGRESSION, "inconclusive": INCONCLUSIVE}[gate.verdict] if gate else FINISHED
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 
 Exit codes: 0 finished · 1 the user's mistake, nothing spent · 2 finished, but some questions failed by error, or the
 accuracy is below `run.fail_under` · 3 stopped before the end. Of a multirun, the first that is not 0 in the
-order 3, 1, 2.
+order 3, 1, 2. `eval/compare.py --gate` also has 4 worse than allowed · 5 inconclusive.
 """
 
 import errno
@@ -30,6 +30,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.terminal import escape_controls, print_line
 
 FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
+REGRESSION, INCONCLUSIVE = 4, 5  # of `eval/compare.py --gate`
 _PRIVATE = 0o077  # umask: a run holds questions, answers and replies that were paid for
 WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
 

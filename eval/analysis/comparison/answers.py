@@ -85,6 +85,7 @@ class Answers:
     files: Mapping[str, str] = field(default_factory=dict)  # sample id → SHA-256 of its attachment
     questions_sha256: str = ""  # in any order
     n_missing: int = 0  # answers that the run has not come to
+    labels: tuple[str, ...] = ()  # empty: the targets are answers
 
     @property
     def question_ids(self) -> frozenset[str]:
@@ -135,6 +136,7 @@ def read_answers(store: RunStore) -> Answers:
         files=files,
         questions_sha256=digest_questions(planned, files),
         n_missing=sum(len(store.list_missing(epoch)) for epoch in range(1, info.epochs + 1)),
+        labels=tuple(info.task.labels),
     )
 
 

@@ -93,7 +93,9 @@ class ComparisonResult:
 
 
 @dataclass(frozen=True)
-class _ReadRun:
+class ReadRun:
+    """A run as it was read."""
+
     label: str
     folder: Path
     run_id: str
@@ -117,8 +119,21 @@ def compare_runs(folders: Sequence[Path], intersection: bool) -> ComparisonResul
     Raises:
         UserError: two runs cannot be compared, one is named twice, or a store cannot be read.
     """
+    return compare_read_runs(read_runs(folders), intersection)
+
+
+def read_runs(folders: Sequence[Path]) -> list[ReadRun]:
+    """Read two runs or more.
+
+    Raises:
+        UserError: there are too few or too many, one is named twice, or a store cannot be read.
+    """
     _check(folders)
-    runs = [_read_run(label, folder) for label, folder in zip(_LABELS, folders, strict=False)]
+    return [_read_run(label, folder) for label, folder in zip(_LABELS, folders, strict=False)]
+
+
+def compare_read_runs(runs: Sequence[ReadRun], intersection: bool) -> ComparisonResult:
+    """Compare each run with the first; see `compare_runs`."""
     pairs = [_compare_pair(runs[0], other, intersection) for other in runs[1:]]
     p_values = adjust_p_values([pair.comparison.score.p for pair in pairs])
     return ComparisonResult(
@@ -137,13 +152,13 @@ def _check(folders: Sequence[Path]) -> None:
         raise UserError(f"{format_path(twice)} is named twice; a run is compared with others.")
 
 
-def _read_run(label: str, folder: Path) -> _ReadRun:
+def _read_run(label: str, folder: Path) -> ReadRun:
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
             info, answers = store.read_info(), read_answers(store)
     except StoreError as error:
         raise UserError(f"{error}.") from error
-    return _ReadRun(
+    return ReadRun(
         label=label,
         folder=folder,
         run_id=info.run_id,
@@ -155,7 +170,7 @@ def _read_run(label: str, folder: Path) -> _ReadRun:
     )
 
 
-def _describe_run(run: _ReadRun) -> ComparedRun:
+def _describe_run(run: ReadRun) -> ComparedRun:
     setup = run.setup
     return ComparedRun(
         label=run.label,
@@ -175,11 +190,11 @@ def _describe_run(run: _ReadRun) -> ComparedRun:
     )
 
 
-def _compare_pair(first: _ReadRun, second: _ReadRun, intersection: bool) -> RunComparison:
+def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunComparison:
     common = None
     if reason := find_obstacle(first.answers, second.answers):
         if not intersection:
-            raise UserError(_explain_refusal(first, second, reason))
+            raise UserError(explain_refusal(first, second, reason))
         common = find_common(first.answers, second.answers)
         if not common.ids:
             raise UserError(
@@ -203,15 +218,26 @@ def _compare_pair(first: _ReadRun, second: _ReadRun, intersection: bool) -> RunC
     )
 
 
-def _explain_refusal(first: _ReadRun, second: _ReadRun, reason: str) -> str:
+def explain_refusal(first: ReadRun, second: ReadRun, reason: str, intersection_hint: bool = True) -> str:
+    """Return the sentence that two runs cannot be compared, and what to do.
+
+    Args:
+        first: one run.
+        second: the other.
+        reason: found by `find_obstacle`.
+        intersection_hint: False where a part of the questions is not enough.
+    """
+    ask, choose = (
+        (f", or add --intersection ({_ASK})", f"add --intersection ({_ASK}), or ") if intersection_hint else ("", "")
+    )
     unfinished = [run for run in (first, second) if run.answers.n_missing]
     if unfinished and reason.endswith("missing"):
         hint = format_resume_hint(unfinished[0].folder)
-        return f"{first} and {second} cannot be compared yet: {reason}; {hint}, or add --intersection ({_ASK})."
-    return f"{first} and {second} had different tasks: {reason}; add --intersection ({_ASK}), or choose other runs."
+        return f"{first} and {second} cannot be compared yet: {reason}; {hint}{ask}."
+    return f"{first} and {second} had different tasks: {reason}; {choose}choose other runs."
 
 
-def _list_pair_notes(first: _ReadRun, second: _ReadRun, common: CommonSamples | None) -> Iterator[str]:
+def _list_pair_notes(first: ReadRun, second: ReadRun, common: CommonSamples | None) -> Iterator[str]:
     both = f"{first.label} and {second.label}"
     if common:
         n = sum(common.left_out.values())
@@ -228,7 +254,7 @@ def _list_pair_notes(first: _ReadRun, second: _ReadRun, common: CommonSamples | 
         yield f"each question was answered {times} times; the means of each question are compared"
 
 
-def _list_price_notes(first: _ReadRun, second: _ReadRun, comparison: Comparison) -> Iterator[str]:
+def _list_price_notes(first: ReadRun, second: ReadRun, comparison: Comparison) -> Iterator[str]:
     known, n = comparison.cost_usd.n_questions if comparison.cost_usd else 0, comparison.score.n_questions
     if known < n:
         yield f"the cost of {n - known} of {n} questions is unknown to one of them; they are not in its difference"
@@ -239,7 +265,7 @@ def _list_price_notes(first: _ReadRun, second: _ReadRun, comparison: Comparison)
             yield f"{n_cached:,} tool calls of {run.label} were not made: another run had made them (cache.tools)"
 
 
-def _list_run_notes(run: _ReadRun, ids: Sequence[str]) -> Iterator[str]:
+def _list_run_notes(run: ReadRun, ids: Sequence[str]) -> Iterator[str]:
     if run.used and (unknown := describe_unknown(run.used.edited)):
         yield f"warning: {run.label}: {unknown}"
     if n_leaked := run.answers.count_leaked(ids):

@@ -73,17 +73,17 @@ def build_row(record: Record, labels: LabelSet = NO_LABELS) -> Row:
         leaks=tuple((each["tool"], each["source"]) for each in record.leaks),
         blocked_pages=tuple((intern(host), times) for host, times in record.blocked_pages.items()),
         label=labels.find(record.target),
-        given_label=None if failed else _find_given_label(record, labels),
+        given_label=None if failed else find_given_label(record.answer, record.target, record.correct, labels),
         vote=None if failed else _hash_answer(record.answer),
     )
 
 
-def _find_given_label(record: Record, labels: LabelSet) -> str | None:
+def find_given_label(answer: str | None, target: str | None, correct: bool, labels: LabelSet) -> str | None:
     """Return the label that an answer is, or that the scorer took it for; empty: there is no answer."""
-    answer = "" if record.answer is None else str(record.answer)
-    if not answer.strip():
+    text = "" if answer is None else str(answer)
+    if not text.strip():
         return ""
-    return labels.find(answer) or (labels.find(record.target) if record.correct else None)
+    return labels.find(text) or (labels.find(target) if correct else None)
 
 
 def _hash_answer(answer: str | None) -> int | None:

@@ -1,0 +1,351 @@
+"""Gate for a build: is a run worse than its baseline by more than a margin? In one metric or several.
+
+    settings = read_gate_settings("score,cost", ["0.02", "cost=0.10"], alpha=0.05)
+    judge_runs(*read_runs([base, new]), settings).verdict       # "pass", "fail" or "inconclusive"
+
+Each bound of a metric's interval is wrong with probability alpha / metrics at most (Bonferroni: O. J. Dunn, "Multiple
+comparisons among means", JASA 56, 1961), so that a wrong *fail* in any of them has at most the probability alpha, and
+so has a wrong *pass*. One fails: the build fails. All pass: it passes. See `eval.analysis.statistics.regression`.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from eval.analysis.comparison.answers import Answers, GivenAnswer
+from eval.analysis.comparison.compare_runs import ReadRun, explain_refusal
+from eval.analysis.comparison.pairing import find_obstacle, pair_scores
+from eval.analysis.statistics.macro_f1 import Cell, measure_macro_f1
+from eval.analysis.statistics.paired_tests import Pair
+from eval.analysis.statistics.regression import (
+    FAIL,
+    INCONCLUSIVE,
+    MIN_QUESTIONS,
+    PASS,
+    SAME_PROGRAM,
+    Effect,
+    Verdict,
+    judge_effect,
+    measure_ratio,
+    measure_shares,
+)
+from eval.analysis.summary.label_metrics import NO_ANSWER, OTHER, OTHER_TARGET
+from eval.analysis.summary.rows import find_given_label
+from eval.runs.folder import format_path
+from eval.scorers.labels import LabelSet
+from eval.scorers.score import ACCURACY, join_metrics, name_metric, read_scorer_name
+from mas.runtime.errors import UserError
+from mas.runtime.text import format_count
+
+GATE_VERSION = 1  # of the JSON; increased whenever a field changes its name or its meaning
+SCORE, F1, COST, LATENCY = "score", "f1", "cost", "latency"
+SHARES, RELATIVE = (SCORE, ACCURACY, F1), (COST, LATENCY)
+METRICS = (*SHARES, *RELATIVE)
+DEFAULT_MARGINS = {**dict.fromkeys(SHARES, 0.02), **dict.fromkeys(RELATIVE, 0.1)}
+DEFAULT_ALPHA = 0.05
+_EXAMPLE = "such as --margin 0.02 or --margin cost=0.10"
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """The metrics that decide, and the loss that is allowed in each."""
+
+    metrics: tuple[str, ...] = (SCORE,)
+    margins: Mapping[str, float] = field(default_factory=DEFAULT_MARGINS.copy)
+    alpha: float = DEFAULT_ALPHA
+
+    @property
+    def level(self) -> float:
+        """Probability with which each bound may be wrong."""
+        return self.alpha / len(self.metrics)
+
+
+@dataclass(frozen=True)
+class JudgedMetric:
+    """The verdict on one metric. Differences are new − base in shares, or new / base − 1 where `relative`."""
+
+    metric: str
+    name: str  # for people: of the score, what it is the mean of
+    relative: bool
+    verdict: Verdict
+    base: float
+    new: float
+    difference: float
+    lower: float
+    upper: float
+    margin: float
+    by_chance: bool  # worse than the margin, but equal programs would differ so much too often
+    n_questions: int
+    epochs: int
+    questions_needed: int | None  # to pass in 80 of 100 comparisons if nothing has changed
+    epochs_needed: int | None  # the same with the same questions
+
+
+@dataclass(frozen=True)
+class GatedRun:
+    """One of the two runs."""
+
+    name: str
+    folder: str
+    run_id: str
+    system: str
+    model: str
+    prompts: str | None
+    n_answers: int
+    n_errors: int
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """The verdict on a build."""
+
+    verdict: Verdict
+    alpha: float
+    level: float
+    base: GatedRun
+    new: GatedRun
+    metrics: tuple[JudgedMetric, ...]
+    n_questions: int
+    n_left_out: int  # questions that the prompts of a run were tuned on
+    worse: tuple[str, ...]  # ids of questions on which the new run has a lower score, the largest difference first
+    better: tuple[str, ...]
+    simulated: bool
+
+    @property
+    def confidence(self) -> float:
+        """Confidence of the intervals that are shown."""
+        return 1 - 2 * self.level
+
+    def to_dict(self) -> dict[str, object]:
+        return {"version": GATE_VERSION, **asdict(self)}
+
+
+def read_gate_settings(
+    metrics: str | None = None, margins: Sequence[str] = (), alpha: float | None = None
+) -> GateSettings:
+    """Read the options of a command line; what is not given has its default.
+
+    Args:
+        metrics: names with commas between them.
+        margins: each a number, for all shares, or "metric=number"; several with commas between them.
+        alpha: probability of a wrong verdict.
+
+    Raises:
+        UserError: a name, a margin or alpha is not valid.
+    """
+    names = [SCORE] if metrics is None else [each.strip() for each in metrics.split(",")]
+    alpha = DEFAULT_ALPHA if alpha is None else alpha
+    for name in names:
+        if name not in METRICS:
+            raise UserError(
+                f"--metrics has {name!r}; expected one or more of {', '.join(METRICS)}, with commas between."
+            )
+        if names.count(name) > 1:
+            raise UserError(f"--metrics names {name} twice; name each metric once.")
+    if not 0 < alpha < 0.5:
+        raise UserError(f"--alpha is {alpha:g}; expected a probability above 0 and below 0.5, such as 0.05.")
+    given: dict[str, float] = {}
+    for part in ",".join(margins).split(",") if margins else ():
+        name, equals, number = (each.strip() for each in part.rpartition("="))
+        if equals and name not in names:
+            raise UserError(f"--margin {part.strip()}: {name!r} does not decide; add it to --metrics, or leave it out.")
+        if not equals and not set(names) & set(SHARES):
+            raise UserError(f"--margin {number} is one for shares; name the metric, such as {names[0]}=0.10.")
+        if name in given:
+            raise UserError(f"--margin is given twice{f' for {name}' if name else ''}; give each margin once.")
+        given[name] = _read_margin(number)
+    usual = {**DEFAULT_MARGINS, **(dict.fromkeys(SHARES, given[""]) if "" in given else {})}
+    return GateSettings(tuple(names), {name: given.get(name, usual[name]) for name in names}, alpha)
+
+
+def _read_margin(text: str) -> float:
+    try:
+        margin = float(text)
+    except ValueError:
+        raise UserError(f"--margin {text!r} is no number; expected a share {_EXAMPLE}.") from None
+    if not 0 <= margin < 1:
+        points = f"; {margin:g} points are {margin / 100:g}" if 1 <= margin < 100 else ""
+        raise UserError(f"--margin {text} is not from 0 to below 1; expected a share {_EXAMPLE}{points}.")
+    return margin
+
+
+def judge_runs(base: ReadRun, new: ReadRun, settings: GateSettings) -> GateResult:
+    """Judge a run against its baseline, on the questions that the prompts of neither were tuned on.
+
+    Raises:
+        UserError: the two cannot be compared, or a metric is not there.
+    """
+    if reason := find_obstacle(base.answers, new.answers):
+        raise UserError(explain_refusal(base, new, reason, intersection_hint=False))
+    tuned_on = frozenset[str]().union(*(run.used.ids for run in (base, new) if run.used))
+    ids = [each for each in base.answers.questions if each not in tuned_on]
+    n_left_out = len(base.answers.questions) - len(ids)
+    if len(ids) < MIN_QUESTIONS:
+        left_out = f" ({n_left_out} were used to tune the prompts)" if n_left_out else ""
+        raise UserError(f"{format_count(len(ids), 'question')}{left_out} cannot decide; 2 are needed at least.")
+    pair = _Pair(base, new, ids)
+    metrics = tuple(_judge(pair, name, settings) for name in settings.metrics)
+    found = {each.verdict for each in metrics}
+    changes = sorted(
+        ((each.difference, id) for id, each in zip(ids, pair.list_scores(), strict=True) if each.difference),
+        key=lambda change: -abs(change[0]),
+    )
+    return GateResult(
+        verdict=FAIL if FAIL in found else PASS if found == {PASS} else INCONCLUSIVE,
+        alpha=settings.alpha,
+        level=settings.level,
+        base=_describe_run(base, ids),
+        new=_describe_run(new, ids),
+        metrics=metrics,
+        n_questions=len(ids),
+        n_left_out=n_left_out,
+        worse=tuple(id for change, id in changes if change < 0),
+        better=tuple(id for change, id in changes if change > 0),
+        simulated=base.simulated or new.simulated,
+    )
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two runs on the questions that decide."""
+
+    base: ReadRun
+    new: ReadRun
+    ids: Sequence[str]
+
+    @property
+    def sides(self) -> tuple[Answers, Answers]:
+        return self.base.answers, self.new.answers
+
+    def list_scores(self) -> list[Pair]:
+        return pair_scores(*self.sides, self.ids)
+
+    def list_amounts(self, amount: Callable[[GivenAnswer], float]) -> list[Pair]:
+        return [Pair(*([amount(each) for each in _list(side, id)] for side in self.sides)) for id in self.ids]
+
+
+def _list(answers: Answers, sample_id: str) -> list[GivenAnswer]:
+    return [each for each in answers.list_epochs(sample_id, with_missing=False) if each is not None]
+
+
+def _judge(pair: _Pair, metric: str, settings: GateSettings) -> JudgedMetric:
+    name, effect = _MEASURES[metric](pair)
+    margin, is_relative = settings.margins[metric], metric in RELATIVE
+    scaled = math.log1p(margin) if is_relative else margin
+    found = judge_effect(effect, scaled, settings.level, SAME_PROGRAM / len(settings.metrics))
+    low, high = found.bounds
+    return JudgedMetric(
+        metric=metric,
+        name=name,
+        relative=is_relative,
+        verdict=found.verdict,
+        base=effect.first,
+        new=effect.second,
+        difference=math.expm1(-effect.gain) if is_relative else effect.gain,
+        lower=math.expm1(-high) if is_relative else low,
+        upper=math.expm1(-low) if is_relative else high,
+        margin=margin,
+        by_chance=found.by_chance,
+        n_questions=effect.n_questions,
+        epochs=effect.epochs,
+        questions_needed=found.questions_needed,
+        epochs_needed=found.epochs_needed,
+    )
+
+
+_Measured = tuple[str, Effect]  # name for people, and the difference
+
+
+def _measure_score(pair: _Pair) -> _Measured:
+    scores = pair.list_scores()
+    values = [value for each in scores for side in each for value in side]
+    names = (name_metric(read_scorer_name(side.scorer), values) for side in pair.sides)
+    return join_metrics(names), measure_shares(scores)
+
+
+def _measure_accuracy(pair: _Pair) -> _Measured:
+    return ACCURACY, measure_shares(pair.list_amounts(lambda each: float(each.correct)))
+
+
+def _measure_f1(pair: _Pair) -> _Measured:
+    first, second = (LabelSet(side.labels) for side in pair.sides)
+    if not first or first != second:
+        have = "the two runs have different labels" if first or second else "the targets are answers, not labels"
+        raise UserError(f"f1 cannot be compared: {have}; leave f1 out of --metrics, or name the labels in data.labels.")
+    cells = [(_list_cells(pair.base.answers, id, first), _list_cells(pair.new.answers, id, first)) for id in pair.ids]
+    if not any(cell[0][0] != OTHER_TARGET for cell, _ in cells):
+        raise UserError("f1 cannot be compared: no question has a label as its target; leave f1 out of --metrics.")
+    return "macro F1", measure_macro_f1(cells, first.names)
+
+
+def _list_cells(answers: Answers, sample_id: str, labels: LabelSet) -> list[Cell]:
+    target = answers.questions[sample_id].target
+    return [
+        (labels.find(target) or OTHER_TARGET, _find_answer(each, target, labels)) for each in _list(answers, sample_id)
+    ]
+
+
+def _find_answer(answer: GivenAnswer, target: str | None, labels: LabelSet) -> str:
+    given = "" if answer.error_class else find_given_label(answer.text, target, answer.correct, labels)
+    return NO_ANSWER if given == "" else given or OTHER
+
+
+def _measure_cost(pair: _Pair) -> _Measured:
+    for run in (pair.base, pair.new):
+        answers = [each for id in pair.ids for each in _list(run.answers, id)]
+        if unknown := sum(each.cost_usd is None for each in answers):
+            raise UserError(
+                f"cost cannot be compared: that of {format_count(unknown, 'answer')} of {run} is unknown; "
+                "give the model's prices, or leave cost out of --metrics."
+            )
+        _refuse_cached(run, COST, sum(each.cached_calls for each in answers), "calls", "cache.lm=off")
+    return "cost/answer", _measure_amounts(pair, COST, lambda each: each.cost_usd or 0.0)
+
+
+def _measure_latency(pair: _Pair) -> _Measured:
+    for run in (pair.base, pair.new):
+        answers = [each for id in pair.ids for each in _list(run.answers, id)]
+        _refuse_cached(run, LATENCY, sum(each.cached_calls for each in answers), "calls", "cache.lm=off")
+        n_tools = sum(each.cached_tool_calls for each in answers)
+        _refuse_cached(run, LATENCY, n_tools, "tool calls", "cache.tools=off")
+    return "time/answer", _measure_amounts(pair, LATENCY, lambda each: each.seconds)
+
+
+def _measure_amounts(pair: _Pair, metric: str, amount: Callable[[GivenAnswer], float]) -> Effect:
+    try:
+        return measure_ratio(pair.list_amounts(amount))
+    except ValueError:
+        raise UserError(
+            f"{metric} cannot be compared: it is 0 in one of the runs; leave it out of --metrics."
+        ) from None
+
+
+def _refuse_cached(run: ReadRun, metric: str, n: int, calls: str, option: str) -> None:
+    if n:
+        raise UserError(
+            f"{metric} cannot be compared: {n:,} {calls} of {run} were answered by another run; "
+            f"run it with {option}, or leave {metric} out of --metrics."
+        )
+
+
+_MEASURES: dict[str, Callable[[_Pair], _Measured]] = {
+    SCORE: _measure_score,
+    ACCURACY: _measure_accuracy,
+    F1: _measure_f1,
+    COST: _measure_cost,
+    LATENCY: _measure_latency,
+}
+
+
+def _describe_run(run: ReadRun, ids: Iterable[str]) -> GatedRun:
+    answers = [each for id in ids for each in _list(run.answers, id)]
+    return GatedRun(
+        name=run.folder.name,
+        folder=format_path(run.folder),
+        run_id=run.run_id,
+        system=run.setup.system,
+        model=run.setup.model,
+        prompts=run.setup.prompts.name if run.setup.prompts else None,
+        n_answers=len(answers),
+        n_errors=sum(each.error_class is not None for each in answers),
+    )

@@ -1,0 +1,143 @@
+"""The verdict on a change: its rule, and by simulation how often it is right (docs/explanation/intervals.md)."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+from eval.analysis.statistics.paired_tests import Pair
+from eval.analysis.statistics.regression import Effect, Judgement, judge_effect, measure_ratio, measure_shares
+
+MARGIN, LEVEL = 0.02, 0.05
+
+
+def drawn(n: int, epochs: int, loss: float, random: Any, share: float = 0.8, icc: float = 0.5) -> list[Pair]:
+    """Questions that differ in difficulty, the same for both runs; the new one's true share is lower by the loss."""
+    common = math.sqrt(icc / (1 - icc)) * random.standard_normal(n)
+    scale = math.sqrt(1 + icc / (1 - icc))
+    chances = (ndtr(scale * ndtri(each) + common)[:, None] for each in (share, share - loss))
+    answers = [(random.random((n, epochs)) < each).astype(float).tolist() for each in chances]
+    return [Pair(a, b) for a, b in zip(*answers, strict=True)]
+
+
+def count(n: int, epochs: int, loss: float, comparisons: int, share: float = 0.8, icc: float = 0.5) -> Counter[str]:
+    random = np.random.default_rng([n, epochs, round(1000 * loss), round(10 * share), round(10 * icc)])
+    made = (measure_shares(drawn(n, epochs, loss, random, share, icc)) for _ in range(comparisons))
+    return Counter(judge_effect(each, MARGIN, LEVEL).verdict for each in made)
+
+
+def shares(wins: int, losses: int, n: int) -> Effect:
+    return measure_shares(
+        [Pair((0,), (1,))] * wins + [Pair((1,), (0,))] * losses + [Pair((1,), (1,))] * (n - wins - losses)
+    )
+
+
+def judged(wins: int, losses: int, n: int, margin: float = MARGIN) -> Judgement:
+    return judge_effect(shares(wins, losses, n), margin, LEVEL)
+
+
+def test_the_bounds_decide() -> None:
+    passed, failed, open_ = judged(5, 5, 4000), judged(10, 60, 200), judged(5, 5, 100)
+    assert (passed.verdict, failed.verdict, open_.verdict) == ("pass", "fail", "inconclusive")
+    assert passed.bounds[0] > -MARGIN
+    assert failed.bounds[1] < -MARGIN
+    assert open_.bounds[0] < -MARGIN < open_.bounds[1]
+    assert judged(30, 2, 200, margin=0).verdict == "pass", "a gain"
+    assert judged(0, 0, 4000, margin=0).verdict == "inconclusive"
+
+
+def test_few_questions_that_all_end_the_same_do_not_pass() -> None:
+    assert judged(0, 0, 100).verdict == "inconclusive"
+    needed = judged(0, 0, 100).questions_needed
+    assert needed and judged(0, 0, needed).verdict == "pass"
+    assert judged(0, 0, needed - 5).verdict == "inconclusive"
+
+
+def test_a_difference_that_equal_programs_might_well_show_does_not_fail() -> None:
+    found = judged(1, 8, 30)
+    assert found.bounds[1] < -MARGIN
+    assert (found.verdict, found.by_chance) == ("inconclusive", True)
+    assert judge_effect(shares(1, 8, 30), MARGIN, LEVEL, same_program=LEVEL).verdict == "fail"
+
+
+def test_one_question_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected 2 at least"):
+        judged(0, 1, 1)
+
+
+def test_amounts_are_compared_by_the_ratio_of_their_means() -> None:
+    pairs = [Pair((1.0 + n % 3, 1.0), (2.2 + 2 * (n % 3), 2.2)) for n in range(30)]
+    effect = measure_ratio(pairs)
+    assert math.exp(-effect.gain) == pytest.approx(effect.second / effect.first)
+    assert effect.second == pytest.approx(2 * effect.first + 0.2)
+    assert judge_effect(effect, math.log1p(0.1), LEVEL).verdict == "fail"
+    halved = measure_ratio([Pair(pair.second, pair.first) for pair in pairs])
+    assert halved.gain == pytest.approx(-effect.gain)
+    assert judge_effect(halved, math.log1p(0.1), LEVEL).verdict == "pass", "less is better"
+    same = measure_ratio([Pair((0.5,), (0.5,))] * 9)
+    assert judge_effect(same, math.log1p(0.1), LEVEL).verdict == "pass"
+
+
+@pytest.mark.parametrize("pairs", [[Pair((0.0,), (1.0,))] * 3, [Pair((1.0,), (1.0,)), Pair((0.0,), (0.0,))]])
+def test_amounts_without_a_ratio_are_refused(pairs: list[Pair]) -> None:
+    with pytest.raises(ValueError, match=r"positive amounts|domain"):
+        measure_ratio(pairs)
+
+
+def test_epochs_are_suggested_where_they_would_decide() -> None:
+    random = np.random.default_rng(1)
+    alike = judge_effect(measure_shares(drawn(200, 5, 0.0, random)), MARGIN, LEVEL)
+    assert alike.epochs_needed and 10 <= alike.epochs_needed <= 40
+    assert judge_effect(measure_shares(drawn(200, 1, 0.0, random)), MARGIN, LEVEL).epochs_needed is None
+    split = [Pair((1, 1), (0, 0))] * 20 + [Pair((0, 0), (1, 1))] * 20 + [Pair((1, 1), (1, 1))] * 10
+    fixed = judge_effect(measure_shares(split), MARGIN, LEVEL)
+    assert (fixed.verdict, fixed.epochs_needed) == ("inconclusive", None), "the questions differ, not the epochs"
+
+
+def test_a_program_is_not_failed_by_itself_and_a_real_loss_is_caught() -> None:
+    assert count(165, 5, 0.0, 200)["fail"] <= 2
+    assert count(165, 5, 0.10, 200)["fail"] >= 180
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "icc"), [(0.5, 0.0), (0.8, 0.0), (0.5, 0.5), (0.8, 0.5)])
+def test_verdicts_are_as_often_right_as_the_docs_say(share: float, icc: float) -> None:
+    for n, epochs in ((20, 1), (53, 1), (53, 5), (165, 1), (165, 5)):
+        found = {loss: count(n, epochs, loss, 1000, share, icc) for loss in (0.0, 0.01, MARGIN)}
+        assert found[0.0]["fail"] <= 10, (n, epochs, "a program compared with itself")
+        assert found[0.01]["fail"] <= 1000 * LEVEL, (n, epochs, "a loss within the margin")
+        assert found[MARGIN]["pass"] <= 1000 * LEVEL + 25, (n, epochs, "a loss of the margin; 3.6 standard errors")
+    assert count(165, 5, 0.10, 1000, share, icc)["fail"] >= 900
+
+
+@pytest.mark.slow
+def test_the_estimated_number_of_questions_decides() -> None:
+    """The estimate of one comparison, and 200 comparisons with so many questions."""
+    random = np.random.default_rng(2)
+    for epochs in (1, 5):
+        needed = judge_effect(measure_shares(drawn(400, epochs, 0.0, random)), MARGIN, LEVEL).questions_needed
+        assert needed
+        assert 140 <= count(needed, epochs, 0.0, 200)["pass"] <= 180
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.5, 1.0])
+def test_amounts_with_long_tails_are_judged_nearly_at_their_level(spread: float) -> None:
+    """Lognormal costs: with a spread of 1 a tenth of the questions takes 40 % of the money."""
+    for n, epochs in ((53, 1), (165, 5)):
+        verdicts: dict[float, Counter[str]] = {}
+        for ratio in (1.0, 1.1):
+            random = np.random.default_rng([n, epochs, round(10 * spread)])
+            verdicts[ratio] = Counter()
+            for _ in range(1000):
+                base = np.exp(spread * random.standard_normal((n, 1)))
+                sides = (base * np.exp(0.5 * random.standard_normal((n, epochs))) for _ in range(2))
+                first, second = (side.tolist() for side in sides)
+                pairs = [Pair(a, [ratio * each for each in b]) for a, b in zip(first, second, strict=True)]
+                verdicts[ratio][judge_effect(measure_ratio(pairs), math.log1p(0.1), LEVEL).verdict] += 1
+        assert verdicts[1.0]["fail"] <= 15
+        assert verdicts[1.1]["pass"] <= 85
+        assert verdicts[1.1]["fail"] <= 85

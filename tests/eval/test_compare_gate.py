@@ -1,0 +1,267 @@
+"""`eval/compare.py --gate`: exit codes, files, and what is refused."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from eval.cli.command import FINISHED, INCONCLUSIVE, REGRESSION, STOPPED, USER_ERROR, run_cli
+from eval.cli.paths import PROJECT_ROOT
+from eval.compare import task
+from eval.runs.record import Record, Usage
+from tests.eval.stored_run import CONFIG, SESSION, answered, stored_run
+
+SCHEMA = PROJECT_ROOT / "eval" / "reports" / "regression_gate" / "gate.schema.json"
+N = 30
+LABELS = ["17", "18"]
+HOSTILE = "q`</td>|<script>@octocat ]]> *x* https://example.org \x1b[2J"
+
+
+def compare(*arguments: str | Path) -> int:
+    return run_cli(lambda: task([str(each) for each in arguments]))
+
+
+def run(
+    folder: Path,
+    right: int,
+    *,
+    n: int = N,
+    epochs: int = 1,
+    usage: Usage | None = None,
+    answered_only: int | None = None,
+    gold: str = "17",
+    first_id: str = "q0",
+    **facts: object,
+) -> Path:
+    """The first `right` of n questions are answered right."""
+    ids = [first_id, *(f"q{place}" for place in range(1, n))]
+    records: list[Record] = [
+        answered(
+            id,
+            gold if place < right else "18",
+            gold,
+            epoch=epoch,
+            wall_seconds=2.0,
+            usage=usage or Usage(2, cost_usd=0.5),
+        )
+        for place, id in enumerate(ids)
+        for epoch in range(1, epochs + 1)
+    ]
+    return stored_run(folder, records[:answered_only], planned=ids, epochs=epochs, **facts)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs that no test changes; 25 of 30 are right in the base."""
+    folder = tmp_path_factory.mktemp("runs")
+    run(folder / "base", 25)
+    run(folder / "same", 25)
+    run(folder / "worse", 5)
+    run(folder / "better", 30)
+    run(folder / "costly", 25, usage=Usage(2, cost_usd=0.8))
+    return folder
+
+
+def test_the_exit_code_is_the_verdict(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(runs / "base", runs / "worse", "--gate", "--margin", "0.02", "--alpha", "0.05") == REGRESSION == 4
+    assert capsys.readouterr().out.endswith("gate failed: accuracy worse than allowed\n")
+    assert compare(runs / "base", runs / "same", "--gate", "--margin", "0.5") == FINISHED
+    assert capsys.readouterr().out.endswith("gate passed: accuracy no worse than allowed\n")
+    assert compare(runs / "base", runs / "same", "--gate") == INCONCLUSIVE == 5
+    out = capsys.readouterr().out
+    assert out.endswith("gate inconclusive: these answers neither show nor rule out a loss in accuracy\n")
+    assert "about 270 questions (now 30) would pass in 80 of 100 comparisons" in out, "it says what would decide"
+    assert compare(runs / "base", runs / "worse") == FINISHED, "without --gate nothing fails"
+
+
+def test_one_metric_that_fails_is_enough_and_all_share_alpha(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "gate.json"
+    options = ["--gate", "--metrics", "score,cost", "--margin", "0.5,cost=0.10", "--json", file]
+    assert compare(runs / "base", runs / "costly", *options) == REGRESSION
+    made = json.loads(file.read_text())
+    assert {each["metric"]: each["verdict"] for each in made["metrics"]} == {"score": "pass", "cost": "fail"}
+    assert made["level"] == pytest.approx(made["alpha"] / 2)
+    assert made["metrics"][1]["difference"] == pytest.approx(0.6)
+    assert compare(runs / "base", runs / "costly", *options, "--margin", "score=0.4") == REGRESSION
+    assert json.loads(file.read_text())["metrics"][0]["margin"] == 0.4, "a metric's own margin counts"
+
+
+def test_failures_stay_in_the_denominator(runs: Path, tmp_path: Path) -> None:
+    records = [answered(f"q{place}", "17") for place in range(10)]
+    failed = [answered(f"q{place}", None, error="E: no", error_class="limit", score=None) for place in range(10, N)]
+    new = stored_run(tmp_path / "failing", [*records, *failed])
+    assert compare(runs / "base", new, "--gate", "--json", tmp_path / "gate.json") == REGRESSION
+    made = json.loads((tmp_path / "gate.json").read_text())
+    assert (made["metrics"][0]["new"], made["new"]["n_errors"]) == (pytest.approx(10 / N), 20)
+
+
+def test_labels_are_judged_by_macro_f1(tmp_path: Path) -> None:
+    def labelled(name: str, wrong: int) -> Path:
+        golds = LABELS * (N // 2)
+        answers = [gold if place >= wrong else LABELS[gold == "17"] for place, gold in enumerate(golds)]
+        records = [answered(f"q{n}", given, gold) for n, (given, gold) in enumerate(zip(answers, golds, strict=True))]
+        return stored_run(tmp_path / name, records, labels=LABELS)
+
+    options = ["--gate", "--metrics", "f1", "--json", tmp_path / "gate.json"]
+    assert compare(labelled("a", 0), labelled("b", 20), *options) == REGRESSION
+    (metric,) = json.loads((tmp_path / "gate.json").read_text())["metrics"]
+    assert (metric["base"], metric["new"]) == (1.0, pytest.approx(1 / 3))
+
+
+def test_questions_that_prompts_were_tuned_on_do_not_decide(runs: Path, tmp_path: Path) -> None:
+    used = {"prompts": "tuned", "learnt_from": [f"q{n}" for n in range(6, N)], "picked_by": [], "edited": {}}
+    new = run(tmp_path / "tuned", 0, tuning_use=_tuning_use(used))
+    compare(runs / "base", new, "--gate", "--json", tmp_path / "gate.json")
+    made = json.loads((tmp_path / "gate.json").read_text())
+    assert (made["n_questions"], made["n_left_out"], len(made["worse"])) == (6, 24, 6)
+
+
+def _tuning_use(used: dict[str, object]) -> object:
+    from eval.runs.run_info import TuningUse
+
+    return TuningUse(**used)  # type: ignore[arg-type]
+
+
+def test_files_hold_the_verdict_and_what_comes_from_runs_is_data(tmp_path: Path) -> None:
+    """One comparison, three files; nothing in them formats a page, notifies anybody or holds a target."""
+    base = run(tmp_path / "base", 25, first_id=HOSTILE, model="m|`</code>` @octocat", gold="GOLD-17")
+    new = run(tmp_path / "new", 0, first_id=HOSTILE, gold="GOLD-17")
+    markdown, junit, file = (tmp_path / name for name in ("comment.md", "gate.xml", "gate.json"))
+    options = ["--gate", "--metrics", "score,latency", "--markdown", markdown, "--junit", junit, "--json", file]
+    assert compare(base, new, *options) == REGRESSION
+
+    made = json.loads(file.read_text("ascii"))
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(made)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate({**made, "verdict": "perhaps"})
+    assert made["worse"][0] == HOSTILE
+
+    suite = ElementTree.fromstring(junit.read_text("utf-8"))[0]
+    cases = {case.get("name"): case for case in suite.iter("testcase")}
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    failure = cases["score"].find("failure")
+    assert failure is not None and "accuracy 83.3% → 0.0%: -83.3 points" in failure.get("message", "")
+    assert cases["latency"].find("failure") is None
+
+    text = markdown.read_text("utf-8")
+    assert text.startswith("### ❌ Gate failed: accuracy worse than allowed\n")
+    assert "| ❌ fail | accuracy | 83.3% | 0.0% | -83.3 points |" in text
+    outside = re.sub(r"`[^`\n]*`", "", text.replace("```", ""))
+    for hostile in ("octocat", "<script>", "</td>", "example.org", "\x1b"):
+        assert hostile not in outside
+    assert "octocat" in text, "it was there to be escaped"
+    (row,) = [line for line in text.splitlines() if line.startswith("| ❌ fail")]
+    assert row.count("|") == 8
+    for content in (text, junit.read_text("utf-8"), file.read_text()):
+        assert "GOLD" not in content
+        assert "What is" not in content
+
+
+def test_an_inconclusive_metric_is_no_passed_test(runs: Path, tmp_path: Path) -> None:
+    junit = tmp_path / "gate.xml"
+    assert compare(runs / "base", runs / "same", "--gate", "--junit", junit) == INCONCLUSIVE
+    suite = ElementTree.fromstring(junit.read_text("utf-8"))[0]
+    error = suite.find("testcase/error")
+    assert error is not None and "about 270 questions (now 30)" in error.get("message", "")
+    assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
+
+
+def test_a_file_that_cannot_be_written_stops(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(runs / "base", runs / "same", "--gate", "--junit", tmp_path / "no" / "x.xml") == STOPPED
+    captured = capsys.readouterr()
+    assert "gate inconclusive" in captured.out
+    assert "cannot be written" in captured.err
+
+
+Other = Callable[[Path], Path]
+BASE: Other = lambda folder: run(folder / "other", 25)  # noqa: E731
+STOPPED_SESSION = {**SESSION, "stopped": "out of money"}
+OTHER_SCORER = {**CONFIG, "scorer": {"_target_": "eval.scorers.gaia.GaiaScorer"}}
+MISTAKES: dict[str, tuple[Other, Sequence[str], str]] = {
+    "missing baseline": (lambda folder: folder / "nowhere", [], "is no run"),
+    "other questions": (
+        lambda folder: run(folder / "o", 5, n=N - 1),
+        [],
+        "their questions differ: 29 of 30 are in both",
+    ),
+    "other gold answers": (lambda folder: run(folder / "o", 5, gold="16"), [], "gold answers or attached files differ"),
+    "other scorer": (lambda folder: run(folder / "o", 5, config=OTHER_SCORER), [], "their scorers differ"),
+    "one side unfinished": (
+        lambda folder: run(folder / "o", 5, answered_only=20, sessions=[STOPPED_SESSION]),
+        [],
+        "10 answers are still missing; continue with",
+    ),
+    "a margin in points": (BASE, ["--margin", "2"], "2 points are 0.02"),
+    "a negative margin": (BASE, ["--margin=-0.02"], "is not from 0 to below 1"),
+    "no margin at all": (BASE, ["--margin", "nan"], "is not from 0 to below 1"),
+    "a margin in words": (BASE, ["--margin", "small"], "'small' is no number"),
+    "a margin given twice": (BASE, ["--margin", "0.02", "--margin", "0.03"], "--margin is given twice"),
+    "a margin of what does not decide": (BASE, ["--margin", "cost=0.1"], "'cost' does not decide"),
+    "a share for an amount": (BASE, ["--metrics", "cost", "--margin", "0.1"], "name the metric, such as cost=0.10"),
+    "an alpha that is no level": (BASE, ["--alpha", "5"], "--alpha is 5; expected a probability"),
+    "an unknown metric": (
+        BASE,
+        ["--metrics", "speed"],
+        "--metrics has 'speed'; expected one or more of score, accuracy",
+    ),
+    "a metric twice": (BASE, ["--metrics", "cost,cost"], "names cost twice"),
+    "f1 without labels": (BASE, ["--metrics", "f1"], "the targets are answers, not labels"),
+    "an unknown cost": (
+        lambda folder: run(folder / "o", 5, usage=Usage(2)),
+        ["--metrics", "cost"],
+        "that of 30 answers of B (o) is unknown",
+    ),
+    "a cost that another run paid": (
+        lambda folder: run(folder / "o", 5, usage=Usage(2, cost_usd=0.1, cached_calls=1)),
+        ["--metrics", "cost"],
+        "30 calls of B (o) were answered by another run",
+    ),
+    "no cost": (
+        lambda folder: run(folder / "o", 5, usage=Usage(2, cost_usd=0.0)),
+        ["--metrics", "cost"],
+        "cost cannot be compared: it is 0",
+    ),
+    "a part of the questions": (BASE, ["--intersection"], "leave --intersection out"),
+    "two outputs in one file": (BASE, ["--json", "x", "--junit", "x"], "x is to hold two outputs"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_ends_in_one_sentence(
+    name: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make, options, sentence = MISTAKES[name]
+    assert compare(runs / "base", make(tmp_path), "--gate", *options) == USER_ERROR
+    captured = capsys.readouterr()
+    assert sentence in captured.err
+    assert captured.err.count("\n") == 1
+    assert "--intersection (" not in captured.err, "not a way out of a gate"
+    assert not captured.out
+
+
+@pytest.mark.parametrize(
+    ("named", "options", "sentence"),
+    [
+        (["base"], ["--gate"], "name two runs"),
+        (["base", "same", "worse"], ["--gate"], "3 are named; name two runs"),
+        (["base", "base"], ["--gate"], "is named twice"),
+        (["base", "same"], ["--margin", "0.02"], "--margin belongs to --gate"),
+        (["base", "same"], ["--markdown", "x.md"], "--markdown belongs to --gate"),
+    ],
+)
+def test_runs_and_options_that_make_no_gate(
+    named: list[str], options: list[str], sentence: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compare(*(runs / each for each in named), *options) == USER_ERROR
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_one_question_cannot_decide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(run(tmp_path / "a", 1, n=1), run(tmp_path / "b", 0, n=1), "--gate") == USER_ERROR
+    assert "1 question cannot decide; 2 are needed at least" in capsys.readouterr().err
