@@ -1,12 +1,14 @@
 """Lines that are printed hold no character that controls a terminal, and nothing else may print."""
 
+import io
 import subprocess
 import sys
 
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from mas.runtime.terminal import print_line
+from mas.runtime import terminal
+from mas.runtime.terminal import print_line, print_warning, shorten_line
 
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"]
 TURNS = [*"\u061c\u200e\u200f\u202a\u202e\u2066\u2069"]
@@ -40,3 +42,25 @@ def test_the_linter_refuses_every_other_way_to_print(line: str, package: str) ->
     command = [sys.executable, "-m", "ruff", "check", "--output-format=concise", "--stdin-filename", f"{package}/x.py"]
     checked = subprocess.run([*command, "-"], input=f"{line}\n", cwd=PROJECT_ROOT, capture_output=True, text=True)
     assert checked.returncode == 1 and ("T201" in checked.stdout or "TID251" in checked.stdout), checked.stdout
+
+
+def test_a_line_reaches_a_file_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, "utf-8"))
+    print_line("12/66 done")
+    assert raw.getvalue() == b"12/66 done\n"
+
+
+def test_a_warning_is_said_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "_WARNINGS", set())
+    for text in ("first", "first", "second"):
+        print_warning(text)
+    assert capsys.readouterr() == ("", "warning: first\nwarning: second\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("abcde", "abcde"), ("abcdef", "abcd…"), ("a\n b", "a b"), ("a\x1b", "a\\u0…"), ("", "")],
+)
+def test_a_shortened_line_is_one_line_of_at_most_its_length(text: str, line: str) -> None:
+    assert shorten_line(text, 5) == line

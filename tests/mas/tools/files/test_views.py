@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mas.tools.files.document import Document, Line, Part, number_lines, number_parts
-from mas.tools.files.paging import MAX_PIECE_CHARS
+from mas.tools.files.paging import MAX_HEADER_CHARS, MAX_PAGE_CHARS, MAX_PIECE_CHARS
 from mas.tools.files.views import show_file
 from mas.tools.results import ToolError
 
@@ -77,3 +77,9 @@ def test_pages_are_counted_and_the_header_says_how_to_go_on() -> None:
     for page in (0, 4, -1):
         with pytest.raises(ToolError, match=f"no page {page}: f has the pages 1 to 3"):
             show(LONG, page=page)
+
+
+def test_a_header_keeps_to_its_limit_however_long_the_summary_and_the_notes_are() -> None:
+    assert "page 1 of 3" in show(Document("x" * 5_000, LONG.parts))
+    noted = show(Document("x" * 5_000, LONG.parts, ["n" * 5_000]))
+    assert len(noted) <= MAX_PAGE_CHARS and noted.index("\n\n") <= MAX_HEADER_CHARS

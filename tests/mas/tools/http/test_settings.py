@@ -65,3 +65,25 @@ def test_an_entry_that_is_refused_would_have_been_found_nowhere(entry: str) -> N
     assert find_blocked_site("https://example.org/x", [entry]) is None
     with pytest.raises(UserError, match="which is found in no address; give host and path without http://"):
         WebSettings(more_blocked_sites=[entry]).check()
+
+
+@pytest.mark.parametrize(
+    "edge",
+    [
+        {"search_results": 20},
+        {"max_redirects": 0},
+        {"max_retry_after_seconds": 0},
+        {"attempts": 1},
+        {"youtube_requests_per_minute": None},
+        {"max_searches_per_question": None},
+        {"contact": "x" * 200},
+    ],
+)
+def test_the_edges_of_the_ranges_are_accepted(edge: dict[str, Any]) -> None:
+    WebSettings(**edge).check()
+
+
+@pytest.mark.parametrize("url", ["https://", "ftp://example.org", "//example.org"])
+def test_an_address_needs_both_a_scheme_and_a_host(url: str) -> None:
+    with pytest.raises(UserError, match="is no URL; expected one with http or https"):
+        WebSettings(youtube_url=url).check()

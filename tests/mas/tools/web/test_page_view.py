@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mas.tools.files.document import Document, Part, number_lines
-from mas.tools.files.paging import MAX_PIECE_CHARS
+from mas.tools.files.paging import MAX_HEADER_CHARS, MAX_PAGE_CHARS, MAX_PIECE_CHARS
 from mas.tools.files.tasks import pack
 from mas.tools.results import ToolError
 from mas.tools.web.html_rows import Row
@@ -99,3 +99,12 @@ def test_of_a_search_services_answer_only_the_fields_that_are_read_remain() -> N
     for body in (b"<html>", b"[]"):
         with pytest.raises(ToolError, match="Search answered with something"):
             shorten_search_answer(body, {"name": "Search"})
+
+
+def test_a_header_keeps_to_its_limit_however_long_the_source_and_its_notes_are() -> None:
+    source = PageSource("x" * 5_000, "https://example.org/", "Towns")
+    shown = show_page(source, LONG, 1, None)
+    header = str(shown)[: shown.excerpts[0].start - 2]
+    assert "page 1 of 3" in header, "the source leaves room for it"
+    noted = show_page(source, LONG, 1, None, ["n" * 5_000])
+    assert noted.excerpts[0].start <= MAX_HEADER_CHARS and len(noted) <= MAX_PAGE_CHARS
