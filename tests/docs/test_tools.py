@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import read_config
 from mas.runtime.untrusted import enclose_data, is_untrusted
-from mas.tools.browser.connection import Offer
+from mas.tools.mcp.connection import Offer
 from mas.tools.browser.session import BrowserSession, check_public
 from mas.tools.browser.session import describe_missing_browser as missing_browser
 from mas.tools.browser.settings import EXAMPLE_URL, BrowserSettings

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import current_context
-from mas.tools.browser.connection import CLOSE_SECONDS, Connection, ConnectionLostError, Offer
 from mas.tools.browser.page import cut
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.window import Check, Window
+from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError, Offer
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.tool_context import ToolLimits, get_settings
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 from mas.runtime.errors import UserError
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.browser.connection import Offer
 from mas.tools.browser.session import BrowserSession
+from mas.tools.mcp.connection import Offer
 from mas.tools.results import ToolResult
 
 # An allow list, so that a new version of the server adds nothing unseen. Left out on purpose: tools that run code

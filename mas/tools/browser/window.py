@@ -11,8 +11,8 @@ The proxy behind `make browser` keeps the browser from requesting a forbidden ad
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from mas.tools.browser.connection import Connection, ConnectionLostError, Reply
 from mas.tools.browser.page import BLANK, Page, build_result, read_dialog, read_failure, read_open_page, show_below
+from mas.tools.mcp.connection import Connection, ConnectionLostError, Reply
 from mas.tools.results import ToolError, ToolResult
 
 Connect = Callable[[], Awaitable[Connection]]

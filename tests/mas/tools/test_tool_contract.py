@@ -19,7 +19,7 @@ import yaml
 
 from mas.runtime.untrusted import is_untrusted
 from mas.tools.attachments import use_attachments
-from mas.tools.browser.connection import Offer
+from mas.tools.mcp.connection import Offer
 from mas.tools.browser.page import build_result
 from mas.tools.browser.session import BrowserSession, check_public
 from mas.tools.browser.settings import BrowserSettings

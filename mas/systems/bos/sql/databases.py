@@ -59,7 +59,7 @@ class Database:
         try:
             safe = self.guard.check(query)
         except UnsafeQueryError as error:
-            return _failure(str(error), 0.0)
+            return fail(str(error))
         return self.run(safe)
 
     def run(self, query: str) -> QueryResult:
@@ -69,7 +69,7 @@ class Database:
             columns, rows = self.engine.execute(query, self.guard.tables, self.limits)
             data, truncated = _take(rows, self.limits)
         except DatabaseError as error:
-            return _failure(str(error), started)
+            return fail(str(error), started)
         return QueryResult(
             success=True,
             columns=columns,
@@ -131,7 +131,8 @@ def _take(rows: Rows, limits: QueryLimits) -> tuple[list[list[object]], bool]:
     return taken, False
 
 
-def _failure(error: str, started: float) -> QueryResult:
+def fail(error: str, started: float = 0.0) -> QueryResult:
+    """Return the result of a query that was refused or failed."""
     elapsed = _milliseconds(started) if started else 0.0
     return QueryResult(
         success=False, columns=[], data=[], row_count=0, truncated=False, error=error, elapsed_ms=elapsed

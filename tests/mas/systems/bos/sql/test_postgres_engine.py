@@ -39,7 +39,7 @@ def dump(server: RunningPostgres) -> list[str]:
     return [line for line in server.dump(NAME).splitlines() if not line.startswith(("\\restrict", "\\unrestrict"))]
 
 
-@pytest.mark.parametrize(("defence", "n_run"), [("both", 2), ("database alone", 46)])
+@pytest.mark.parametrize(("defence", "n_run"), [("both", 0), ("database alone", 42)])
 def test_q22_q23_hostile_queries_read_and_change_nothing(
     postgres: tuple[RunningPostgres, Mapping[str, str]], url: str, defence: str, n_run: int
 ) -> None:
@@ -61,7 +61,7 @@ def test_q22_q23_hostile_queries_read_and_change_nothing(
     callable_by_all = {each.query for each in POSTGRES if "reveal" in each.query and each.kind == "function"}
     assert leaked == (set() if defence == "both" else callable_by_all)
     assert {each.kind for each in run} <= ({"bomb"} if defence == "both" else {"bomb", "function", "catalogue", "row"})
-    assert len(run) == n_run, run
+    assert len([each for each in run if each.kind != "bomb"]) == n_run, run
 
 
 def test_q10_benign_queries_return_their_rows(url: str) -> None:

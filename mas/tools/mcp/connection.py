@@ -1,4 +1,4 @@
-"""Session with a browser's server, over the Model Context Protocol's streamable HTTP.
+"""Session with an MCP server: one that listens, over streamable HTTP, or a process that the session starts.
 
 The SDK requires that one task opens and closes a session; a task of its own does both, and calls may come from any
 other task on its loop. Playwright MCP with `--isolated` gives each session its own browser context: cookies, tabs.
@@ -6,14 +6,17 @@ other task on its loop. Playwright MCP with `--isolated` gives each session its 
     connection = await Connection.open("http://127.0.0.1:3000/mcp", seconds=10)
     reply = await connection.call("browser_navigate", {"url": "https://example.org"})
     connection.close()
+
+    await Connection.open(ServerCommand(("python", "-m", "my.server"), build_child_environment()), seconds=10)
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Mapping
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 if TYPE_CHECKING:
     import httpx2
@@ -24,6 +27,7 @@ _Answer = TypeVar("_Answer")
 MAX_REPLY_BYTES = 32 * 2**20  # the SDK's own limit, 1 MiB, is less than the snapshot of a long page
 MAX_TOOL_PAGES = 20
 HTTP_SECONDS = 10.0  # to connect, and to send
+MAX_REASON_CHARS = 500  # of what a server that failed has written
 CLOSE_SECONDS = 5.0  # for the server to hear that a session is over
 
 
@@ -32,11 +36,20 @@ class ConnectionLostError(Exception):
 
 
 @dataclass(frozen=True)
+class ServerCommand:
+    """Server that is started with the session and ends with it; they talk over its standard input and output."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]  # all that it gets, besides the SDK's PATH, HOME, SHELL, TERM, USER and LOGNAME
+
+
+@dataclass(frozen=True)
 class Reply:
     """Reply of a tool of the server."""
 
     text: str
     failed: bool
+    data: Mapping[str, object] | None = None  # structured content, if the tool has any
 
 
 @dataclass(frozen=True)
@@ -51,8 +64,8 @@ class Offer:
 class Connection:
     """Session that is open until it is closed or its server stops."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, server: str | ServerCommand) -> None:
+        self._server = server
         self._loop = asyncio.get_running_loop()
         self._client: asyncio.Future[Client] = self._loop.create_future()
         self._closing = asyncio.Event()
@@ -60,13 +73,17 @@ class Connection:
         self.owner = asyncio.create_task(self._own())  # ends when the session has
 
     @classmethod
-    async def open(cls, url: str, seconds: float) -> "Connection":
+    async def open(cls, server: str | ServerCommand, seconds: float) -> "Connection":
         """Open a session.
+
+        Args:
+            server: the address of one that listens, or the command of one to start.
+            seconds: to wait for it.
 
         Raises:
             ConnectionLostError: there is no such server, or it did not answer in time.
         """
-        connection = cls(url)
+        connection = cls(server)
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.shield(connection._client)
@@ -80,7 +97,7 @@ class Connection:
 
     async def _own(self) -> None:
         try:
-            async with self._open_http() as http, _open_client(self._url, http) as client:
+            async with self._open_client() as client:
                 self._client.set_result(client)
                 await self._closing.wait()
         except asyncio.CancelledError:
@@ -88,6 +105,21 @@ class Connection:
             raise
         except Exception as error:  # noqa: BLE001  # the SDK raises anything for what is not an MCP server
             self._fail(self._lost(error))
+
+    @contextlib.asynccontextmanager
+    async def _open_client(self) -> "AsyncIterator[Client]":
+        if isinstance(self._server, str):
+            async with self._open_http() as http, _make_client(self._server, http) as client:
+                yield client
+            return
+        with tempfile.TemporaryFile("w+", errors="replace") as errors:
+            try:
+                async with _start_client(self._server, errors) as client:
+                    yield client
+            finally:
+                errors.seek(0)
+                last_lines = errors.read()[-MAX_REASON_CHARS:].strip().split("\n")
+                self._refusal = last_lines[-1]
 
     def _open_http(self) -> "httpx2.AsyncClient":
         """Return a client without the environment's proxy, which is for the world outside."""
@@ -117,7 +149,7 @@ class Connection:
         """
         result = await self._await(self._client.result().call_tool(tool, dict(arguments)))
         texts = [block.text for block in result.content if block.type == "text"]
-        return Reply("\n".join(texts), bool(result.is_error))
+        return Reply("\n".join(texts), bool(result.is_error), result.structured_content)
 
     async def list_offers(self) -> list[Offer]:
         """Return the server's tools.
@@ -158,7 +190,17 @@ class Connection:
         self._loop.call_later(CLOSE_SECONDS, self.owner.cancel)
 
 
-def _open_client(url: str, http: "httpx2.AsyncClient") -> "Client":
+def _start_client(server: ServerCommand, errors: TextIO) -> "Client":
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
+    program, *arguments = server.command
+    parameters = StdioServerParameters(command=program, args=arguments, env=dict(server.environment))
+    return Client(stdio_client(parameters, errors), mode="legacy", cache=None)
+
+
+def _make_client(url: str, http: "httpx2.AsyncClient") -> "Client":
     """Return a client of the older protocol: the newest has no sessions, which keep questions apart."""
     from mcp.client.client import Client
     from mcp.client.streamable_http import streamable_http_client

@@ -1,0 +1,1 @@
+"""Sessions with MCP servers, over streamable HTTP or with a process of our own."""

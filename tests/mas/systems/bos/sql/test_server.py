@@ -1,0 +1,97 @@
+"""The server of the databases as any MCP client sees it."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mas.runtime.event_loop import run_blocking
+from mas.systems.bos.sql.databases import DatabaseSettings
+from mas.systems.bos.sql.session import SqlSettings, open_sql_session
+from mas.tools.mcp.connection import Connection
+from tests.mas.systems.bos.sql.hostile_queries import SECRET, SQLITE, TABLES
+from tests.mas.systems.bos.sql.sql_databases import make_sqlite
+from tests.servers.playwright_mcp import free_port
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def listening(file: Path) -> Iterator[str]:
+    """Start the server on a free port, and yield its address."""
+    command = SqlSettings({"shop": DatabaseSettings(str(file), tables=TABLES)}).make_server()
+    assert not isinstance(command, str)
+    port = free_port()
+    process = subprocess.Popen([*command.command, "--http-port", str(port)], env=dict(command.environment))
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def connect(url: str) -> Connection:
+    from mas.tools.mcp.connection import ConnectionLostError
+
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return await Connection.open(url, 10)
+        except ConnectionLostError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.2)
+
+
+def test_q04_q09_it_listens_with_exactly_two_tools(tmp_path: Path) -> None:
+    with listening(make_sqlite(tmp_path / "shop.sqlite")) as url:
+
+        async def use() -> None:
+            connection = await connect(url)
+            offers = {offer.name: offer for offer in await connection.list_offers()}
+            assert set(offers) == {"mcp_db_query", "mcp_db_schema"}
+            assert set(offers["mcp_db_query"].schema["properties"]) == {"query", "database"}
+            reply = await connection.call("mcp_db_query", {"query": "SELECT id FROM orders", "database": "shop"})
+            assert reply.data is not None
+            assert set(reply.data) == {
+                *("success", "columns", "data", "row_count", "error"),
+                *("truncated", "elapsed_ms"),
+            }
+            assert (reply.data["columns"], reply.data["data"]) == (["id"], [[1], [2], [3]])
+            connection.close()
+
+        run_blocking(use())
+        settings = SqlSettings({"shop": DatabaseSettings()}, url=url)
+        with open_sql_session(settings) as session:
+            assert run_blocking(session.query("SELECT 5", "shop"))["data"] == [[5]]
+
+
+def test_q07_q23_hostile_queries_read_nothing_through_the_server(tmp_path: Path) -> None:
+    file = make_sqlite(tmp_path / "shop.sqlite")
+    settings = SqlSettings({"shop": DatabaseSettings(str(file), tables=TABLES)})
+    with open_sql_session(settings) as session:
+        for hostile in SQLITE:
+            if hostile.kind != "bomb":
+                result = run_blocking(session.query(hostile.query, "shop"))
+                assert not result["success"] and SECRET not in str(result), hostile
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--databases", "{"], "must be JSON objects"),
+        (["--databases", '{"shop": {"file": "x"}}'], "database 'shop' has the unknown keys file; known are path"),
+        (["--databases", '{"shop": {"path": "x.sqlite", "tables": ["a"]}}'], "there is no file x.sqlite"),
+        (["--databases", "{}", "--limits", '{"rows": 1}'], "--limits has the unknown keys rows"),
+    ],
+)
+def test_wrong_arguments_end_it_with_a_sentence(arguments: list[str], message: str) -> None:
+    command = [sys.executable, "-m", "mas.systems.bos.sql.server", *arguments]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert message in finished.stderr and len(finished.stderr.strip().splitlines()) == 1
