@@ -34,6 +34,7 @@ from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import describe_published, publish
 from optimize.search.candidate import PARENT
 from optimize.session.run_files import RunFiles, find_tuning_run, read_candidate_set
+from optimize.session.signed_files import check_files
 
 SHELF = PROJECT_ROOT / "prompts"
 # Allowed combinations of RUN, --list, --candidate, --name, --dspy.
@@ -88,8 +89,10 @@ def task(arguments: list[str], shelf: Path = SHELF) -> int:
         if given.list:
             show_candidates(tuning, console)
         elif given.dspy:
+            check_files(tuning.folder, tuning.info)
             export_state(tuning, given.candidate, given.program, given.dspy, console)
         else:
+            check_files(tuning.folder, tuning.info)
             export(tuning, given.candidate, check_name_is_free(given.name, shelf), console)
     return FINISHED
 

@@ -37,6 +37,7 @@ class Arm:
     folder: Path
     prompts: PromptSet
     resources: Resources
+    open_store: Callable[[Path], RunStore] = RunStore
 
 
 def evaluate_pairs(
@@ -99,7 +100,7 @@ class _ArmSession:
         self.arm, self.config = arm, config
         arm.folder.mkdir(parents=True, exist_ok=True)
         try:
-            self.store = stack.enter_context(RunStore(arm.folder / DATABASE))
+            self.store = stack.enter_context(arm.open_store(arm.folder / DATABASE))
         except StoreError as error:
             raise UserError(f"{error}.") from error
         info = replace(info, prompts_sha256=digest(arm.prompts), epochs=config.run.epochs, command=[])

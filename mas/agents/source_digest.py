@@ -13,7 +13,7 @@ import ast
 import hashlib
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -51,20 +51,23 @@ def note_loaded(module_name: str) -> Iterator[None]:
         _loaded_with.setdefault(module_name, set()).update(set(sys.modules) - before)
 
 
-def _list_modules(module_name: str) -> dict[str, Path]:
+def _list_modules(module_name: str) -> Mapping[str, Path]:
     """Return name and file of each module of the program, sorted by name."""
-    file = _find_file(module_name)
-    if file is None:
-        return {}
+    file = _find_loaded(module_name)
+    return {} if file is None else _list_modules_from(module_name, file)
+
+
+@cache  # what a program loads later, while it answers, must not change the list
+def _list_modules_from(module_name: str, file: Path) -> Mapping[str, Path]:
     if module_name.startswith(_SYSTEMS):
         package = file.parent
         return {path.relative_to(package).as_posix(): path for path in sorted(package.rglob("*.py"))}
-    project = _find_project(module_name, file)
+    project, top = _find_project(module_name, file)
     found: dict[str, Path] = {}
     left = [module_name, *sorted(_loaded_with.get(module_name, ()))]
     while left:
         name = left.pop()
-        path = _find_file(name, project)
+        path = _find_loaded(name) or _find_file(name, top) or _find_file(name, project)
         if name in found or path is None or not _is_of_project(name, path, project):
             continue
         found[name] = path
@@ -72,24 +75,28 @@ def _list_modules(module_name: str) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def _find_file(name: str, project: Path | None = None) -> Path | None:
-    """Return the file of a module: of the loaded one, else where the project has it."""
-    if loaded := getattr(sys.modules.get(name), "__file__", None):
-        return Path(loaded).resolve()
-    if project is None:
-        return None
-    place = project.joinpath(*name.split("."))
+def _find_loaded(name: str) -> Path | None:
+    loaded = getattr(sys.modules.get(name), "__file__", None)
+    return Path(loaded).resolve() if loaded else None
+
+
+def _find_file(name: str, folder: Path) -> Path | None:
+    place = folder.joinpath(*name.split("."))
     return next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()), None)
 
 
-def _find_project(module_name: str, file: Path) -> Path:
-    """Return the top folder of the module's project: that of an installed one is its top package."""
+def _find_project(module_name: str, file: Path) -> tuple[Path, Path]:
+    """Return the top folder of the module's project, and the folder that it is imported from.
+
+    That of an installed module is its top package.
+    """
     is_package = file.name == "__init__.py"
     names = module_name.split(".")
     top = file.parents[len(names) - (0 if is_package else 1)]
     if _is_installed(file):
-        return top / names[0]
-    return next((each for each in (top, *top.parents) if any((each / name).exists() for name in _PROJECT_FILES)), top)
+        return top / names[0], top
+    marked = (each for each in (top, *top.parents) if any((each / name).exists() for name in _PROJECT_FILES))
+    return next(marked, top), top
 
 
 def _is_of_project(name: str, path: Path, project: Path) -> bool:

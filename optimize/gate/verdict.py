@@ -20,6 +20,7 @@ class SideNumbers(TypedDict, total=False):
     """Results of the parent or of the winner in the sealed test."""
 
     candidate_id: str  # of the winner
+    prompts_sha256: str  # of the winner: what was tested is what was published
     accuracy: float  # share of right answers
     ci95: list[float] | None
     score: float  # the metric; where all answers are right or wrong, the accuracy

@@ -36,13 +36,15 @@ Promotion = Literal["moved", "superseded"]
 
 
 def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | None:
-    """Register the published set, and move the aliases if that is still to be done. Not for a run from elsewhere.
+    """Register the published set, and move the aliases if that is still to be done.
+
+    Not for a run from elsewhere, or one whose files somebody has changed.
 
     Raises:
         MlflowException: MLflow cannot be reached or refuses; the next call goes on.
     """
     prompts = tuning.read_prompts(str(tuning.verdict["winner"]["candidate_id"])) if tuning.published else None
-    if prompts is None or not tuning.info.is_signed or _is_done(parent):
+    if prompts is None or not tuning.is_intact or _is_done(parent):
         return None
     named = name_owner(replace(prompts, name=tuning.info.name), tuning.info.config.get("system") or {})
     linked = register_prompts(parent, named, is_now=True)

@@ -19,6 +19,7 @@ from eval.runs.run_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, read_set_folder
 from mas.runtime.errors import UserError
 from optimize.search.candidate import PARENT
+from optimize.session.signed_files import check_files
 
 CONFIG, VERDICT = "config.yaml", "verdict.json"
 PROPOSALS, SHORTLIST = "proposals.jsonl", "shortlist.json"
@@ -71,6 +72,15 @@ class TuningSnapshot:
     @property
     def published(self) -> bool:
         return self.verdict.get("published") is True
+
+    @property
+    def is_intact(self) -> bool:
+        """True if this installation made the run, and nobody has changed the files that decide its verdict."""
+        try:
+            check_files(self.folder, self.info)
+        except UserError:
+            return False
+        return self.info.is_signed
 
     @property
     def sealed_opened(self) -> bool:

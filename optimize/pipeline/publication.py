@@ -43,7 +43,11 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
         "gain_shrunken": gate.gain_shrunken,
         "p": gate.p,
         "baseline": _build_side(comparison.first),
-        "winner": {"candidate_id": tested.candidate_id, **_build_side(comparison.second)},
+        "winner": {
+            "candidate_id": tested.winner.candidate_id,
+            "prompts_sha256": tested.winner.sha256,
+            **_build_side(comparison.second),
+        },
         "sealed": {
             "n_questions": paired.n_questions,
             "epochs": run.config.gate.epochs,
@@ -74,25 +78,24 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
     Raises:
         RunStoppedError: the set cannot be written where it belongs.
     """
-    run.show(
-        "8/8 publish" if verdict["published"] else f"8/8 publish: not this one, see {REJECTED}/{tested.candidate_id}"
-    )
+    winner = tested.winner
+    run.show(f"8/8 publish{'' if verdict['published'] else f': not this one, see {REJECTED}/{winner.candidate_id}'}")
     provenance = build_provenance(
         run.files.read_info(),
         verdict,
-        (run.files.read("leaks") or {}).get(tested.candidate_id),
+        winner.leaks.to_dict(),
         run=run.files.folder.name,
         parent=run.parent.prompts,
-        candidate_id=tested.candidate_id,
+        candidate_id=winner.candidate_id,
         gated=verdict["published"],
         labels=run.splits.labels.names,
         redact=run.config.redact,
     )
     try:
         if verdict["published"]:
-            folder = publish(tested.prompts, run.request.shelf / run.config.name, provenance).folder
+            folder = publish(winner.prompts, run.request.shelf / run.config.name, provenance).folder
         else:
-            folder = reject(tested.prompts, run.files.folder, tested.candidate_id, provenance).folder
+            folder = reject(winner.prompts, run.files.folder, winner.candidate_id, provenance).folder
     except UserError as error:
         options = ["name=ANOTHER_NAME"] if isinstance(error, NameTakenError) else []
         if verdict["failed_questions"]:  # so that the next session's configuration records how they were counted

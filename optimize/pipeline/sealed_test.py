@@ -2,7 +2,7 @@
 
     reserve_test_budget(run, measured)              # before the search
     check_test_budget(run, measured, winner)        # EarlyVerdictError if the test could not be completed
-    tested = run_sealed_test(run, winner.candidate_id)
+    tested = run_sealed_test(run, approved)
 
 Parent and winner answer the same questions at the same time. No model reply is replayed or shared: every answer is
 sampled anew, as it will be for users of the prompts. Each side caches only its own tool results (`cache.tools=run`).
@@ -27,7 +27,8 @@ from optimize.gate.failed_answers import AGAINST, HALT, exceeds_failure_limit, f
 from optimize.gate.sealed_log import EarlierUses, SealedSet, describe_earlier_uses, find_earlier_uses, record_use
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.preflight import AnswerMeans
-from optimize.pipeline.shortlist import count_shortlist_answers
+from optimize.pipeline.shortlist import ApprovedSet, count_shortlist_answers
+from optimize.session.signed_answers import SignedStore, check_answers
 from optimize.session.tuning_run import TuningRun
 
 PARENT_ARM, WINNER_ARM = "parent", "winner"
@@ -40,8 +41,7 @@ _UNITS = {"lm_calls": "requests"}
 class SealedTest:
     """Answers of a completed sealed test, `gate.epochs` per question and side."""
 
-    candidate_id: str
-    prompts: PromptSet
+    winner: ApprovedSet
     parent_records: list[Record]
     winner_records: list[Record]
     earlier: EarlierUses  # of the same questions
@@ -83,22 +83,29 @@ def _format_amount(option: str, amount: float) -> str:
     return f"${amount:,.4f}" if option == "usd" else f"{amount:,.0f} {_UNITS.get(option, option)}"
 
 
-def run_sealed_test(run: TuningRun, candidate_id: str) -> SealedTest:
+def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     """Answer the sealed questions with the parent's and the winner's prompts.
 
     Raises:
+        UserError: answers of an earlier session were given with other prompts, or were changed.
         EarlyVerdictError: a budget is used up (with a larger one the test continues), or too many answers could not be
             scored.
         RunStoppedError: the test was stopped, or the server fails some answers each time; a resumed run repeats them.
     """
-    prompts = run.read_prompts(candidate_id)
-    earlier = _record_use(run, prompts)
-    arms = [_build_arm(run, PARENT_ARM, run.parent.prompts), _build_arm(run, WINNER_ARM, prompts)]
+    arms = [_build_arm(run, PARENT_ARM, run.parent.prompts), _build_arm(run, WINNER_ARM, winner.prompts)]
+    _check_arms(arms)
+    earlier = _record_use(run, winner.prompts)
     if not _is_judged(run):
         _answer_all(run, arms)
+        _check_arms(arms)
     parent_records, winner_records = map(read_arm_records, arms)
     _check_scored(run, (*parent_records, *winner_records))
-    return SealedTest(candidate_id, prompts, parent_records, winner_records, earlier)
+    return SealedTest(winner, parent_records, winner_records, earlier)
+
+
+def _check_arms(arms: Sequence[Arm]) -> None:
+    for arm in arms:
+        check_answers(arm.folder, arm.prompts)
 
 
 def mark_judged(run: TuningRun) -> None:
@@ -230,7 +237,7 @@ def _count_answered(folder: Path) -> int:
 
 
 def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
-    return Arm(name, run.files.folder / SEALED / name, prompts, run.resources)
+    return Arm(name, run.files.folder / SEALED / name, prompts, run.resources, SignedStore)
 
 
 def _build_run_info(run: TuningRun) -> RunInfo:

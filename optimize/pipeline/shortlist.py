@@ -12,7 +12,8 @@ from typing import Any
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.runs.record import Record
-from mas.prompt_sets.prompt_set import digest
+from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.runtime.errors import UserError
 from optimize.gate.gate import FinishReason, GateSettings, find_long_prompts
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.preflight import AnswerMeans, Baseline
@@ -21,6 +22,10 @@ from optimize.search.candidate import PARENT
 from optimize.session.run_files import ProposalLine, ScoredLine, filter_fully_scored
 from optimize.session.tuning_run import TuningRun
 
+_FAULTS: dict[FinishReason, str] = {
+    "leak_blocked": "contains answers, questions or ids of validation or sealed questions (see leaks.json)",
+    "too_long": "is too long for gate.max_prompt_chars",
+}
 _FIRST_NEW_EPOCH = 2  # the answers of epoch 1 are the search's
 
 
@@ -32,6 +37,20 @@ class ShortlistEntry(AnswerMeans):
     val_score: float  # in the search, 0 to 1
     fresh_score: float  # mean over questions and new answers
     fresh_ci95: Interval | None
+    prompts_sha256: str
+
+
+@dataclass(frozen=True)
+class ApprovedSet:
+    """The prompts that are tested and published: those of the shortlist, without leaks and short enough."""
+
+    candidate_id: str
+    prompts: PromptSet
+    leaks: LeakReport
+
+    @property
+    def sha256(self) -> str:
+        return digest(self.prompts)
 
 
 def count_shortlist_answers(run: TuningRun) -> int:
@@ -66,6 +85,27 @@ def choose_winner(run: TuningRun, proposals: Sequence[ProposalLine], measured: B
             "test was not run",
         )
     return best
+
+
+def approve_winner(run: TuningRun, winner: ShortlistEntry) -> ApprovedSet:
+    """Return the prompts of the winner, checked once more as they are now: they are tested and published as returned.
+
+    Raises:
+        UserError: they are not those that the shortlist evaluated.
+        EarlyVerdictError: they leak or are too long.
+    """
+    prompts, candidate_id = run.read_prompts(winner.candidate_id), winner.candidate_id
+    if (found := digest(prompts)) != winner.prompts_sha256:
+        raise UserError(
+            f"the prompts in candidates/{candidate_id} ({found[:12]}) are not those that the shortlist evaluated "
+            f"({winner.prompts_sha256[:12]}): restore them, or start a new tuning run."
+        )
+    report, long = _check_prompts(run, prompts)
+    run.files.write("leaks", {**(run.files.read("leaks") or {}), candidate_id: report.to_dict()})
+    if report.blocked or long:
+        failure: FinishReason = "leak_blocked" if report.blocked else "too_long"
+        raise EarlyVerdictError(failure, f"{candidate_id}, the best after re-evaluation, {_FAULTS[failure]}")
+    return ApprovedSet(candidate_id, prompts, report)
 
 
 def _read_entry(line: Mapping[str, Any]) -> ShortlistEntry:
@@ -137,10 +177,10 @@ def _drop_leaking(run: TuningRun, ids: Sequence[str]) -> list[str]:
         if len(clean) == run.config.shortlist.size:
             break
         prompts = run.read_prompts(candidate_id)
-        report = reports[candidate_id] = run.check_leaks(prompts)
+        report, long = _check_prompts(run, prompts)
+        reports[candidate_id] = report
         if report.hits:
             run.show(f"  {candidate_id}: {'blocked: ' if report.blocked else ''}{report.summary()}")
-        long = find_long_prompts(run.config.gate, prompts)
         if long:
             run.show(f"  {candidate_id}: too long for gate.max_prompt_chars: {', '.join(long)}")
         if report.blocked or long:
@@ -151,13 +191,16 @@ def _drop_leaking(run: TuningRun, ids: Sequence[str]) -> list[str]:
     if not clean:
         each = "the only candidate that was" if len(ids) == 1 else f"each of the {len(ids)} candidates that were"
         good = _describe_good(run.config.gate)
-        leaks = "contains answers, questions or ids of validation or sealed questions (see leaks.json)"
-        faults = {"leak_blocked": leaks, "too_long": "is too long for gate.max_prompt_chars"}
         raise EarlyVerdictError(
             "leak_blocked" if "leak_blocked" in failures else "too_long",
-            f"{each} {good} on validation {' or '.join(fault for name, fault in faults.items() if name in failures)}",
+            f"{each} {good} on validation {' or '.join(fault for name, fault in _FAULTS.items() if name in failures)}",
         )
     return clean
+
+
+def _check_prompts(run: TuningRun, prompts: PromptSet) -> tuple[LeakReport, list[str]]:
+    """Return the leaks of a candidate, and the agents whose prompts are too long."""
+    return run.check_leaks(prompts), find_long_prompts(run.config.gate, prompts)
 
 
 def _re_evaluate(run: TuningRun, candidate_id: str, val_score: float, measured: Baseline) -> ShortlistEntry:
@@ -173,6 +216,6 @@ def _re_evaluate(run: TuningRun, candidate_id: str, val_score: float, measured: 
     usage = AnswerMeans.of(records)
     usage = replace(usage, seconds=max(usage.seconds, measured.seconds))  # replayed answers took no time
     interval = compute_metric_interval(list(scores.values()))
-    entry = ShortlistEntry(candidate_id, val_score, fmean(means), interval, **asdict(usage))
+    entry = ShortlistEntry(candidate_id, val_score, fmean(means), interval, digest(prompts), **asdict(usage))
     run.show(f"  {candidate_id}: {run.metric} {entry.fresh_score:.1%} re-evaluated ({val_score:.1%} in the search)")
     return entry

@@ -19,6 +19,7 @@ from optimize.gate.verdict import SealedNumbers, Verdict, compute_exit_code, get
 from optimize.publishing.provenance import describe_labels
 from optimize.publishing.publish import describe_published
 from optimize.session.run_files import RESUME, RunFiles, find_tuning_run, format_command
+from optimize.session.signed_files import check_files
 
 _SHOWN_FLIPS = 10
 _SHOWN_CHARS = 70  # of a question
@@ -145,13 +146,18 @@ def _format_money(spend: Mapping[str, float]) -> str:
 def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
     """Print the verdict of a finished run again, and return its exit code; None if the run is not finished.
 
-    `given`: the command line as typed, without the overrides that the run was started with.
+    Args:
+        run: its name.
+        given: the command line as typed, without the overrides that the run was started with.
+
+    Raises:
+        UserError: there is no such run, or somebody has changed its files.
     """
     files = RunFiles(find_tuning_run(run))
     verdict = files.read("verdict")
     if verdict is None or verdict["resumable"]:
         return None
-
+    check_files(files.folder, files.read_info())
     show_verdict(files)
     if any(not each.startswith(f"{RESUME}=") for each in given):
         print_line("this run is over: the options given now change nothing", error=True)

@@ -27,10 +27,10 @@ from optimize.pipeline.preflight import (
 from optimize.pipeline.publication import judge_winner, publish_winner, write_early_verdict
 from optimize.pipeline.sealed_test import check_test_budget, reserve_test_budget, run_sealed_test
 from optimize.pipeline.search import run_search
-from optimize.pipeline.shortlist import choose_winner
+from optimize.pipeline.shortlist import approve_winner, choose_winner
 from optimize.pipeline.terminal import show_verdict
 from optimize.session.config import TuningRequest
-from optimize.session.run_files import describe_resume, find_tuning_run
+from optimize.session.run_files import check_program, describe_resume, find_tuning_run
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 
 
@@ -123,14 +123,16 @@ def run_phases(run: TuningRun) -> None:
     run.ledger.release()
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
     winner = choose_winner(run, proposals, measured)
+    approved = approve_winner(run, winner)
     check_test_budget(run, measured, winner)
     _begin(run, "sealed", "6/8 sealed test")
-    tested = run_sealed_test(run, winner.candidate_id)
+    tested = run_sealed_test(run, approved)
     _begin(run, "gate", "7/8 gate")
     publish_winner(run, tested, judge_winner(run, tested))
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:
+    check_program(run.files.read_info(), run.program_sha256)
     run.save_state(phase)
     run.answers.note("phase started", phase=phase)
     run.show(line)

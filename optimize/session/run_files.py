@@ -9,7 +9,7 @@
     candidates/<id>/   their prompts, each a prompt set; `parent` is the set that the search started from
     calls.db           every paid reply and its cost
     trials.db          every answer of the search with its score
-    sealed/<arm>/      answers of the sealed test, each a run that eval's commands can read
+    sealed/<arm>/      answers of the sealed test, each a run that eval's commands can read, and their signatures
     sealed/judged.json the gate has judged these answers: they are final
     rejected/          the candidate that was tested and not published
 
@@ -311,17 +311,26 @@ def find_parent_set(run: str) -> str:
     return str(find_tuning_run(run) / "candidates" / PARENT)
 
 
-def check_unchanged(before: TuningInfo, now: Mapping[str, object], program_sha256: str) -> None:
-    """Check that the configuration, without secrets, and the program are those that the run was started with.
+def check_program(before: TuningInfo, program_sha256: str) -> None:
+    """Check that the program is the one that the run was started with.
 
     Raises:
-        UserError: an option that belongs to the run differs, or the program's source was changed.
+        UserError: its source was changed.
     """
     if before.program_sha256 != program_sha256:
         raise UserError(
             f"the program's source, or that of a module of its project, has changed since the tuning run began "
             f"({before.program_sha256[:12]} → {program_sha256[:12]}): restore it, or start a new tuning run."
         )
+
+
+def check_unchanged(before: TuningInfo, now: Mapping[str, object], program_sha256: str) -> None:
+    """Check that the configuration, without secrets, and the program are those that the run was started with.
+
+    Raises:
+        UserError: an option that belongs to the run differs, or the program's source was changed.
+    """
+    check_program(before, program_sha256)
     found = {
         key: change
         for key, change in find_changes(before.config, now).items()

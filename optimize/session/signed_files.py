@@ -19,6 +19,7 @@ from eval.runs.folder import format_path, write_atomically
 from eval.runs.run_info import TUNING_FILE, TuningInfo
 from mas.runtime.errors import UserError
 from mas.runtime.installation_key import is_signed, sign
+from optimize.session.signed_answers import sign_answers
 
 DIGESTS = "digests.json"
 _KIND = "files of a tuning run"  # of what is signed
@@ -124,10 +125,22 @@ def open_signed_files(folder: Path, info: TuningInfo) -> SignedFiles:
     if not info.is_signed:
         signed = SignedFiles(folder, info.run_id)
         signed.adopt_all()
+        for arm in sorted(folder.glob("sealed/*/")):
+            sign_answers(arm)
     else:
         signed = SignedFiles.read(folder, info.run_id)
         signed.check_all()
     return signed
+
+
+def check_files(folder: Path, info: TuningInfo) -> None:
+    """Check the files of a run that is only read; nothing is known of those of a run that is not signed.
+
+    Raises:
+        UserError: somebody has changed a file since the run wrote it.
+    """
+    if info.is_signed:
+        SignedFiles.read(folder, info.run_id).check_all()
 
 
 def _digest_text(content: bytes) -> str:

@@ -16,6 +16,7 @@ from mas.system import Resources
 from mas.systems.external.dspy_system import DspySystem
 from optimize.export import task
 from optimize.session.run_files import RunFiles
+from optimize.session.signed_files import SignedFiles
 from tests.mas.systems.external.user_code import module
 from tests.servers.function_llm import function_llm
 
@@ -77,6 +78,7 @@ def published(folder: Path, target: str, **changes: object) -> Path:
     )
     RunFiles(folder).write_info(info.sign())
     (folder / "verdict.json").write_text(json.dumps({"published": True, "winner": {"candidate_id": "c001"}}))
+    SignedFiles(folder, "r1").adopt_all()
     return folder
 
 
@@ -159,6 +161,7 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
     run = published(tmp_path / "run", target)
     unpublished, elsewhere, toy = (published(tmp_path / name, target) for name in ("unpublished", "elsewhere", "toy"))
     (unpublished / "verdict.json").write_text(json.dumps({"published": False, "winner": {"candidate_id": "c001"}}))
+    SignedFiles(unpublished, "r1").adopt_all()
     file = elsewhere / TUNING_FILE
     file.write_text(json.dumps({**json.loads(file.read_text()), "seed": 8}))
     info = RunFiles(toy).read_info()

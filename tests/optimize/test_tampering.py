@@ -4,13 +4,20 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from eval.cli.command import STOPPED, USER_ERROR
+from eval.cli.command import STOPPED, USER_ERROR, run_cli
+from eval.runs.folder import DATABASE
+from eval.runs.record import Record
+from eval.runs.store import RunStore
+from mas.prompt_sets.prompt_set import digest, read_set_folder
+from optimize.export import task as export
+from optimize.mlflow_export.folder import read_tuning
 from tests.optimize.pipeline.test_sealed_test import Failing
-from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, planted_run
+from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, Planted, planted_run
 from tests.optimize.tuning_command import Tuned, tuning_command
 
 N_SEALED = 30
@@ -32,7 +39,8 @@ def resume(place: Path, text: str = SLIGHTLY) -> Tuned:
 def refused(tuned: Tuned, file: str) -> bool:
     """Return whether the run ended in one sentence about a file, and published nothing."""
     assert tuned.code == USER_ERROR, (tuned.out, tuned.err)
-    assert f"{file} was changed since the run wrote it: restore it, or start a new tuning run" in tuned.err, tuned.err
+    assert f"{file} was changed since the run wrote it" in tuned.err, tuned.err
+    assert "restore it, or start a new tuning run" in tuned.err
     assert "Traceback" not in tuned.err
     return not tuned.shelf.exists()
 
@@ -65,6 +73,60 @@ def edit_samples(run: Tuned, golds: list[str]) -> str:
     content = json.loads(file.read_text())
     file.write_text(json.dumps({**content, "labels": golds}))
     return "splits.json"
+
+
+def rewrite_answers(arm: Path, change: Callable[[Record], Record | None]) -> None:
+    """Replace an arm's run by another one with correct checksums and other answers."""
+    with RunStore(arm / DATABASE, read_only=True) as store:
+        info, plan, records = store.read_info(), store.read_plan(), list(store.records())
+    for path in arm.glob("r*.*"):
+        if path.name != "report.html":
+            path.unlink()
+    with RunStore(arm / DATABASE) as store:
+        store.write_info(info)
+        store.write_plan(plan)
+        for record in records:
+            if (changed := change(record)) is not None:
+                store.write(changed)
+
+
+def edit_answers(run: Tuned, golds: list[str]) -> str:
+    arm = run.folder / "sealed" / "winner"
+    rewrite_answers(arm, lambda each: replace(each, score=1.0, answer=each.target))
+    return "sealed/winner/run.db"
+
+
+def remove_wrong_answers(run: Tuned, golds: list[str]) -> str:
+    """They would be asked again."""
+    rewrite_answers(run.folder / "sealed" / "parent", lambda each: each if each.correct else None)
+    return "sealed/parent/run.db"
+
+
+def swap_arms(run: Tuned, golds: list[str]) -> str:
+    sealed = run.folder / "sealed"
+    for old, new in (("parent", "aside"), ("winner", "parent"), ("aside", "winner")):
+        (sealed / old).rename(sealed / new)
+    return "sealed/parent/run.db"
+
+
+def test_prompts_are_checked_for_leaks_as_they_are_tested_and_published(tmp_path: Path) -> None:
+    """Also those of a folder that is not signed and that the user trusts."""
+    stopped, golds = stop_in_the_sealed_test(tmp_path, ALWAYS)
+    edit_winner(stopped, golds)
+    tuning = stopped.folder / "tuning.json"
+    unsigned = json.dumps({**json.loads(tuning.read_text()), "signature": ""})
+    tuning.write_text(unsigned)
+    other = resume(tmp_path, ALWAYS)
+    assert other.code == USER_ERROR
+    assert "the prompts in candidates/c001 " in other.err and "are not those that the shortlist evaluated" in other.err
+    tuning.write_text(unsigned)
+    shortlist = stopped.folder / "shortlist.json"
+    own = digest(read_set_folder(stopped.folder / "candidates" / "c001"))
+    shortlist.write_text(json.dumps([{**each, "prompts_sha256": own} for each in json.loads(shortlist.read_text())]))
+    leaking = resume(tmp_path, ALWAYS)
+    assert (leaking.code, leaking.verdict["finish_reason"]) == (0, "leak_blocked"), leaking.err
+    assert not leaking.verdict["published"] and not leaking.shelf.exists()
+    assert leaking.read("leaks")["c001"]["blocked"]
 
 
 PROGRAM = """
@@ -100,15 +162,25 @@ def test_a_module_of_the_program_that_was_edited_is_noticed(tmp_path: Path) -> N
 
 
 def test_the_package_of_a_system_that_was_edited_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two sessions, and between two phases of one."""
     stop_in_the_sealed_test(tmp_path)
-    monkeypatch.setattr("mas.systems.agent_system.digest_program", lambda module: "b" * 64)
-    changed = resume(tmp_path)
-    assert changed.code == USER_ERROR
-    assert "the program's source, or that of a module of its project, has changed since" in changed.err
+
+    def edit() -> None:
+        monkeypatch.setattr("mas.systems.agent_system.digest_program", lambda module: "b" * 64)
+
+    during = Planted([{"finalize": SLIGHTLY}], during=edit)
+    changed = planted_run(tmp_path, f"run.dir={tmp_path / 'second'}", "name=another_in_a_test", optimizer=during)
+    for each in (changed, resume(tmp_path)):
+        assert each.code == USER_ERROR
+        assert "the program's source, or that of a module of its project, has changed since" in each.err
+    assert "4/8 shortlist" not in changed.out
 
 
 Edit = Callable[[Tuned, list[str]], str]
-EDITS: tuple[Edit, ...] = (edit_winner, edit_parent, edit_demos, edit_shortlist, edit_samples)
+EDITS: tuple[Edit, ...] = (
+    *(edit_winner, edit_parent, edit_demos, edit_shortlist, edit_samples),
+    *(edit_answers, remove_wrong_answers, swap_arms),
+)
 
 
 def test_a_file_that_was_edited_during_the_sealed_test_is_refused(tmp_path: Path) -> None:
@@ -123,3 +195,21 @@ def test_a_file_that_was_edited_during_the_sealed_test_is_refused(tmp_path: Path
     ended = resume(tmp_path, ALWAYS)
     assert ended.code == 0, ended.err
     assert ended.verdict["published"] and ended.verdict["baseline"]["accuracy"] == 0.2, "nobody edited this one"
+    assert ended.verdict["winner"]["prompts_sha256"] == digest(ended.kept)
+
+
+def test_a_verdict_that_was_edited_is_neither_shown_nor_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rejected = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
+    assert rejected.code == 0 and not rejected.verdict["published"]
+    assert planted_run(tmp_path, "resume=run").code == 0, "the verdict is shown again"
+    verdict = rejected.folder / "verdict.json"
+    verdict.write_text(json.dumps({**rejected.verdict, "published": True, "finish_reason": "improved"}))
+    assert refused(planted_run(tmp_path, "resume=run"), "run/verdict.json")
+    assert run_cli(lambda: export([str(rejected.folder), "--dspy", str(tmp_path / "out.json")])) == USER_ERROR
+    assert "run/verdict.json was changed since the run wrote it" in capsys.readouterr().err
+    named = ["--candidate", "c001", "--name", "by_hand"]
+    assert run_cli(lambda: export([str(rejected.folder), *named], tmp_path / "shelf")) == USER_ERROR
+    assert not (tmp_path / "shelf").exists()
+    assert not read_tuning(rejected.folder).is_intact

@@ -21,6 +21,7 @@ from optimize.mlflow_export.tuning_export import TuningExport
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT
 from optimize.session.run_files import RunFiles
+from optimize.session.signed_files import SignedFiles
 
 STARTED, ENDED = "2026-11-21T10:00:00+00:00", "2026-11-21T11:00:00+00:00"
 TEXTS = {"planner": "You plan.", "finalizer": "You answer."}
@@ -97,6 +98,7 @@ def a_tuning(
     if verdict:
         files.write("leaks", {})
         files.write("verdict", verdict)
+    SignedFiles(folder, info.run_id).adopt_all()
     return folder
 
 
