@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
+from mas.runtime import stack_trace
 from mas.runtime.stack_trace import MAX_CHAIN, MAX_FRAMES, format_stack, is_call, remove_folders
 from mas.tools.calculator import calculator
 
@@ -90,3 +91,8 @@ def test_deep_recursion_and_long_chains_stay_short() -> None:
         chain(20)
     messages = [line for line in format_stack(linked.value).splitlines() if not is_call(line)]
     assert messages == [f"ValueError: link {n}" for n in range(20 - MAX_CHAIN + 1, 21)]
+
+
+def test_a_folder_with_a_space_inside_another_one_is_removed_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: f"{Path.home()}/My Files")
+    assert stack_trace._compile_folders().sub("", f"no file {Path.home()}/My Files/run/a.csv") == "no file a.csv"
