@@ -226,6 +226,7 @@ class ApiDocsAgent:
             refused_plan=plan.model_dump_json(),
             endpoint=format_endpoint(refused.endpoint),
             refusal=_format_reply(call, reply),
+            system_prompt=get_text(call.context, SYSTEM_PROMPT),
         )
         again: ApiCallPlan = adjusted.adjusted_plan
         try:

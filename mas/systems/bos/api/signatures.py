@@ -30,6 +30,7 @@ class AdjustApiCall(dspy.Signature):
     refused_plan: str = dspy.InputField(desc="the request, as JSON")
     endpoint: str = dspy.InputField(desc="its documentation")
     refusal: str = dspy.InputField(desc="what the API answered")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
     adjusted_plan: ApiCallPlan = dspy.OutputField(desc="the same method and path with other parameters")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+import dspy
 import pytest
 
 from mas.runtime.event_loop import run_blocking
@@ -151,6 +152,29 @@ def test_w01_g07_g08_a04_e04_what_an_agent_raises_is_its_result_and_the_next_one
     assert all(result.latency_ms and result.latency_ms > 0 for result in response.agent_results)
     assert "sql: failed" in all_text(model.asked("composer")[0])
     assert TOKEN not in response.model_dump_json()
+
+
+def test_p24_w01_a_partial_answer_if_the_api_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(question: str, context: Mapping[str, object]) -> Any:
+        raise ConnectionError("api.internal refused")
+
+    program, model = offer(monkeypatch, WrittenAgent("sql"), WrittenAgent("api_docs", fail))
+    response = run(program, {"question": "Query database and call API"})
+    assert [str(result.status) for result in response.agent_results] == ["succeeded", "failed"]
+    assert response.answer == "composed" and "api_docs: failed: it failed" in all_text(model.asked("composer")[0])
+
+
+def test_o09_a_new_field_of_the_state_needs_no_change_of_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Extended(OrchestratorState, total=False):
+        session: str
+
+    monkeypatch.setattr(orchestrator, "OrchestratorState", Extended)
+    graph = build_graph().compile()
+    program, _ = offer(monkeypatch, WrittenAgent("sql"))
+    given: Any = {"request": AgentRequest(question="q"), "session": "s-1"}
+    with dspy.context(adapter=dspy.ChatAdapter()):
+        final: Any = run_blocking(graph.ainvoke(given, context=program.make_graph_context()))
+    assert final["session"] == "s-1" and final["response"].answer == "composed"
 
 
 def test_a_limit_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,11 +22,10 @@ from tests.scripted_model import ScriptedModel, all_text, answering
 TOKEN = "tok-1234567890abcdef"
 
 
-def test_w03_every_step_is_a_named_predictor_with_inputs_of_its_own() -> None:
+def test_every_step_is_a_named_predictor_with_inputs_of_its_own() -> None:
     program = build(ScriptedModel(answering()))
     predictors = dict(program.named_predictors())
     assert list(predictors) == [spec.name for spec in SPECS]
-    assert {"planner", "compute_code", "compute_summarize", "composer"} <= set(predictors)
     firsts = [next(iter(each.signature.input_fields)) for each in predictors.values()]
     assert len(set(firsts)) == len(firsts)
     assert all("system_prompt" in each.signature.input_fields for each in predictors.values())
@@ -58,7 +57,7 @@ def test_w02_w05_one_call_of_planner_and_composer_with_a_written_model() -> None
     assert model.agents_asked == ["bos_planner", "compute_code", "compute_summarize", "composer"]
 
 
-def test_t09_the_prompts_hold_the_date() -> None:
+def test_the_prompts_hold_the_date() -> None:
     model = ScriptedModel(answering())
     build(model)(question="6 times 7?")
     for agent in ("bos_planner", "compute_code", "composer"):
@@ -73,7 +72,7 @@ def test_r13_the_system_prompt_reaches_every_step() -> None:
 
 
 def test_the_final_state_is_kept_without_secrets_and_fits_into_json() -> None:
-    """O05 O09 D24"""
+    """O05"""
     trace = Trace("thread")
     inputs = {"context": json.dumps({"api_bearer_token": TOKEN}), "firebase_password": TOKEN}
     with record_trace(trace):

@@ -35,7 +35,6 @@ def test_e07_an_event_is_on_the_span_with_its_id_and_survives_json() -> None:
 
 
 def test_an_event_shows_no_secret_of_the_request() -> None:
-    """D24"""
     trace = Trace("thread")
     recorder = EventRecorder("api_docs", {"api_headers": {"Authorization": f"Bearer {TOKEN}"}})
     with record_trace(trace), span("agent", "api_docs"):

@@ -87,7 +87,7 @@ def test_r15_objects_mappings_and_json_are_requests() -> None:
 
 
 def test_secrets_of_the_context_are_shown_nowhere() -> None:
-    """R16 D24: every key stays for the agents; prints, stores and prompts show no secret."""
+    """R16: every key stays for the agents; prints, stores and prompts show no secret."""
     context = {
         "current_date": "2026-11-22",
         "api_bearer_token": TOKEN,

@@ -1,0 +1,27 @@
+"""Check of code before it runs."""
+
+import pytest
+
+from mas.systems.bos.computation.code_check import find_violation
+
+
+@pytest.mark.parametrize(
+    ("code", "violation"),
+    [
+        ("import math\nfrom statistics import mean\nmean([1, math.pi])", None),
+        ("import os", "the module os may not be imported; allowed: math, statistics"),
+        ("def f():\n    from os.path import join", "the module os.path may not be imported; allowed: math, statistics"),
+        ("from . import x", "the module . may not be imported; allowed: math, statistics"),
+        ("__import__('os')", "__import__ may not be used"),
+        ("e = eval", "eval may not be used"),
+        ("().__class__.__subclasses__()", "the attribute __subclasses__ may not be used"),
+        ("print(type(1).__name__)", None),
+    ],
+)
+def test_c03_imports_and_calls_beyond_a_calculation_are_found(code: str, violation: str | None) -> None:
+    assert find_violation(code, ["math", "statistics"]) == violation
+
+
+def test_what_is_no_python_is_no_violation() -> None:
+    with pytest.raises(SyntaxError):
+        find_violation("x = ", ["math"])
