@@ -1,0 +1,113 @@
+"""The SQL agent: it writes a query, checks it, runs it, and says in words what the rows show.
+
+    agent = SqlAgent(SqlSteps(choose_tables, write_query, review_query, answer), session, max_retries=3)
+    result = await agent.invoke("How many customers are there?", context={})
+    result.answer, result.tabular
+
+A query that is refused or fails is written anew with the reason, until the retries are used up.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import AnyMessage, HumanMessage
+
+from mas.systems.bos.contracts.events import EventRecorder
+from mas.systems.bos.contracts.request import get_text
+from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult, TabularResult
+from mas.systems.bos.sql.graph import AttemptContext, SQLAgentState, SqlSteps, make_feedback, sql_graph
+from mas.systems.bos.sql.session import ConfigurationError, SqlSession
+
+DATABASE = "database"  # key of a request's context that names the database
+
+
+@dataclass(frozen=True)
+class SqlAgent:
+    """Agent without a state of its own."""
+
+    steps: SqlSteps
+    session: SqlSession
+    max_retries: int = 3
+
+    async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
+        """Answer the question by a query. A failure of it is returned with its reason.
+
+        Raises:
+            LMError: the model could not be asked.
+            LimitReachedError: a limit of the sample or the run was reached.
+        """
+        recorder = EventRecorder("sql", context)
+        try:
+            return await self._attempt_until_success(question, context, recorder)
+        except ConfigurationError as error:
+            recorder.add("ERROR", "SQL agent cannot use the database", error=str(error))
+            return _fail("ConfigurationError", str(error), recorder, {})
+
+    async def _attempt_until_success(
+        self, question: str, context: Mapping[str, object], recorder: EventRecorder
+    ) -> AgentResult:
+        database = self._choose_database(context)
+        attempt_context = AttemptContext(self.steps, self.session, database, question, context, recorder)
+        messages: list[AnyMessage] = [HumanMessage(question)]
+        history: list[dict[str, object]] = []
+        schema: object = None
+        for attempt in range(1, self.max_retries + 2):
+            started = time.perf_counter()
+            state = await self._run_attempt(messages, schema, attempt_context)
+            result, query = state.get("last_query_result"), state.get("last_query")
+            succeeded = result is not None and result["success"]
+            error = None if succeeded else recorder.redact((result and result["error"]) or "no query was run")
+            history.append(
+                {
+                    "attempt": attempt,
+                    "query": query,
+                    "success": succeeded,
+                    "error": error,
+                    "latency_ms": (time.perf_counter() - started) * 1000,
+                }
+            )
+            if result is not None and succeeded:
+                return AgentResult(
+                    agent="sql",
+                    status=AgentExecutionStatus.SUCCEEDED,
+                    answer=recorder.redact(state.get("final_answer") or ""),
+                    tabular=TabularResult.from_lists(result["columns"], result["data"], result["truncated"]),
+                    trace=recorder.events,
+                )
+            recorder.add("ERROR", "SQL agent attempt failed", attempt=attempt, query=query, error=error)
+            if attempt <= self.max_retries:
+                recorder.add("MESSAGE", "SQL agent tries again with feedback", attempt=attempt + 1, error=error)
+            messages = [*state["messages"], make_feedback(query, error or "")]
+            schema = state["metadata"].get("schema")
+        message = f"No query succeeded in {len(history)} attempts; the last error: {history[-1]['error']}"
+        return _fail("QueryError", message, recorder, {"attempt_history": history})
+
+    async def _run_attempt(
+        self, messages: Sequence[AnyMessage], schema: object, context: AttemptContext
+    ) -> SQLAgentState:
+        """Return the final state of one attempt, which gets copies of its own."""
+        metadata = {"context": dict(context.context), "schema": schema}
+        first = SQLAgentState(messages=list(messages), metadata=metadata)
+        final: SQLAgentState = await sql_graph().ainvoke(first, context=context)  # type: ignore[assignment]
+        return final
+
+    def _choose_database(self, context: Mapping[str, object]) -> str:
+        """Return the database that the request names, or the only one.
+
+        Raises:
+            ConfigurationError: it names none of several, or one that there is not.
+        """
+        known = ", ".join(self.session.guards)
+        name = get_text(context, DATABASE)
+        if name is None and len(self.session.guards) == 1:
+            return next(iter(self.session.guards))
+        if name is None or name not in self.session.guards:
+            wrong = f"names the database {name!r}" if name else "names no database"
+            raise ConfigurationError(f"The request's context {wrong}; set context.{DATABASE} to one of: {known}.")
+        return name
+
+
+def _fail(kind: str, message: str, recorder: EventRecorder, details: dict[str, object]) -> AgentResult:
+    error = AgentError(message=recorder.redact(message), type=kind, details=details)
+    return AgentResult(agent="sql", status=AgentExecutionStatus.FAILED, error=error, trace=recorder.events)
