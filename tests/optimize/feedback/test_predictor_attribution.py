@@ -24,10 +24,13 @@ from optimize.feedback.agent_steps import AgentSteps
 from optimize.feedback.attribution import attribute_failure
 from optimize.feedback.expectation import Expectation
 from optimize.feedback.feedback import build_feedback
-from optimize.feedback.predictor_attribution import RightAnswers
+from optimize.feedback.predictor_attribution import RightAnswers, attribute_to_predictor
+from optimize.feedback.target_matcher import TargetMatcher
 from optimize.search.student import Objective
 from tests.mas.systems.external.user_code import AnyonesModel, module
 from tests.optimize.search.test_objective import Trial, quoted
+from tests.optimize.simulated_runs import record as a_record
+from tests.optimize.simulated_runs import step
 from tests.scripted_model import said
 
 N_WRONG, N_RIGHT = 50, 20
@@ -306,3 +309,142 @@ def test_right_answers_teach_the_same_in_any_order() -> None:
             known.add(record, AgentSteps.of(record), Expectation.of(record.target or "", "Which?").matcher)
         assert blamed(wrong, known) == "a"
     assert blamed(wrong, RightAnswers()) == "b"
+
+
+# Each rule on a small chain of predictors: what they replied, and what they had been asked.
+
+FIRST, LAST = "extract", "conclude"
+
+
+def blame(
+    target: str, answer: str | None, *replies: tuple[str, str, object], known: RightAnswers | None = None
+) -> tuple[str, str]:
+    """Return the responsible predictor and the first words of the reason; a reply is name, request and output."""
+    steps = [step(name, request=request, out=output) for name, request, output in replies]
+    made = a_record(target, answer, steps, question="Where is it?")
+    found = attribute_to_predictor(made, AgentSteps.of(made), TargetMatcher(target), known)
+    assert found is not None
+    return found.agent, found.reason[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "answer", "replies", "agent", "reason"),
+    [
+        ("Korthburg", "Pavelton", [(FIRST, "Find it.", "In Korthburg."), (LAST, "In Korthburg.", "Pavelton")],
+         LAST, "held the right answer, and what it made of it did not"),
+        ("Korthburg", "in Korthburg", [(FIRST, "Find it.", "Korthburg."), (LAST, "Korthburg.", "in Korthburg")],
+         LAST, "own output held the right content"),
+        ("Korthburg", "Pavelton", [(FIRST, "Find it.", "It is in Pavelton."), (LAST, "It is in Pavelton.", "Pavelton")],
+         FIRST, "first occurs in this agent's output"),
+        ("Korthburg", "Pavelton", [(FIRST, "Find it.", "not found"), (LAST, "not found", "Pavelton")],
+         FIRST, "was empty or said that there is nothing"),
+        ("Korthburg", "Pavelton", [(FIRST, "Korthburg is north.", "It is north."), (LAST, "It is north.", "Pavelton")],
+         FIRST, "its output left it out"),
+        ("Korthburg", "Pavelton", [(FIRST, "Find it.", "See north."), (LAST, "See north. Korthburg.", "Pavelton")],
+         LAST, "The evidence was in front of this agent"),
+        ("Korthburg", "Pavelton", [(LAST, "Korthburg lies north.", "Pavelton")], LAST, "As far as can be told"),
+        ("42", "41", [(FIRST, "Sum up.", "40 + 2"), (LAST, "40 + 2", "41")], LAST, "its own calculation went wrong"),
+        ("42", "41", [(FIRST, "Sum up.", "40 + 1 = ?"), (LAST, "40 + 1 = ?", "41")], FIRST, "The wrong number follows"),
+        ("42", "41", [(FIRST, "Sum up.", "4000 / 2"), (LAST, "4000 / 2", "41")], LAST, "As far as can be told"),
+    ],
+)  # fmt: skip
+def test_each_rule_names_a_predictor_and_says_why(
+    target: str, answer: str, replies: list[tuple[str, str, object]], agent: str, reason: str
+) -> None:
+    found = blame(target, answer, *replies)
+    assert found[0] == agent and reason in found[1]
+
+
+def test_without_a_reply_nobody_is_responsible() -> None:
+    made = a_record("Korthburg", "Pavelton", [])
+    assert attribute_to_predictor(made, AgentSteps.of(made), TargetMatcher("Korthburg")) is None
+
+
+def right(number: int, target: str, output: str, request: str = "Find it.") -> tuple[Record, AgentSteps, TargetMatcher]:
+    made = a_record(target, target, [step(FIRST, request=request, out=output), step(LAST, request=output, out=target)])
+    made.sample_id = f"r{number}"
+    return made, AgentSteps.of(made), TargetMatcher(target)
+
+
+def known_from(*examples: tuple[Record, AgentSteps, TargetMatcher]) -> RightAnswers:
+    known = RightAnswers()
+    for each in examples:
+        known.add(*each)
+    return known
+
+
+@pytest.mark.parametrize(("holding", "others", "is_habit"), [(2, 0, False), (3, 0, True), (4, 1, True), (3, 1, False)])
+def test_a_habit_needs_three_right_answers_and_four_of_five_of_them(holding: int, others: int, is_habit: bool) -> None:
+    examples = [right(n, TOWNS[n], f"It is {TOWNS[n]}.") for n in range(holding)]
+    examples += [right(n + 30, TOWNS[n + 30], f"See page {n}.") for n in range(others)]
+    known = known_from(*examples)
+    assert known.usually_hold_target(FIRST) is is_habit
+    assert not known.usually_hold_target("another"), "of the author nothing is noted, nor of strangers"
+    replies = ((FIRST, "Find it.", "It lies north."), (LAST, "It lies north.", "Pavelton"))
+    assert blame("Korthburg", "Pavelton", *replies, known=known)[0] == (FIRST if is_habit else LAST)
+
+
+def test_an_output_like_those_of_another_target_misled_its_reader() -> None:
+    known = known_from(
+        right(1, "billing", "charged twice for one order"), right(2, "delivery", "parcel late at the door"),
+        right(3, "delivery", "parcel never came"),
+    )  # fmt: skip
+    misled = ((FIRST, "Sum up.", "the parcel was late"), (LAST, "the parcel was late", "delivery"))
+    assert blame("billing", "delivery", *misled, known=known)[0] == FIRST
+    own = ((FIRST, "Sum up.", "was charged twice"), (LAST, "was charged twice", "delivery"))
+    agent, reason = blame("billing", "delivery", *own, known=known)
+    assert agent == LAST and "its own result was another" in reason
+    unclear = ((FIRST, "Sum up.", "something else"), (LAST, "something else", "delivery"))
+    assert "As far as can be told" in blame("billing", "delivery", *unclear, known=known)[1]
+    unknown = blame("account", "delivery", *misled, known=known)
+    assert unknown[0] == LAST, "no right answer has this target, so nothing can be compared"
+
+
+@pytest.mark.parametrize(
+    ("output", "agent"),
+    [
+        ("bananas ripen slowly", FIRST),
+        ("bananas ripen", LAST),  # too few long words to say
+        ("harbour bananas ripen", LAST),
+    ],
+)
+def test_a_text_without_a_word_of_what_was_given_is_off_the_subject(output: str, agent: str) -> None:
+    replies = ((FIRST, "Which harbour lies north?", output), (LAST, output, "Pavelton"))
+    assert blame("Korthburg", "Pavelton", *replies)[0] == agent
+    unrelated = [right(n, TOWNS[n], "bananas ripen slowly", "Which harbour?") for n in range(3)]
+    assert blame("Korthburg", "Pavelton", *replies, known=known_from(*unrelated))[0] == LAST, "here that is usual"
+
+
+def test_only_predictors_whose_output_was_passed_on_are_suspected() -> None:
+    aside = ("aside", "Note it.", "not found")
+    chain = ((FIRST, "What lies here?", "It lies north of here."), (LAST, "Given: It lies north of here.", "Pavelton"))
+    assert blame("Korthburg", "Pavelton", aside, *chain)[0] == LAST
+    short = ((FIRST, "Find it.", "none"), (LAST, "x\n none \ny", "Pavelton"))
+    assert blame("Korthburg", "Pavelton", *short)[0] == FIRST, "a short output counts as a line of its own"
+    within = (
+        aside,
+        ("other", "Find it.", "none"),
+        (FIRST, "Go on.", "See the map here."),
+        (LAST, "See the map here. nonexistent", "Pavelton"),
+    )
+    assert blame("Korthburg", "Pavelton", *within)[0] == LAST
+    nothing_passed = ((FIRST, "Find it.", "none"), (LAST, "Answer.", "Pavelton"))
+    assert blame("Korthburg", "Pavelton", *nothing_passed)[0] == FIRST
+
+
+@pytest.mark.parametrize(
+    ("outputs", "agent"),
+    [
+        ({"topic": " Billing ", "tags": ["b", "A"]}, None),
+        ({"topic": "delivery"}, "classify"),
+        ({"tags": ["a", "c"]}, "classify"),
+        ({"other": "delivery"}, None),
+    ],
+)
+def test_fields_are_compared_apart_from_their_form(outputs: dict[str, Any], agent: str | None) -> None:
+    made = a_record(
+        '{"topic": "billing", "tags": ["a", "b"]}', "{}", [step("classify", **outputs), step(LAST, out="{}")]
+    )
+    found = attribute_to_predictor(made, AgentSteps.of(made), TargetMatcher(made.target or ""))
+    assert found is not None
+    assert ("A field that this agent gave" in found.reason[0]) is (agent is not None)
