@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from mas.runtime.loop_clock import now
@@ -37,6 +38,9 @@ class SampleLimits:
     tokens: int | None = None  # in and out, of all its calls
     tool_calls: int | None = None
     cost_usd: float | None = None  # only with a model whose price is known
+
+
+_START_TIME = "start time"  # key in the call log
 
 
 class LimitReachedError(Exception):
@@ -141,6 +145,7 @@ class SampleContext:
     request_counts: dict[str, int] = field(default_factory=dict)  # by digest: a repeated request gets its own reply
     limit_reached: str | None = field(default=None, init=False)  # the first limit that refused or ended something
     server_refusal: str | None = field(default=None, init=False)  # the model server demands money or a valid key
+    _started_at: datetime | None = field(default=None, init=False)
     _waiting_calls: int = 0  # concurrent
     _waiting_since: float = 0.0
     _working_timeout: asyncio.Timeout | None = None
@@ -186,6 +191,19 @@ class SampleContext:
         self._check_open()
         self._check_limit("tool_calls", "tool calls")
         self.usage.tool_calls += 1
+
+    def read_start_time(self) -> datetime:
+        """Return the time at which the sample was begun, in UTC: the first reading.
+
+        A prompt that holds the time must hold the same one when an interrupted sample continues, or none of its replies
+        would be found again.
+        """
+        if self._started_at is None:
+            kept = self.call_log.get(_START_TIME) if self.call_log is not None else None
+            self._started_at = datetime.fromisoformat(kept) if kept else datetime.now(UTC)
+            if self.call_log is not None and not kept:
+                self.call_log.put(_START_TIME, self._started_at.isoformat())
+        return self._started_at
 
     @property
     def seconds_left(self) -> float:

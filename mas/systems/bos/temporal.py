@@ -8,13 +8,16 @@ attach_temporal_context(AgentRequest(question="Orders of today?")).context
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from mas.runtime.sample_context import current_context
 from mas.systems.bos.contracts.request import AgentRequest
 
 Clock = Callable[[], datetime]  # in UTC
 
 
 def read_clock() -> datetime:
-    return datetime.now(UTC)
+    """Return the time; within a sample that of its beginning, also when it continues after an interruption."""
+    context = current_context()
+    return context.read_start_time() if context else datetime.now(UTC)
 
 
 def attach_temporal_context(request: AgentRequest, clock: Clock = read_clock) -> AgentRequest:

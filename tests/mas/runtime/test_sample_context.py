@@ -3,6 +3,7 @@
 import asyncio
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -162,3 +163,17 @@ def test_a_timeout_of_its_own_is_not_the_end_of_the_question() -> None:
 def test_what_is_left_of_its_wall_time_is_known() -> None:
     assert question().seconds_left == float("inf")
     assert 59 < SampleContext(SampleKey("q"), deadline=now() + 60).seconds_left <= 60
+
+
+def test_the_start_time_is_the_same_in_every_session_of_a_sample() -> None:
+    class Log(dict[str, str]):
+        def put(self, key: str, reply: str) -> None:
+            self[key] = reply
+
+    log = Log()
+    first = SampleContext(SampleKey("q"), call_log=log).read_start_time()  # type: ignore[arg-type]
+    continued = SampleContext(SampleKey("q"), call_log=log)  # type: ignore[arg-type]
+    assert continued.read_start_time() == continued.read_start_time() == first and len(log) == 1
+    alone = SampleContext(SampleKey("q"))
+    assert alone.read_start_time() is alone.read_start_time() != first
+    assert abs((first - datetime.now(UTC)).total_seconds()) < 60

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.systems.bos.contracts.request import AgentRequest
 from mas.systems.bos.temporal import attach_temporal_context
 from tests.mas.systems.bos.building import NOW
@@ -44,6 +45,10 @@ def test_t07_one_reading_of_the_clock_in_utc() -> None:
     readings = [datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)]
     enriched = attach_temporal_context(AgentRequest(question="q"), lambda: readings.pop(0)).context
     assert str(enriched["current_datetime_utc"]).startswith(str(enriched["current_date"])) and len(readings) == 1
+    context = SampleContext(SampleKey("q"))
+    with use_context(context):
+        began = attach_temporal_context(AgentRequest(question="q")).context["current_datetime_utc"]
+    assert began == context.read_start_time().isoformat()
     now = attach_temporal_context(AgentRequest(question="q")).context["current_datetime_utc"]
     assert (
         str(now).endswith("+00:00") and abs((datetime.fromisoformat(str(now)) - datetime.now(UTC)).total_seconds()) < 60
