@@ -1,5 +1,6 @@
 """The toy questions: the same for the same settings, and with golds that other code than the generator's works out."""
 
+import hashlib
 import random
 import re
 from collections.abc import Callable
@@ -168,3 +169,12 @@ def test_an_unknown_split_lists_those_there_are() -> None:
 
 def test_it_says_its_version() -> None:
     assert ToyDataset().version == TOY_VERSION == 1
+
+
+def test_the_questions_of_a_seed_change_with_the_version_alone() -> None:
+    """If this fails and the change is meant, increase TOY_VERSION and write down the new digest."""
+    asked = [
+        (each.id, each.question, each.target, each.level, sorted(each.tags.items())) for each in [*ALL, *OTHER_SEED]
+    ]
+    found = hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
+    assert (TOY_VERSION, found) == (1, "2be69565ed861e0e")
