@@ -1,7 +1,8 @@
 """Normalised text for leak checks: encodings that hide a word from a search, but not from a language model, are undone.
 
-These are HTML entities, JSON escapes, compatibility forms of Unicode, accents, case, and characters without width,
-which are read both as nothing and as a blank. Numbers are read apart from words, in every possible sense.
+These are HTML entities, JSON escapes, compatibility forms of Unicode, accents, case, letters of other scripts that look
+like Latin ones, and characters without width, which are read both as nothing and as a blank. Numbers are read apart
+from words, in every possible sense.
 
     reading = Reading("Sold for $1,234.50 in Pavel&#8203;del.")
     [word.text for word in reading.words]         # ["sold", "for", "1", "234", "50", "in", "paveldel"]
@@ -21,6 +22,15 @@ from itertools import accumulate, pairwise
 _ROUNDS_OF_ENTITIES = 3  # &amp;amp;#80; and the like
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
 _WIDTHLESS = {"Cf", "Cc", "Cs"}  # with marks ("Mn", "Me"), which go in any case
+# Small letters that look like Latin ones: the usual cases of Unicode's confusables.txt (UTS #39) among Cyrillic, Greek,
+# Armenian and Latin letters. Targets and prompts are read alike, so a text in one of these scripts is still found.
+_LOOKALIKES = str.maketrans(
+    "\u0430\u0432\u0435\u0455\u0456\u0458\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0475\u051b\u051d\u04af\u04bb\u0501\u04cf"
+    "\u03b1\u03b2\u03b5\u03b6\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u03b3\u03c9\u03f2\u03b7\u03f3"
+    "\u0585\u057d\u0570\u0578\u0581\u0131\u0237\u0251\u0261\u0269\u029f\u026a\u0274\u0280\u028f\u0299\u0262\u029c"
+    "\u1d00\u1d04\u1d05\u1d07\u1d0a\u1d0b\u1d0d\u1d0f\u1d18\u1d1b\u1d1c\u1d20\u1d21\u1d22\ua730\ua731\u0142\u00f8\u0111\u0127\u0167",
+    "abesijkmhopctyxvqwyhdlabezikmvoptuxywcnjouhnqijagilinrybghacdejkmoptuvwzfslodht",
+)
 _FILLERS = "\u115f\u1160\u3164\uffa0"
 # Scripts without blanks between words: each character is a word of its own.
 _UNSPACED = "\u0e00-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
@@ -105,7 +115,7 @@ def parse_quantity(text: str) -> str | None:
     number = found["number"].strip()
     if _THOUSANDS.fullmatch(number):
         number = re.sub("[,' ]", "", number)
-    return _normalise_number(number) if _PLAIN.fullmatch(number) else None
+    return normalise_number(number) if _PLAIN.fullmatch(number) else None
 
 
 def _normalise(line: str, widthless: str) -> str:
@@ -118,7 +128,7 @@ def _normalise(line: str, widthless: str) -> str:
     line = line.replace("\n", " ").replace("\r", " ").replace("\t", " ")
     if line.isascii() and line.isprintable():
         return line.lower()
-    line = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", line).casefold())
+    line = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", line).casefold()).translate(_LOOKALIKES)
     return unicodedata.normalize("NFC", "".join(_normalise_character(character, widthless) for character in line))
 
 
@@ -142,21 +152,21 @@ def _numbers(text: str) -> Iterator[Piece]:
         for value in dict.fromkeys(_list_values(found[0])):
             yield Piece(value, *found.span())
     for found in _SPACED_NUMBER.finditer(text):
-        yield Piece(_normalise_number(found[0].replace(" ", "")), *found.span())
+        yield Piece(normalise_number(found[0].replace(" ", "")), *found.span())
 
 
 def _list_values(run: str) -> Iterator[str]:
     """Yield the possible values of digits with separators: one number, or several."""
     if _THOUSANDS.fullmatch(run):
-        yield _normalise_number(re.sub("[,']", "", run))
+        yield normalise_number(re.sub("[,']", "", run))
     if _CONTINENTAL.fullmatch(run):
-        yield _normalise_number(run.replace(".", "").replace(",", "."))
+        yield normalise_number(run.replace(".", "").replace(",", "."))
     for part in re.split("[,']", run):
         if _PLAIN.fullmatch(part):
-            yield _normalise_number(part)
+            yield normalise_number(part)
 
 
-def _normalise_number(number: str) -> str:
+def normalise_number(number: str) -> str:
     """Return the number without needless zeros: `1234.50` → `1234.5`, `1e3` → `1000`."""
     if "e" in number:
         number = format(Decimal(number), "f")

@@ -28,6 +28,7 @@ from eval.contamination.forms import (
     derive_whole_forms,
     extract_passages,
 )
+from eval.contamination.spellings import derive_spellings, find_spelt_numbers
 from eval.contamination.text import Piece, Reading, join_words
 from eval.scorers.labels import LabelSet
 
@@ -114,7 +115,7 @@ class Lookup:
 
     def _find_keys(self, reading: Reading) -> Iterator[tuple[bytes, int, int]]:
         yield from self._find_words(reading)
-        for number in reading.numbers:
+        for number in (*reading.numbers, *find_spelt_numbers(reading)):
             if (key := self._key("number", number.text)) in self._forms:
                 yield key, number.start, number.end
         yield from self._find_grams(reading.words)
@@ -160,7 +161,7 @@ class Lookup:
         if sample.target is not None and has_label:
             self._add_label(split, sample.id, sample.target)
         elif sample.target is not None and sample.target.strip() != "?":
-            forms.append(("gold", derive_forms(sample.target)))
+            forms.append(("gold", derive_spellings(sample.target)))
         if sample.file is not None:
             forms.append(("file", _file_forms(sample.file.stem, sample.file.suffix, sample.id)))
         for kind, each in forms:
