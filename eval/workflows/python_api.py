@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import pandas
 
     from eval.analysis.comparison.compare_runs import ComparisonResult
+    from eval.analysis.comparison.regression_gate import GateResult
     from eval.workflows.evaluate import Ended, Request
 
 ScorerFunction = Callable[..., object]
@@ -207,6 +208,37 @@ def compare(run_a: RunName, run_b: RunName, *, intersection: bool = False) -> Co
     folders = find_folders([run_a, run_b])
     with refuse_unreadable(*folders):
         return Comparison(compare_runs(folders, intersection))
+
+
+def check_regression(
+    base: RunName,
+    new: RunName,
+    *,
+    metrics: Sequence[str] = ("score",),
+    margins: Mapping[str, float] | None = None,
+    alpha: float = 0.05,
+) -> "GateResult":
+    """Judge a run against its baseline, as `eval/compare.py --gate` does.
+
+    Args:
+        base: a Run, a name or a path.
+        new: the other one.
+        metrics: what decides: score, accuracy, f1, cost, latency.
+        margins: the loss that is allowed in a metric: {"score": 0.02, "cost": 0.10}.
+        alpha: probability of a wrong verdict, one-sided, of all metrics together.
+
+    Raises:
+        UserError: there is no such run, the two cannot be compared, or a margin is not valid.
+    """
+    from eval.analysis.comparison.compare_runs import read_runs
+    from eval.analysis.comparison.regression_gate import judge_runs, read_gate_settings
+
+    given = [f"{name}={margin}" for name, margin in (margins or {}).items()]
+    settings = read_gate_settings(",".join(metrics), given, alpha)
+    folders = find_folders([base, new])
+    with refuse_unreadable(*folders):
+        first, second = read_runs(folders)
+        return judge_runs(first, second, settings)
 
 
 def list_overrides(

@@ -9,10 +9,12 @@ from xml.etree import ElementTree
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
+import mas_harness
 from eval.cli.command import FINISHED, INCONCLUSIVE, REGRESSION, STOPPED, USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.compare import task
 from eval.runs.record import Record, Usage
+from mas.runtime.errors import UserError
 from tests.eval.stored_run import CONFIG, SESSION, answered, stored_run
 
 SCHEMA = PROJECT_ROOT / "eval" / "reports" / "regression_gate" / "gate.schema.json"
@@ -265,3 +267,10 @@ def test_runs_and_options_that_make_no_gate(
 def test_one_question_cannot_decide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(run(tmp_path / "a", 1, n=1), run(tmp_path / "b", 0, n=1), "--gate") == USER_ERROR
     assert "1 question cannot decide; 2 are needed at least" in capsys.readouterr().err
+
+
+def test_python_gives_the_same_verdict(runs: Path) -> None:
+    found = mas_harness.check_regression(runs / "base", runs / "costly", metrics=["cost"], margins={"cost": 0.1})
+    assert (found.verdict, found.metrics[0].margin) == ("fail", 0.1)
+    with pytest.raises(UserError, match="expected a share"):
+        mas_harness.check_regression(runs / "base", runs / "costly", margins={"score": 2})

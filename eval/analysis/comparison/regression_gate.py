@@ -1,7 +1,7 @@
 """Gate for a build: is a run worse than its baseline by more than a margin? In one metric or several.
 
     settings = read_gate_settings("score,cost", ["0.02", "cost=0.10"], alpha=0.05)
-    judge_runs(*read_runs([base, new]), settings).verdict       # "pass", "fail" or "inconclusive"
+    judge_runs(base, new, settings).verdict       # "pass", "fail" or "inconclusive"
 
 Each bound of a metric's interval is wrong with probability alpha / metrics at most (Bonferroni: O. J. Dunn, "Multiple
 comparisons among means", JASA 56, 1961), so that a wrong *fail* in any of them has at most the probability alpha, and
