@@ -90,7 +90,7 @@ def test_what_a_question_wants_is_read_from_its_words() -> None:
         not wants_unit("Give a unit.")
         and wants_unit("Give its unit.")
         and wants_unit("Include the units.")
-        and wants_unit("including unit")
+        and wants_unit("including the unit")
     )
     assert wants_list("Sort from the most to the fewest.") and wants_list(NAMES) and not wants_list(WEIGHT)
     assert reverse_list("a, b, c") == "c, b, a"
