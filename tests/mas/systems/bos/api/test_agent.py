@@ -76,6 +76,7 @@ def kinds(result: AgentResult) -> list[str]:
 
 
 async def test_a_question_is_one_request_and_a_summary(world: World) -> None:
+    """D10 D21 D22 D23"""
     result = await world.ask(plan(query_params={"status": "open", "debug": 1}, reason="a list"), SUMMARY)
     assert (result.status, result.answer, result.tabular, result.error) == (
         "succeeded",
@@ -96,6 +97,7 @@ async def test_a_question_is_one_request_and_a_summary(world: World) -> None:
 
 
 async def test_temporal_context_and_documentation_reach_the_plan(world: World) -> None:
+    """D04"""
     await world.ask(plan(), SUMMARY, context={"current_date": "2026-11-22", "system_prompt": "Be brief."})
     assert "current_date: 2026-11-22" in world.prompts[0]
     assert "GET /orders: List of orders" in world.prompts[0]
@@ -103,6 +105,7 @@ async def test_temporal_context_and_documentation_reach_the_plan(world: World) -
 
 
 async def test_a_declined_plan_sends_nothing(world: World) -> None:
+    """D05 D06"""
     result = await world.ask(plan(make_request=False, failure_reason="The API knows nothing about the weather."))
     assert result.error is not None
     assert (result.error.type, result.error.message) == ("PlanningDeclined", "The API knows nothing about the weather.")
@@ -110,12 +113,14 @@ async def test_a_declined_plan_sends_nothing(world: World) -> None:
 
 
 async def test_a_question_about_the_api_is_answered_from_its_documentation(world: World) -> None:
+    """D07"""
     result = await world.ask({**plan(make_request=False), "documentation_answer": "It has 12 endpoints."})
     assert (result.status, result.answer) == ("succeeded", "It has 12 endpoints.")
     assert not world.api.requests
 
 
 async def test_a_path_without_its_value_sends_nothing(world: World) -> None:
+    """D09"""
     result = await world.ask(plan("/orders/:order_id"))
     assert result.error is not None and result.error.type == "PathResolutionError"
     assert not world.api.requests
@@ -123,17 +128,20 @@ async def test_a_path_without_its_value_sends_nothing(world: World) -> None:
 
 
 async def test_headers_of_the_context_are_sent(world: World) -> None:
+    """D10"""
     await world.ask(plan(), SUMMARY, context={"api_headers": {"X-Tenant": "north"}})
     assert world.api.requests[0].headers["x-tenant"] == "north"
 
 
 async def test_a_token_is_needed_only_where_the_documentation_says_so(world: World) -> None:
+    """D13"""
     result = await world.ask(plan("/account"))
     assert result.error is not None and result.error.type == "ConfigurationError"
     assert not world.api.requests
 
 
 async def test_a_direct_token_counts_before_a_firebase_account(world: World) -> None:
+    """D11"""
     world.firebase.valid.add(DIRECT)
     result = await world.ask(plan("/account"), SUMMARY, context={**ACCOUNT, "api_bearer_token": DIRECT})
     assert result.status == "succeeded"
@@ -142,12 +150,14 @@ async def test_a_direct_token_counts_before_a_firebase_account(world: World) -> 
 
 
 async def test_a_refused_direct_token_is_an_error_at_once(world: World) -> None:
+    """D14"""
     result = await world.ask(plan("/account"), context={"api_bearer_token": DIRECT})
     assert result.error is not None and result.error.type == "HttpError"
     assert len(world.api.requests) == 1
 
 
 async def test_a_refused_direct_token_is_replaced_by_that_of_the_account(world: World) -> None:
+    """D14 D23"""
     result = await world.ask(plan("/account"), SUMMARY, context={**ACCOUNT, "api_bearer_token": DIRECT})
     assert result.status == "succeeded"
     assert len(world.api.requests) == 2
@@ -155,6 +165,7 @@ async def test_a_refused_direct_token_is_replaced_by_that_of_the_account(world: 
 
 
 async def test_after_a_401_the_token_is_renewed_and_the_request_repeated_once(world: World) -> None:
+    """D14"""
     await world.ask(plan("/account"), SUMMARY, context=ACCOUNT)
     world.firebase.valid.clear()  # revoked: the kept token is refused, the next one accepted
     result = await world.ask(plan("/account"), SUMMARY, context=ACCOUNT)
@@ -164,6 +175,7 @@ async def test_after_a_401_the_token_is_renewed_and_the_request_repeated_once(wo
 
 
 async def test_a_second_401_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D14"""
     monkeypatch.setattr(world.api, "_is_accepted", lambda authorization: False)
     result = await world.ask(plan("/account"), context=ACCOUNT)
     assert result.error is not None and result.error.details["status_code"] == 401
@@ -171,6 +183,7 @@ async def test_a_second_401_is_an_error(world: World, monkeypatch: pytest.Monkey
 
 
 async def test_after_a_400_the_parameters_are_adjusted_once(world: World) -> None:
+    """D15"""
     wrong = plan(query_params={"status": "opened"})
     result = await world.ask(wrong, adjusted(query_params={"status": "open"}), SUMMARY)
     assert result.status == "succeeded"
@@ -190,6 +203,7 @@ async def test_an_adjusted_plan_for_another_endpoint_is_not_sent(world: World, a
 
 @pytest.mark.parametrize(("path", "status"), [("/broken", 500), ("/orders/99", 404), ("/moved", 302)])
 async def test_another_failure_is_an_error_with_its_status_and_body(world: World, path: str, status: int) -> None:
+    """D17"""
     result = await world.ask(plan(path))
     assert result.error is not None
     assert (result.error.type, result.error.details["status_code"]) == ("HttpError", status)
@@ -199,6 +213,8 @@ async def test_another_failure_is_an_error_with_its_status_and_body(world: World
 
 @pytest.mark.parametrize("path", ["/hang", "/reset", "/cut", "/nohttp"])
 async def test_a_failed_connection_is_an_error(world: World, path: str) -> None:
+    """D18 D19: "/hang" never answers."""
+    assert ApiSettings().timeout_seconds == 30.0 != world.settings.timeout_seconds
     result = await world.ask(plan(path))
     assert result.error is not None and result.error.type == "HttpRequestError"
 
@@ -211,6 +227,7 @@ async def test_a_write_is_not_repeated_after_a_timeout(world: World) -> None:
 
 
 async def test_a_long_reply_is_cut_and_need_not_be_json(world: World) -> None:
+    """D21"""
     world.settings.max_response_bytes = 1_000
     world.api.page = b"caf\xe9 " * 10_000
     result = await world.ask(plan("/page"), SUMMARY)
@@ -221,6 +238,7 @@ async def test_a_long_reply_is_cut_and_need_not_be_json(world: World) -> None:
 
 
 async def test_a_client_that_is_given_is_used_and_stays_open(world: World) -> None:
+    """D20"""
     async with httpx.AsyncClient() as client:
         world.client = client
         await world.ask(plan(), SUMMARY)
@@ -228,6 +246,7 @@ async def test_a_client_that_is_given_is_used_and_stays_open(world: World) -> No
 
 
 async def test_own_credentials_stay_with_the_own_address(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D25"""
     monkeypatch.setenv("BOS_API_TOKEN", DIRECT)
     world.firebase.valid.add(DIRECT)
     assert (await world.ask(plan("/account"), SUMMARY)).status == "succeeded"

@@ -47,6 +47,7 @@ def write(folder: Path, content: object) -> Path:
 
 
 def test_endpoints_and_snippets_are_read_from_yaml(tmp_path: Path) -> None:
+    """D01"""
     catalogue = load_catalogue(write(tmp_path, DOCUMENTATION))
     assert [each.path for each in catalogue.endpoints][:2] == ["/orders", "/orders/:order_id"]
     assert catalogue.snippets[0].title == "Paging"
@@ -67,6 +68,7 @@ def test_endpoints_and_snippets_are_read_from_yaml(tmp_path: Path) -> None:
     ],
 )
 def test_a_malformed_file_is_a_configuration_error(tmp_path: Path, change: Any, expected: str) -> None:
+    """D01"""
     content = copy.deepcopy(DOCUMENTATION)
     change(content)
     with pytest.raises(ApiFailureError, match=expected) as raised:

@@ -25,12 +25,14 @@ def refused(path: str, **plan: Any) -> ApiFailureError:
 
 
 def test_path_parameters_are_quoted() -> None:
+    """D09"""
     assert build("/orders/:order_id", path_params={"order_id": "a/b ?#é"}).url == f"{BASE}/orders/a%2Fb%20%3F%23%C3%A9"
     assert build("/orders/17").url == f"{BASE}/orders/17"
 
 
 @pytest.mark.parametrize("values", [{}, {"order_id": None}, {"order_id": ""}, {"order_id": ".."}, {"other": 1}])
 def test_a_missing_path_parameter_is_refused(values: dict[str, object]) -> None:
+    """D09"""
     failure = refused("/orders/:order_id", path_params=values)
     assert (failure.kind, str(failure)) == (
         "PathResolutionError",
@@ -46,10 +48,12 @@ def test_a_missing_path_parameter_is_refused(values: dict[str, object]) -> None:
     ],
 )
 def test_a_path_out_of_the_documentation_is_refused(path: str) -> None:
+    """D25"""
     assert refused(path).kind == "PathResolutionError"
 
 
 def test_methods_are_allowed_by_the_settings() -> None:
+    """D25"""
     assert str(refused("/orders", method="POST")) == "POST requests are not allowed here"
     assert build("/orders", ("get", "POST"), method="post", json_body={"total": 3, "admin": True}).json_body == {
         "total": 3
@@ -57,6 +61,7 @@ def test_methods_are_allowed_by_the_settings() -> None:
 
 
 def test_what_the_endpoint_does_not_document_is_dropped() -> None:
+    """D26"""
     request = build("/orders?status=open&x=1", query_params={"limit": 5, "debug": True}, headers={"X-Y": "1"})
     assert request.query == [("status", "open"), ("limit", "5")]
     assert request.headers == {}
@@ -70,6 +75,7 @@ def test_values_become_text() -> None:
 
 
 def test_a_plan_never_sets_the_authorisation() -> None:
+    """D10"""
     names = ["Authorization", "Cookie", "Host", "X-Page"]
     endpoint = {"method": "GET", "path": "/x", "headers": [{"name": name} for name in names]}
     catalogue = Catalogue.model_validate({"endpoints": [endpoint]})
@@ -79,6 +85,7 @@ def test_a_plan_never_sets_the_authorisation() -> None:
 
 
 def test_base_url_order() -> None:
+    """D08"""
     settings, environment = ApiSettings(base_url="https://own.example/", hosts=["tenant.example"]), {}
     assert find_base_url({}, ApiSettings(), CATALOGUE, {}) == ("https://docs.example", True)
     assert find_base_url({}, settings, CATALOGUE, environment) == ("https://own.example", True)

@@ -8,12 +8,14 @@ CATALOGUE = Catalogue.model_validate(DOCUMENTATION)
 
 
 def test_the_best_matches_come_first_and_ties_keep_their_order() -> None:
+    """D02 D03"""
     found = select(CATALOGUE, "What is the newest order?", k=3)
     assert [each.path for each in found.endpoints] == ["/orders/newest", "/orders", "/orders/:order_id"]
     assert [each.title for each in select(CATALOGUE, "How does paging work?", k=3).snippets] == ["Paging"]
 
 
 def test_k_limits_what_is_described_in_full() -> None:
+    """D02"""
     found = select(CATALOGUE, "orders", k=1)
     assert [each.path for each in found.endpoints] == ["/orders"]
     text = format_selection(found)

@@ -47,6 +47,7 @@ async def renew(tokens: FirebaseTokens, refused: str | None) -> str:
 
 
 async def test_a_token_comes_from_memory_then_from_the_file(firebase: FirebaseServer, tmp_path: Path) -> None:
+    """D11 D12"""
     tokens = open_tokens(firebase, tmp_path)
     first = await find(tokens)
     assert await find(tokens) == first
@@ -55,6 +56,7 @@ async def test_a_token_comes_from_memory_then_from_the_file(firebase: FirebaseSe
 
 
 async def test_the_file_is_private_and_names_no_account(firebase: FirebaseServer, tmp_path: Path) -> None:
+    """D12"""
     await find(open_tokens(firebase, tmp_path))
     path = tmp_path / "state" / "tokens.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -72,6 +74,7 @@ async def test_a_damaged_file_costs_a_sign_in(firebase: FirebaseServer, tmp_path
 
 
 async def test_a_token_is_renewed_a_minute_before_it_expires(firebase: FirebaseServer, tmp_path: Path) -> None:
+    """D12"""
     clock = Clock()
     tokens = open_tokens(firebase, tmp_path, clock)
     first = await find(tokens)
@@ -83,6 +86,7 @@ async def test_a_token_is_renewed_a_minute_before_it_expires(firebase: FirebaseS
 
 
 async def test_a_refused_refresh_token_leads_to_a_sign_in(firebase: FirebaseServer, tmp_path: Path) -> None:
+    """D14"""
     tokens = open_tokens(firebase, tmp_path)
     first = await find(tokens)
     firebase.refresh_tokens.clear()
