@@ -3,6 +3,9 @@
 Targets are short, so a plain hash could be reversed by guessing. Hence the salt, which is drawn for each object. All of
 it is kept in memory only and never written.
 
+A value of a further column (`data.tags`) counts like the target if one sample alone has it and most samples have one
+of their own there: the user's metric may judge by it. Others are categories.
+
 A sample whose target is a label (`eval.scorers.labels`) has no secret target. Its question, id and file are protected
 as all others are, and its label with six words of its question.
 
@@ -12,6 +15,7 @@ as all others are, and its label with six words of its question.
 
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -80,10 +84,14 @@ class Lookup:
         labels = labels or LabelSet()
         lookup = Lookup(_labels=frozenset(Reading(name).text for name in labels.names))
         splits: tuple[tuple[SplitName, Sequence[Sample]], ...] = (("train", train), ("val", val), ("test", sealed))
+        private = _find_private_tags([*train, *val, *sealed])
         for split, samples in splits:
             lookup._sizes[split] = len(samples)
             for sample in samples:
                 lookup._add(split, sample, labels.find(sample.target) is not None)
+                for name, value in sample.tags.items():
+                    if (name, value) in private and value not in sample.question:
+                        lookup._add_gold(split, sample.id, value)
         for sample in train:
             lookup._in_training |= lookup.keys(Reading(sample.question))
         lookup._forget_training_passages()
@@ -161,12 +169,16 @@ class Lookup:
         if sample.target is not None and has_label:
             self._add_label(split, sample.id, sample.target)
         elif sample.target is not None and sample.target.strip() != "?":
-            forms.append(("gold", derive_spellings(sample.target)))
+            self._add_gold(split, sample.id, sample.target)
         if sample.file is not None:
             forms.append(("file", _file_forms(sample.file.stem, sample.file.suffix, sample.id)))
         for kind, each in forms:
             for form in set(each):
                 self._add_form(form, ProtectedForm(kind, split, sample.id, form.weak, form.specific))
+
+    def _add_gold(self, split: SplitName, sample_id: str, answer: str) -> None:
+        for form in {*derive_spellings(answer)}:
+            self._add_form(form, ProtectedForm("gold", split, sample_id, form.weak, form.specific))
 
     def _add_label(self, split: SplitName, sample_id: str, target: str) -> None:
         whole = {form for form in derive_whole_forms(target) if form.how == "word"}
@@ -202,3 +214,11 @@ def _file_forms(stem: str, suffix: str, sample_id: str) -> Iterator[Form]:
     yield Form("word", run + join_words(Reading(suffix).words))
     if len(run) >= _SHORTEST_STEM and stem != sample_id:
         yield Form("word", run)
+
+
+def _find_private_tags(samples: Sequence[Sample]) -> set[tuple[str, str]]:
+    """Return the names and values of tags that one sample alone has, where at least half of the samples do."""
+    tags = Counter(tag for sample in samples for tag in sample.tags.items())
+    n_values = Counter(name for sample in samples for name in sample.tags)
+    n_unique = Counter(name for (name, _), n in tags.items() if n == 1)
+    return {(name, value) for (name, value), n in tags.items() if n == 1 and 2 * n_unique[name] >= n_values[name]}

@@ -270,6 +270,22 @@ def test_words_of_the_system_and_of_training_questions_need_the_question_beside_
     assert index.check(beside, prompts(), ["unit_converter"]).blocked
 
 
+def test_a_column_that_the_users_metric_may_judge_by_is_protected_and_a_category_is_not() -> None:
+    def ask(split: str, n: int) -> list[Sample]:
+        kinds = ["chemistry" if at else "botany" for at in range(n)]
+        return [
+            Sample(f"{split}-{at:06}", f"What did clerk {split}{at} note?", target="7",
+                   tags={"kind": f"{split} {kind}", "also_right": f"{split}ander{at}ool", "clerk": f"{split}{at}"})
+            for at, kind in enumerate(kinds)
+        ]  # fmt: skip
+
+    index = LeakIndex.of(ask("train", 5), ask("val", 5), ask("test", 5))
+    report = index.check(prompts("It was valander3ool, in test botany; see clerk val2."), prompts())
+    assert [(hit.kind, hit.split, hit.sample_id, hit.status) for hit in report.hits] == [
+        ("gold", "val", "val-000003", "blocking")
+    ]
+
+
 def test_the_words_of_a_system_are_its_tools_and_fields() -> None:
     program = build(ScriptedModel(lambda agent, request: ""))
     assert {"calculator", "read_file", "final_answer"} <= set(collect_system_words(program))
