@@ -298,3 +298,16 @@ def test_a_signature_with_pictures_of_its_own_keeps_them() -> None:
     signature = dspy.Signature("picture: dspy.Image -> answer")
     (_, told) = ChatAdapter().format(signature, [], {"picture": dspy.Image("data:image/png;base64,iVBORw0K")})
     assert {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0K"}} in told["content"]
+
+
+@pytest.mark.parametrize(
+    ("images", "audio", "names"),
+    [(True, True, {"map.png", "a.wav"}), (True, False, {"map.png"}), (False, True, {"a.wav"}), (False, False, set())],
+)
+def test_a_model_is_shown_the_kinds_that_it_takes(images: bool, audio: bool, names: set[str], tmp_path: Path) -> None:
+    files = {"map.png": picture_bytes("PNG", ["Pier 412"]), "a.wav": wav_bytes([440]), "notes.txt": b"none"}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    with use_attachments([tmp_path / name for name in files]):
+        found = asyncio.run(read_media(SimpleNamespace(takes_images=images, takes_audio=audio)))  # type: ignore[arg-type]
+    assert set(found) == names

@@ -11,8 +11,16 @@ from typing import Any
 import dspy
 import pytest
 from dspy.utils.callback import BaseCallback
-from dspy.utils.exceptions import LMError, LMTimeoutError
+from dspy.utils.exceptions import (
+    ContextWindowExceededError,
+    LMError,
+    LMProviderError,
+    LMTimeoutError,
+    LMUnexpectedError,
+)
 
+from mas.llm.agent_lm import _find_remedy, _translate_error
+from mas.llm.call_policy import DEFAULT_OPTIONS
 from mas.llm.profiles.model import AgentModel, AgentOverride
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import MAX_BLOCKING_CALLS, background_loop, run_blocking
@@ -281,3 +289,33 @@ def test_a_lone_surrogate_in_a_reply_never_gets_further() -> None:
         prediction = finalize(lm_of(ScriptedModel(answering(finalizer=text))))
     assert (prediction.final_answer, prediction.final_reasoning_trace) == ("a?b", "c?")
     json.dumps(trace.spans[0].outputs, ensure_ascii=False).encode()
+
+
+def caused(error: LMError, cause: BaseException | None) -> LMError:
+    error.__cause__ = cause
+    return error
+
+
+def test_a_limit_comes_out_as_itself_and_anything_else_as_the_error_it_was() -> None:
+    limit = LimitReachedError("lm_calls", "the question has made its calls")
+    assert _translate_error(caused(LMUnexpectedError("engine"), limit), DEFAULT_OPTIONS) is limit
+    for error in (
+        caused(LMUnexpectedError("engine"), ValueError("other")),
+        caused(LMUnexpectedError("engine"), None),
+        caused(LMProviderError("500"), limit),
+    ):
+        assert _translate_error(error, DEFAULT_OPTIONS) is error
+
+
+@pytest.mark.parametrize(
+    ("error", "has_remedy"),
+    [
+        (LMProviderError("a page", status=200), True),
+        (LMProviderError("none", status=404), True),
+        (LMProviderError("down", status=500), False),
+        (LMUnexpectedError("a defect"), False),
+        (ContextWindowExceededError(message="too long"), False),
+    ],
+)
+def test_only_what_the_configuration_can_correct_has_a_remedy(error: LMError, has_remedy: bool) -> None:
+    assert (_find_remedy(error, DEFAULT_OPTIONS) is not None) is has_remedy

@@ -1,13 +1,15 @@
 """How long an attempt may take, how large a request is taken to be, and what of it is recorded."""
 
+import asyncio
 import math
 
 import pytest
 from dspy.lm15 import Config, Message, Request, TextPart
+from dspy.utils.exceptions import LMTimeoutError
 
-from mas.llm.call_policy import CallPolicy
+from mas.llm.call_policy import NO_LIMITS, CallPolicy
 from mas.llm.engine import AgentEngine, _Call, _omit_media
-from mas.llm.retrying import FailedAttempts
+from mas.llm.retrying import AttemptTimeoutError, FailedAttempts
 from mas.runtime.sample_context import SampleContext, SampleKey
 
 
@@ -91,3 +93,51 @@ def test_a_record_has_the_size_of_media_and_all_of_the_rest() -> None:
         ]
     }
     assert "model" not in new_call().describe()
+
+
+@pytest.mark.parametrize(
+    ("attempt_seconds", "worked_seconds", "error", "cut_off"),
+    [
+        (0.01, 0.0, AttemptTimeoutError, 1),
+        (math.inf, 99.99, LMTimeoutError, 0),
+        (50.0, 99.99, LMTimeoutError, 0),
+    ],
+)
+def test_an_attempt_ends_at_its_own_timeout_or_at_the_calls_deadline(
+    attempt_seconds: float, worked_seconds: float, error: type[Exception], cut_off: int
+) -> None:
+    call = new_call(seconds=100.0)
+    call.worked_seconds = worked_seconds
+
+    async def attempt() -> None:
+        async with call.limit_work(attempt_seconds):
+            await asyncio.sleep(60)
+
+    with pytest.raises(error, match=r"no complete reply within .*model\.call_deadline_seconds"):
+        asyncio.run(attempt())
+    assert call.cut_off == cut_off
+    assert 0.005 <= call.worked_seconds - worked_seconds < 30
+
+
+def test_a_timeout_of_the_code_inside_keeps_its_name_and_the_time_is_counted() -> None:
+    call = new_call()
+
+    async def attempt() -> None:
+        async with call.limit_work(50.0):
+            await asyncio.sleep(0.01)
+            raise TimeoutError("of the transport")
+
+    with pytest.raises(TimeoutError, match="of the transport"):
+        asyncio.run(attempt())
+    assert call.cut_off == 0 and 0.005 <= call.worked_seconds < 30
+
+
+def test_a_span_says_how_long_the_attempt_has_waited_for_its_turn() -> None:
+    call = new_call()
+    assert 0 <= call.span_attributes()["waited_seconds"] < 30  # type: ignore[operator]
+
+
+def test_without_settings_nothing_is_estimated_and_nothing_is_repeated() -> None:
+    policy = CallPolicy()
+    assert (policy.counts_tokens, policy.num_retries, policy.price, policy.rate_limiter) == (False, 0, None, None)
+    assert policy.deadline_seconds == math.inf and policy.limits == NO_LIMITS
