@@ -41,7 +41,7 @@ from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
-from optimize.session.signed_files import SignedFiles
+from optimize.session.signed_files import PROPOSALS, SEARCH, SignedFiles
 
 CANDIDATES = "candidates"
 RESUME = "resume"
@@ -217,13 +217,14 @@ class RunFiles:
 
     def read_proposals(self) -> list[ProposalLine]:
         """Return the complete lines; a full disk may have cut off the last one."""
-        path = self.folder / "proposals.jsonl"
-        self._check(Path(path.name))
+        path = self.folder / PROPOSALS
+        if (self.folder / SEARCH).is_file():  # else a search goes on or is repeated, and only shows them
+            self._check(Path(path.name))
         *lines, _ = path.read_text("utf-8").split("\n") if path.is_file() else [""]
         return [json.loads(line) for line in lines]
 
     def _write_proposals(self, lines: Sequence[ProposalLine]) -> None:
-        self.write_text("proposals.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+        self.write_text(PROPOSALS, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
     def _check(self, name: Path) -> None:
         if self.signed:

@@ -24,7 +24,8 @@ from optimize.session.signed_answers import sign_answers
 DIGESTS = "digests.json"
 _KIND = "files of a tuning run"  # of what is signed
 _VALID = 2  # contents of a name
-_PATTERNS = ("*.json", "proposals.jsonl", "config.yaml", "candidates/*", "sealed/judged.json")
+PROPOSALS, SEARCH = "proposals.jsonl", "search.json"  # the second is written when the first is complete
+_PATTERNS = ("*.json", PROPOSALS, "config.yaml", "candidates/*", "sealed/judged.json")
 
 
 class SignedFiles:
@@ -94,7 +95,8 @@ class SignedFiles:
             UserError: one of them was changed.
         """
         for name in self._digests:
-            self.check(name)
+            if name != PROPOSALS or (self.folder / SEARCH).is_file():  # else the search is repeated
+                self.check(name)
 
     def _compute(self, name: str) -> str | None:
         path = self.folder / name
@@ -133,14 +135,24 @@ def open_signed_files(folder: Path, info: TuningInfo) -> SignedFiles:
     return signed
 
 
-def check_files(folder: Path, info: TuningInfo) -> None:
-    """Check the files of a run that is only read; nothing is known of those of a run that is not signed.
+def check_files(folder: Path, info: TuningInfo, *names: str) -> None:
+    """Check files of a run that is only read; nothing is known of those of a run that is not signed.
+
+    Args:
+        folder: of the run.
+        info: of the run.
+        names: of the files and folders that are read; none: all.
 
     Raises:
-        UserError: somebody has changed a file since the run wrote it.
+        UserError: somebody has changed one since the run wrote it.
     """
-    if info.is_signed:
-        SignedFiles.read(folder, info.run_id).check_all()
+    if not info.is_signed:
+        return
+    signed = SignedFiles.read(folder, info.run_id)
+    for name in names:
+        signed.check(name)
+    if not names:
+        signed.check_all()
 
 
 def _digest_text(content: bytes) -> str:
