@@ -84,7 +84,7 @@ def _clean_block(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return a sentence of ours, which may name a scorer, as plain Markdown text."""
+    """Return a sentence of ours, in which nothing comes from a run but numbers, as plain Markdown text."""
     return re.sub(r"([\\`*_{}\[\]<>#|~@&])", r"\\\1", shorten_line(text, _MAX_LINE_CHARS))
 
 
