@@ -72,6 +72,11 @@ ATTACKS: dict[str, tuple[str, ...]] = {
         "tests/eval/runs/test_foreign_run.py",
         "tests/eval/runs/test_signature.py",
     ),
+    "Somebody edits a tuning run between two sessions: candidate, parent, scores, sealed answers, verdict or program": (
+        "tests/optimize/test_tampering.py",
+        "tests/optimize/session/test_signed_files.py",
+        "tests/optimize/session/test_signed_answers.py",
+    ),
     "A run's database has views, triggers or endless queries, or names other files": (
         "tests/eval/runs/test_sqlite_file.py",
     ),

@@ -24,7 +24,7 @@ from eval.execution.run_session import SessionRecorder
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import RunStore, list_pending
-from eval.workflows.resume import read_original_arguments
+from eval.workflows.resume import check_unchanged, read_original_arguments
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset, question
@@ -225,6 +225,16 @@ def test_another_configuration_is_refused_unless_it_is_wanted(
     assert eval_command(f"run.resume={half}").code == 2, "the change is the run's own from now on"
 
 
+def test_the_source_of_a_system_of_the_harness_is_compared() -> None:
+    config = {"system": {"name": "toy"}}
+    before, now = (RunInfo(system="toy", config=config, program_sha256=each * 64) for each in "ab")
+    assert check_unchanged(before, config, before, allow=False) == {}
+    with pytest.raises(UserError, match=r"source of system=toy: a{12} → b{12}\); start a new run"):
+        check_unchanged(before, config, now, allow=False)
+    assert check_unchanged(before, config, now, allow=True) == {"source of system=toy": f"{'a' * 12} → {'b' * 12}"}
+    assert check_unchanged(RunInfo(system="toy", config=config), config, now, allow=False) == {}, "it was not recorded"
+
+
 def test_what_a_smaller_plan_leaves_out_is_paid_for_and_nothing_else(eval_command: EvalCommand, half: Path) -> None:
     eval_command(f"run.resume={half}", "run.fail_fast=false")
     assert summary(half)["accuracy"] == pytest.approx(2 / 6), "a in both epochs"
@@ -314,7 +324,7 @@ def test_nothing_heavy_is_loaded_for_a_complete_run(
     finished = eval_command(*AGENT, *dataset(tmp_path / "data", told("a", "sleep 0 say 7")))
     code = (
         "import sys; from eval.cli.command import run_command; from eval.run import task\n"
-        "from eval.workflows.resume import read_original_arguments\n"
+        "from eval.workflows.resume import check_unchanged, read_original_arguments\n"
         "code = run_command(task, 'eval', 'run.resume', read_original_arguments)\n"
         f"print([name for name in {HEAVY} if name in sys.modules], code)"
     )
