@@ -80,12 +80,11 @@ def run_paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
     """
     _check(pairs)
     differences = [pair.difference for pair in pairs]
-    binary = all(score in (0, 1) for pair in pairs for score in (*pair.first, *pair.second))
-    p, test = _p_value(pairs, differences, binary, seed)
+    p, test = _p_value(pairs, differences, seed)
     epochs, n = min(pair.epochs for pair in pairs), len(pairs)
     error = compute_standard_error(differences, epochs)
     wins, losses = (sum(sign * each > 0 for each in differences) for sign in (1, -1))
-    sums = None if n < 2 else sum_differences(differences, epochs) if binary else _sum_graded(differences, epochs)
+    sums = sum_pairs(pairs)
     return PairedResult(
         n_questions=n,
         epochs=epochs,
@@ -102,8 +101,14 @@ def run_paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
     )
 
 
-def _sum_graded(differences: Sequence[float], epochs: int) -> DifferenceSums:
-    return sum_differences(differences, math.inf, extra_squares=_EXTRA_ANSWERS / epochs)
+def sum_pairs(pairs: Sequence[Pair]) -> DifferenceSums | None:
+    """Return the sums that the interval of the difference follows from; None: one sample says nothing about others."""
+    if len(pairs) < 2:
+        return None
+    differences = [pair.difference for pair in pairs]
+    if _are_binary(pairs):
+        return sum_differences(differences, max_weight=min(pair.epochs for pair in pairs))
+    return sum_differences(differences, math.inf, extra_squares=_EXTRA_ANSWERS)
 
 
 def _compute_interval(sums: DifferenceSums | None, p: float, alpha: float) -> Interval | None:
@@ -154,14 +159,6 @@ def _check(pairs: Sequence[Pair]) -> None:
                 raise ValueError(f"pairs[{place}] has the score {score}; expected 0 to 1")
 
 
-def compute_t_interval(mean: float, error: float | None, n: int) -> Interval | None:
-    """Return Student's interval within -1 to 1; None: one sample says nothing about others."""
-    if error is None:
-        return None
-    half = _quantile((1 + CONFIDENCE) / 2, n) * error
-    return max(mean - half, -1.0), min(mean + half, 1.0)
-
-
 @cache
 def _quantile(share: float, n: int) -> float:
     """Return a quantile of Student's t for n samples."""
@@ -170,7 +167,12 @@ def _quantile(share: float, n: int) -> float:
     return float(t.ppf(share, n - 1))
 
 
-def _p_value(pairs: Sequence[Pair], differences: Sequence[float], binary: bool, seed: int) -> tuple[float, str]:
+def _are_binary(pairs: Sequence[Pair]) -> bool:
+    return all(score in (0, 1) for pair in pairs for score in (*pair.first, *pair.second))
+
+
+def _p_value(pairs: Sequence[Pair], differences: Sequence[float], seed: int) -> tuple[float, str]:
+    binary = _are_binary(pairs)
     if binary and all(len(pair.first) == len(pair.second) == 1 for pair in pairs):
         return _mcnemar(differences), MCNEMAR
     if binary and (units := _convert_to_units(pairs, differences)) is not None:

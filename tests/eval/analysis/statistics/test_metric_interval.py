@@ -20,7 +20,7 @@ def test_graded_answers_have_one_with_a_width_within_0_to_1() -> None:
     bounds = compute_metric_interval([(0.5,)] * 20)
     assert bounds and 0.4 < bounds[0] < 0.5 < bounds[1] < 0.6
     high = compute_metric_interval([(0.99,)] * 5)
-    assert high and high[1] == 1.0
+    assert high and high[0] < 0.7 and 0.99 < high[1] <= 1
     assert compute_metric_interval([(0.5, 0.25)]) is None, "one sample says nothing about others"
 
 
@@ -32,4 +32,15 @@ def test_it_contains_the_true_mean_in_95_of_100_cases(n: int) -> None:
         bounds = compute_metric_interval(values)
         assert bounds
         held += bounds[0] <= 0.4 <= bounds[1]
-    assert 0.92 <= held / 400 <= 0.995
+    assert held / 400 >= 0.93
+
+
+def test_a_rare_failure_is_expected_where_none_was_seen() -> None:
+    """Equal grades in each epoch, of which 5 of 100 questions fail: Student's had the truth in 67 of 100 cases."""
+    draw, held = Random(1), 0
+    for _ in range(400):
+        values = [(0.0 if draw.random() < 0.05 else draw.uniform(0.9, 1.0),) * 5 for _ in range(20)]
+        bounds = compute_metric_interval(values)
+        assert bounds
+        held += bounds[0] <= 0.95 * 0.95 <= bounds[1]
+    assert held / 400 >= 0.93

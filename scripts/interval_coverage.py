@@ -1,0 +1,294 @@
+"""Measure by simulation how often each interval that is shown to a user contains the true value.
+
+Every cell draws many evaluations with a known truth: numbers of questions and epochs, correlation of the answers to one
+question (0: chance alone; 1: a question is always answered the same), and true differences of 0, 2 and 10 points. The
+intervals are computed by the functions that the commands use. The goal is 93 to 99.9 %; the standard
+error of a cell is half a point with 2,000 draws.
+
+    python scripts/interval_coverage.py                 # the tables, in about five minutes
+    python scripts/interval_coverage.py --document      # and writes them into docs/explanation/intervals.md
+"""
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from eval.analysis.statistics.intervals import Interval, compute_clustered_interval, compute_mean_interval
+from eval.analysis.statistics.metric_interval import compute_metric_interval
+from eval.analysis.statistics.paired_interval import compute_paired_interval
+from eval.analysis.statistics.paired_means import compare_means
+from eval.analysis.statistics.paired_tests import Pair, sum_pairs
+from eval.analysis.summary.epochs import estimate_pass_at, estimate_pass_hat
+from eval.analysis.summary.label_metrics import compute_f1_interval, compute_macro_interval
+
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "intervals.md"
+BEGIN, END = "<!-- coverage: written by scripts/interval_coverage.py --document -->", "<!-- end of coverage -->"
+SIZES, EPOCHS, CORRELATIONS, EFFECTS = (20, 53, 165), (1, 5), (0.0, 0.5, 1.0), (0.0, 0.02, 0.10)
+ACCURACIES = (0.35, 0.85)
+LEAST = 93.0
+DRAWS = 2_000
+_SHARED_DIFFICULTY = 0.8  # correlation of the questions' difficulty for the two systems
+_PRIORS = (0.5, 0.3, 0.2)  # shares of three labels
+_SPREAD = 0.7  # standard deviation of the logarithm of an amount
+
+Array = npt.NDArray[np.float64]
+Random = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One simulated situation."""
+
+    n: int
+    epochs: int
+    correlation: float
+    effect: float
+    accuracy: float
+
+
+def draw_latent(random: Random, cell: Cell) -> tuple[Array, Array]:
+    """Return standard normal values of two systems, a row a question and a column an epoch: low is a right answer."""
+    common = random.standard_normal(cell.n)
+    sides = []
+    for _ in range(2):
+        own = random.standard_normal(cell.n)
+        hard = math.sqrt(_SHARED_DIFFICULTY) * common + math.sqrt(1 - _SHARED_DIFFICULTY) * own
+        chance = random.standard_normal((cell.n, cell.epochs))
+        sides.append(math.sqrt(cell.correlation) * hard[:, None] + math.sqrt(1 - cell.correlation) * chance)
+    return sides[0], sides[1]
+
+
+def draw_right(random: Random, cell: Cell) -> tuple[Array, Array]:
+    """Return the right-or-wrong answers of two systems, the second of which is better by the effect."""
+    first, second = draw_latent(random, cell)
+    return (first < ndtri(cell.accuracy)).astype(float), (second < ndtri(cell.accuracy + cell.effect)).astype(float)
+
+
+def draw_graded(random: Random, cell: Cell) -> tuple[Array, Array]:
+    """Return the same graded: full credit, none, or a part of it where an answer is nearly right."""
+    shifts = [find_shift(cell.accuracy), find_shift(cell.accuracy + cell.effect)]
+    first, second = (
+        np.clip(0.5 + shift - side, 0, 1) for shift, side in zip(shifts, draw_latent(random, cell), strict=True)
+    )
+    return first, second
+
+
+@cache
+def find_shift(mean: float) -> float:
+    """Return the shift of a normal value, cut to 0..1, that has this mean."""
+    levels = ndtri((np.arange(2_000) + 0.5) / 2_000)
+    low, high = -6.0, 6.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.clip(0.5 + middle - levels, 0, 1).mean() < mean else (low, middle)
+    return low
+
+
+def contains(bounds: Interval | None, truth: float) -> bool:
+    return bounds is not None and bounds[0] - 1e-9 <= truth <= bounds[1] + 1e-9
+
+
+def cover_accuracy(random: Random, cell: Cell) -> bool:
+    rights = draw_right(random, cell)[1].sum(1).astype(int).tolist()
+    bounds = compute_clustered_interval([(right, cell.epochs) for right in rights])
+    return contains(bounds, cell.accuracy + cell.effect)
+
+
+def cover_score(random: Random, cell: Cell) -> bool:
+    values = draw_graded(random, cell)[1].tolist()
+    return contains(compute_metric_interval(values), cell.accuracy + cell.effect)
+
+
+def cover_pass(random: Random, cell: Cell, estimate: Callable[[int, int, int], float], any_right: bool) -> bool:
+    rights = draw_right(random, cell)[1].sum(1).astype(int).tolist()
+    values = [estimate(right, cell.epochs, 2) for right in rights]
+    truth = find_share_of_two(cell.accuracy + cell.effect, cell.correlation, any_right)
+    return contains(compute_mean_interval(values, max_n=cell.n * cell.epochs / 2), truth)
+
+
+@cache
+def find_share_of_two(accuracy: float, correlation: float, any_right: bool) -> float:
+    """Return the share of questions to which one of two answers is right, or both are."""
+    if correlation == 1:
+        return accuracy
+    hard = ndtri((np.arange(4_000) + 0.5) / 4_000)
+    chance = ndtr((ndtri(accuracy) - math.sqrt(correlation) * hard) / math.sqrt(1 - correlation))
+    return float((1 - (1 - chance) ** 2 if any_right else chance**2).mean())
+
+
+def cover_pass_at(random: Random, cell: Cell) -> bool:
+    return cover_pass(random, cell, estimate_pass_at, any_right=True)
+
+
+def cover_pass_hat(random: Random, cell: Cell) -> bool:
+    return cover_pass(random, cell, estimate_pass_hat, any_right=False)
+
+
+def draw_labels(random: Random, cell: Cell) -> list[list[tuple[str, str]]]:
+    """Return target and answer of each sample and epoch; a wrong answer is one of the other two labels."""
+    right = draw_right(random, cell)[1]
+    targets = random.choice(3, cell.n, p=_PRIORS)
+    wrong = (targets + random.integers(1, 3, cell.n)) % 3
+    answers = np.where(right > 0, targets[:, None], wrong[:, None]).tolist()
+    return [[(str(target), str(each)) for each in row] for target, row in zip(targets.tolist(), answers, strict=True)]
+
+
+def list_f1(accuracy: float) -> list[float]:
+    return [2 * p * accuracy / (p + p * accuracy + (1 - p) * (1 - accuracy) / 2) for p in _PRIORS]
+
+
+def cover_label(random: Random, cell: Cell) -> bool:
+    """The most frequent label: with few questions the others have few answers."""
+    bounds = compute_f1_interval("0", draw_labels(random, cell))
+    return contains(bounds, list_f1(cell.accuracy + cell.effect)[0])
+
+
+def cover_macro(random: Random, cell: Cell) -> bool:
+    bounds = compute_macro_interval(draw_labels(random, cell), ("0", "1", "2"))
+    return contains(bounds, float(np.mean(list_f1(cell.accuracy + cell.effect))))
+
+
+def cover_difference(random: Random, cell: Cell) -> bool:
+    return cover_pairs(draw_right(random, cell), cell.effect)
+
+
+def cover_graded_difference(random: Random, cell: Cell) -> bool:
+    return cover_pairs(draw_graded(random, cell), cell.effect)
+
+
+def cover_pairs(sides: tuple[Array, Array], truth: float) -> bool:
+    """Without the extension to 0 where p is above the level: the shown interval contains the truth as often or more."""
+    sums = sum_pairs([Pair(a, b) for a, b in zip(sides[0].tolist(), sides[1].tolist(), strict=True)])
+    return contains(sums and compute_paired_interval(sums), truth)
+
+
+def cover_amount(random: Random, cell: Cell) -> bool:
+    """Costs or times, the second's larger by the effect as a share."""
+    first, second = (np.exp(_SPREAD * side).mean(1) for side in draw_latent(random, cell))
+    found = compare_means(list(zip(first.tolist(), ((1 + cell.effect) * second).tolist(), strict=True)))
+    truth = cell.effect * math.exp(_SPREAD**2 / 2)
+    return contains(found and found.ci95, truth)
+
+
+Cover = Callable[[Random, Cell], bool]
+INTERVALS: dict[str, Cover] = {
+    "accuracy, and by level and tag": cover_accuracy,
+    "graded score": cover_score,
+    "pass@2": cover_pass_at,
+    "pass^2": cover_pass_hat,
+    "F1 of a label": cover_label,
+    "macro F1": cover_macro,
+    "difference in accuracy": cover_difference,
+    "difference in graded score": cover_graded_difference,
+    "difference in cost or time": cover_amount,
+}
+
+
+SEVERAL_EPOCHS_ONLY = ("pass@2", "pass^2")
+
+
+def never_loses(share: float) -> Cover:
+    """The second wins some questions in all epochs, and never loses."""
+
+    def cover(random: Random, cell: Cell) -> bool:
+        won = (random.random((cell.n, 1)) < share) * np.ones((cell.n, cell.epochs))
+        return cover_pairs((np.zeros((cell.n, cell.epochs)), won), share)
+
+    return cover
+
+
+def cover_rare_failure(random: Random, cell: Cell) -> bool:
+    """5 of 100 questions fail, the others have nearly full credit; each epoch is the same."""
+    failed = random.random(cell.n) < 0.05
+    values = np.where(failed, 0.0, random.uniform(0.9, 1.0, cell.n))
+    return contains(compute_metric_interval([[each] * cell.epochs for each in values.tolist()]), 0.95 * 0.95)
+
+
+def cover_rare_graded_loss(random: Random, cell: Cell) -> bool:
+    """Nearly all questions gain 5 points, and 3 of 100 lose everything."""
+    differences = np.where(random.random(cell.n) < 0.03, -1.0, 0.05)[:, None] * np.ones((cell.n, cell.epochs))
+    return cover_pairs((np.maximum(-differences, 0), np.maximum(differences, 0)), 0.97 * 0.05 - 0.03)
+
+
+def cover_halved_amount(random: Random, cell: Cell) -> bool:
+    """The costs have a long tail (standard deviation of the logarithm 1), and the second's are half of the first's."""
+    first, second = (np.exp(side).mean(1) for side in draw_latent(random, cell))
+    found = compare_means(list(zip(first.tolist(), (second / 2).tolist(), strict=True)))
+    return contains(found and found.ci95, -0.5 * math.exp(0.5))
+
+
+CORNERS: dict[str, Cover] = {
+    "difference, wins 2 %, never loses": never_loses(0.02),
+    "difference, wins 5 %, never loses": never_loses(0.05),
+    "graded score, 5 % fail": cover_rare_failure,
+    "graded difference, 3 % lose everything": cover_rare_graded_loss,
+    "cost halved, long tail": cover_halved_amount,
+}
+
+
+def measure(cover: Cover, cell: Cell, draws: int = DRAWS) -> float:
+    """Return how many of 100 intervals contain the truth."""
+    shares = (cell.correlation, cell.effect, cell.accuracy)
+    random = np.random.default_rng([cell.n, cell.epochs, *(round(100 * each) for each in shares)])
+    return 100 * sum(cover(random, cell) for _ in range(draws)) / draws
+
+
+def tabulate(draws: int = DRAWS) -> Iterator[str]:
+    """Yield the table of all intervals: the lowest and highest cell over effects and accuracies."""
+    yield "| interval | questions | epochs | " + " | ".join(f"ICC {each:g}" for each in CORRELATIONS) + " |"
+    yield "|---" * (3 + len(CORRELATIONS)) + "|"
+    for name, cover in INTERVALS.items():
+        for n in SIZES:
+            for epochs in EPOCHS[name in SEVERAL_EPOCHS_ONLY :]:
+                found = [
+                    [measure(cover, cell, draws) for cell in list_cells(n, epochs, correlation)]
+                    for correlation in CORRELATIONS
+                ]
+                yield f"| {name} | {n} | {epochs} | {' | '.join(map(format_range, found))} |"
+
+
+def tabulate_corners(draws: int = DRAWS) -> Iterator[str]:
+    """Yield the table of the hard cases, whose epochs always agree."""
+    yield "| case | " + " | ".join(f"{n} questions" for n in SIZES) + " |"
+    yield "|---" * (1 + len(SIZES)) + "|"
+    for name, cover in CORNERS.items():
+        found = [measure(cover, Cell(n, 5, 1.0, 0.0, 0.5), draws) for n in SIZES]
+        yield f"| {name} | {' | '.join(format_range([each]) for each in found)} |"
+
+
+def list_cells(n: int, epochs: int, correlation: float) -> Iterator[Cell]:
+    for effect in EFFECTS:
+        for accuracy in ACCURACIES:
+            yield Cell(n, epochs, correlation, effect, accuracy)
+
+
+def format_range(found: list[float]) -> str:
+    low, high = min(found), max(found)
+    text = f"{low:.1f}" if low == high else f"{low:.1f} to {high:.1f}"
+    return text if low >= LEAST else f"**{text}**"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--document", action="store_true", help=f"write the tables into {PAGE.name}")
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    given = parser.parse_args()
+    lines = []
+    for table in (tabulate(given.draws), iter([""]), tabulate_corners(given.draws)):
+        for line in table:
+            print(line, flush=True)
+            lines.append(line)
+    if given.document:
+        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+        PAGE.write_text("\n".join([before + BEGIN, *lines, END + rest.partition(END)[2]]), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
