@@ -10,6 +10,7 @@ from openpyxl import Workbook
 from mas.tools.files import kinds
 from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import detect_kind, read_document, read_in_process
+from mas.tools.files.tasks import Answer
 from mas.tools.results import ToolError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(30)
@@ -118,3 +119,15 @@ def test_a_new_reader_is_one_line_in_the_table(tmp_path: Path, monkeypatch: pyte
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(kinds.READERS, ".png", "png_size:read")
     assert read_in_process(Source.read(tmp_path / "a.png")).parts[0].lines[0].text == str(len(PNG))
+
+
+def test_of_the_packed_documents_the_one_used_longest_ago_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "MAX_CACHED_BYTES", 30)
+    cache = kinds._Cache()
+    for name in "abc":
+        cache.keep((name,), Answer({}, b"x" * 10))
+    assert cache.find(("a",)) is not None
+    cache.keep(("d",), Answer({}, b"x" * 10))
+    assert [name for name in "abcd" if cache.find((name,)) is not None] == ["a", "c", "d"]
+    cache.keep(("e",), Answer({}, b"x" * 31))
+    assert not any(cache.find((name,)) for name in "abcde"), "one that is too large is not kept either"
