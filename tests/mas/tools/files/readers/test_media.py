@@ -25,6 +25,8 @@ def test_a_wave_file_is_read_chunk_by_chunk() -> None:
     assert document.summary == "sound, WAV, 1.5 seconds, 8000 Hz, 2 channels"
     cut = read_wav(wav(chunk(b"fmt ", FORMAT), chunk(b"data", bytes(64_000))[:16_008]))
     assert "0.5 seconds" in cut.summary
+    seconds = read_wav(wav(chunk(b"fmt ", FORMAT), chunk(b"data", bytes(1_600)))).summary  # 0.05 s exactly
+    assert "0.1 seconds" in seconds
     assert "0.0 seconds" in read_wav(wav(chunk(b"fmt ", FORMAT), chunk(b"data", b""))).summary  # a header at the end
 
 
