@@ -183,9 +183,11 @@ class TuningState:
     session_seconds_before: float = 0.0  # wall time of the sessions before
     ended_at: str | None = None  # None: it is still running, or was killed
     spend: dict[str, float] = field(default_factory=dict)  # `optimize.search.budget.Spend`, of all sessions
-    sealed_opened_at: str | None = None  # None: its sealed questions were not used yet, as with the next two
-    sealed_opened_before: int | None = None  # earlier runs that used some of them
+    sealed_opened_at: str | None = None  # None: its sealed questions were not used yet, as below
+    sealed_opened_before: int | None = None  # earlier sealed tests that used some of them
     sealed_questions_opened_before: int | None = None
+    sealed_level: float | None = None  # two-sided level of the sealed test
+    sealed_level_left: float | None = None  # for later tests with the same questions
 
 
 @dataclass(frozen=True)

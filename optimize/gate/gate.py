@@ -1,16 +1,19 @@
 """The publishing gate: decides from the results of the sealed test whether a set is published, and its power.
 
     comparison = compare_answers(*map(build_answers, (parent_records, winner_records)))
-    verdict = judge(settings, comparison)
+    verdict = judge(settings, comparison, level=0.03)
     verdict.published, verdict.finish_reason, verdict.reasons
 
-    compute_smallest_gain(53, epochs=5)            # 0.128: a true gain of 13 points passes the gate in 80 of 100 cases
+    compute_smallest_gain(53, epochs=5)            # 0.137: a true gain of 14 points passes the gate in 80 of 100 cases
     compute_smallest_gain(10, epochs=1)            # None: not even always right instead of 40 %
 
 | objective | published if |
 |---|---|
-| score | the gain's 95% interval lies above `min_gain`, and p is at most 0.05 |
-| cost | the gain's 95% interval lies above -`margin`, and that of the cost per answer below 0; every cost is known |
+| score | the gain's interval lies above `min_gain`, and p is at most the level |
+| cost | the gain's interval lies above -`margin`, and that of the cost per answer below 0; every cost is known |
+
+Both intervals have the level of the sealed test: 0.03 (a 97% interval) for the first test with its questions, and less
+for later ones (`optimize.gate.sealed_log`). Intervals of 95% are shown in addition.
 
 Both require no new format losses; leaks and long prompts were excluded from the shortlist. The interval is that of
 `eval.analysis.statistics.paired_interval`, which contains 0 unless p is at most its level.
@@ -49,6 +52,7 @@ from eval.analysis.statistics.shrinkage import shrink_gain
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
+from optimize.gate.sealed_log import FIRST_LEVEL
 
 FinishReason = Literal[
     "improved",  # published
@@ -63,7 +67,6 @@ FinishReason = Literal[
 ]
 
 OBJECTIVES = ("score", "cost")
-MAX_P = 0.05
 
 # Assumptions of the power analysis
 ACCURACY = 0.4  # of the prompts that a search begins with, as long as nothing is measured
@@ -79,7 +82,7 @@ class GateSettings:
     """The `gate` section of the configuration."""
 
     objective: str = "score"  # score: better by more than min_gain | cost: not worse by more than margin, cheaper
-    min_gain: float = 0.0  # the gain's 95% interval must lie above it
+    min_gain: float = 0.0  # the gain's interval must lie above it
     margin: float = 0.02  # with objective=cost: how much of the metric may be lost, at the interval's lower end
     epochs: int = 5  # answers to each sealed question, of the parent and of the winner
     max_prompt_chars: int = 12_000  # of one agent's prompt with its demos
@@ -114,14 +117,17 @@ class GateVerdict:
     reasons: list[str]  # the failed checks as sentences; of a published set, the passed ones
     gain: float  # in the metric, -1 to 1
     gain_ci95: Interval | None
+    gain_interval: Interval | None  # at `level`: the one that decides
+    level: float  # two-sided
     p: float
     gain_shrunken: float | None  # estimate of the true gain; None: not published, or not for its gain
+    smallest_difference: float | None  # that such questions would show at this level in 80 of 100 cases
 
 
-def judge(settings: GateSettings, comparison: Comparison) -> GateVerdict:
-    """Judge the winner, compared with its parent on the sealed questions."""
+def judge(settings: GateSettings, comparison: Comparison, level: float = FIRST_LEVEL) -> GateVerdict:
+    """Judge the winner, compared with its parent on the sealed questions, at the sealed test's two-sided level."""
     sealed = comparison.score
-    passed, failed = _gain(settings, comparison)
+    passed, failed = _gain(settings, comparison, level)
     failures: list[tuple[FinishReason, str]] = [("not_significant", sentence) for sentence in failed]
     if sentence := _new_format_losses(settings, comparison):
         failures.append(("format_loss", sentence))
@@ -132,8 +138,11 @@ def judge(settings: GateSettings, comparison: Comparison) -> GateVerdict:
         reasons=[sentence for _, sentence in failures] or passed,
         gain=sealed.difference,
         gain_ci95=sealed.ci95,
+        gain_interval=sealed.compute_interval(level),
+        level=level,
         p=sealed.p,
-        gain_shrunken=_shrink_gain(settings, sealed) if published and settings.objective == "score" else None,
+        gain_shrunken=_shrink_gain(settings, sealed, level) if published and settings.objective == "score" else None,
+        smallest_difference=compute_smallest_difference(sealed.standard_error, sealed.n_questions, level),
     )
 
 
@@ -149,50 +158,67 @@ def _chars(demos: object) -> int:
     return len(json.dumps(demos, ensure_ascii=False)) if demos else 0
 
 
-def _shrink_gain(settings: GateSettings, sealed: PairedResult) -> float | None:
+def _shrink_gain(settings: GateSettings, sealed: PairedResult, level: float) -> float | None:
     """Return the estimate of the true gain, for which the seen one was selected."""
-    if sealed.ci95 is None:
+    deciding = sealed.compute_interval(level)
+    if sealed.ci95 is None or deciding is None:
         return None
-    half = sealed.difference - sealed.ci95[0]
-    return shrink_gain(sealed.difference, half / CRITICAL, least_passing=settings.min_gain + half)
+    error = (sealed.difference - sealed.ci95[0]) / CRITICAL
+    return shrink_gain(sealed.difference, error, settings.min_gain + sealed.difference - deciding[0])
 
 
-def _gain(settings: GateSettings, comparison: Comparison) -> tuple[list[str], list[str]]:
+def _gain(settings: GateSettings, comparison: Comparison, level: float) -> tuple[list[str], list[str]]:
     """Return the passed and the failed checks as sentences."""
     sealed, metric = comparison.score, comparison.metric
     if settings.objective == "cost":
-        checks = [_not_worse(settings, sealed, metric), _cheaper(comparison.cost_usd, sealed.n_questions)]
+        cheaper = _cheaper(comparison.cost_usd, sealed.n_questions, level)
+        checks = [_not_worse(settings, sealed, metric, level), cheaper]
     else:
-        checks = [_better(settings, sealed, metric), _not_by_luck(sealed)]
+        checks = [_better(settings, sealed, metric, level), _not_by_luck(sealed, level)]
     return [sentence for holds, sentence in checks if holds], [sentence for holds, sentence in checks if not holds]
 
 
-def _better(settings: GateSettings, sealed: PairedResult, metric: str) -> tuple[bool, str]:
-    holds = sealed.ci95 is not None and sealed.ci95[0] > settings.min_gain
-    above = f"{'lies' if holds else 'does not lie'} above {_points(settings.min_gain)}"
-    return holds, f"The gain in {metric} on the sealed questions is {_describe_gain(sealed)}; the interval {above}."
+def _better(settings: GateSettings, sealed: PairedResult, metric: str, level: float) -> tuple[bool, str]:
+    holds, interval = _lies_above(sealed, settings.min_gain, level)
+    gain = f"The gain in {metric} on the sealed questions is {_describe_gain(sealed)}"
+    return holds, f"{gain}; {interval} {_points(settings.min_gain)}."
 
 
-def _not_by_luck(sealed: PairedResult) -> tuple[bool, str]:
-    holds = sealed.p <= MAX_P
+def _not_by_luck(sealed: PairedResult, level: float) -> tuple[bool, str]:
+    holds = sealed.p <= level
     below = "at most" if holds else "above"
-    return holds, f"p is {sealed.p:.3g} ({sealed.test}), {below} the required {MAX_P:g}."
+    return holds, f"p is {sealed.p:.3g} ({sealed.test}), {below} the required {level:.3g}."
 
 
-def _not_worse(settings: GateSettings, sealed: PairedResult, metric: str) -> tuple[bool, str]:
-    holds = sealed.ci95 is not None and sealed.ci95[0] > -settings.margin
-    above = f"{'lies' if holds else 'does not lie'} above {_points(-settings.margin)} (gate.margin)"
-    return holds, f"The change in {metric} on the sealed questions is {_describe_gain(sealed)}; the interval {above}."
+def _not_worse(settings: GateSettings, sealed: PairedResult, metric: str, level: float) -> tuple[bool, str]:
+    holds, interval = _lies_above(sealed, -settings.margin, level)
+    change = f"The change in {metric} on the sealed questions is {_describe_gain(sealed)}"
+    return holds, f"{change}; {interval} {_points(-settings.margin)} (gate.margin)."
 
 
-def _cheaper(cost: MeanDifference | None, n_questions: int) -> tuple[bool, str]:
+def _lies_above(sealed: PairedResult, limit: float, level: float) -> tuple[bool, str]:
+    """Return whether the interval at the level lies above a limit, and words for it."""
+    found = sealed.compute_interval(level)
+    if found is None:
+        return False, "there is no interval that could lie above"
+    holds = found[0] > limit
+    bounds = f"{_points(found[0])} to {_points(found[1])}"
+    return holds, f"the {_name_interval(level)}, {bounds}, {'lies' if holds else 'does not lie'} above"
+
+
+def _name_interval(level: float) -> str:
+    return f"{100 * (1 - level):.4g}% interval"
+
+
+def _cheaper(cost: MeanDifference | None, n_questions: int, level: float) -> tuple[bool, str]:
     if cost is None:
         return False, "The cost of the answers is unknown, so none can be called cheaper; set model.prices."
     if unknown := n_questions - cost.n_questions:
         of_them = f"{unknown} of the {n_questions} sealed questions"
         return False, f"The cost of {of_them} is unknown, so the answers cannot be called cheaper."
-    holds = cost.ci95 is not None and cost.ci95[1] < 0
-    bounds = f" (95% interval {cost.ci95[0]:+.5f} to {cost.ci95[1]:+.5f})" if cost.ci95 else ""
+    interval = cost.compute_interval(level)
+    holds = interval is not None and interval[1] < 0
+    bounds = f" ({_name_interval(level)} {interval[0]:+.5f} to {interval[1]:+.5f})" if interval else ""
     below = f"{'lies' if holds else 'does not lie'} below 0"
     change = f"${cost.first:.5f} before, ${cost.second:.5f} now, {cost.difference:+.5f}{bounds}"
     return holds, f"An answer cost {change}; the interval {below}."
@@ -232,6 +258,7 @@ def compute_smallest_gain(
     accuracy: float = ACCURACY,
     correlation: float = CORRELATION,
     min_gain: float = 0.0,
+    level: float = FIRST_LEVEL,
 ) -> float | None:
     """Return the true gain, 0 to 1, that passes the gate in 80 of 100 cases; None if even an accuracy of 1 would not.
 
@@ -241,12 +268,13 @@ def compute_smallest_gain(
         accuracy: of the prompts that the search begins with.
         correlation: of answers to one question.
         min_gain: above which the gate wants the interval to lie.
+        level: of the sealed test, two-sided.
     """
     _check(n_questions, epochs, accuracy, correlation)
 
     def is_shown(gain: float) -> bool:
         least = compute_smallest_difference(
-            _standard_error(gain, n_questions, epochs, accuracy, correlation), n_questions
+            _standard_error(gain, n_questions, epochs, accuracy, correlation), n_questions, level
         )
         return least is not None and gain >= min_gain + least + 1 / (n_questions * epochs)
 
@@ -260,14 +288,25 @@ def compute_smallest_gain(
 
 
 def compute_smallest_margin(
-    n_questions: int, epochs: int, accuracy: float = ACCURACY, correlation: float = CORRELATION
+    n_questions: int,
+    epochs: int,
+    accuracy: float = ACCURACY,
+    correlation: float = CORRELATION,
+    level: float = FIRST_LEVEL,
 ) -> float | None:
     """Return the margin (objective=cost) with which equally good prompts pass in 80 of 100 cases."""
     _check(n_questions, epochs, accuracy, correlation)
-    return compute_smallest_difference(_standard_error(0.0, n_questions, epochs, accuracy, correlation), n_questions)
+    error = _standard_error(0.0, n_questions, epochs, accuracy, correlation)
+    return compute_smallest_difference(error, n_questions, level)
 
 
-def describe_power(n_questions: int, epochs: int, accuracy: float | None = None, min_gain: float = 0.0) -> str:
+def describe_power(
+    n_questions: int,
+    epochs: int,
+    accuracy: float | None = None,
+    min_gain: float = 0.0,
+    level: float = FIRST_LEVEL,
+) -> str:
     """Return a sentence about the smallest gain that the sealed set can show.
 
     Args:
@@ -275,10 +314,12 @@ def describe_power(n_questions: int, epochs: int, accuracy: float | None = None,
         epochs: answers of each side to every one.
         accuracy: measured on validation; None: not yet.
         min_gain: as for `compute_smallest_gain`.
+        level: as for `compute_smallest_gain`.
     """
     known = ACCURACY if accuracy is None else accuracy
     likely, *range_ = (
-        compute_smallest_gain(n_questions, epochs, known, each, min_gain) for each in (CORRELATION, *CORRELATIONS)
+        compute_smallest_gain(n_questions, epochs, known, each, min_gain, level)
+        for each in (CORRELATION, *CORRELATIONS)
     )
     basis = f"assuming that {known:.0%} are right now" if accuracy is None else f"with {known:.0%} right on validation"
     asked = _describe_basis(n_questions, epochs, "sealed question")
@@ -293,9 +334,12 @@ def describe_power(n_questions: int, epochs: int, accuracy: float | None = None,
     )
 
 
-def describe_margin(n_questions: int, epochs: int, margin: float, accuracy: float | None = None) -> str:
+def describe_margin(
+    n_questions: int, epochs: int, margin: float, accuracy: float | None = None, level: float = FIRST_LEVEL
+) -> str:
     """Return the same sentence for objective=cost."""
-    needed = compute_smallest_margin(n_questions, epochs, ACCURACY if accuracy is None else accuracy)
+    known = ACCURACY if accuracy is None else accuracy
+    needed = compute_smallest_margin(n_questions, epochs, known, level=level)
     asked = _describe_basis(n_questions, epochs, "sealed question")
     if needed is None or needed > margin:
         more = "" if needed is None else f"; {round(100 * needed, 1):g} would do"

@@ -1,42 +1,54 @@
-"""Log of the sealed tests of all runs: each test with the same questions is one more chance to pass the gate by luck.
+"""Log of all sealed tests, and the level that each has: alpha is spent over the tests with the same questions.
 
     sealed = SealedSet.of(splits)
-    earlier = find_earlier_uses(sealed, besides=run_id)
-    describe_earlier_uses(earlier.questions, sealed.size, earlier.runs)     # "12 of the 53 sealed questions were …"
-    record_use(sealed, run_id, winner)
+    find_allowance(sealed, simulated=False).check()          # before a run spends anything
+    allowance = begin_test(SealedTestStart(draw, run_id, digest(winner), simulated=False), sealed)
+    record_judgement(draw, p=0.004, answers_sha256="9f86…")  # before anybody sees the verdict
 
-Each test is a line of JSON in `outputs/optimize/sealed_sets.jsonl`, appended under a lock and flushed to the disk. A
-resumed run counts once. A line holds a fingerprint of each question (`eval/benchmarks/fingerprint.py`), so that the
-same questions are recognized in another split.
+Each search on the same sealed questions is one more chance to pass the gate by luck. So the k-th test that shares a
+question with earlier ones has the two-sided level 0.03/k², and never more than what these have left of 0.05: the levels
+of all tests that have ever used a question add up to 0.05 at most, and so does the probability of a false publication
+(Bonferroni's inequality). Weights that fall with each test and add up to 1 at most are the alpha-spending rule of
+D. P. Foster and R. A. Stine (J. Royal Statistical Society B 70, 2008) and of J. Tian and A. Ramdas, "Online control of
+the familywise error rate" (Statistical Methods in Medical Research 30, 2021).
+
+The log is next to this installation's key, `$XDG_STATE_HOME/mas-harness/sealed_tests.jsonl`: no folder of outputs holds
+it. It recognises questions by their text, in any split, dataset, run and checkout. A test is a line that is on the disk
+before its first question is answered, and another line for its judgement. Each line is signed together with the one
+before it; a log that was changed is refused. Tests with a simulated model are counted separately: they are
+no evidence of a real one.
 """
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from itertools import takewhile
 from pathlib import Path
+from typing import NoReturn
 
 from eval.benchmarks.fingerprint import compute_fingerprint
-from eval.cli.paths import OUTPUTS
-from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
+from mas.runtime.installation_key import compute_mac, find_key_file
 from optimize.questions.splits import Splits
 
-SEALED_SETS = OUTPUTS / "optimize" / "sealed_sets.jsonl"
+ALPHA = 0.05  # two-sided; the levels of all tests with the same questions add up to it at most
+FIRST_LEVEL = 0.03  # of the first test; 0.03 · (1 + 1/4 + 1/9 + …) = 0.0493
+MIN_LEVEL = 0.0001  # a test with less could hardly show anything
 LOCK_SECONDS = 30.0  # to wait for another process, which needs an instant
+_PURPOSE = "sealed tests"
 
 
 @dataclass(frozen=True)
 class SealedSet:
     """The sealed questions of a run."""
 
-    digest: str  # `Splits.sealed_digest`
     fingerprints: tuple[str, ...]  # fingerprint of each question's text; attachments do not count
 
     @staticmethod
     def of(splits: Splits) -> "SealedSet":
-        return SealedSet(splits.sealed_digest, tuple(compute_fingerprint(each.question) for each in splits.sealed))
+        return SealedSet(tuple(compute_fingerprint(each.question) for each in splits.sealed))
 
     @property
     def size(self) -> int:
@@ -44,113 +56,245 @@ class SealedSet:
 
 
 @dataclass(frozen=True)
-class SealedUse:
-    """A line of the log. Older lines have no fingerprints."""
+class SealedTestStart:
+    """A sealed test that is to begin, or to continue."""
 
-    sealed_digest: str
+    draw: str  # id of its answers: the same as long as they are kept
     run: str  # id
-    opened_at: str  # UTC, ISO 8601
-    prompts_sha256: str  # of the set that was tested
-    questions: tuple[str, ...] = ()  # `SealedSet.fingerprints`
+    winner_sha256: str  # of the prompts that are tested
+    simulated: bool
 
 
 @dataclass(frozen=True)
-class EarlierUses:
-    """Earlier sealed tests with questions of a set."""
+class LoggedTest:
+    """A sealed test in the log."""
 
-    uses: tuple[SealedUse, ...]  # that share a question with the set, in order
-    questions: int  # number of the set's questions that they used
-
-    @property
-    def runs(self) -> int:
-        return len({each.run for each in self.uses})
+    start: SealedTestStart
+    level: float
+    questions: tuple[str, ...]  # `SealedSet.fingerprints`
+    judged: dict[str, object] = field(default_factory=dict)  # `p` and `answers_sha256`; empty: not yet
 
 
-def find_earlier_uses(sealed: SealedSet, besides: str | None = None, file: Path | None = None) -> EarlierUses:
-    """Find earlier sealed tests with questions of a set.
+@dataclass(frozen=True)
+class Allowance:
+    """Level of a sealed test, after earlier ones with the same questions."""
+
+    level: float = FIRST_LEVEL  # two-sided: the largest p that passes
+    n_earlier: int = 0  # tests with any of the questions
+    n_questions_used: int = 0  # of the set's, by these
+    left: float = ALPHA - FIRST_LEVEL  # of ALPHA, for later tests
+    size: int = 0  # of the set
+
+    def check(self) -> None:
+        """Check that a test could show anything.
+
+        Raises:
+            UserError: earlier tests have left too little.
+        """
+        if self.level < MIN_LEVEL:
+            raise UserError(
+                f"{describe_earlier_tests(self.n_questions_used, self.size, self.n_earlier)}: together they have used "
+                f"up the {ALPHA:g} of false publications that the gate allows on the same questions, so another test "
+                "could show nothing; seal questions that no test has used."
+            )
+
+
+def compute_level(n_earlier: int, spent: float) -> float:
+    """Return the two-sided level of a test, 0 if nothing is left.
 
     Args:
-        sealed: the set.
-        besides: id of the current run; if it is in the log itself, only lines before it count.
-        file: None: SEALED_SETS.
+        n_earlier: tests that used any of its questions.
+        spent: sum of their levels.
+    """
+    return max(min(FIRST_LEVEL / (n_earlier + 1) ** 2, ALPHA - spent), 0.0)
+
+
+def find_allowance(sealed: SealedSet, simulated: bool, file: Path | None = None) -> Allowance:
+    """Return the allowance of a test that would begin now.
 
     Raises:
-        UserError: the file cannot be read.
+        UserError: the log cannot be read or written, or was changed.
     """
-    earlier = takewhile(lambda each: each.run != besides, _read_uses(file or SEALED_SETS))
-    found = tuple(each for each in earlier if _shared(sealed, each))
-    if any(each.sealed_digest == sealed.digest for each in found):
-        return EarlierUses(found, sealed.size)
-    seen = {fingerprint for each in found for fingerprint in each.questions}
-    return EarlierUses(found, sum(each in seen for each in sealed.fingerprints))
+    with _open_log(file or find_log()) as log:
+        log.check_writable()
+        return _compute_allowance(sealed, simulated, log.tests)
 
 
-def describe_earlier_uses(questions: int, size: int, runs: int) -> str | None:
-    """Return a sentence about `runs` earlier sealed tests with `questions` of the `size` questions; None if none."""
-    if not runs:
+def begin_test(start: SealedTestStart, sealed: SealedSet, file: Path | None = None) -> Allowance:
+    """Record a test before its first question is answered, and return its allowance; a known draw keeps its own.
+
+    Raises:
+        UserError: the log cannot be read or written or was changed, or nothing is left: the test must not begin.
+    """
+    with _open_log(file or find_log()) as log:
+        known = next((place for place, each in enumerate(log.tests) if each.start.draw == start.draw), None)
+        if known is not None:
+            _check_same(log.tests[known], start, sealed)
+            return _compute_allowance(sealed, start.simulated, log.tests[:known])
+        allowance = _compute_allowance(sealed, start.simulated, log.tests)
+        allowance.check()
+        log.append({"begun": asdict(start), "level": allowance.level, "questions": sealed.fingerprints})
+        return allowance
+
+
+def list_draws(run: str, file: Path | None = None) -> list[str]:
+    """Return the draws of a run that are in the log.
+
+    Raises:
+        UserError: the log cannot be read, or was changed.
+    """
+    return [each.start.draw for each in _read_log(file or find_log()).tests if each.start.run == run]
+
+
+def refuse_missing_test() -> NoReturn:
+    """
+    Raises:
+        UserError: a run has begun a test that is not in the log.
+    """
+    raise UserError(
+        f"{find_log()} does not have the sealed test that this run has begun: an earlier state of it was put back, or "
+        "the test was begun on another machine; restore the newest log, or start a new tuning run."
+    )
+
+
+def record_judgement(draw: str, p: float, answers_sha256: str, file: Path | None = None) -> None:
+    """Record the result of a test, before anybody sees it.
+
+    Args:
+        draw: of the test.
+        p: of its comparison.
+        answers_sha256: of the scores of all its answers.
+
+    Raises:
+        UserError: the log cannot be written or was changed, or the same draw was judged with other answers.
+    """
+    with _open_log(file or find_log()) as log:
+        test = next((each for each in log.tests if each.start.draw == draw), None)
+        if test is None:
+            refuse_missing_test()
+        judged = {"p": p, "answers_sha256": answers_sha256}
+        if not test.judged:
+            log.append({"judged": draw, **judged})
+        elif test.judged["answers_sha256"] != answers_sha256:
+            raise UserError(
+                f"this sealed test was judged before, with other answers (p = {test.judged['p']:.3g}), and a second "
+                "draw is another test: delete sealed/ in the run's folder and resume, which counts it as one."
+            )
+
+
+def describe_earlier_tests(questions: int, size: int, tests: int) -> str | None:
+    """Return a phrase about earlier sealed tests with `questions` of the `size` questions; None if there were none."""
+    if not tests:
         return None
-    tests = "1 earlier sealed test" if runs == 1 else f"{runs} earlier sealed tests"
+    number = "1 earlier sealed test" if tests == 1 else f"{tests} earlier sealed tests"
     which = f"All {size} sealed questions" if questions == size else f"{questions} of the {size} sealed questions"
-    return f"{which} were used in {tests}: each test makes a lucky pass likelier"
+    return f"{which} were used in {number}"
 
 
-def record_use(sealed: SealedSet, run: str, prompts: PromptSet, file: Path | None = None) -> None:
-    """Append a sealed test to the log, before its first question is answered.
+def describe_level(level: float, left: float) -> str:
+    """Return a sentence about the level of a test and what it leaves to later ones."""
+    later = f"{max(left, 0.0):.3g} of {ALPHA:g} is left for later tests with these questions"
+    if left < MIN_LEVEL:
+        later = "nothing is left for later tests: seal other questions for them"
+    return f"the gate requires p of at most {level:.3g} (two-sided); {later}"
 
-    Raises:
-        UserError: the file cannot be locked or written; the test must not begin then.
-    """
+
+def find_log() -> Path:
+    """Return the path of the log."""
+    return find_key_file().with_name("sealed_tests.jsonl")
+
+
+def _compute_allowance(sealed: SealedSet, simulated: bool, tests: Sequence[LoggedTest]) -> Allowance:
+    own = set(sealed.fingerprints)
+    found = [each for each in tests if each.start.simulated == simulated and not own.isdisjoint(each.questions)]
+    seen = {fingerprint for each in found for fingerprint in each.questions}
+    spent = sum(each.level for each in found)
+    level = compute_level(len(found), spent)
+    n_used = sum(each in seen for each in sealed.fingerprints)
+    return Allowance(level, len(found), n_used, max(ALPHA - spent - level, 0.0), sealed.size)
+
+
+def _check_same(test: LoggedTest, start: SealedTestStart, sealed: SealedSet) -> None:
+    if (test.start, set(test.questions)) != (start, set(sealed.fingerprints)):
+        raise UserError(
+            "this sealed test was begun with other prompts or questions: delete sealed/ in the run's folder and "
+            "resume, which counts as another test."
+        )
+
+
+class _Log:
+    """The log's content; to append, its lock must be held."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tests: list[LoggedTest] = []
+        self._last_mac, self._size = "", 0  # bytes of its complete lines
+
+    def append(self, entry: dict[str, object]) -> None:
+        """Write an entry to the disk; a line that a crash cut off is overwritten: nothing came after it."""
+        entry = {**entry, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+        line = json.dumps({**entry, "mac": _compute_line_mac(self._last_mac, entry)}, separators=(",", ":"))
+        with self.path.open("r+b" if self.path.exists() else "w+b") as file:
+            file.truncate(self._size)
+            file.seek(self._size)
+            file.write(f"{line}\n".encode("ascii"))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def check_writable(self) -> None:
+        """Check that an entry could be signed and written, before a run spends anything."""
+        _compute_line_mac(self._last_mac, {})
+        self.path.open("ab").close()
+
+    def add(self, line: bytes) -> None:
+        """Take over a line of the file.
+
+        Raises:
+            ValueError, LookupError, TypeError: it is not one of this installation's, in its place.
+        """
+        entry = json.loads(line)
+        mac = entry.pop("mac")
+        if mac != _compute_line_mac(self._last_mac, entry):
+            raise ValueError("another signature")
+        if "begun" in entry:
+            self.tests.append(LoggedTest(SealedTestStart(**entry["begun"]), entry["level"], tuple(entry["questions"])))
+        else:
+            test = next(each for each in self.tests if each.start.draw == entry["judged"])
+            test.judged.update(p=entry["p"], answers_sha256=entry["answers_sha256"])
+        self._last_mac = mac
+        self._size += len(line) + 1
+
+
+@contextmanager
+def _open_log(path: Path) -> Iterator[_Log]:
     from filelock import FileLock, Timeout
 
-    path = file or SEALED_SETS
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(f"{path}.lock", timeout=LOCK_SECONDS, fallback_to_soft=False):
-            if not any((each.sealed_digest, each.run) == (sealed.digest, run) for each in _read_uses(path)):
-                now = datetime.now(UTC).isoformat(timespec="seconds")
-                _append(path, _line(SealedUse(sealed.digest, run, now, digest(prompts), sealed.fingerprints)))
+            yield _read_log(path)
     except (OSError, Timeout) as error:
         raise UserError(
             f"{path} cannot be written ({error}), and no sealed test runs unrecorded; check the folder, then resume."
         ) from error
 
 
-def _shared(sealed: SealedSet, use: SealedUse) -> bool:
-    return use.sealed_digest == sealed.digest or not set(sealed.fingerprints).isdisjoint(use.questions)
-
-
-def _read_uses(path: Path) -> list[SealedUse]:
-    """Return one use per set and run. A line that a crash cut off does not count: no question was answered yet."""
+def _read_log(path: Path) -> _Log:
+    log = _Log(path)
     try:
-        lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
+        *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error}); check its permissions.") from error
-    found: dict[tuple[str, str], SealedUse] = {}
-    for line in lines:
-        if use := _parse_use(line):
-            found.setdefault((use.sealed_digest, use.run), use)
-    return list(found.values())
+    for number, line in enumerate(lines, start=1):
+        try:
+            log.add(line)
+        except (ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
+            raise UserError(
+                f"{path}: line {number} is damaged, or was not written with this installation's key, so nobody knows "
+                "which questions were tested before: restore the file, or the key."
+            ) from error
+    return log
 
 
-def _parse_use(line: str) -> SealedUse | None:
-    try:
-        data = json.loads(line)
-        facts = {name: str(data[name]) for name in ("sealed_digest", "run", "opened_at", "prompts_sha256")}
-        return SealedUse(**facts, questions=tuple(map(str, data.get("questions", ()))))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _line(use: SealedUse) -> str:
-    return json.dumps(vars(use), separators=(",", ":"))
-
-
-def _append(path: Path, line: str) -> None:
-    with path.open("a+b") as file:
-        file.seek(0, os.SEEK_END)
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            line = line if file.read(1) == b"\n" else f"\n{line}"  # ends a line that a crash cut off
-        file.write(f"{line}\n".encode("ascii"))
-        file.flush()
-        os.fsync(file.fileno())
+def _compute_line_mac(before: str, entry: dict[str, object]) -> str:
+    return compute_mac(_PURPOSE, before + json.dumps(entry, sort_keys=True, separators=(",", ":")))

@@ -37,8 +37,11 @@ class SealedNumbers(TypedDict, total=False):
     losses: int
     ties: int
     test: str  # name of the significance test
-    smallest_difference: float | None
-    opened_before: int  # earlier runs that used any of the questions in a sealed test
+    smallest_difference: float | None  # that such questions would show at `level` in 80 of 100 cases
+    level: float  # two-sided: the largest p that passes
+    level_left: float  # for later tests with these questions, of 0.05 for all of them
+    gain_interval: list[float] | None  # at `level`
+    opened_before: int  # earlier sealed tests that used any of the questions
     questions_opened_before: int  # questions that were used in an earlier sealed test
     known_to_parent: int  # questions that the parent was tuned on
     failed_answers: dict[str, int]

@@ -12,6 +12,7 @@ from typing import cast
 from eval.scorers.score import ACCURACY
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
+from optimize.gate.sealed_log import describe_level
 from optimize.gate.verdict import Verdict
 from optimize.mlflow_export.folder import JsonObject, TuningSnapshot
 
@@ -76,7 +77,15 @@ def _result(verdict: JsonObject) -> str:
         f"gain {_share(verdict.get('gain'), '+')}{_within(verdict.get('gain_ci95'))}, p = {_number(verdict.get('p'))}"
         f"{likeliest}; "
         f"{sealed.get('wins')} questions won, {sealed.get('losses')} lost, {sealed.get('ties')} tied."
+        f"{_level(sealed.get('level'), sealed.get('level_left'))}"
     )
+
+
+def _level(level: float | None, left: float | None) -> str:
+    if level is None:  # of an earlier version
+        return ""
+    sentence = describe_level(level, left or 0.0)
+    return f" {sentence[0].upper()}{sentence[1:]}."
 
 
 def _sealed(tuning: TuningSnapshot, openings: int) -> Iterator[str]:

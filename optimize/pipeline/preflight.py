@@ -29,6 +29,7 @@ from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.text import format_count
 from mas.system import Program
 from optimize.gate.gate import GateSettings, describe_margin, describe_power
+from optimize.gate.sealed_log import SealedSet, describe_earlier_tests, describe_level, find_allowance
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import Estimate, build_plan
 from optimize.publishing.provenance import describe_labels
@@ -101,7 +102,11 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
     if config.resume:
         return
     estimate.check(config.budget)
-    _show(console, _describe_power(config.gate, len(splits.sealed)))
+    allowance = find_allowance(SealedSet.of(splits), config.base.simulated)
+    allowance.check()
+    if earlier := describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier):
+        _show(console, f"warning: {earlier}: {describe_level(allowance.level, allowance.left)}")
+    _show(console, _describe_power(config.gate, len(splits.sealed), allowance.level))
     for line in estimate.lines(config.budget):
         _show(console, line)
     if not config.base.simulated:
@@ -206,10 +211,10 @@ def _check_reflection_settings(config: OptimizeConfig) -> None:
     config.base.model.create_reflection_lm(config.reflection_model)
 
 
-def _describe_power(gate: GateSettings, n_sealed: int) -> str:
+def _describe_power(gate: GateSettings, n_sealed: int, level: float) -> str:
     if gate.objective == "cost":
-        return describe_margin(n_sealed, gate.epochs, gate.margin)
-    return describe_power(n_sealed, gate.epochs, min_gain=gate.min_gain)
+        return describe_margin(n_sealed, gate.epochs, gate.margin, level=level)
+    return describe_power(n_sealed, gate.epochs, min_gain=gate.min_gain, level=level)
 
 
 def _scoring_costs(request: TuningRequest) -> bool:

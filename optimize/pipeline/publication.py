@@ -17,7 +17,7 @@ from mas.runtime.errors import UserError
 from optimize.gate.failed_answers import AGAINST, impute_failures
 from optimize.gate.gate import FinishReason, judge
 from optimize.gate.verdict import BestOnValidation, EarlyVerdictError, SealedNumbers, SideNumbers, Verdict
-from optimize.pipeline.sealed_test import SealedTest, mark_judged
+from optimize.pipeline.sealed_test import SealedTest, finish_test
 from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import REJECTED, publish, reject
 from optimize.session.run_files import filter_fully_scored
@@ -31,8 +31,9 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
     comparison = compare_answers(build_answers(imputed.parent, scorer), build_answers(imputed.winner, scorer))
     if comparison.metric == ACCURACY:  # the search may have met partly right answers
         comparison = replace(comparison, metric=run.metric)
-    mark_judged(run)
-    gate = judge(run.config.gate, comparison)
+    finish_test(run, tested, comparison.score.p)
+    allowance = tested.allowance
+    gate = judge(run.config.gate, comparison, allowance.level)
     run.files.write("flips", [asdict(flip) for flip in comparison.flips])
     paired = comparison.score
     return {
@@ -55,9 +56,12 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
             "losses": paired.losses,
             "ties": paired.ties,
             "test": paired.test,
-            "smallest_difference": paired.smallest_difference,
-            "opened_before": tested.earlier.runs,
-            "questions_opened_before": tested.earlier.questions,
+            "smallest_difference": gate.smallest_difference,
+            "level": allowance.level,
+            "level_left": allowance.left,
+            "gain_interval": list(gate.gain_interval) if gate.gain_interval else None,
+            "opened_before": allowance.n_earlier,
+            "questions_opened_before": allowance.n_questions_used,
             "known_to_parent": run.splits.count_known_to(run.parent.prompts.tuned_on),
             "failed_answers": imputed.n_failed,
         },
@@ -123,6 +127,8 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
             "opened_before": state.sealed_opened_before,
             "questions_opened_before": state.sealed_questions_opened_before or 0,
         }
+        if state.sealed_level is not None:
+            sealed |= {"level": state.sealed_level, "level_left": state.sealed_level_left or 0.0}
         verdict["sealed"] = sealed
     run.files.write("verdict", verdict)
 

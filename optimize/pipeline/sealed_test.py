@@ -9,6 +9,9 @@ sampled anew, as it will be for users of the prompts. Each side caches only its 
 """
 
 import functools
+import hashlib
+import json
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,10 +24,20 @@ from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools
 from eval.runs.store import RETRIED, UNFINISHED, RunStore, StoreError
 from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
-from mas.prompt_sets.prompt_set import PromptSet
+from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey, current_context
 from optimize.gate.failed_answers import AGAINST, HALT, exceeds_failure_limit, format_ids, max_failing_questions
-from optimize.gate.sealed_log import EarlierUses, SealedSet, describe_earlier_uses, find_earlier_uses, record_use
+from optimize.gate.sealed_log import (
+    Allowance,
+    SealedSet,
+    SealedTestStart,
+    begin_test,
+    describe_earlier_tests,
+    describe_level,
+    list_draws,
+    record_judgement,
+    refuse_missing_test,
+)
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.preflight import AnswerMeans
 from optimize.pipeline.shortlist import ApprovedSet, count_shortlist_answers
@@ -34,6 +47,7 @@ from optimize.session.tuning_run import TuningRun
 PARENT_ARM, WINNER_ARM = "parent", "winner"
 SEALED = "sealed"  # folder of both arms' runs, and the key under which their requests are paid
 _JUDGED = f"{SEALED}/judged"  # in the folder of the arms, so that it is removed with them
+_DRAW = f"{SEALED}/draw"  # id of the answers in the log of sealed tests
 _UNITS = {"lm_calls": "requests"}
 
 
@@ -44,7 +58,8 @@ class SealedTest:
     winner: ApprovedSet
     parent_records: list[Record]
     winner_records: list[Record]
-    earlier: EarlierUses  # of the same questions
+    draw: str  # id in the log of sealed tests
+    allowance: Allowance
 
 
 def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
@@ -94,13 +109,13 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     """
     arms = [_build_arm(run, PARENT_ARM, run.parent.prompts), _build_arm(run, WINNER_ARM, winner.prompts)]
     _check_arms(arms)
-    earlier = _record_use(run, winner.prompts)
+    draw, allowance = _begin_test(run, winner.prompts)
     if not _is_judged(run):
         _answer_all(run, arms)
         _check_arms(arms)
     parent_records, winner_records = map(read_arm_records, arms)
     _check_scored(run, (*parent_records, *winner_records))
-    return SealedTest(winner, parent_records, winner_records, earlier)
+    return SealedTest(winner, parent_records, winner_records, draw, allowance)
 
 
 def _check_arms(arms: Sequence[Arm]) -> None:
@@ -108,10 +123,21 @@ def _check_arms(arms: Sequence[Arm]) -> None:
         check_answers(arm.folder, arm.prompts)
 
 
-def mark_judged(run: TuningRun) -> None:
-    """Make the answers final: to repeat any of them once a verdict is known would be a second draw."""
+def finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
+    """Record the result, and make the answers final: to repeat any of them now would be a second draw.
+
+    Raises:
+        UserError: the result cannot be recorded, or the test was judged before with other answers.
+    """
+    record_judgement(tested.draw, p, _digest_scores(tested))
     if not _is_judged(run):
         run.files.write(_JUDGED, {"judged_at": datetime.now(UTC).isoformat()})
+
+
+def _digest_scores(tested: SealedTest) -> str:
+    records = (*tested.parent_records, *tested.winner_records)
+    scores = [[each.sample_id, each.epoch, each.score, each.error_class] for each in records]
+    return hashlib.sha256(json.dumps(scores).encode()).hexdigest()
 
 
 def _is_judged(run: TuningRun) -> bool:
@@ -177,20 +203,44 @@ def _find_failed(arms: Sequence[Arm]) -> list[Record]:
     return [record for arm in arms for record in read_arm_records(arm) if is_server_failure(record)]
 
 
-def _record_use(run: TuningRun, winner: PromptSet) -> EarlierUses:
-    """Warn of earlier sealed tests with the same questions, and record this one."""
-    sealed = SealedSet.of(run.splits)
-    earlier = find_earlier_uses(sealed, besides=run.run_id)
-    if sentence := describe_earlier_uses(earlier.questions, sealed.size, earlier.runs):
-        run.show(f"  warning: {sentence}")
-    record_use(sealed, run.run_id, winner)
+def _begin_test(run: TuningRun, winner: PromptSet) -> tuple[str, Allowance]:
+    """Record the test, warn of earlier ones with the same questions, and show its level."""
+    draw = _find_draw(run)
+    start = SealedTestStart(draw, run.run_id, digest(winner), run.config.base.simulated)
+    allowance = begin_test(start, SealedSet.of(run.splits))
+    level = describe_level(allowance.level, allowance.left)
+    earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
+    run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")
     run.save_state(
         "sealed",
         sealed_opened_at=run.files.read_info().state.sealed_opened_at or datetime.now(UTC).isoformat(),
-        sealed_opened_before=earlier.runs,
-        sealed_questions_opened_before=earlier.questions,
+        sealed_opened_before=allowance.n_earlier,
+        sealed_questions_opened_before=allowance.n_questions_used,
+        sealed_level=allowance.level,
+        sealed_level_left=allowance.left,
     )
-    return earlier
+    return draw, allowance
+
+
+def _find_draw(run: TuningRun) -> str:
+    """Return the id of the answers that the run has; a new one if it has none, or they were removed.
+
+    Raises:
+        UserError: the log does not have the test that the run has begun.
+    """
+    recorded, folder = list_draws(run.run_id), run.files.folder / SEALED
+    has_answers = all((folder / arm / DATABASE).is_file() for arm in (PARENT_ARM, WINNER_ARM))
+    kept = run.files.read(_DRAW)
+    draw = kept.get("draw") if isinstance(kept, dict) else None
+    if not recorded and (has_answers or run.files.read_info().state.sealed_opened_at):
+        refuse_missing_test()
+    if isinstance(draw, str) and has_answers == (draw in recorded):
+        return draw
+    run.files.remove(_JUDGED)
+    draw = secrets.token_hex(8)
+    folder.mkdir(exist_ok=True)
+    run.files.write(_DRAW, {"draw": draw})
+    return draw
 
 
 class _TestStop(StopController):

@@ -14,7 +14,7 @@ from mas.runtime.terminal import print_line
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
-from optimize.gate.sealed_log import describe_earlier_uses
+from optimize.gate.sealed_log import describe_earlier_tests, describe_level
 from optimize.gate.verdict import SealedNumbers, Verdict, compute_exit_code, get_score
 from optimize.publishing.provenance import describe_labels
 from optimize.publishing.publish import describe_published
@@ -118,8 +118,10 @@ def _format_errors(verdict: Verdict) -> Iterator[str]:
 
 
 def _format_earlier_uses(sealed: SealedNumbers) -> Iterator[str]:
-    n_questions, size, runs = sealed["questions_opened_before"], sealed["n_questions"], sealed["opened_before"]
-    if sentence := describe_earlier_uses(n_questions, size, runs):
+    n_questions, size, tests = sealed["questions_opened_before"], sealed["n_questions"], sealed["opened_before"]
+    earlier = describe_earlier_tests(n_questions, size, tests)
+    level = describe_level(sealed["level"], sealed["level_left"]) if "level" in sealed else None
+    if sentence := ": ".join(each for each in (earlier, level) if each):
         yield f"  {sentence}"
 
 

@@ -10,6 +10,7 @@
     calls.db           every paid reply and its cost
     trials.db          every answer of the search with its score
     sealed/<arm>/      answers of the sealed test, each a run that eval's commands can read, and their signatures
+    sealed/draw.json   their id in the log of sealed tests
     sealed/judged.json the gate has judged these answers: they are final
     rejected/          the candidate that was tested and not published
 

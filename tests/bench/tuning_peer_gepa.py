@@ -115,10 +115,10 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
     """The whole command, in a folder of its own; the sealed set's openings are noted there, too."""
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
-    from optimize.rate_limiter import sealed_log
 
     from eval.cli.paths import OUTPUTS
     from mas.prompt_sets.prompt_set import read_prompt_set
+    from optimize.gate import sealed_log
     from optimize.pipeline.tuning import tune
     from optimize.questions.splits import make_splits
     from optimize.session.config import TuningRequest, read_config
@@ -126,7 +126,7 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder, shelf = Path(scratch, "run"), Path(scratch, "prompts")
-        sealed_log.SEALED_SETS = Path(scratch, "sealed_sets.jsonl")
+        sealed_log.find_log = lambda: Path(scratch, "sealed_tests.jsonl")
         overrides = [
             *("system=toy", "data=toy", "model=offline", "optimizer=gepa", "tracking=off", "yes=true"),
             *(f"model.world='{world}'", f"model.seed={seed}", f"data.seed={seed}", f"seed={seed}", f"run.dir={folder}"),

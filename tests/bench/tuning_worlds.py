@@ -87,6 +87,7 @@ def run(job: Job) -> Result:
     from omegaconf import OmegaConf
 
     from eval.cli.paths import OUTPUTS
+    from optimize.gate import sealed_log
     from optimize.pipeline.tuning import tune
     from optimize.session.config import TuningRequest, read_config
 
@@ -94,6 +95,7 @@ def run(job: Job) -> Result:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
         folder, shelf = Path(scratch, "run"), Path(scratch, "prompts")
+        sealed_log.find_log = lambda: Path(scratch, "sealed_tests.jsonl")
         overrides = [
             *SMALL,
             *TESTED.get(job.part, ()),

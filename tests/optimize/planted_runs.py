@@ -170,7 +170,7 @@ def planted_run(
         return tune(TuningRequest(config, resolved, config.check(), given, shelf))
 
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr("optimize.gate.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")
+        patch.setattr("optimize.gate.sealed_log.find_log", lambda: place / "sealed_tests.jsonl")
         patch.chdir(place)
         code = run_cli(command)
     return Tuned(code, out.getvalue(), err.getvalue(), folder, shelf)

@@ -26,8 +26,8 @@ GOING_ON = re.compile(r"raise that budget and continue with: python \S*optimize/
 @pytest.fixture(autouse=True)
 def openings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where it is noted that a sealed set was opened."""
-    monkeypatch.setattr("optimize.gate.sealed_log.SEALED_SETS", tmp_path / "sealed_sets.jsonl")
-    return tmp_path / "sealed_sets.jsonl"
+    monkeypatch.setattr("optimize.gate.sealed_log.find_log", lambda: tmp_path / "sealed_tests.jsonl")
+    return tmp_path / "sealed_tests.jsonl"
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ class LeftAlone:
 def left_alone(tmp_path_factory: pytest.TempPathFactory) -> LeftAlone:
     folder = tmp_path_factory.mktemp("left-alone")
     with simulated_server() as server, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("optimize.gate.sealed_log.SEALED_SETS", folder / "sealed_sets.jsonl")
+        patched.setattr("optimize.gate.sealed_log.find_log", lambda: folder / "sealed_tests.jsonl")
         assert tuned_here(folder / "run", over_http(server, *MINI_GEPA), folder / "shelf") == 0
         return LeftAlone(TunedFolder(folder / "run").verdict, server.counted)
 

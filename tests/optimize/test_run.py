@@ -145,7 +145,7 @@ def test_luck_on_validation_does_not_open_the_sealed_questions(tmp_path: Path) -
     verdict = ended(tuned, "no_accepted_candidate", "after re-evaluation", "sealed test was not run")
     assert verdict["best_val"] == {"candidate_id": "c001", "val_gain": pytest.approx(0.8)}
     assert "picking on validation alone would have shipped c001 (+80.0 points there)" in tuned.out
-    assert not (tmp_path / "sealed_sets.jsonl").exists()
+    assert (tmp_path / "sealed_tests.jsonl").read_bytes() == b""
 
 
 def test_a_prompt_with_a_validation_question_in_it_is_blocked_and_named(tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ NewRun = Callable[..., TunedRun]
 @pytest.fixture(autouse=True)
 def openings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where it is noted that a sealed set was opened, by runs in this process."""
-    monkeypatch.setattr("optimize.gate.sealed_log.SEALED_SETS", tmp_path / "sealed_sets.jsonl")
-    return tmp_path / "sealed_sets.jsonl"
+    monkeypatch.setattr("optimize.gate.sealed_log.find_log", lambda: tmp_path / "sealed_tests.jsonl")
+    return tmp_path / "sealed_tests.jsonl"
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TunedFolde
     """A run that has come to its verdict, and its options."""
     folder = tmp_path_factory.mktemp("ended")
     with simulated_server() as server, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("optimize.gate.sealed_log.SEALED_SETS", folder / "sealed_sets.jsonl")
+        patched.setattr("optimize.gate.sealed_log.find_log", lambda: folder / "sealed_tests.jsonl")
         asked = over_http(server, *MINI_BOOTSTRAP)
         assert tuned_here(folder / "run", asked, folder / "shelf") == 0
         yield TunedFolder(folder / "run"), asked

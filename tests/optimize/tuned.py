@@ -209,9 +209,9 @@ class TunedRun(TunedFolder):
         return self.folder.with_name(f"{self.folder.name}-outputs")
 
     def openings(self) -> int:
-        """Lines of the note that a sealed set was opened."""
-        path = self.outputs / "optimize" / "sealed_sets.jsonl"
-        return len(path.read_text("utf-8").splitlines()) if path.is_file() else 0
+        """Sealed tests in the log."""
+        path = self.outputs / "sealed_tests.jsonl"
+        return path.read_text("utf-8").count('{"begun":') if path.is_file() else 0
 
     def session(self, moment: Moment | None = None, *more: str, dies: str | None = None) -> int | None:
         """Start the run or go on with it; the exit code, or None if it was killed at that moment.
@@ -319,6 +319,8 @@ def main() -> None:
     from eval.cli import paths
 
     paths.OUTPUTS = outputs
+    sealed_log = importlib.import_module("optimize.gate.sealed_log")
+    sealed_log.find_log = lambda: outputs / "sealed_tests.jsonl"  # type: ignore[attr-defined]
     from eval.cli.command import exit_now
 
     run = importlib.import_module("optimize.run")

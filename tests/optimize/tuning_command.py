@@ -81,7 +81,7 @@ def _surroundings(place: Path, shelf: Path, arguments: list[str]) -> Iterator[No
         for name, value in {**without_secrets({}), "HYDRA_FULL_ERROR": "0", "HF_HOME": str(place / "hub")}.items():
             patch.setenv(name, value)
         patch.setattr("optimize.run.TuningRequest", partial(TuningRequest, shelf=shelf))
-        patch.setattr("optimize.gate.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")
+        patch.setattr("optimize.gate.sealed_log.find_log", lambda: place / "sealed_tests.jsonl")
         patch.setattr(sys, "argv", [str(PROJECT_ROOT / "optimize" / "run.py"), *arguments])
         patch.chdir(place)
         yield

@@ -10,7 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from eval.analysis.statistics.intervals import CONFIDENCE, Interval
+from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.paired_interval import ALPHA
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class MeanDifference:
     second: float
     difference: float  # second - first
     ci95: Interval | None  # None: one sample says nothing about others
+    standard_error: float | None = None  # None: unknown
+
+    def compute_interval(self, alpha: float) -> Interval | None:
+        """Return the difference's interval at a two-sided level; None if its standard error is unknown."""
+        return _compute_interval(self.difference, self.standard_error, self.n_questions, alpha)
 
     def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "ci95": list(self.ci95) if self.ci95 else None}
@@ -34,16 +40,20 @@ def compare_means(pairs: Sequence[tuple[float, float]]) -> MeanDifference | None
     n = len(pairs)
     first, second = (math.fsum(pair[side] for pair in pairs) / n for side in (0, 1))
     differences = [b - a for a, b in pairs]
-    return MeanDifference(n, first, second, math.fsum(differences) / n, _compute_interval(differences))
+    mean = math.fsum(differences) / n
+    error = _compute_standard_error(differences, mean)
+    return MeanDifference(n, first, second, mean, _compute_interval(mean, error, n, ALPHA), error)
 
 
-def _compute_interval(differences: Sequence[float]) -> Interval | None:
+def _compute_standard_error(differences: Sequence[float], mean: float) -> float | None:
     n = len(differences)
-    if n < 2:
+    return math.sqrt(math.fsum((each - mean) ** 2 for each in differences) / (n - 1) / n) if n > 1 else None
+
+
+def _compute_interval(mean: float, error: float | None, n: int, alpha: float) -> Interval | None:
+    if error is None:
         return None
     from scipy.stats import t
 
-    mean = math.fsum(differences) / n
-    variance = math.fsum((each - mean) ** 2 for each in differences) / (n - 1)
-    half = float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * math.sqrt(variance / n)
+    half = float(t.ppf(1 - alpha / 2, n - 1)) * error
     return mean - half, mean + half

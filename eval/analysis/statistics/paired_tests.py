@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import NamedTuple
 
-from eval.analysis.statistics.intervals import CONFIDENCE, Interval
+from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_interval import ALPHA, DifferenceSums, compute_paired_interval, sum_differences
 
 POWER = 0.8
@@ -127,11 +127,17 @@ def compute_standard_error(differences: Sequence[float], epochs: int) -> float |
     return math.sqrt((squares + _EXTRA_ANSWERS / epochs) / (n * (n - 1)))
 
 
-def compute_smallest_difference(error: float | None, n_questions: int) -> float | None:
-    """Return the true difference that n samples with this standard error show in 80 of 100 cases; None: more than 1."""
+def compute_smallest_difference(error: float | None, n_questions: int, alpha: float = ALPHA) -> float | None:
+    """Return the true difference that n samples with this standard error show in 80 of 100 cases; None: more than 1.
+
+    Args:
+        error: standard error of the difference.
+        n_questions: samples.
+        alpha: two-sided level at which it is to be shown.
+    """
     if error is None:
         return None
-    found = (_quantile((1 + CONFIDENCE) / 2, n_questions) + _quantile(POWER, n_questions)) * error
+    found = (_quantile(1 - alpha / 2, n_questions) + _quantile(POWER, n_questions)) * error
     return found if found <= 1 else None
 
 

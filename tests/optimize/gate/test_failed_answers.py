@@ -140,7 +140,7 @@ Right = dict[str, dict[str, int]]  # side → question → right answers
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedServer]:
-    monkeypatch.setattr("optimize.gate.sealed_log.SEALED_SETS", tmp_path / "sealed_sets.jsonl")
+    monkeypatch.setattr("optimize.gate.sealed_log.find_log", lambda: tmp_path / "sealed_tests.jsonl")
     with simulated_server() as server:
         yield server
 
@@ -150,7 +150,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Right:
     """What both sides answer where nothing fails: a request has the same reply each time."""
     place = tmp_path_factory.mktemp("alone")
     with simulated_server() as server, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("optimize.gate.sealed_log.SEALED_SETS", place / "sealed_sets.jsonl")
+        patch.setattr("optimize.gate.sealed_log.find_log", lambda: place / "sealed_tests.jsonl")
         assert tuned_here(place / "run", over_http(server, *OPTIONS), place / "shelf") == 0
     return {name: right(place / "run", name) for name in ("parent", "winner")}
 

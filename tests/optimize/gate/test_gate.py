@@ -1,6 +1,7 @@
 """What passes the gate, what does not, and the sentences that say so."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,6 +16,7 @@ from scipy.stats import beta, binom
 
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
+from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import (
     Pair,
@@ -38,6 +40,7 @@ from optimize.gate.gate import (
     judge,
     power_table,
 )
+from optimize.gate.sealed_log import FIRST_LEVEL
 
 
 def records(rights: Sequence[Sequence[bool]], cost_usd: float | None = 0.02, malformed: int = 0) -> list[Record]:
@@ -71,10 +74,10 @@ def test_a_clear_gain_is_published_and_the_reasons_say_why() -> None:
     assert verdict.gain == pytest.approx(11 / 53)
     assert verdict.gain_ci95 is not None
     assert verdict.gain_ci95[0] > 0
-    assert verdict.gain_shrunken == pytest.approx(0.1956, abs=1e-3)
+    assert verdict.gain_shrunken == pytest.approx(0.1877, abs=1e-3)
     assert "+20.8 points" in verdict.reasons[0]
     assert "53 questions" in verdict.reasons[0]
-    assert "p is 0.00342 (exact McNemar)" in verdict.reasons[1]
+    assert "p is 0.00342 (exact McNemar), at most the required 0.03." in verdict.reasons[1]
 
 
 def test_an_unclear_gain_is_not() -> None:
@@ -93,7 +96,7 @@ def test_next_to_a_published_gain_is_an_estimate_near_the_true_one() -> None:
             assert verdict.gain_shrunken is not None
             shown.append(verdict.gain)
             shrunken.append(verdict.gain_shrunken)
-    assert len(shown) > 50
+    assert len(shown) > 40
     assert np.mean(shown) > 0.1
     assert np.mean(shrunken) == pytest.approx(0.05, abs=0.015)
 
@@ -135,8 +138,8 @@ def test_interval_and_p_refuse_together() -> None:
     verdict = judge(GateSettings(), made(5, 0, 48))
     assert (verdict.published, verdict.finish_reason) == (False, "not_significant")
     assert verdict.gain_ci95 and verdict.gain_ci95[0] == 0
-    assert verdict.reasons[0].endswith("the interval does not lie above 0.")
-    assert verdict.reasons[1] == "p is 0.0625 (exact McNemar), above the required 0.05."
+    assert re.search(r"; the 97% interval, 0 to \+\d+\.\d, does not lie above 0\.$", verdict.reasons[0])
+    assert verdict.reasons[1] == "p is 0.0625 (exact McNemar), above the required 0.03."
 
 
 @pytest.mark.parametrize("epochs", [1, 5])
@@ -146,13 +149,14 @@ def test_for_cost_few_equal_questions_do_not_prove_that_none_got_worse(epochs: i
     same = made(0, 0, 53, epochs, cost_usd=0.01)
     assert same.score.ci95 and same.score.ci95[0] < -0.06
     assert not judge(settings, same).published
-    assert judge(settings, made(0, 0, 200, epochs, cost_usd=0.01)).published
+    assert judge(settings, made(0, 0, 300, epochs, cost_usd=0.01)).published
 
 
 def test_the_gain_must_be_above_the_least_one() -> None:
     found = made(12, 1, 40)
-    assert found.score.ci95
-    below, above = (GateSettings(min_gain=found.score.ci95[0] + step) for step in (-0.001, 0.001))
+    interval = found.score.compute_interval(FIRST_LEVEL)
+    assert interval
+    below, above = (GateSettings(min_gain=interval[0] + step) for step in (-0.001, 0.001))
     assert judge(below, found).published
     assert not judge(above, found).published
 
@@ -271,8 +275,9 @@ def share_passing(n: int, epochs: int, gain: float, correlation: float, margin: 
     passed = 0
     for pairs in simulate_pairs(n, epochs, gain, correlation):
         result = run_paired_test(pairs)
-        assert result.ci95 is not None
-        passed += result.ci95[0] >= -margin if margin is not None else result.ci95[0] > 0 and result.p <= 0.05
+        interval = result.compute_interval(FIRST_LEVEL)
+        assert interval is not None
+        passed += interval[0] >= -margin if margin is not None else interval[0] > 0 and result.p <= FIRST_LEVEL
     return passed / RUNS
 
 
@@ -308,7 +313,9 @@ def test_prompts_as_good_pass_with_the_smallest_margin_in_80_of_100_simulated_ru
 
 
 def test_the_gains_are_those_that_were_measured_for_gaia_level_1() -> None:
-    gains = {(n, k): compute_smallest_gain(n, k, accuracy=0.35) or 1.0 for n in (26, 53) for k in (1, 3, 5, 10)}
+    gains = {
+        (n, k): compute_smallest_gain(n, k, accuracy=0.35, level=0.05) or 1.0 for n in (26, 53) for k in (1, 3, 5, 10)
+    }
     assert 0.18 <= gains[53, 1] <= 0.24
     assert 0.13 <= gains[53, 3] <= 0.15
     assert 0.11 <= gains[53, 5] <= 0.14
@@ -350,12 +357,12 @@ def test_exactly_the_smallest_margin_is_enough() -> None:
 
 def test_the_line_says_what_it_rests_on() -> None:
     assert describe_power(53, 5) == (
-        "power: 53 sealed questions, 5 answers each: a true gain of 13 points passes the gate in 80 of 100 cases "
+        "power: 53 sealed questions, 5 answers each: a true gain of 14 points passes the gate in 80 of 100 cases "
         "(assuming that 40% are right now; the same for answers to one question that are less or more alike)"
     )
-    assert "with 62% right on validation; 17 to 23 for answers" in describe_power(53, 1, accuracy=0.62)
+    assert "with 62% right on validation; 19 to 24 for answers" in describe_power(53, 1, accuracy=0.62)
     # Where answers are alike no gain can be shown reliably, so that the largest possible one is named.
-    assert "with 60% right on validation; 33 to 40 for answers" in describe_power(15, 2, accuracy=0.6)
+    assert "with 60% right on validation; 33 to 40 for answers" in describe_power(17, 2, accuracy=0.6)
 
 
 def test_with_a_cost_objective_the_line_is_about_the_margin() -> None:
@@ -387,22 +394,68 @@ def test_numbers_out_of_range_are_refused(wrong: dict[str, float]) -> None:
         compute_smallest_gain(**{"n_questions": 53, "epochs": 5, **wrong})  # type: ignore[arg-type]
 
 
+class Fixed(PairedResult):
+    """A result whose interval is the same at any level."""
+
+    def compute_interval(self, alpha: float) -> Interval | None:
+        return self.ci95
+
+
+class FixedCost(MeanDifference):
+    def compute_interval(self, alpha: float) -> Interval | None:
+        return self.ci95
+
+
 def sealed_result(low: float, p: float = 0.01) -> PairedResult:
-    return PairedResult(53, 5, 0.2, (low, 0.4), p, "t", 10, 2, 41, 0.1, 0.05)
+    return Fixed(53, 5, 0.2, (low, 0.4), p, "t", 10, 2, 41, 0.1, 0.05)
 
 
-@pytest.mark.parametrize(("p", "holds"), [(gate.MAX_P, True), (math.nextafter(gate.MAX_P, 1.0), False)])
-def test_a_p_of_exactly_the_limit_passes(p: float, holds: bool) -> None:
-    assert gate._not_by_luck(sealed_result(0.1, p))[0] is holds
+@pytest.mark.parametrize("level", [FIRST_LEVEL, 0.0075])
+def test_a_p_of_exactly_the_level_passes(level: float) -> None:
+    for p, holds in ((level, True), (math.nextafter(level, 1.0), False)):
+        assert gate._not_by_luck(sealed_result(0.1, p), level)[0] is holds
+
+
+def test_the_level_decides_on_p_on_both_intervals_and_on_the_power() -> None:
+    """What passes as the first test with its questions does not as the fourth."""
+    gains = made(12, 2, 39)
+    first, fourth = (judge(GateSettings(), gains, level) for level in (FIRST_LEVEL, 0.03 / 16))
+    assert (first.published, fourth.published) == (True, False)
+    assert "the 97% interval, +" in first.reasons[0] and "does not lie above 0" in fourth.reasons[0]
+    assert "the 99.81% interval" in fourth.reasons[0] and "above the required 0.00187" in fourth.reasons[1]
+    assert first.gain_interval and fourth.gain_interval and first.gain_interval[0] > 0 >= fourth.gain_interval[0]
+    assert first.gain_ci95 == fourth.gain_ci95
+    assert first.smallest_difference and fourth.smallest_difference
+    assert first.smallest_difference < fourth.smallest_difference
+
+    same, cost = made(0, 0, 200, cost_usd=0.01), GateSettings(objective="cost", margin=0.03)
+    assert (judge(cost, same).published, judge(cost, same, 0.0001).published) == (True, False)
+    dear = MeanDifference(53, 0.5, 0.4, -0.1, None, standard_error=0.04)
+    assert [gate._cheaper(dear, 53, level)[0] for level in (FIRST_LEVEL, 0.0075)] == [True, False]
+    assert "99.25% interval" in gate._cheaper(dear, 53, 0.0075)[1]
+
+
+def test_the_planned_power_is_that_of_the_level() -> None:
+    assert "a true gain of 18 points" in describe_power(53, 5, level=0.03 / 16)
+    least = gate.compute_smallest_margin(53, 5, level=0.0075)
+    assert least and least > (gate.compute_smallest_margin(53, 5) or 1)
+    assert "in 80 of 100 cases or more" in describe_margin(53, 5, least)
+    assert "will mostly fail" in describe_margin(53, 5, least - 0.001, level=0.0075)
 
 
 def test_an_interval_that_touches_the_limit_does_not_pass() -> None:
     settings = GateSettings(min_gain=0.125, margin=0.25)
     above = math.nextafter(0.125, 1.0), math.nextafter(-0.25, 1.0)
-    assert [gate._better(settings, sealed_result(low), "accuracy")[0] for low in (0.125, above[0])] == [False, True]
-    assert [gate._not_worse(settings, sealed_result(low), "accuracy")[0] for low in (-0.25, above[1])] == [False, True]
-    costs = [MeanDifference(53, 0.5, 0.25, -0.25, (-0.5, high)) for high in (0.0, math.nextafter(0.0, -1.0))]
-    assert [gate._cheaper(cost, 53)[0] for cost in costs] == [False, True]
+    assert [gate._better(settings, sealed_result(low), "accuracy", FIRST_LEVEL)[0] for low in (0.125, above[0])] == [
+        False,
+        True,
+    ]
+    assert [gate._not_worse(settings, sealed_result(low), "accuracy", FIRST_LEVEL)[0] for low in (-0.25, above[1])] == [
+        False,
+        True,
+    ]
+    costs = [FixedCost(53, 0.5, 0.25, -0.25, (-0.5, high)) for high in (0.0, math.nextafter(0.0, -1.0))]
+    assert [gate._cheaper(cost, 53, FIRST_LEVEL)[0] for cost in costs] == [False, True]
     losses = [MeanDifference(53, 0.25, 0.5, 0.25, (low, 0.5)) for low in (0.0, math.nextafter(0.0, 1.0))]
     none, found = MeanDifference(53, 0.25, 0.25, 0.0, (-0.5, 0.5)), made(12, 1, 40)
     for each, holds in zip(losses, (False, True), strict=True):

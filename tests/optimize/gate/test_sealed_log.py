@@ -1,111 +1,277 @@
-"""How often sealed questions were opened: across runs, splits, processes and crashes."""
+"""Every sealed test is counted, and alpha is spent: across runs, splits, processes, crashes and second draws."""
 
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 
 import pytest
 
+from eval.analysis.statistics.paired_means import MeanDifference
+from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
-from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
-from optimize.gate.sealed_log import SealedSet, SealedUse, describe_earlier_uses, find_earlier_uses, record_use
+from optimize.gate.gate import GateSettings, judge
+from optimize.gate.sealed_log import (
+    ALPHA,
+    FIRST_LEVEL,
+    MIN_LEVEL,
+    Allowance,
+    SealedSet,
+    SealedTestStart,
+    begin_test,
+    compute_level,
+    describe_earlier_tests,
+    describe_level,
+    find_allowance,
+    find_log,
+    list_draws,
+    record_judgement,
+)
 from optimize.questions.splits import Splits
 
-PROMPTS = PromptSet("tuned", "toy", {"planner": "Plan."}, Path())
 
-
-def a_set(own_digest: str, *texts: str) -> SealedSet:
+def a_set(*texts: str) -> SealedSet:
     sealed = tuple(Sample(f"q{n}", text, target="1") for n, text in enumerate(texts))
-    return SealedSet.of(Splits((), (), sealed, "of all", own_digest))
+    return SealedSet.of(Splits((), (), sealed, "of all", "digest"))
 
 
-SET, OTHER = a_set("set-1", "Who?", "Where?"), a_set("set-2", "How?")
+SET, OTHER = a_set("Who?", "Where?"), a_set("How?")
 
 
-def uses(sealed: SealedSet, file: Path, besides: str | None = None) -> list[SealedUse]:
-    return list(find_earlier_uses(sealed, besides, file).uses)
+def start(draw: str, run: str = "r1", winner: str = "aa", simulated: bool = False) -> SealedTestStart:
+    return SealedTestStart(draw, run, winner, simulated)
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return tmp_path / "optimize" / "sealed_sets.jsonl"
+    return tmp_path / "state" / "sealed_tests.jsonl"
 
 
-def test_each_run_counts_once_for_each_set(file: Path) -> None:
-    assert uses(SET, file) == []
-    for run, sealed in (("r1", SET), ("r2", SET), ("r1", SET), ("r3", OTHER)):
-        record_use(sealed, run, PROMPTS, file)
-    before = uses(SET, file, besides="r3")
-    assert [(each.run, each.prompts_sha256) for each in before] == [("r1", digest(PROMPTS)), ("r2", digest(PROMPTS))]
-    assert len(file.read_text().splitlines()) == 3
+def test_the_log_is_with_the_key_of_the_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert find_log() == tmp_path / "mas-harness" / "sealed_tests.jsonl"
 
 
-def test_what_others_opened_after_a_run_does_not_count_when_it_is_resumed(file: Path) -> None:
-    for run in ("r1", "r2", "r3"):
-        record_use(SET, run, PROMPTS, file)
-    assert [each.run for each in uses(SET, file, besides="r2")] == ["r1"]
+def test_each_draw_spends_its_own_level_and_a_resumed_one_nothing(file: Path) -> None:
+    given = [begin_test(start(draw, run), SET, file) for draw, run in (("d1", "r1"), ("d2", "r2"), ("d1", "r1"))]
+    assert [each.level for each in given] == [0.03, 0.0075, 0.03]
+    assert [each.n_earlier for each in given] == [0, 1, 0]
+    assert [each.left for each in given] == [pytest.approx(0.02), pytest.approx(0.0125), pytest.approx(0.02)]
+    assert len(file.read_text().splitlines()) == 2 and list_draws("r1", file) == ["d1"]
+    assert begin_test(start("d3", "r1"), SET, file).level == pytest.approx(0.03 / 9), "another draw of the same run"
+    assert find_allowance(SET, simulated=False, file=file).level == pytest.approx(0.03 / 16)
+    assert len(file.read_text().splitlines()) == 3, "to look is no test"
 
 
-def test_questions_that_another_split_had_sealed_are_known_again(file: Path) -> None:
-    record_use(a_set("one", "Who was it?", "Where?"), "r1", PROMPTS, file)
-    record_use(a_set("two", "where? ", "When?"), "r2", PROMPTS, file)
-    record_use(a_set("three", "Why?"), "r3", PROMPTS, file)
-    before = find_earlier_uses(a_set("now", "  WHO was\nit?", "Where?", "How?", "What?"), file=file)
-    assert (before.questions, before.runs) == (2, 2)
-    assert describe_earlier_uses(before.questions, 4, before.runs) == (
-        "2 of the 4 sealed questions were used in 2 earlier sealed tests: each test makes a lucky pass likelier"
+def test_questions_are_known_again_in_any_split(file: Path) -> None:
+    begin_test(start("d1"), a_set("Who was it?", "Where?"), file)
+    begin_test(start("d2"), a_set("where? ", "When?"), file)
+    begin_test(start("d3"), a_set("Why?"), file)
+    found = find_allowance(a_set("  WHO was\nit?", "Where?", "How?", "What?"), simulated=False, file=file)
+    assert (found.n_earlier, found.n_questions_used, found.size) == (2, 2, 4)
+    assert describe_earlier_tests(2, 4, 2) == "2 of the 4 sealed questions were used in 2 earlier sealed tests"
+    assert describe_earlier_tests(2, 2, 1) == "All 2 sealed questions were used in 1 earlier sealed test"
+    assert find_allowance(OTHER, simulated=False, file=file) == Allowance(size=1)
+    assert describe_earlier_tests(0, 1, 0) is None
+
+
+def test_no_question_is_ever_tested_at_more_than_alpha_in_all(file: Path) -> None:
+    """Sets drawn at random from 30 questions: over all tests that ever used a question the levels add up to alpha."""
+    random, spent, n_refused = Random(0), dict.fromkeys(range(30), 0.0), 0
+    for number in range(60):
+        drawn = random.sample(range(30), random.choice((1, 2, 5, 20)))
+        try:
+            level = begin_test(start(f"d{number}"), a_set(*(f"Question {n}?" for n in drawn)), file).level
+        except UserError:
+            n_refused += 1
+        else:
+            assert level >= MIN_LEVEL
+            for each in drawn:
+                spent[each] += level
+    assert 0.04 < max(spent.values()) <= ALPHA + 1e-12
+    assert n_refused > 10
+
+
+def test_two_first_tests_leave_nothing_for_one_with_the_questions_of_both(file: Path) -> None:
+    begin_test(start("d1"), SET, file)
+    begin_test(start("d2"), OTHER, file)
+    with pytest.raises(UserError, match=r"All 3 sealed .* 2 earlier .* used up the 0\.05 .*; seal questions that no"):
+        begin_test(start("d3"), a_set("Who?", "Where?", "How?"), file)
+    assert begin_test(start("d4"), SET, file).level == 0.0075
+
+
+def test_the_levels_fall_and_their_sum_stays_below_alpha() -> None:
+    levels: list[float] = []
+    for number in range(2_000):
+        levels.append(compute_level(number, sum(levels)))
+    assert levels[:3] == [FIRST_LEVEL, 0.0075, pytest.approx(0.00333, rel=0.01)]
+    assert all(one > other > 0 for one, other in pairwise(levels))
+    assert 0.049 < sum(levels) < ALPHA
+    assert compute_level(1, 0.045) == pytest.approx(0.005) and compute_level(2, 0.06) == 0.0
+
+
+def test_a_simulated_model_spends_nothing_of_a_real_ones_level(file: Path) -> None:
+    assert begin_test(start("d1", simulated=True), SET, file).level == FIRST_LEVEL
+    assert begin_test(start("d2"), SET, file).level == FIRST_LEVEL
+    assert begin_test(start("d3", simulated=True), SET, file).level == 0.0075
+
+
+def test_the_level_is_described_with_what_is_left() -> None:
+    assert describe_level(0.0075, 0.0125) == (
+        "the gate requires p of at most 0.0075 (two-sided); 0.0125 of 0.05 is left for later tests with these questions"
     )
-    unseen = find_earlier_uses(a_set("now", "How?"), file=file)
-    assert (unseen.questions, unseen.runs, describe_earlier_uses(unseen.questions, 1, unseen.runs)) == (0, 0, None)
+    assert describe_level(0.0001, 0.00005).endswith("nothing is left for later tests: seal other questions for them")
 
 
-def test_older_lines_without_questions_count_for_the_very_same_set(file: Path) -> None:
-    record_use(OTHER, "r1", PROMPTS, file)
-    old = {"sealed_digest": "set-1", "run": "r0", "opened_at": "2026-11-20T10:00:00+00:00", "prompts_sha256": "aa"}
-    with file.open("a") as open_file:
-        open_file.write(json.dumps(old) + "\n")
-    before = find_earlier_uses(SET, file=file)
-    assert (before.questions, before.runs) == (2, 1)
-    assert describe_earlier_uses(before.questions, SET.size, before.runs) == (
-        "All 2 sealed questions were used in 1 earlier sealed test: each test makes a lucky pass likelier"
-    )
-    assert find_earlier_uses(a_set("another", "Who?", "Where?"), file=file).runs == 0, "nobody knows what was in it"
+def test_another_draw_is_not_judged_in_the_place_of_the_first(file: Path) -> None:
+    begin_test(start("d1"), SET, file)
+    record_judgement("d1", 0.2, "answers", file)
+    record_judgement("d1", 0.2, "answers", file)
+    assert [json.loads(line).get("p") for line in file.read_text().splitlines()] == [None, 0.2]
+    with pytest.raises(UserError, match=r"judged before, with other answers \(p = 0.2\), .*: delete sealed/"):
+        record_judgement("d1", 0.01, "other answers", file)
+    with pytest.raises(UserError, match="does not have the sealed test that this run has begun"):
+        record_judgement("unknown", 0.01, "answers", file)
+
+
+@pytest.mark.parametrize("changed", [start("d1", winner="bb"), start("d1", run="r2"), start("d1", simulated=True)])
+def test_a_draw_belongs_to_one_winner_and_one_run(file: Path, changed: SealedTestStart) -> None:
+    begin_test(start("d1"), SET, file)
+    with pytest.raises(UserError, match="begun with other prompts or questions: delete sealed/"):
+        begin_test(changed, SET, file)
+    with pytest.raises(UserError, match="begun with other prompts or questions"):
+        begin_test(start("d1"), OTHER, file)
 
 
 def test_a_line_holds_no_question_and_stays_small(file: Path) -> None:
-    record_use(a_set("set", *(f"What is {n} plus one?" for n in range(53))), "r1", PROMPTS, file)
+    begin_test(start("d1"), a_set(*(f"What is {n} plus one?" for n in range(53))), file)
     (line,) = file.read_text().splitlines()
-    assert "plus" not in line and len(line) < 1_300
+    assert "plus" not in line and len(line) < 1_400
     assert {len(mark) for mark in json.loads(line)["questions"]} == {16}
 
 
-def test_a_line_that_a_crash_cut_off_spoils_no_other(file: Path) -> None:
-    record_use(SET, "r1", PROMPTS, file)
-    with file.open("ab") as open_file:
-        open_file.write(b'{"sealed_digest": "set-1", "run": "r\xc3')
-    assert [each.run for each in uses(SET, file)] == ["r1"]
-    record_use(SET, "r3", PROMPTS, file)
-    assert [each.run for each in uses(SET, file)] == ["r1", "r3"]
+def three_lines(file: Path) -> list[str]:
+    begin_test(start("d1"), SET, file)
+    record_judgement("d1", 0.2, "answers", file)
+    begin_test(start("d2"), SET, file)
+    return file.read_text().splitlines(keepends=True)
 
 
-def test_processes_at_the_same_time_lose_nothing(file: Path) -> None:
+def test_a_line_that_a_crash_cut_off_is_overwritten(file: Path) -> None:
+    lines = three_lines(file)
+    file.write_text("".join(lines[:2]) + lines[2][:-20])
+    assert begin_test(start("d3"), SET, file).level == 0.0075, "nothing was answered before the line was complete"
+    assert list_draws("r1", file) == ["d1", "d3"]
+
+
+@pytest.mark.parametrize(
+    ("change", "number"),
+    [
+        (lambda lines: [lines[0].replace("0.03", "0.01"), *lines[1:]], 1),
+        (lambda lines: lines[1:], 1),
+        (lambda lines: [lines[0], lines[2]], 2),
+        (lambda lines: [lines[0], lines[2], lines[1]], 2),
+        (lambda lines: [*lines[:2], "\n"], 3),
+        (lambda lines: [*lines[:2], '{"begun": 1}\n'], 3),
+        (lambda lines: [*lines, lines[0]], 4),
+        (lambda lines: [*lines[:2], "\xff\x00 […\n"], 3),
+    ],
+)
+def test_a_log_that_was_changed_is_refused(file: Path, change, number: int) -> None:  # type: ignore[no-untyped-def]
+    file.write_text("".join(change(three_lines(file))), "utf-8")
+    before = file.read_bytes()
+    for use in (
+        lambda: find_allowance(SET, simulated=False, file=file),
+        lambda: begin_test(start("d9"), SET, file),
+        lambda: record_judgement("d1", 0.1, "answers", file),
+    ):
+        with pytest.raises(UserError, match=rf"line {number} is damaged, .* restore the file, or the key"):
+            use()
+    assert file.read_bytes() == before
+
+
+def test_a_log_of_another_installation_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    three_lines(file)
+    monkeypatch.setenv("MAS_HARNESS_KEY", "another key of an installation")
+    with pytest.raises(UserError, match="line 1 is damaged, or was not written with this installation's key"):
+        find_allowance(SET, simulated=False, file=file)
+
+
+def test_processes_at_the_same_time_lose_nothing_and_share_the_levels(file: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from mas.prompt_sets.prompt_set import PromptSet\n"
-        "from optimize.gate.sealed_log import *\n"
-        "for n in range(5): record_use(SealedSet('set', ('00',)), f'{sys.argv[2]}-{n}', "
-        "PromptSet('s', 'toy', {}, Path()), Path(sys.argv[1]))"
+        "import sys; from pathlib import Path; from optimize.gate.sealed_log import *\n"
+        "for n in range(4): begin_test(SealedTestStart(f'{sys.argv[2]}-{n}', 'r', 'aa', False), "
+        "SealedSet(('00',)), Path(sys.argv[1]))"
     )
     running = [
         subprocess.Popen([sys.executable, "-c", code, str(file), name], cwd=PROJECT_ROOT) for name in ("a", "b", "c")
     ]
     assert [each.wait(60) for each in running] == [0, 0, 0]
-    assert find_earlier_uses(SealedSet("set", ("00",)), file=file).runs == 15
+    levels = [json.loads(line)["level"] for line in file.read_text().splitlines()]
+    assert levels == [pytest.approx(0.03 / k**2) for k in range(1, 13)]
 
 
-def test_a_set_is_not_opened_unnoted(tmp_path: Path) -> None:
+def test_no_test_begins_unrecorded(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where the folder should be")
-    with pytest.raises(UserError, match="no sealed test runs unrecorded"):
-        record_use(SET, "r1", PROMPTS, tmp_path / "taken" / "sealed_sets.jsonl")
+    for use in (
+        lambda: find_allowance(SET, simulated=False, file=tmp_path / "taken" / "sealed_tests.jsonl"),
+        lambda: begin_test(start("d1"), SET, tmp_path / "taken" / "sealed_tests.jsonl"),
+    ):
+        with pytest.raises(UserError, match="no sealed test runs unrecorded"):
+            use()
+
+
+N_WORLDS, N_ATTEMPTS, N_QUESTIONS, N_ANSWERS = 200, 20, 30, 2
+
+
+def test_20_attempts_on_the_same_questions_rarely_publish_what_is_no_better(tmp_path: Path) -> None:
+    published, without_log = simulate_attempts(_levels_of_attempts(tmp_path), N_WORLDS)
+    assert published <= 0.05 < 0.2 < without_log
+
+
+def simulate_attempts(levels: list[float], n_worlds: int, seed: int = 7) -> tuple[float, float]:
+    """Return the share of worlds in which the gate publishes any of 20 winners, none of which is better.
+
+    Args:
+        levels: of the attempts that the log allows.
+        n_worlds: each with questions of its own, which all attempts are tested on.
+        seed: of the answers.
+
+    Returns:
+        With these levels, and with a level of 0.05 each time.
+    """
+    random = Random(seed)
+    n_published = [0, 0]
+    for _ in range(n_worlds):
+        hardness = [random.random() for _ in range(N_QUESTIONS)]
+        attempts = [run_paired_test([_draw_pair(random, each) for each in hardness]) for _ in range(N_ATTEMPTS)]
+        for rule, given in enumerate((levels, [ALPHA] * N_ATTEMPTS)):
+            n_published[rule] += any(_passes(*each) for each in zip(attempts, given, strict=False))
+    return n_published[0] / n_worlds, n_published[1] / n_worlds
+
+
+def _passes(result: PairedResult, level: float) -> bool:
+    none = MeanDifference(N_QUESTIONS, 0.0, 0.0, 0.0, (0.0, 0.0))
+    found = SimpleNamespace(score=result, metric="accuracy", unreadable=none, format_losses=none)
+    return judge(GateSettings(), found, level).published  # type: ignore[arg-type]
+
+
+def _levels_of_attempts(folder: Path) -> list[float]:
+    levels = []
+    for number in range(N_ATTEMPTS):
+        try:
+            levels.append(begin_test(start(f"d{number}", f"r{number}"), SET, folder / "log.jsonl").level)
+        except UserError:
+            break
+    assert len(levels) == 17 and sum(levels) <= ALPHA
+    return levels
+
+
+def _draw_pair(random: Random, hardness: float) -> Pair:
+    first, second = ([float(random.random() < hardness) for _ in range(N_ANSWERS)] for _ in range(2))
+    return Pair(first, second)

@@ -109,8 +109,10 @@ def test_answers_in_error_are_told_by_class_for_each_side(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("before", "words"), [(1, "in 1 earlier sealed test: "), (3, "in 3 earlier sealed tests: ")])
 def test_earlier_openings_are_told(tmp_path: Path, before: int, words: str) -> None:
-    verdict = {**TESTED, "sealed": {**TESTED["sealed"], "opened_before": before, "questions_opened_before": 7}}
-    assert f"  7 of the 60 sealed questions were used {words}" in shown(tmp_path, verdict)
+    level = {"level": 0.0075, "level_left": 0.0125}
+    verdict = {**TESTED, "sealed": {**TESTED["sealed"], **level, "opened_before": before, "questions_opened_before": 7}}
+    left = "the gate requires p of at most 0.0075 (two-sided); 0.0125 of 0.05 is left"
+    assert f"  7 of the 60 sealed questions were used {words}{left}" in shown(tmp_path, verdict)
     assert "earlier sealed" not in shown(tmp_path, TESTED)
 
 

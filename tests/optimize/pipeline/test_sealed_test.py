@@ -2,10 +2,14 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
 from dspy.lm15 import Request as LMRequest
 from dspy.lm15 import Response
 from dspy.utils.exceptions import LMServerError
@@ -13,7 +17,8 @@ from dspy.utils.exceptions import LMServerError
 from eval.cli.paths import PROJECT_ROOT
 from eval.workflows.paired_evaluation import Arm, read_arm_records
 from mas.prompt_sets.prompt_set import digest
-from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
+from optimize.gate.sealed_log import SealedSet, SealedTestStart, begin_test
+from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, planted_run
 from tests.scripted_model import all_text
 
 
@@ -31,10 +36,12 @@ def test_both_are_asked_each_sealed_question_and_nothing_else(tmp_path: Path) ->
         "wins": 24,
         "losses": 0,
     }
-    opened = [json.loads(line) for line in (tmp_path / "sealed_sets.jsonl").read_text().splitlines()]
-    tuning = tuned.read("tuning")
-    assert [(each["run"], each["sealed_digest"]) for each in opened] == [(tuning["run_id"], tuning["sealed_digest"])]
-    assert opened[0]["prompts_sha256"] == digest(tuned.kept)
+    begun, judged = read_log(tmp_path)
+    draw, p = tuned.read("sealed/draw")["draw"], tuned.verdict["p"]
+    assert begun["begun"] == {
+        "draw": draw, "run": tuned.read("tuning")["run_id"], "winner_sha256": digest(tuned.kept), "simulated": True,
+    }  # fmt: skip
+    assert (judged["judged"], judged["p"]) == (draw, p)
     assert len(model.requests) == tuned.verdict["spend"]["lm_calls"], "all of it is in the run's budget"
 
 
@@ -94,6 +101,14 @@ def test_a_server_that_goes_on_failing_stops_the_test_which_can_go_on(tmp_path: 
     assert second.verdict["baseline"]["errors"] == second.verdict["winner"]["errors"] == {}
 
 
+def read_log(place: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (place / "sealed_tests.jsonl").read_text().splitlines()]
+
+
+def read_levels(place: Path) -> list[float]:
+    return [each["level"] for each in read_log(place) if "begun" in each]
+
+
 def test_who_opens_the_same_set_again_is_told(tmp_path: Path) -> None:
     planted_run(tmp_path, texts={"finalize": ALWAYS})
     again = planted_run(
@@ -101,8 +116,88 @@ def test_who_opens_the_same_set_again_is_told(tmp_path: Path) -> None:
     )
     sentence = "All 30 sealed questions were used in 1 earlier sealed test"
     assert again.out.index(sentence) < again.out.index("7/8 gate") < again.out.rindex(sentence)
-    verdict = json.loads((tmp_path / "second" / "verdict.json").read_text("utf-8"))
-    assert (verdict["sealed"]["opened_before"], verdict["sealed"]["questions_opened_before"]) == (1, 30)
+    level = "the gate requires p of at most 0.0075 (two-sided); 0.0125 of 0.05 is left for later tests"
+    assert again.out.count(f"{sentence}: {level}") == 3, "before anything is spent, before the test, and in the verdict"
+    sealed = json.loads((tmp_path / "second" / "verdict.json").read_text("utf-8"))["sealed"]
+    assert (sealed["opened_before"], sealed["questions_opened_before"]) == (1, 30)
+    assert (sealed["level"], sealed["level_left"]) == (0.0075, pytest.approx(0.0125))
+    assert read_levels(tmp_path) == [0.03, 0.0075]
+
+
+def remove_test(folder: Path) -> None:
+    shutil.rmtree(folder / "sealed")
+    (folder / "verdict.json").unlink()
+
+
+def remove_answers(folder: Path) -> None:
+    for arm in ("parent", "winner"):
+        shutil.rmtree(folder / "sealed" / arm)
+    (folder / "verdict.json").unlink()
+
+
+@pytest.mark.parametrize("remove", [remove_test, remove_answers])
+def test_a_test_that_is_deleted_and_drawn_again_is_another_test(tmp_path: Path, remove: Callable[[Path], None]) -> None:
+    first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
+    assert first.verdict["sealed"]["level"] == 0.03
+    for number in (1, 2):
+        remove(first.folder)
+        model = Obedient()
+        again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
+        assert again.code == 0, again.err
+        assert len(model.requests) >= 60, "it really draws again"
+        assert again.verdict["sealed"]["opened_before"] == number
+        assert f"the gate requires p of at most {0.03 / (number + 1) ** 2:.3g} (two-sided)" in again.out
+    assert read_levels(tmp_path) == [0.03, 0.0075, pytest.approx(0.03 / 9)]
+
+
+def test_a_verdict_that_is_deleted_is_written_again_from_the_same_answers(tmp_path: Path) -> None:
+    first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
+    verdict = first.verdict
+    (first.folder / "verdict.json").unlink()
+    shutil.rmtree(first.folder / "rejected")
+    model = Obedient()
+    again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
+    assert (again.verdict["p"], again.verdict["sealed"]) == (verdict["p"], verdict["sealed"])
+    assert model.requests == [] and read_levels(tmp_path) == [0.03]
+
+
+def test_the_log_cannot_be_put_back_behind_a_run(tmp_path: Path) -> None:
+    first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
+    (tmp_path / "sealed_tests.jsonl").unlink()
+    remove_test(first.folder)
+    model = Obedient()
+    again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
+    assert again.code == 1 and model.requests == []
+    assert "does not have the sealed test that this run has begun" in again.err
+
+
+def test_20_attempts_under_other_names_seeds_and_folders_end_in_a_refusal(tmp_path: Path) -> None:
+    log = tmp_path / "sealed_tests.jsonl"
+    first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
+    questions = SealedSet(tuple(read_log(tmp_path)[0]["questions"]))
+    for number in range(2, 18):  # the tests of others, which take as long as the first
+        begin_test(SealedTestStart(f"d{number}", f"r{number}", "aa", simulated=True), questions, log)
+    model = Obedient()
+    given = (f"run.dir={tmp_path / 'last'}", "name=another_in_a_test", "seed=9")
+    last = planted_run(tmp_path, *given, texts={"finalize": ALWAYS}, model=model)
+    assert last.code == 1 and model.requests == [], "nothing is spent"
+    assert "All 30 sealed questions were used in 17 earlier sealed tests: together they have used up" in last.err
+    assert first.code == 0 and sum(read_levels(tmp_path)) <= 0.05
+
+
+@pytest.mark.parametrize("content", [b"not a line of it\n", None])
+def test_a_log_that_is_damaged_or_cannot_be_written_stops_a_run_before_it_spends_anything(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    log = tmp_path / "sealed_tests.jsonl"
+    if content:
+        log.write_bytes(content)
+    else:
+        log.mkdir()
+    model = Obedient()
+    refused = planted_run(tmp_path, texts={"finalize": ALWAYS}, model=model)
+    assert refused.code == 1 and model.requests == []
+    assert ("line 1 is damaged" if content else "sealed_tests.jsonl cannot be") in refused.err
 
 
 def test_the_moment_of_opening_is_noted(tmp_path: Path) -> None:
