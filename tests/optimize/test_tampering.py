@@ -16,6 +16,7 @@ from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import digest, read_set_folder
 from optimize.export import task as export
 from optimize.mlflow_export.folder import read_tuning
+from optimize.sync import sync
 from tests.optimize.pipeline.test_sealed_test import Failing
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, Planted, planted_run
 from tests.optimize.tuning_command import Tuned, tuning_command
@@ -198,7 +199,7 @@ def test_a_file_that_was_edited_during_the_sealed_test_is_refused(tmp_path: Path
     assert ended.verdict["winner"]["prompts_sha256"] == digest(ended.kept)
 
 
-def test_a_verdict_that_was_edited_is_neither_shown_nor_exported(
+def test_a_verdict_that_was_edited_is_neither_shown_nor_exported_nor_sent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rejected = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
@@ -212,4 +213,6 @@ def test_a_verdict_that_was_edited_is_neither_shown_nor_exported(
     named = ["--candidate", "c001", "--name", "by_hand"]
     assert run_cli(lambda: export([str(rejected.folder), *named], tmp_path / "shelf")) == USER_ERROR
     assert not (tmp_path / "shelf").exists()
+    assert run_cli(lambda: sync([str(rejected.folder), "tracking=local"])) == USER_ERROR
+    assert "run/verdict.json was changed since the run wrote it" in capsys.readouterr().err
     assert not read_tuning(rejected.folder).is_intact
