@@ -16,7 +16,6 @@ from omegaconf import OmegaConf
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import read_config
 from mas.runtime.untrusted import enclose_data, is_untrusted
-from mas.tools.mcp.connection import Offer
 from mas.tools.browser.session import BrowserSession, check_public
 from mas.tools.browser.session import describe_missing_browser as missing_browser
 from mas.tools.browser.settings import EXAMPLE_URL, BrowserSettings
@@ -26,6 +25,7 @@ from mas.tools.files import kinds, ocr
 from mas.tools.files.readers import converted, media
 from mas.tools.http.settings import WebSettings
 from mas.tools.http.url_policy import resolve_public_host
+from mas.tools.mcp.connection import Offer
 from mas.tools.python_code import python
 from mas.tools.read_only import is_read_only
 from mas.tools.results import ToolError

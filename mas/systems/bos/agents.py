@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mas.systems.bos.api.services import ApiServices
     from mas.systems.bos.contracts.agent import Agent
+    from mas.systems.bos.sql.session import SqlSession
 
 PLANNER = AgentSpec("planner", "mas.systems.bos.planner.PlanAgents")
 COMPOSER = AgentSpec("composer", "mas.systems.bos.composer.ComposeAnswer")
@@ -36,7 +37,7 @@ class AgentEntry:
     find_gap: Callable[[Settings], str | None] = lambda settings: None  # why it is not available, if so
 
 
-API = "bos_api"  # name of `ApiServices` among the run's services
+API, SQL = "bos_api", "bos_sql"  # names of `ApiServices` and `SqlSession` among the run's services
 
 
 def _make_api_docs(predictors: Predictors, settings: Settings, resources: Resources) -> "Agent":
@@ -49,6 +50,19 @@ def _make_api_docs(predictors: Predictors, settings: Settings, resources: Resour
 
 def _find_api_gap(settings: Settings) -> str | None:
     return None if settings.api.documentation else "no API is configured (system.api.documentation)"
+
+
+def _make_sql(predictors: Predictors, settings: Settings, resources: Resources) -> "Agent":
+    from mas.systems.bos.sql.agent import SqlAgent
+    from mas.systems.bos.sql.graph import SqlSteps
+
+    names = ("sql_schema", "sql_generate", "sql_check", "sql_answer")
+    session = cast("SqlSession", resources.services[SQL])
+    return SqlAgent(SqlSteps(*(predictors[name] for name in names)), session, settings.sql.max_retries)
+
+
+def _find_sql_gap(settings: Settings) -> str | None:
+    return None if settings.sql.databases else "no database is configured (system.sql.databases)"
 
 
 def _make_computation(predictors: Predictors, settings: Settings, resources: Resources) -> "Agent":
@@ -71,6 +85,18 @@ REGISTRY: dict[AgentName, AgentEntry] = {
         make=_make_api_docs,
         rivals=("sql", "computation"),
         find_gap=_find_api_gap,
+    ),
+    "sql": AgentEntry(
+        description="reads a database: counts, lists, sums and filters its records by SQL queries",
+        specs=(
+            AgentSpec("sql_schema", "mas.systems.bos.sql.signatures.ChooseTables"),
+            AgentSpec("sql_generate", "mas.systems.bos.sql.signatures.WriteQuery"),
+            AgentSpec("sql_check", "mas.systems.bos.sql.signatures.ReviewQuery"),
+            AgentSpec("sql_answer", "mas.systems.bos.sql.signatures.AnswerFromRows"),
+        ),
+        make=_make_sql,
+        rivals=("computation",),
+        find_gap=_find_sql_gap,
     ),
     "computation": AgentEntry(
         description="writes Python code and runs it: arithmetic, statistics, dates, units, simulation",

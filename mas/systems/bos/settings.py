@@ -7,6 +7,7 @@ from typing import Protocol
 from mas.runtime.errors import UserError
 from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.contracts.names import AGENT_NAMES, AgentName
+from mas.systems.bos.sql.settings import SqlSettings
 
 EXECUTIONS = ("sequential", "parallel")
 MATCHES = ("substring", "word")
@@ -66,6 +67,7 @@ class Settings(Protocol):
     planner: PlannerSettings
     computation: ComputationSettings
     api: ApiSettings
+    sql: SqlSettings
 
     def find_gaps(self) -> Mapping[AgentName, str]:
         """Return the agents that are not offered, with the reason: what they need is not configured."""

@@ -1,7 +1,7 @@
 """The system's settings, and how its program is made from them."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -10,10 +10,11 @@ from mas.agents.spec import ModelSettings, Toolboxes
 from mas.runtime.errors import UserError
 from mas.system import Program, Resources
 from mas.systems.agent_system import AgentSystem
-from mas.systems.bos.agents import API, ORDER, REGISTRY, SPECS
+from mas.systems.bos.agents import API, ORDER, REGISTRY, SPECS, SQL
 from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.contracts.names import AgentName
 from mas.systems.bos.settings import EXECUTIONS, ComputationSettings, PlannerSettings
+from mas.systems.bos.sql.settings import SqlSettings
 from mas.tools.settings import ToolSettings
 
 
@@ -30,6 +31,7 @@ class BosSystem(AgentSystem):
     planner: PlannerSettings = field(default_factory=PlannerSettings)
     computation: ComputationSettings = field(default_factory=ComputationSettings)
     api: ApiSettings = field(default_factory=ApiSettings)
+    sql: SqlSettings = field(default_factory=SqlSettings)
     agents: dict[str, ModelSettings] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -39,6 +41,7 @@ class BosSystem(AgentSystem):
         self.planner.check()
         self.computation.check()
         self.api.check()
+        self.sql.check()
         self._check_documentation()
 
     def _check_documentation(self) -> None:
@@ -53,18 +56,21 @@ class BosSystem(AgentSystem):
             raise UserError(f"system.api.documentation={self.api.documentation}: {failure}.") from failure
 
     def secrets(self) -> Collection[str]:
-        return self.api.list_secrets()
+        return [*self.api.list_secrets(), *self.sql.list_secrets()]
 
     @contextmanager
     def open_resources(self, settings: ToolSettings, report_missing: Callable[[str], None]) -> Iterator[Resources]:
-        with super().open_resources(settings, report_missing) as resources:
-            if self.api.documentation is None:
-                yield resources
-                return
-            from mas.systems.bos.api.services import open_api
+        with super().open_resources(settings, report_missing) as resources, ExitStack() as opened:
+            services = dict(resources.services)
+            if self.api.documentation is not None:
+                from mas.systems.bos.api.services import open_api
 
-            with open_api(self.api) as api:
-                yield replace(resources, services={**resources.services, API: api})
+                services[API] = opened.enter_context(open_api(self.api))
+            if self.sql.databases:
+                from mas.systems.bos.sql.session import open_sql_session
+
+                services[SQL] = opened.enter_context(open_sql_session(self.sql))
+            yield replace(resources, services=services)
 
     def find_gaps(self) -> Mapping[AgentName, str]:
         """Return the agents that are not offered, with the reason: what they need is not configured."""

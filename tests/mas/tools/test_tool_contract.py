@@ -19,13 +19,13 @@ import yaml
 
 from mas.runtime.untrusted import is_untrusted
 from mas.tools.attachments import use_attachments
-from mas.tools.mcp.connection import Offer
 from mas.tools.browser.page import build_result
 from mas.tools.browser.session import BrowserSession, check_public
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import build_browser_tools
 from mas.tools.catalogue import load_function
 from mas.tools.http.settings import WebSettings
+from mas.tools.mcp.connection import Offer
 from mas.tools.results import WEB_KINDS, ResultKind, ToolResult
 from mas.tools.sandbox.settings import UNSAFE_LOCAL, SandboxSettings
 from mas.tools.settings import ToolSettings

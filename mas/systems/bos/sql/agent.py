@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 
 from mas.systems.bos.contracts.events import EventRecorder
 from mas.systems.bos.contracts.request import get_text
@@ -19,6 +20,7 @@ from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, A
 from mas.systems.bos.sql.graph import AttemptContext, SQLAgentState, SqlSteps, make_feedback, sql_graph
 from mas.systems.bos.sql.session import ConfigurationError, SqlSession
 
+MAX_STEPS = 12  # of one attempt, which takes eight
 DATABASE = "database"  # key of a request's context that names the database
 
 
@@ -89,7 +91,8 @@ class SqlAgent:
         """Return the final state of one attempt, which gets copies of its own."""
         metadata = {"context": dict(context.context), "schema": schema}
         first = SQLAgentState(messages=list(messages), metadata=metadata)
-        final: SQLAgentState = await sql_graph().ainvoke(first, context=context)  # type: ignore[assignment]
+        limit: RunnableConfig = {"recursion_limit": MAX_STEPS}  # the orchestrator's would be inherited
+        final: SQLAgentState = await sql_graph().ainvoke(first, context=context, config=limit)  # type: ignore[assignment]
         return final
 
     def _choose_database(self, context: Mapping[str, object]) -> str:

@@ -12,28 +12,18 @@ itself what is not listed (SQLite: an authorizer; PostgreSQL: the rights of the 
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
 from mas.runtime.errors import UserError
 from mas.systems.bos.contracts.result import to_cell
-from mas.systems.bos.sql.engine import DatabaseError, DatabaseUnavailableError, Engine, QueryLimits, Rows, TableSchema
+from mas.systems.bos.sql.engine import DatabaseError, DatabaseUnavailableError, Engine, Rows, TableSchema
 from mas.systems.bos.sql.guard import Dialect, Guard, UnsafeQueryError
 from mas.systems.bos.sql.postgres_engine import PostgresEngine
+from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 from mas.systems.bos.sql.sqlite_engine import SQLiteEngine
 
 ALL_TABLES = "*"
-
-
-@dataclass(frozen=True)
-class DatabaseSettings:
-    """One database: either a file of SQLite or the address of a PostgreSQL."""
-
-    path: str | None = None  # file of SQLite
-    url_env: str | None = None  # environment variable with the address of a PostgreSQL, its password included
-    tables: Sequence[str] = field(default_factory=list)  # that may be read: names, or "*" for all
-    check_role: bool = True  # PostgreSQL: refuse a role that can do more than read these tables
 
 
 class QueryResult(TypedDict):

@@ -1,24 +1,13 @@
 """Contract of a database engine: runs a query with limits, and refuses by itself what is not listed."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
-from mas.systems.bos.sql.guard import MAX_QUERY_CHARS
+from mas.systems.bos.sql.settings import QueryLimits
 
 Rows = Iterator[Sequence[object]]
-
-
-@dataclass(frozen=True)
-class QueryLimits:
-    """Limits of one query."""
-
-    max_rows: int = 200
-    max_bytes: int = 100_000  # of the rows as JSON
-    seconds: float = 10.0
-    max_chars: int = MAX_QUERY_CHARS  # of the query
 
 
 class ColumnSchema(TypedDict):

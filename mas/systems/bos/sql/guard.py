@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mas.systems.bos.sql.allowed import FUNCTION_NAMES, NODES, TABLE_ARGUMENTS, TYPES
+from mas.systems.bos.sql.settings import MAX_QUERY_CHARS
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 Dialect = Literal["sqlite", "postgres"]
 MAIN_SCHEMAS: Mapping[Dialect, str] = {"sqlite": "main", "postgres": "public"}
-MAX_QUERY_CHARS = 10_000
 
 
 class UnsafeQueryError(Exception):

@@ -20,13 +20,13 @@ from typing_extensions import TypedDict  # pydantic reads typing's only from Pyt
 
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
-from mas.systems.bos.sql.databases import Database, DatabaseSettings, QueryResult, fail, open_database
-from mas.systems.bos.sql.engine import DatabaseUnavailableError, QueryLimits, TableSchema
+from mas.systems.bos.sql.databases import Database, QueryResult, fail, open_database
+from mas.systems.bos.sql.engine import DatabaseUnavailableError, TableSchema
+from mas.systems.bos.sql.settings import QUERY_TOOL, SCHEMA_TOOL, DatabaseSettings, QueryLimits
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-QUERY_TOOL, SCHEMA_TOOL = "mcp_db_query", "mcp_db_schema"
 MEMORY_BYTES = 4 * 2**30  # of the process: a huge value ends the server, not the machine
 
 _Settings = TypeVar("_Settings", DatabaseSettings, QueryLimits)

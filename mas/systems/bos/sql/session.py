@@ -20,16 +20,16 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import cast
 
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.security.child_environment import build_child_environment
-from mas.systems.bos.sql.databases import DatabaseSettings, QueryResult, fail
-from mas.systems.bos.sql.engine import QueryLimits, TableSchema, explain_timeout
+from mas.systems.bos.sql.databases import QueryResult, fail
+from mas.systems.bos.sql.engine import TableSchema, explain_timeout
 from mas.systems.bos.sql.guard import Dialect, Guard
-from mas.systems.bos.sql.server import QUERY_TOOL, SCHEMA_TOOL
+from mas.systems.bos.sql.settings import QUERY_TOOL, SCHEMA_TOOL, SqlSettings
 from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError, Reply, ServerCommand
 
 START_SECONDS = 60.0
@@ -42,58 +42,17 @@ class ConfigurationError(Exception):
     """The databases cannot be used, whatever the query: the server is gone or does not offer what is needed."""
 
 
-@dataclass
-class ToolMap:
-    """Tool of another server that does the work of one of ours."""
-
-    tool: str
-    arguments: dict[str, str] = field(default_factory=dict)  # our argument → its; others are not sent
-    fixed: dict[str, str] = field(default_factory=dict)  # arguments that are always sent
-
-
-@dataclass
-class SqlSettings:
-    """Databases of the SQL agent, and the server that they are behind."""
-
-    databases: dict[str, DatabaseSettings] = field(default_factory=dict)
-    limits: QueryLimits = field(default_factory=QueryLimits)
-    url: str | None = None  # of a server that listens; null: one is started
-    command: list[str] = field(default_factory=list)  # that starts another server; empty: our own
-    environment: list[str] = field(default_factory=list)  # variables that another server needs, as patterns
-    dialect: str = "sqlite"  # of another server's databases: sqlite | postgres
-    tool_map: dict[str, ToolMap] = field(default_factory=dict)  # our tool → another server's; empty: ours
-
-    def check(self) -> None:
-        """Check the settings before anything is started.
-
-        Raises:
-            UserError: a setting is unknown or contradicts another.
-        """
-        if not self.databases:
-            raise UserError("The SQL agent has no database; name one, for example databases.shop.path=shop.sqlite.")
-        if self.dialect not in ("sqlite", "postgres"):
-            raise UserError(f"dialect={self.dialect} is not known; choose sqlite or postgres.")
-        if self.tool_map and set(self.tool_map) != {QUERY_TOOL, SCHEMA_TOOL}:
-            raise UserError(
-                f"tool_map names {', '.join(sorted(self.tool_map))}; it needs {QUERY_TOOL} and {SCHEMA_TOOL}."
-            )
-        if self.tool_map and not (self.url or self.command):
-            raise UserError("tool_map is for another server; set its command or url as well.")
-        for name, database in self.databases.items():
-            if self.tool_map and not database.tables:
-                raise UserError(f"Database {name!r} lists no tables; name those that may be read.")
-
-    def make_server(self) -> str | ServerCommand:
-        """Return the server's address, or its command with the variables that it needs and no others."""
-        if self.url:
-            return self.url
-        if self.command:
-            return ServerCommand(self.command, build_child_environment(*self.environment))
-        databases = {name: asdict(settings) for name, settings in self.databases.items()}
-        addresses = [settings.url_env for settings in self.databases.values() if settings.url_env]
-        module = (sys.executable, "-m", "mas.systems.bos.sql.server")
-        settings = ("--databases", json.dumps(databases), "--limits", json.dumps(asdict(self.limits)))
-        return ServerCommand((*module, *settings), build_child_environment(*addresses))
+def make_server(settings: SqlSettings) -> str | ServerCommand:
+    """Return the server's address, or its command with the variables that it needs and no others."""
+    if settings.url:
+        return settings.url
+    if settings.command:
+        return ServerCommand(settings.command, build_child_environment(*settings.environment))
+    databases = {name: asdict(database) for name, database in settings.databases.items()}
+    addresses = [database.url_env for database in settings.databases.values() if database.url_env]
+    module = (sys.executable, "-m", "mas.systems.bos.sql.server")
+    options = ("--databases", json.dumps(databases), "--limits", json.dumps(asdict(settings.limits)))
+    return ServerCommand((*module, *options), build_child_environment(*addresses))
 
 
 class SqlSession:
@@ -102,7 +61,7 @@ class SqlSession:
     def __init__(self, settings: SqlSettings) -> None:
         self.settings = settings
         self.guards: Mapping[str, Guard] = {}  # by database
-        self._server = settings.make_server()
+        self._server = make_server(settings)
         self._connection: Connection | None = None
         self._replacing = asyncio.Lock()
         self._restarts = 0

@@ -35,6 +35,7 @@ class ReviewQuery(dspy.Signature):
     query_to_review: str = dspy.InputField()
     dialect: str = dspy.InputField()
     known_tables: str = dspy.InputField(desc="tables that may be read, and the columns that are known")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
     reviewed_query: str = dspy.OutputField(desc="the query, unchanged if it is right, else corrected; nothing else")
 
 

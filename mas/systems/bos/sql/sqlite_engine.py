@@ -11,11 +11,11 @@ from mas.systems.bos.sql.engine import (
     ColumnSchema,
     DatabaseError,
     DatabaseUnavailableError,
-    QueryLimits,
     Rows,
     TableSchema,
     explain_timeout,
 )
+from mas.systems.bos.sql.settings import QueryLimits
 
 if TYPE_CHECKING:
     import sqlite3

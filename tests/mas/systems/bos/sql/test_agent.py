@@ -13,10 +13,10 @@ from mas.agents.chat_adapter import ChatAdapter
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.systems.bos.contracts.result import AgentResult
 from mas.systems.bos.sql.agent import SqlAgent
-from mas.systems.bos.sql.databases import Database, DatabaseSettings, QueryResult, open_database
-from mas.systems.bos.sql.engine import QueryLimits
+from mas.systems.bos.sql.databases import Database, QueryResult, open_database
 from mas.systems.bos.sql.graph import NO_ROWS, SQLAgentState, SqlSteps, sql_graph
 from mas.systems.bos.sql.session import ConfigurationError, SqlSession, format_table
+from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 from mas.systems.bos.sql.signatures import AnswerFromRows, ChooseTables, ReviewQuery, WriteQuery
 from tests.mas.systems.bos.sql.hostile_queries import SECRET, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite

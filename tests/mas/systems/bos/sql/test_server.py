@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mas.runtime.event_loop import run_blocking
-from mas.systems.bos.sql.databases import DatabaseSettings
-from mas.systems.bos.sql.session import SqlSettings, open_sql_session
+from mas.systems.bos.sql.session import make_server, open_sql_session
+from mas.systems.bos.sql.settings import DatabaseSettings, SqlSettings
 from mas.tools.mcp.connection import Connection
 from tests.mas.systems.bos.sql.hostile_queries import SECRET, SQLITE, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 @contextmanager
 def listening(file: Path) -> Iterator[str]:
     """Start the server on a free port, and yield its address."""
-    command = SqlSettings({"shop": DatabaseSettings(str(file), tables=TABLES)}).make_server()
+    command = make_server(SqlSettings({"shop": DatabaseSettings(str(file), tables=TABLES)}))
     assert not isinstance(command, str)
     port = free_port()
     process = subprocess.Popen([*command.command, "--http-port", str(port)], env=dict(command.environment))

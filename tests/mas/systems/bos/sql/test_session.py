@@ -11,16 +11,14 @@ import pytest
 
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
-from mas.systems.bos.sql.databases import DatabaseSettings
-from mas.systems.bos.sql.engine import QueryLimits
 from mas.systems.bos.sql.session import (
     ConfigurationError,
     SqlSession,
-    SqlSettings,
-    ToolMap,
+    make_server,
     open_sql_session,
     read_foreign_result,
 )
+from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits, SqlSettings, ToolMap
 from mas.tools.mcp.connection import Reply
 from tests.mas.systems.bos.sql.hostile_queries import TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
@@ -137,7 +135,7 @@ def test_the_server_gets_no_variable_that_it_does_not_need(
         environment = Path(f"/proc/{server}/environ").read_text()
         assert "canary" not in environment
     settings.databases["other"] = DatabaseSettings(url_env="SHOP_URL", tables=["x"])
-    command = settings.make_server()
+    command = make_server(settings)
     assert not isinstance(command, str)
     assert command.environment["SHOP_URL"].endswith("/shop") and "OPENAI_API_KEY" not in command.environment
     assert "pass-canary" not in " ".join(command.command)
@@ -156,7 +154,10 @@ def test_a_server_that_cannot_start_says_why(settings: SqlSettings) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (SqlSettings(), "The SQL agent has no database"),
+        (SqlSettings({"a": DatabaseSettings("x")}), "system.sql.databases.a lists no tables"),
+        (SqlSettings({"a": DatabaseSettings(tables=["x"])}), "needs either a path"),
+        (SqlSettings(max_retries=-1), "system.sql.max_retries=-1 is out of range"),
+        (SqlSettings(limits=QueryLimits(seconds=0)), "system.sql.limits.seconds=0 must be more than 0"),
         (SqlSettings({"a": DatabaseSettings("x")}, dialect="oracle"), "dialect=oracle is not known"),
         (SqlSettings({"a": DatabaseSettings("x")}, tool_map={"x": ToolMap("y")}), "it needs mcp_db_query and"),
         (
