@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from eval.config.tracking import LocalTracking
-from eval.mlflow_export.sweep_export import SweepExport
+from eval.mlflow_export import sweep_export
+from eval.mlflow_export.sweep_export import SweepExport, build_parent_tags
 from eval.mlflow_export.tracked_run import PARENT_TAG, TrackedRun, to_ms
+from eval.runs.run_info import SweepJob
 
 
 class Client:
@@ -101,3 +103,22 @@ def test_a_sweep_is_finished_if_each_of_its_jobs_is(exit_code: int | None, statu
 
 def test_a_sweep_without_an_end_ended_when_it_began(tmp_path: Path) -> None:
     assert end(tmp_path / "s", [job(0)], ended_at=None).end == ("FINISHED", to_ms("2026-11-20T10:00:00+00:00"))
+
+
+def test_a_child_is_put_under_its_sweeps_parent_which_runs_again_if_it_had_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert build_parent_tags(LocalTracking(), None) == {}, "other runs have no parent"
+    begun: list[str] = []
+
+    def a_parent(status: str) -> Any:
+        return lambda *_: SimpleNamespace(run_id="parent", status=lambda: status, begin=lambda: begun.append(status))
+
+    a_job = SweepJob(id="s1", name="seeds", job=2, started_at="", host="here", pid=7, differs=["seed=1", "x=2"])
+    for status in ("RUNNING", "KILLED", "FINISHED"):
+        monkeypatch.setattr(sweep_export, "_open_parent", a_parent(status))
+        assert build_parent_tags(LocalTracking(), a_job) == {
+            PARENT_TAG: "parent", "harness.sweep_id": "s1", "harness.sweep_job": "2",
+            "harness.sweep_differs": "seed=1 x=2",
+        }  # fmt: skip
+    assert begun == ["KILLED"]

@@ -203,3 +203,13 @@ def test_who_is_blamed_over_the_real_systems(capsys: pytest.CaptureFixture[str])
     assert by_system["toy"]["solve"] > 3 and by_system["toy"]["finalize"] > 2
     assert None not in by_system["gaia"]
     assert {"researcher", "expert", "finalizer"} <= by_system["gaia"].keys()
+
+
+def test_evidence_is_lost_if_one_tool_returned_it_and_no_report_has_it() -> None:
+    other = tool("search", "nothing was found")
+    lost = step("researcher", other, PAGE, lm("read_file"), result="Bovelck 788")
+    found = blamed(record("Figolth", "Bovelck", [PLAN, lost, expert("Bovelck", request="-"), FINAL]))
+    assert found.agent == "researcher" and "left it out" in str(found.reason)
+    kept = step("researcher", PAGE, lm("read_file"), result="Figolth 7201")
+    found = blamed(record("Figolth", "Bovelck", [PLAN, kept, lost, expert("Bovelck", request="-"), FINAL]))
+    assert "left it out" not in str(found.reason), "one of its reports has it"
