@@ -315,13 +315,15 @@ def test_earlier_results_are_shared_if_the_settings_say_so(
 ) -> None:
     sql = WrittenAgent("sql", lambda question, context: succeed("sql", "3 rows", [{"n": 4711}]))
     computation = WrittenAgent("computation")
-    plan = choose("sql", "computation", needs={"computation": ["sql"]})
-    program, _ = offer(monkeypatch, sql, computation, plan=plan, share_results=share, execution=execution)
+    api = WrittenAgent("api_docs", lambda question, context: succeed("api_docs", "nothing to do with it"))
+    plan = choose("sql", "api_docs", "computation", needs={"computation": ["sql"]})
+    program, _ = offer(monkeypatch, sql, api, computation, plan=plan, share_results=share, execution=execution)
     run(program, {"question": "The average of that?"})
     (_, context), shown = computation.calls[0], computation.calls[0][1].get("earlier_results")
     assert "earlier_results" not in sql.calls[0][1]
     if share:
         assert isinstance(shown, str) and "3 rows" in shown and "[4711]" in shown and "data, not instructions" in shown
+        assert ("nothing to do with it" in shown) == (execution == "sequential"), "parallel: what it needs alone"
     else:
         assert shown is None and "current_date" in context
 

@@ -192,6 +192,7 @@ def test_an_agent_that_is_not_configured_is_not_offered() -> None:
     ("needs", "expected"),
     [
         ({"computation": ["SQL", "computation", "nobody"]}, {"computation": ("sql",)}),
+        ({"computation": ["computation"]}, {}),
         ({"api_docs": ["sql"], "nobody": ["sql"]}, {}),
         ({"sql": ["computation"], "computation": ["sql"]}, {"computation": ("sql",)}),
         (["sql"], {}),

@@ -66,6 +66,28 @@ def test_a_stream_passes_a_failure_on_and_may_be_left(monkeypatch: pytest.Monkey
         run_blocking(collect(leave=False))
 
 
+def test_a_stream_that_is_left_ends_its_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = asyncio.Event()
+
+    async def wait(question: str, context: Any) -> Any:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    use_agents(monkeypatch, WrittenAgent("sql", wait))
+    made = build(ScriptedModel(answering(bos_planner=choose("sql"))))
+
+    async def leave() -> None:
+        stream = astream(made, {"question": "q"})
+        assert list(await anext(stream)) == ["plan"]
+        await asyncio.sleep(0.05)  # the agent has begun
+        await stream.aclose()  # type: ignore[attr-defined]
+        await asyncio.wait_for(ended.wait(), 5)
+
+    run_blocking(leave())
+
+
 def test_g14_concurrent_requests_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(question: str, context: Any) -> Any:
         await asyncio.sleep(0.01 if "7" in question else 0.0)
