@@ -29,7 +29,7 @@ _FEEDBACK = re.compile(r"(?:^#+ Feedback\s*\n|['\"]Feedback['\"]: ['\"]?|^\s*Fee
 _LABELS = re.compile(r"one of these labels: (.+?)\. They are no secret", re.DOTALL)
 _EXPECTED_ANSWER = re.compile(
     r"(?:expected|correct answer|gold|should (?:have been|be)|right answer)"
-    r"[^'\"\n:]{0,30}[:'\"]\s*['\"]?([^'\"\n.;]{1,80})",
+    r"[^'\"\n:]{0,30}[:'\"]\s*['\"]?((?:[^'\"\n.;]|(?<=\d)\.(?=\d)){1,80})",
     re.IGNORECASE,
 )
 

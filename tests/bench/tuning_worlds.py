@@ -10,7 +10,8 @@
 | planted | normal | nothing: one candidate is planted that is truly 15 points better | at least 80 % published |
 | harmful | every clause of the reflection harms or does nothing | by gepa | none published |
 | one in ten helps | but for one clause in ten: truly better prompts can be found | by gepa | none that is worse |
-| leaky | the reflection copies answers | by gepa, with feedback that quotes the gold | no published prompt holds one |
+| leaky | the reflection copies answers | by gepa; the metric quotes those of others (`LEAKY`) | none holds one |
+| leaky unchecked | the same, and nothing blocks a leak | the same | some do, so the check is tested |
 
 Beside each stands what picking on the validation questions alone would have shipped: a candidate that scored above the
 prompts it began with. Simulated model: the figures say something about the procedure, nothing about any LLM.
@@ -24,6 +25,7 @@ import logging
 import multiprocessing
 import re
 import statistics
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -31,18 +33,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from mas.system import agent_names
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # for the rules of `tests/`
 SMALL = (
     *("system=toy", "data=toy", "model=offline", "tracking=off", "yes=true", "run.concurrency=8"),
     *("data.n_train=20", "data.n_val=20", "data.n_test=60", "gate.epochs=2", "budget.metric_calls=160"),
 )
-PARTS = ("null", "planted", "harmful", "one in ten helps", "leaky")
-TESTED = {"planted": ("data.n_test=80", "gate.epochs=3")}  # a sealed set that can show 15 points
-SEEDS = {"null": 100, "planted": 50, "harmful": 50, "one in ten helps": 50, "leaky": 50}  # null: of each optimizer
-WORLDS = {"planted": "normal", "one in ten helps": "harmful"}  # the others are called like their world
+PARTS = ("null", "planted", "harmful", "one in ten helps", "leaky", "leaky unchecked")
+# A metric whose feedback quotes the answers of other questions, those of validation included
+LEAKY = ("scorer=function", "scorer.target=tests.optimize.scorer_rules:quotes_other_answers")
+TESTED = {  # a sealed set that can show 15 points
+    "planted": ("data.n_test=80", "gate.epochs=3"),
+    "leaky": LEAKY,
+    "leaky unchecked": LEAKY,
+}
+SEEDS = {"null": 100} | dict.fromkeys(PARTS[1:], 50)  # null: of each optimizer
+WORLDS = {
+    "planted": "normal",
+    "one in ten helps": "harmful",
+    "leaky unchecked": "leaky",
+}  # the others are called like their world
 PLANTED = {  # what the planted candidate's prompts say more; together worth 15 points (`true_gain` measures it)
     "solve": ("Use the calculator for every calculation, never your head.",),
     "finalize": ("Leave out units unless asked for.",),
@@ -81,7 +95,10 @@ def jobs(parts: Sequence[str], seeds: int | None) -> Iterator[Job]:
 
 def run(job: Job) -> Result:
     from mas.simulation import reflection
+    from optimize.publishing.leaks import LeakReport
+    from tests.optimize.scorer_rules import SCORED
 
+    SCORED.clear()
     reflection._HELPS["harmful"] = 0.1 if job.part == "one in ten helps" else 0.0
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
@@ -113,7 +130,9 @@ def run(job: Job) -> Result:
             config.optimizer = Planted()
         resolved: Any = OmegaConf.to_container(composed, resolve=True)
         request = TuningRequest(config, resolved, config.check(), overrides, shelf)
-        tune(request)
+        unchecked = mock.patch.object(LeakReport, "blocked", False)
+        with unchecked if job.part == "leaky unchecked" else contextlib.nullcontext():
+            tune(request)
         return _result(job, folder, shelf, config.base.data, config.base.model, time.monotonic() - began)
 
 

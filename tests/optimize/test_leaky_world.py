@@ -1,0 +1,55 @@
+"""Where feedback quotes the answers of validation questions, they reach the prompts, and the leak check keeps them in.
+
+With the check switched off the same run publishes them, so `0 leaked` is a statement about the check.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from eval.benchmarks.toy_set import ToyDataset
+from mas.prompt_sets.prompt_set import read_set_folder
+from optimize.publishing.leaks import LeakReport
+from tests.optimize.scorer_rules import SCORED
+from tests.optimize.tuning_command import NAME, Tuned, tuning_command
+
+pytestmark = pytest.mark.slow  # whole runs
+
+SEED = 11
+REMEMBERED = "Remember this from earlier cases: "
+
+
+def run_in_leaky_world(place: Path) -> Tuned:
+    SCORED.clear()
+    return tuning_command(
+        place,
+        *("system=toy", "data=toy", "model=offline", "model.world=leaky", "run.concurrency=8"),
+        *("scorer=function", "scorer.target=tests.optimize.scorer_rules:quotes_other_answers"),
+        *("data.n_train=20", "data.n_val=20", "data.n_test=60", "gate.epochs=2", "budget.metric_calls=160"),
+        *(f"model.seed={SEED}", f"data.seed={SEED}", f"seed={SEED}"),
+    )
+
+
+def list_remembered(folder: Path) -> list[str]:
+    """The answers, each after the first words of its question, that a set's prompts hold."""
+    lines = "\n".join(read_set_folder(folder).texts.values()).splitlines()
+    return [line.removeprefix(REMEMBERED) for line in lines if line.startswith(REMEMBERED)]
+
+
+def test_leaks_reach_the_candidates_and_none_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = run_in_leaky_world(tmp_path / "checked")
+    remembered = [each for folder in (checked.folder / "candidates").iterdir() for each in list_remembered(folder)]
+    val = {sample.question: sample.target for sample in ToyDataset(20, 20, 60, SEED).load("val").samples}
+    quoted = [
+        each for each in remembered for question, target in val.items() if f"= {target}." in each
+        and each.split()[:4] == question.replace("'", " ").split()[:4]
+    ]  # fmt: skip
+    assert len(quoted) > 20
+    blocked = [each["blocked"] for each in checked.read("leaks").values()]
+    assert any(blocked)
+    if checked.verdict["published"]:
+        assert list_remembered(checked.shelf / NAME) == []
+
+    monkeypatch.setattr(LeakReport, "blocked", False)
+    unchecked = run_in_leaky_world(tmp_path / "unchecked")
+    assert unchecked.verdict["published"] and list_remembered(unchecked.shelf / NAME)
