@@ -130,7 +130,7 @@ def test_t08_g05_g17_p23_agents_run_one_after_another_with_the_enriched_context(
         (None, "TypeError", "the agent sql returned str; expected AgentResult"),
     ],
 )
-def test_w01_g07_g08_a04_e04_what_an_agent_raises_is_its_result_and_the_next_one_runs(
+def test_w01_g07_g08_a04_e04_e05_what_an_agent_raises_is_its_result_and_the_next_one_runs(
     monkeypatch: pytest.MonkeyPatch, raised: BaseException | None, kind: str, message: str
 ) -> None:
     def fail(question: str, context: Mapping[str, object]) -> Any:

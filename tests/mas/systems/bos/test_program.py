@@ -1,6 +1,8 @@
 """The program: its predictors, its copies, the fields of a sample, and a model that cannot be asked."""
 
 import json
+from collections import defaultdict
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -11,21 +13,30 @@ from pydantic import ValidationError
 from mas.runtime.errors import UserError
 from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Trace, record_trace
-from mas.systems.bos.agents import SPECS
+from mas.systems.bos.agents import API, REGISTRY, SPECS, SQL
+from mas.systems.bos.api.agent import ApiDocsAgent
+from mas.systems.bos.computation.agent import ComputationAgent
 from mas.systems.bos.contracts.result import AgentResult
 from mas.systems.bos.program import ModelFailedError, parse_inputs
 from mas.systems.bos.settings import ComputationSettings, PlannerSettings
+from mas.systems.bos.sql.agent import SqlAgent
 from mas.systems.bos.system import BosSystem
+from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, use_agents
 from tests.scripted_model import ScriptedModel, all_text, answering
 
 TOKEN = "tok-1234567890abcdef"
 
 
-def test_every_step_is_a_named_predictor_with_inputs_of_its_own() -> None:
+STEPS = """planner api_plan api_adjust api_summarize sql_schema sql_generate sql_check sql_answer compute_code
+    compute_summarize composer"""
+
+
+def test_w03_every_step_is_a_named_predictor_with_inputs_of_its_own() -> None:
     program = build(ScriptedModel(answering()))
     predictors = dict(program.named_predictors())
-    assert list(predictors) == [spec.name for spec in SPECS]
+    assert list(predictors) == [spec.name for spec in SPECS] == STEPS.split()
     firsts = [next(iter(each.signature.input_fields)) for each in predictors.values()]
     assert len(set(firsts)) == len(firsts)
     assert all("system_prompt" in each.signature.input_fields for each in predictors.values())
@@ -57,7 +68,7 @@ def test_w02_w05_one_call_of_planner_and_composer_with_a_written_model() -> None
     assert model.agents_asked == ["bos_planner", "compute_code", "compute_summarize", "composer"]
 
 
-def test_the_prompts_hold_the_date() -> None:
+def test_t09_the_prompts_hold_the_date() -> None:
     model = ScriptedModel(answering())
     build(model)(question="6 times 7?")
     for agent in ("bos_planner", "compute_code", "composer"):
@@ -158,6 +169,14 @@ def test_p12_wrong_settings_are_refused(settings: dict[str, Any], message: str) 
     with pytest.raises(UserError) as raised:
         BosSystem(**settings).check()
     assert message in str(raised.value)
+
+
+def test_g06_each_name_has_its_agent() -> None:
+    settings, predictors = BosSystem(), defaultdict(lambda: dspy.Predict("a -> b"))
+    services: dict[str, Any] = {API: SimpleNamespace(catalogue=None, tokens=None, client=None), SQL: object()}
+    resources = Resources(ToolSettings(), services)
+    made = {name: type(entry.make(predictors, settings, resources)) for name, entry in REGISTRY.items()}
+    assert made == {"sql": SqlAgent, "api_docs": ApiDocsAgent, "computation": ComputationAgent}
 
 
 def test_agents_that_are_not_configured_are_named_in_the_guardrails() -> None:

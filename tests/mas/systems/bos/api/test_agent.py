@@ -76,7 +76,7 @@ def kinds(result: AgentResult) -> list[str]:
 
 
 async def test_a_question_is_one_request_and_a_summary(world: World) -> None:
-    """D10 D21 D22 D23"""
+    """D10 D21 D22 D23 E05 E06"""
     result = await world.ask(plan(query_params={"status": "open", "debug": 1}, reason="a list"), SUMMARY)
     assert (result.status, result.answer, result.tabular, result.error) == (
         "succeeded",
@@ -97,7 +97,7 @@ async def test_a_question_is_one_request_and_a_summary(world: World) -> None:
 
 
 async def test_temporal_context_and_documentation_reach_the_plan(world: World) -> None:
-    """D04"""
+    """D04 T09"""
     await world.ask(plan(), SUMMARY, context={"current_date": "2026-11-22", "system_prompt": "Be brief."})
     assert "current_date: 2026-11-22" in world.prompts[0]
     assert "GET /orders: List of orders" in world.prompts[0]
