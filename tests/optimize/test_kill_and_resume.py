@@ -178,6 +178,7 @@ def test_a_kill_while_publishing_leaves_the_whole_set_or_none_and_is_made_good(
 ) -> None:
     run = TunedRun(tmp_path / "run", tested.options, tested.environment, tested.server)
     shutil.copytree(tested.folder, run.folder)
+    shutil.copytree(tested.outputs, run.outputs)  # with the log of sealed tests
     sent = run.server.asked
     assert run.session(dies=dies) is None
     assert run.read("verdict") is None

@@ -281,6 +281,7 @@ def unfinished(ended: tuple[TunedFolder, list[str]], tmp_path: Path) -> tuple[Tu
     """The same, as if it had been killed before its sealed test."""
     run = TunedFolder(tmp_path / "run")
     shutil.copytree(ended[0].folder, run.folder)
+    shutil.copy(ended[0].folder.with_name("sealed_tests.jsonl"), tmp_path)
     for name in ("verdict.json", "shortlist.json", "leaks.json"):
         (run.folder / name).unlink()
     shutil.rmtree(run.folder / "sealed")
