@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from scripts.interval_coverage import (
+    BEGIN,
+    CORNERS,
     CORRELATIONS,
+    END,
     EPOCHS,
     INTERVALS,
+    PAGE,
     SEVERAL_EPOCHS_ONLY,
+    SIZES,
     Cell,
     measure,
 )
@@ -27,3 +32,26 @@ def test_about_95_of_100_intervals_contain_the_truth(name: str) -> None:
     draws = 20 if name in SLOW else 60
     found = [measure(INTERVALS[name], cell, draws) for cell in cells]
     assert np.mean(found) >= 92.5  # one standard error: 1.4 for the slow ones, 0.8 for the others
+
+
+BELOW_THE_GOAL = {
+    "accuracy, and by level and tag | 20 | 1",
+    "accuracy, and by level and tag | 20 | 5",
+    "pass@2 | 20 | 5",
+    "pass^2 | 20 | 5",
+    "graded score, 5 % fail",
+    "graded difference, 3 % lose everything",
+    "cost halved, long tail",
+}  # the page says why
+
+
+def test_the_page_has_all_intervals_and_no_other_misses_the_goal() -> None:
+    table = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    rows = [line.removeprefix("| ") for line in table.splitlines()]
+    several = {name: EPOCHS[1:] if name in SEVERAL_EPOCHS_ONLY else EPOCHS for name in INTERVALS}
+    for name in (f"{name} | {n} | {k}" for name, epochs in several.items() for n in SIZES for k in epochs):
+        assert sum(row.startswith(f"{name} | ") for row in rows) == 1
+    assert all(any(row.startswith(f"{name} | ") for row in rows) for name in CORNERS)
+    bold = [row for row in rows if "**" in row]
+    assert {name for name in BELOW_THE_GOAL if any(row.startswith(f"{name} | ") for row in bold)} == BELOW_THE_GOAL
+    assert len(bold) == len(BELOW_THE_GOAL)

@@ -130,10 +130,12 @@ def compute_macro_interval(samples: Sequence[Sequence[_Cell]], names: Sequence[s
     is_target = [name in targets for name in names]
     rights, all_named = right.sum(0)[is_target], named.sum(0)[is_target]
     found = float((2 * rights / all_named).mean())
-    if found in (0, 1) or n <= len(rights):
+    if n <= len(rights):
         return compute_clustered_interval(
             [(sum(target == answer for target, answer in sample), len(sample)) for sample in samples]
         )
+    if found in (0, 1):
+        return compute_wilson_interval(found, n - len(rights))
     slopes = 2 * (right[:, is_target] * all_named - rights * named[:, is_target]) / all_named**2
     variance = float((slopes.mean(1) ** 2).sum()) * n / (n - 1) + _EXTRA_ANSWERS / n**2
     effective = min(found * (1 - found) / variance, sum(map(len, samples)))
