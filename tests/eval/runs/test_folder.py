@@ -175,3 +175,11 @@ def test_each_prompt_set_that_a_run_used_is_kept_once(tmp_path: Path) -> None:
         "prompts": "one", "prompts_2": "two", "prompts_3": "three"
     }  # fmt: skip
     assert read_kept_prompts(tmp_path, {"../prompts": "mine", "prompts_9": "mine"}) == {}
+
+
+def test_a_run_with_a_link_in_its_folder_is_not_even_found(tmp_path: Path) -> None:
+    run = a_run(tmp_path, "2026-01-01_10-00-00_a")
+    (run / "link").symlink_to("/etc/passwd")
+    for name in ("latest", "a", run):
+        with pytest.raises(UserError, match="link is a link or a special file"):
+            find_run(name, tmp_path)
