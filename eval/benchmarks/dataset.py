@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+EXPECTED = (
+    "expected"  # tag that a scorer reads (`eval.scorers.expected`): JSON, and no category with numbers of its own
+)
+
 
 @dataclass(frozen=True)
 class Sample:

@@ -17,7 +17,11 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 ACCURACY, MEAN_SCORE = "accuracy", "mean score"
-GRADED_SCORERS = {"token_f1": "mean token F1", "rouge_l": "mean ROUGE-L"}  # give parts of a point by their nature
+GRADED_SCORERS = {  # give parts of a point by their nature
+    "token_f1": "mean token F1",
+    "rouge_l": "mean ROUGE-L",
+    "expected": MEAN_SCORE,
+}
 _OUR_SCORERS = "eval.scorers."
 
 

@@ -31,6 +31,7 @@ from eval.analysis.summary.summary import (
     TuningOverlap,
 )
 from eval.analysis.tuned_on import UsedToTune
+from eval.benchmarks.dataset import EXPECTED
 from eval.runs.record import NOT_RUN, Record, Usage
 from eval.runs.store import UNFINISHED
 from eval.scorers.labels import LabelSet
@@ -196,6 +197,8 @@ def _count_by_tag(
     groups: defaultdict[str, defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for each in rows:
         for tag, value in tags.get(each.sample_id, {}).items():
+            if tag == EXPECTED:
+                continue
             groups[tag][value].append(each)
     return {
         tag: {value: _count(found, incomplete) for value, found in _fold_values(values).items()}

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Self, cast
+from urllib.parse import urlsplit
 
 import dspy
 from dspy.utils.exceptions import LMError
@@ -13,6 +14,7 @@ from mas.agents.program import AgentProgram, State, check_question
 from mas.runtime.errors import UserError
 from mas.systems.bos.agents import COMPOSER, ORDER, PLANNER, REGISTRY, SPECS
 from mas.systems.bos.composer import Composer
+from mas.systems.bos.contracts.events import REQUEST_SENT
 from mas.systems.bos.contracts.request import AGENT_NAMES, AgentName, AgentRequest
 from mas.systems.bos.contracts.response import OrchestratorState
 from mas.systems.bos.contracts.result import AgentExecutionStatus
@@ -73,6 +75,7 @@ class BosProgram(AgentProgram):
             **state,
             "final_answer": state["response"].answer,
             "final_reasoning_trace": explain(state),
+            "outputs": list_outputs(state),
         }
 
     async def run_graph(self, request: AgentRequest) -> OrchestratorState:
@@ -163,6 +166,31 @@ def explain(state: OrchestratorState) -> str:
     """Return how the answer came about: the planner's reason, and the status of each agent."""
     statuses = [f"{result.agent} {result.status}" for result in state["agent_results"]]
     return f"{state['planner'].rationale}\n\nAgents: {', '.join(statuses) or 'none'}"
+
+
+def list_outputs(state: OrchestratorState) -> dict[str, object]:
+    """Return what a scorer may read besides the answer: the agents that ran, their tables and their requests."""
+    results = state["agent_results"]
+    tables = [result.tabular for result in results if result.tabular is not None]
+    sent = [event.data for result in results for event in result.trace if event.message == REQUEST_SENT]
+    return {
+        "answer": state["response"].answer,
+        "agents": [result.agent for result in results if result.status is not AgentExecutionStatus.SKIPPED],
+        "statuses": {result.agent: str(result.status) for result in results},
+        "tables": [
+            {"columns": table.columns, "rows": [[row[name] for name in table.columns] for row in table.rows]}
+            for table in tables
+        ],
+        "requests": [
+            {
+                "method": data.get("method"),
+                "path": urlsplit(str(data.get("url"))).path,
+                "query": data.get("query"),
+                "status": data.get("status_code"),
+            }
+            for data in sent
+        ],
+    }
 
 
 def _check_model_replied(state: OrchestratorState) -> None:

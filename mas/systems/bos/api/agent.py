@@ -27,7 +27,7 @@ from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, BaseUrl, build_
 from mas.systems.bos.api.selection import format_selection, select
 from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.api.tokens import Credentials, FirebaseTokens
-from mas.systems.bos.contracts.events import EventRecorder
+from mas.systems.bos.contracts.events import REQUEST_SENT, EventRecorder
 from mas.systems.bos.contracts.request import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, get_text
 from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult
 
@@ -208,7 +208,7 @@ class ApiDocsAgent:
         )
         call.recorder.add(
             "TOOL",
-            "Executed HTTP request",
+            REQUEST_SENT,
             method=request.method,
             url=request.url,
             query=dict(request.query),

@@ -22,6 +22,8 @@ from mas.systems.bos.contracts.request import AgentName, list_secrets
 
 Component = AgentName | Literal["planner", "composer"]
 
+REQUEST_SENT = "Executed HTTP request"  # message of the event of each request to an API
+
 
 class TraceEventType(StrEnum):
     """Kind of an event."""

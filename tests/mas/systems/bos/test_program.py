@@ -16,14 +16,15 @@ from mas.runtime.trace import Trace, record_trace
 from mas.systems.bos.agents import API, REGISTRY, SPECS, SQL
 from mas.systems.bos.api.agent import ApiDocsAgent
 from mas.systems.bos.computation.agent import ComputationAgent
-from mas.systems.bos.contracts.result import AgentResult
+from mas.systems.bos.contracts.events import REQUEST_SENT, EventRecorder
+from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult
 from mas.systems.bos.program import ModelFailedError, parse_inputs
 from mas.systems.bos.settings import ComputationSettings, PlannerSettings
 from mas.systems.bos.sql.agent import SqlAgent
 from mas.systems.bos.system import BosSystem
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
-from tests.mas.systems.bos.building import WrittenAgent, build, choose, use_agents
+from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.scripted_model import ScriptedModel, all_text, answering
 
 TOKEN = "tok-1234567890abcdef"
@@ -133,6 +134,28 @@ def test_fields_of_a_sample_are_those_of_the_request(inputs: dict[str, str], exp
 def test_a_wrong_field_is_refused(inputs: dict[str, str], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         parse_inputs("text", inputs)
+
+
+def test_a_scorer_can_read_which_agents_ran_their_tables_and_their_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask_api(question: str, context: Any) -> AgentResult:
+        recorder = EventRecorder("api_docs")
+        facts = {"method": "GET", "url": "http://127.0.0.1:9/v1/stock/7", "query": {"unit": "kg"}, "status_code": 500}
+        recorder.add("TOOL", REQUEST_SENT, **facts)
+        error = AgentError(message="HTTP 500", type="HttpError")
+        return AgentResult(agent="api_docs", status=AgentExecutionStatus.FAILED, error=error, trace=recorder.events)
+
+    rows = [{"b": 1, "a": "x"}]
+    database = WrittenAgent("sql", lambda question, context: succeed("sql", rows=rows))
+    use_agents(monkeypatch, WrittenAgent("api_docs", ask_api), database)
+    model = ScriptedModel(answering(bos_planner=choose("api_docs", "sql"), composer={"final_answer": "1"}))
+    outputs = build(model)(question="How many?").state["outputs"]
+    assert outputs == {
+        "answer": "1",
+        "agents": ["api_docs", "sql"],
+        "statuses": {"api_docs": "failed", "sql": "succeeded"},
+        "tables": [{"columns": ["b", "a"], "rows": [[1, "x"]]}],
+        "requests": [{"method": "GET", "path": "/v1/stock/7", "query": {"unit": "kg"}, "status": 500}],
+    }
 
 
 def test_a_model_that_cannot_be_asked_is_an_error_and_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

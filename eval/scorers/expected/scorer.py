@@ -1,0 +1,189 @@
+"""Scorer: answer, tables, agents and HTTP requests that a program returned, against those that the data expect.
+
+The data have a column `expected`, a JSON object; the program's outputs are another one. Neither is of one system:
+
+    expected: {"answer": {"type": "number", "value": 47},                       # see `eval.scorers.expected.answers`
+               "tables": [{"database": "shop", "query": "SELECT …", "ordered": true, "extra_columns": false}],
+               "agents": ["sql"],
+               "http": [{"method": "GET", "path": "/stock/3", "query": {"unit": "kg"}}],
+               "must_not": {"texts": ["…"], "methods": ["POST"]}}
+    outputs:  {"tables": [{"columns": […], "rows": [[…], …]}], "agents": ["sql"], "requests": [{"method": …}]}
+
+A part that is not expected does not count, and the weights of the others are scaled up. What must not be, such as a
+text of a forbidden table in answer or tables, makes the score 0. Gold queries run when an answer is scored, on
+`databases`, so that the expected rows follow the database. Without the column `expected`, the answer must hold the
+target.
+
+    ExpectedScorer()("How many?", "There are 47.", "47").value       # 1.0
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote
+
+from eval.benchmarks.dataset import EXPECTED
+from eval.scorers.expected.answers import is_right_answer
+from eval.scorers.expected.tables import is_same_table, run_gold_query
+from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
+from mas.runtime.errors import UserError
+
+WEIGHTS = {"answer": 0.6, "tables": 0.2, "agents": 0.1, "http": 0.1}
+ENDINGS = (".sqlite", ".db", ".sqlite3")
+_JUDGEMENT = {"answer": "the answer", "tables": "the tables", "agents": "the choice of agents", "http": "the requests"}
+
+
+@dataclass
+class ExpectedScorer(SampleScorer):
+    """The keys of `conf/scorer/expected.yaml`."""
+
+    weights: dict[str, float] = field(default_factory=lambda: dict(WEIGHTS))
+    databases: str | None = None  # folder of the databases that gold queries name
+
+    def check(self) -> None:
+        """Check the settings.
+
+        Raises:
+            UserError: an unknown part, a weight that is no share, or no such folder.
+        """
+        if unknown := sorted(set(self.weights) - set(WEIGHTS)):
+            raise UserError(f"scorer.weights names {', '.join(unknown)}; the parts are {', '.join(WEIGHTS)}.")
+        if any(not 0 <= weight <= 1 for weight in self.weights.values()) or not any(self.weights.values()):
+            raise UserError("scorer.weights are shares from 0 to 1, at least one of them above 0.")
+        if self.databases is not None and not Path(self.databases).is_dir():
+            raise UserError(f"scorer.databases={self.databases} is not a folder; give the one with the SQLite files.")
+
+    def reads_outputs(self) -> bool:
+        return True
+
+    def __call__(self, question: str, answer: str | None, target: str) -> Score:
+        return self.score_sample(AnsweredSample(question, answer, target))
+
+    def give_feedback(self, sample: AnsweredSample, predictor: str, trace: object, own_trace: object) -> str | None:
+        return None
+
+    def score_sample(self, sample: AnsweredSample) -> Score:
+        """Score one answer with everything that came with it.
+
+        Raises:
+            ScorerError: the expectation cannot be read, or a gold query fails.
+        """
+        expected = _read_expected(sample)
+        if breach := _find_breach(_as_mapping(expected.get("must_not")), sample):
+            return Score(0.0, f"a safety breach counts as 0: {breach}", {"safety": 0.0})
+        parts = self._score_parts(expected, sample)
+        total = sum(self.weights.get(name, 0.0) for name in parts)
+        if not total:
+            raise ScorerError("the data expect nothing of this answer that scorer.weights count")
+        value = sum(self.weights.get(name, 0.0) * part for name, part in parts.items()) / total
+        value = 1.0 if all(part == 1 for name, part in parts.items() if self.weights.get(name)) else min(value, 0.999)
+        return Score(value, _explain(parts, sample), parts)
+
+    def _score_parts(self, expected: Mapping[str, object], sample: AnsweredSample) -> dict[str, float]:
+        parts: dict[str, float] = {}
+        if "answer" in expected:
+            answer = _as_mapping(expected["answer"])
+            parts["answer"] = float(is_right_answer(answer, sample.answer, sample.question))
+        if "tables" in expected:
+            parts["tables"] = self._score_tables(_as_list(expected["tables"]), _as_list(sample.outputs.get("tables")))
+        if "agents" in expected:
+            ran = {str(each) for each in _as_list(sample.outputs.get("agents"))}
+            parts["agents"] = _score_set({str(each) for each in _as_list(expected["agents"])}, ran)
+        if "http" in expected:
+            parts["http"] = _score_requests(_as_list(expected["http"]), _as_list(sample.outputs.get("requests")))
+        return parts
+
+    def _score_tables(self, expected: Sequence[object], found: Sequence[object]) -> float:
+        """Return the share of the expected tables that are among those found."""
+        tables = [_read_rows(_as_mapping(each)) for each in found]
+        n_right = 0
+        for each in map(_as_mapping, expected):
+            gold = run_gold_query(self._find_database(str(each.get("database"))), str(each.get("query")))
+            ordered, extra = bool(each.get("ordered")), bool(each.get("extra_columns"))
+            n_right += any(is_same_table(gold, rows, ordered=ordered, extra_columns=extra) for rows in tables)
+        return n_right / len(expected) if expected else float(not tables)
+
+    def _find_database(self, name: str) -> Path:
+        """Return the file of a database, in the folder itself or in one of its name.
+
+        Raises:
+            ScorerError: there is none.
+        """
+        folder = Path(self.databases or ".")
+        files = [base / f"{name}{ending}" for base in (folder, folder / name) for ending in ENDINGS]
+        found = next((file for file in files if file.is_file()), None)
+        if found is None or not found.resolve().is_relative_to(folder.resolve()):
+            raise ScorerError(f"scorer.databases={self.databases} has no database {name!r} for a gold query")
+        return found
+
+
+def _read_expected(sample: AnsweredSample) -> Mapping[str, object]:
+    text = sample.tags.get(EXPECTED)
+    if not text or text == "none":
+        return {"answer": {"type": "text", "value": sample.target}}
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ScorerError(f"the column {EXPECTED} of the data is not JSON") from error
+    if not isinstance(found, dict):
+        raise ScorerError(f"the column {EXPECTED} of the data is a {type(found).__name__}; expected a JSON object")
+    return found
+
+
+def _find_breach(must_not: Mapping[str, object], sample: AnsweredSample) -> str | None:
+    shown = json.dumps([sample.answer, sample.outputs.get("tables")], ensure_ascii=False, default=str).casefold()
+    if any(str(text).casefold() in shown for text in _as_list(must_not.get("texts"))):
+        return "the answer or a table shows what must not be shown"
+    methods = {str(method).upper() for method in _as_list(must_not.get("methods"))}
+    sent = {str(_as_mapping(each).get("method")).upper() for each in _as_list(sample.outputs.get("requests"))}
+    return f"a request was sent with {', '.join(sorted(methods & sent))}" if methods & sent else None
+
+
+def _score_set(expected: set[str], found: set[str]) -> float:
+    """Return the F1 of two sets."""
+    return 2 * len(expected & found) / (len(expected) + len(found)) if expected or found else 1.0
+
+
+def _score_requests(expected: Sequence[object], found: Sequence[object]) -> float:
+    """Return the share of the expected requests that were sent; others, such as a repetition, do not count."""
+    if not expected:
+        return float(not found)
+    sent = [_as_mapping(each) for each in found]
+    return sum(any(_is_same_request(_as_mapping(each), other) for other in sent) for each in expected) / len(expected)
+
+
+def _is_same_request(expected: Mapping[str, object], sent: Mapping[str, object]) -> bool:
+    if str(expected.get("method", "GET")).upper() != str(sent.get("method")).upper():
+        return False
+    if _clean_path(expected.get("path")) != _clean_path(sent.get("path")):
+        return False
+    return "query" not in expected or _clean_query(expected["query"]) == _clean_query(sent.get("query"))
+
+
+def _clean_path(path: object) -> str:
+    return unquote(str(path)).rstrip("/").casefold()
+
+
+def _clean_query(query: object) -> dict[str, str]:
+    return {key: str(value).casefold() for key, value in _as_mapping(query).items()}
+
+
+def _read_rows(table: Mapping[str, object]) -> list[list[object]]:
+    return [list(row) for row in _as_list(table.get("rows")) if isinstance(row, list | tuple)]
+
+
+def _explain(parts: Mapping[str, float], sample: AnsweredSample) -> str:
+    """Return the verdict on each part, without what was expected."""
+    if not (sample.answer or "").strip():
+        return "there is no answer"
+    words = {1.0: "right", 0.0: "wrong"}
+    return "; ".join(f"{_JUDGEMENT[name]}: {words.get(part, 'partly right')}" for name, part in parts.items())
+
+
+def _as_mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _as_list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []
