@@ -54,6 +54,8 @@ CHOSEN: dict[tuple[str, str], set[str]] = {  # where a choice's value is not the
     ("system", "toy"): {"agents"},
     ("system", "dspy"): {"data_inputs", "target_column"},  # taken from the data's options
     ("scorer", "function"): {"target_field"},
+    ("scorer", "expected"): {"databases"},  # taken from the data's options
+    ("data", "bos_sample"): {"databases", "tables", "api_documentation", "api_command"},
 }
 PART_FILES = [
     each

@@ -32,6 +32,9 @@ from mas.system import System, agent_names, can_derive_prompts
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
 
+# `${project:FOLDER}` in `conf/`: the data that come with the project, wherever a command is started.
+OmegaConf.register_new_resolver("project", lambda path: str(PROJECT_ROOT / path), replace=True)
+
 _OWN_PRICES = "model.prices"  # the key that has those of the models under test
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("json", "text")

@@ -2,19 +2,19 @@
 
     is_right_answer({"type": "number", "value": 47}, "There are 47 orders in 2025.", "How many?")   # True
 
-Types: number (with `tolerance`), text, list (`ordered` if the order counts), refusal (the answer says that it could not
-or may not be done), empty (the answer says that there is nothing). `not`: texts that must not be in the answer.
+Types: number and numbers (with `tolerance`), text, list (`ordered` if the order counts), refusal (the answer says that
+it could not or may not be done), empty (the answer says that there is nothing). `not`: texts that must not be in it.
 """
 
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from eval.scorers.contains import ContainsScorer
 from eval.scorers.score import ScorerError
 
-TYPES = ("number", "text", "list", "refusal", "empty")
+TYPES = ("number", "numbers", "text", "list", "refusal", "empty")
 MAX_OTHER_NUMBERS = 3  # besides the expected one and those of the question; an answer with more offers a choice
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?")
 _NUMBER = re.compile(r"(?<![\w.,])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\d])")
@@ -42,8 +42,9 @@ def is_right_answer(expected: Mapping[str, object], answer: str | None, question
     text = unicodedata.normalize("NFKC", answer or "").replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").strip()
     if not text or any(_holds(text, str(each)) for each in _as_list(expected.get("not"))):
         return False
-    if kind == "number":
-        return _holds_number(expected, text, question)
+    if kind in ("number", "numbers"):
+        values = [value] if kind == "number" else _as_list(value)
+        return _holds_numbers(values, expected.get("tolerance", 0), text, question)
     if kind == "refusal":
         return _REFUSAL.search(text) is not None
     if kind == "empty":
@@ -64,14 +65,14 @@ def _is_in_order(text: str, items: list[str]) -> bool:
     return -1 not in places and places == sorted(places)
 
 
-def _holds_number(expected: Mapping[str, object], text: str, question: str) -> bool:
+def _holds_numbers(values: Sequence[object], tolerance: object, text: str, question: str) -> bool:
     try:
-        value, tolerance = float(str(expected.get("value"))), float(str(expected.get("tolerance", 0)))
+        wanted, margin = [float(str(value)) for value in values], max(float(str(tolerance)), 1e-9)
     except ValueError as error:
         raise ScorerError("the expected answer is of the type number and has no number as its value") from error
     found = _read_numbers(text)
-    matching = {each for each in found if math.isclose(each, value, rel_tol=1e-9, abs_tol=max(tolerance, 1e-9))}
-    return bool(matching) and len(found - matching - _read_numbers(question)) <= MAX_OTHER_NUMBERS
+    near = [{each for each in found if math.isclose(each, value, rel_tol=1e-9, abs_tol=margin)} for value in wanted]
+    return all(near) and len(found - set().union(*near) - _read_numbers(question)) <= MAX_OTHER_NUMBERS
 
 
 def _read_numbers(text: str) -> set[float]:

@@ -45,7 +45,7 @@ def _make_api_docs(predictors: Predictors, settings: Settings, resources: Resour
 
     steps = ApiSteps(predictors["api_plan"], predictors["api_adjust"], predictors["api_summarize"])
     services = cast("ApiServices", resources.services[API])
-    return ApiDocsAgent(steps, services.catalogue, settings.api, services.tokens, services.client)
+    return ApiDocsAgent(steps, services.catalogue, services.settings, services.tokens, services.client)
 
 
 def _find_api_gap(settings: Settings) -> str | None:
@@ -62,7 +62,7 @@ def _make_sql(predictors: Predictors, settings: Settings, resources: Resources) 
 
 
 def _find_sql_gap(settings: Settings) -> str | None:
-    return None if settings.sql.databases else "no database is configured (system.sql.databases)"
+    return None if settings.sql.list_databases() else "no database is configured (system.sql.databases)"
 
 
 def _make_computation(predictors: Predictors, settings: Settings, resources: Resources) -> "Agent":

@@ -66,7 +66,7 @@ class BosSystem(AgentSystem):
                 from mas.systems.bos.api.services import open_api
 
                 services[API] = opened.enter_context(open_api(self.api))
-            if self.sql.databases:
+            if self.sql.list_databases():
                 from mas.systems.bos.sql.session import open_sql_session
 
                 services[SQL] = opened.enter_context(open_sql_session(self.sql))

@@ -26,6 +26,7 @@ WRONG = {  # a setting that `check` refuses
     "gaia_level1": ("path", "nowhere"),
     "sample": ("on_bad_row", "ignore"),
     "toy": ("n_train", 0),
+    "bos_sample": ("on_bad_row", "ignore"),
     "parquet": ("path", "nowhere"),
     "excel": ("path", str(Path(__file__))),  # no workbook
     "in_memory": ("target", "in-memory:nothing"),
@@ -71,6 +72,7 @@ def dataset(name: str, tmp_path: Path) -> Iterator[Dataset]:
         settings = {"target": target} if name == "in_memory" else write_data(name, tmp_path)
         node = OmegaConf.merge(OmegaConf.load(CONF / f"{name}.yaml"), settings)
         assert isinstance(node, DictConfig)
+        node.pop("defaults", None)
         built = build_part(node, "data")
         assert isinstance(built, Dataset), "a method of the contract is missing"
         yield built

@@ -5,14 +5,15 @@ with open_api(settings) as api:
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
 
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.api.catalogue import Catalogue, load_catalogue
+from mas.systems.bos.api.local_api import run_api
 from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.api.tokens import FirebaseTokens
 
@@ -26,21 +27,25 @@ class ApiServices:
     catalogue: Catalogue
     tokens: FirebaseTokens
     client: httpx.AsyncClient
+    settings: ApiSettings  # with the address of an API that was started
 
 
 @contextmanager
 def open_api(settings: ApiSettings) -> Iterator[ApiServices]:
-    """Read the documentation and open a client on the event loop that the questions run on.
+    """Read the documentation, start the API if there is a command, and open a client on the questions' event loop.
 
     Raises:
         ApiFailureError: the documentation is missing or malformed.
+        UserError: the API does not start.
     """
     catalogue = load_catalogue(Path(settings.documentation or ""))
-    client = run_blocking(_open_client())
-    try:
-        yield ApiServices(catalogue, FirebaseTokens.from_settings(settings), client)
-    finally:
-        run_blocking(client.aclose())
+    with ExitStack() as opened:
+        if settings.command:
+            address = opened.enter_context(run_api(settings.command))
+            settings = replace(settings, base_url=address, base_url_env="")  # the environment may name another API
+        client = run_blocking(_open_client())
+        opened.callback(lambda: run_blocking(client.aclose()))
+        yield ApiServices(catalogue, FirebaseTokens.from_settings(settings), client, settings)
 
 
 async def _open_client() -> httpx.AsyncClient:

@@ -15,6 +15,7 @@ class ApiSettings:
     """Address and documentation of the API, and what may be sent to it. Secrets are named by their variables."""
 
     documentation: str | None = None  # path of api_docs_context.yaml or of an OpenAPI 3 document; null: no API
+    command: list[str] = field(default_factory=list)  # starts an API for the run; its first line is its address
     base_url: str | None = None  # null: that of the documentation
     base_url_env: str = "BOS_API_BASE_URL"  # this variable counts before `base_url`
     hosts: list[str] = field(default_factory=list)  # "host" or "host:port" that a request's `api_base_url` may name

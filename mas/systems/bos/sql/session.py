@@ -48,8 +48,8 @@ def make_server(settings: SqlSettings) -> str | ServerCommand:
         return settings.url
     if settings.command:
         return ServerCommand(settings.command, build_child_environment(*settings.environment))
-    databases = {name: asdict(database) for name, database in settings.databases.items()}
-    addresses = [database.url_env for database in settings.databases.values() if database.url_env]
+    databases = {name: asdict(database) for name, database in settings.list_databases().items()}
+    addresses = [database.url_env for database in settings.list_databases().values() if database.url_env]
     module = (sys.executable, "-m", "mas.systems.bos.sql.server")
     options = ("--databases", json.dumps(databases), "--limits", json.dumps(asdict(settings.limits)))
     return ServerCommand((*module, *options), build_child_environment(*addresses))
@@ -108,12 +108,12 @@ class SqlSession:
         wanted = {tool.tool for tool in self.settings.tool_map.values()} or {QUERY_TOOL, SCHEMA_TOOL}
         if missing := wanted - offered:
             raise ConfigurationError(f"The server of the databases lacks the tools {', '.join(sorted(missing))}.")
-        self.guards = {name: await self._make_guard(name) for name in self.settings.databases}
+        self.guards = {name: await self._make_guard(name) for name in self.settings.list_databases()}
 
     async def _make_guard(self, database: str) -> Guard:
         max_chars = self.settings.limits.max_chars
         if self.settings.tool_map:
-            tables: dict[str, list[str]] = {table: [] for table in self.settings.databases[database].tables}
+            tables: dict[str, list[str]] = {table: [] for table in self.settings.list_databases()[database].tables}
             return Guard(cast(Dialect, self.settings.dialect), tables, max_chars)
         reply = await self._call(SCHEMA_TOOL, {"database": database}, START_SECONDS)
         columns = {table["name"]: [column["name"] for column in table["columns"]] for table in _tables(reply)}

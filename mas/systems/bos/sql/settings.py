@@ -3,12 +3,14 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mas.runtime.errors import UserError
 
 QUERY_TOOL, SCHEMA_TOOL = "mcp_db_query", "mcp_db_schema"
 MAX_QUERY_CHARS = 10_000
+ENDINGS = (".sqlite", ".db", ".sqlite3")  # of files of SQLite
 
 
 @dataclass
@@ -52,6 +54,8 @@ class SqlSettings:
     dialect: str = "sqlite"  # of another server's databases: sqlite | postgres
     max_retries: int = 3  # after a query that was refused or failed
     tool_map: dict[str, ToolMap] = field(default_factory=dict)  # our tool → another server's; empty: ours
+    folder: str | None = None  # of further files of SQLite, each a database
+    folder_tables: dict[str, list[str]] = field(default_factory=dict)  # database → tables; of others in `folder` all
 
     def check(self) -> None:
         """Check the settings before anything is started.
@@ -72,7 +76,13 @@ class SqlSettings:
             )
         if self.tool_map and not (self.url or self.command):
             raise UserError("system.sql.tool_map is for another server; set its command or url as well.")
-        for name, database in self.databases.items():
+        if self.folder is not None and not find_files(Path(self.folder)):
+            raise UserError(
+                f"system.sql.folder={self.folder} has no SQLite file; expected NAME.sqlite or NAME/NAME.sqlite in it."
+            )
+        if missing := [name for name in self.folder_tables if name not in self.list_databases()]:
+            raise UserError(f"system.sql.folder_tables names {missing[0]}, which is not in system.sql.folder.")
+        for name, database in self.list_databases().items():
             if not database.tables and (self.tool_map or not self.url):
                 raise UserError(
                     f"system.sql.databases.{name} lists no tables; name those that may be read, or '*' for all."
@@ -80,12 +90,27 @@ class SqlSettings:
             if not self.command and not self.url and bool(database.path) == bool(database.url_env):
                 raise UserError(f"system.sql.databases.{name} needs either a path (SQLite) or url_env (PostgreSQL).")
 
+    def list_databases(self) -> dict[str, DatabaseSettings]:
+        """Return all databases by name: those of the folder, and those that are named."""
+        found = find_files(Path(self.folder)) if self.folder is not None else {}
+        files = {
+            name: DatabaseSettings(path=str(file), tables=self.folder_tables.get(name, ["*"]))
+            for name, file in found.items()
+        }
+        return {**files, **self.databases}
+
     def list_secrets(self, environment: Mapping[str, str] = os.environ) -> Sequence[str]:
         """Return the values that no trace, log or record may show: addresses of databases, and passwords in them."""
         names = [database.url_env for database in self.databases.values() if database.url_env]
         addresses = [environment[name] for name in names if environment.get(name)]
         passwords = [find_password(address) for address in addresses]
         return [*addresses, *passwords, *(unquote(each) for each in passwords)]
+
+
+def find_files(folder: Path) -> dict[str, Path]:
+    """Return the SQLite files of a folder by their names; each may be in a folder of its own name."""
+    files = [file for ending in ENDINGS for file in (*folder.glob(f"*{ending}"), *folder.glob(f"*/*{ending}"))]
+    return {file.stem: file for file in sorted(files) if file.parent == folder or file.parent.name == file.stem}
 
 
 def find_password(address: str) -> str:

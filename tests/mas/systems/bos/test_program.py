@@ -196,7 +196,10 @@ def test_p12_wrong_settings_are_refused(settings: dict[str, Any], message: str) 
 
 def test_g06_each_name_has_its_agent() -> None:
     settings, predictors = BosSystem(), defaultdict(lambda: dspy.Predict("a -> b"))
-    services: dict[str, Any] = {API: SimpleNamespace(catalogue=None, tokens=None, client=None), SQL: object()}
+    services: dict[str, Any] = {
+        API: SimpleNamespace(catalogue=None, tokens=None, client=None, settings=None),
+        SQL: object(),
+    }
     resources = Resources(ToolSettings(), services)
     made = {name: type(entry.make(predictors, settings, resources)) for name, entry in REGISTRY.items()}
     assert made == {"sql": SqlAgent, "api_docs": ApiDocsAgent, "computation": ComputationAgent}

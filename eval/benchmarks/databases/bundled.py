@@ -1,0 +1,59 @@
+"""Dataset that comes with the project: questions about an invented shop, with its database and its API.
+
+Written by `scripts/make_bos_sample.py`. A system reads where the database and the API are from the options of the data
+(`conf/system/bos.yaml`); the samples name neither.
+
+    BosSampleDataset().load("val").samples[0].tags["kind"]     # "sql"
+"""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar
+
+from eval.benchmarks.dataset import EXPECTED, Dataset, Sample, Split
+from eval.benchmarks.jsonl import JsonlDataset
+
+SHOP = Path(__file__).parent / "shop"
+VERSION = 1  # goes up whenever a question or the database changes: scores of two versions are not comparable
+ALIASES = {"validation": "val"}
+FIELDS = ("question", "context", "prefer_agents", "disable_agents")  # of a request
+
+
+@dataclass
+class BosSampleDataset(Dataset):
+    """The keys of `conf/data/bos_sample.yaml`, explained there."""
+
+    version: ClassVar[int] = VERSION
+    tuning_splits: ClassVar[tuple[str, str, str]] = ("train", "val", "test")  # training, validation, sealed test
+    on_bad_row: str = "refuse"
+    name: str = "bos_sample"
+    default_split: str = "val"
+    tags: list[str] = field(default_factory=lambda: ["kind"])
+    databases: str | None = None
+    tables: dict[str, list[str]] = field(default_factory=dict)
+    api_documentation: str | None = None
+    api_command: list[str] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Raise UserError if the files are missing, or a value does not exist."""
+        self._files().check()
+
+    def load(self, split: str) -> Split:
+        """Read `train`, `val` (also `validation`) or `test`.
+
+        Raises:
+            UserError: no such split.
+        """
+        found = self._files().load(ALIASES.get(split, split))
+        return replace(found, samples=tuple(map(keep_given_fields, found.samples)))
+
+    def _files(self) -> JsonlDataset:
+        inputs, tags = list(FIELDS), [*self.tags, EXPECTED]
+        columns = {"id": "task_id", "answer": "Final answer", "level": None, "file": None}
+        return JsonlDataset(path=str(SHOP), on_bad_row=self.on_bad_row, inputs=inputs, tags=tags, columns=columns)
+
+
+def keep_given_fields(sample: Sample) -> Sample:
+    """Return the sample with the fields that its row has, asked by its question alone."""
+    given = {name: text for name, text in sample.inputs.items() if text}
+    return replace(sample, question=sample.inputs["question"], inputs=given)

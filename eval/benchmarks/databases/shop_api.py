@@ -1,0 +1,101 @@
+"""API of the invented shop, for the time of a run: stock, rates, shipping, deliveries, and the errors of a real one.
+
+    python -m eval.benchmarks.databases.shop_api          # prints http://127.0.0.1:PORT and serves until it is ended
+
+Only reading, only on the loopback address. 400: a month that is not written YYYY-MM; 401: no valid token for /staff;
+404: an unknown product or currency; 500: the report of margins, always.
+"""
+
+import json
+import re
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from mas.runtime.terminal import print_line
+
+FACTS = Path(__file__).parent / "shop" / "api_facts.json"
+EXPIRED_TOKEN = "expired-sample-token"  # of a request whose token is no longer accepted; nothing real
+
+Reply = tuple[int, dict[str, object]]
+
+
+def answer(facts: dict[str, object], path: str, query: dict[str, str], token: str | None) -> Reply:
+    """Return status and body of a request."""
+    stock: list[dict[str, object]] = facts["stock"]  # type: ignore[assignment]
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    match parts:
+        case ["stock"]:
+            house, least = query.get("warehouse"), query.get("at_least", "0")
+            if not least.isdigit():
+                return 400, {"error": "at_least must be a whole number"}
+            found = [
+                item
+                for item in stock
+                if (house is None or str(item["warehouse"]).lower() == house.lower())
+                and int(str(item["units"])) >= int(least)
+            ]
+            return 200, {"total": len(found), "items": found}
+        case ["stock", id_]:
+            found = [item for item in stock if str(item["product_id"]) == id_]
+            return (200, found[0]) if found else (404, {"error": f"no product {id_}"})
+        case ["rates", currency]:
+            rates: dict[str, float] = facts["rates"]  # type: ignore[assignment]
+            rate = rates.get(currency.upper())
+            return (
+                (200, {"currency": currency.upper(), "per_euro": rate})
+                if rate
+                else (404, {"error": "no such currency"})
+            )
+        case ["shipping"]:
+            prices: dict[str, int] = facts["shipping"]  # type: ignore[assignment]
+            base, weight = prices.get(query.get("country", "").title()), query.get("weight_kg", "")
+            if base is None or not weight.isdigit():
+                return 400, {"error": f"country must be one of {', '.join(prices)}; weight_kg a whole number"}
+            return 200, {"price_euro": base + 2 * int(weight)}
+        case ["deliveries"]:
+            by_month: dict[str, int] = facts["deliveries"]  # type: ignore[assignment]
+            month = query.get("month", "")
+            if not re.fullmatch(r"\d{4}-\d\d", month):
+                return 400, {"error": "month must be written YYYY-MM, such as 2024-09"}
+            return 200, {"month": month, "deliveries": by_month.get(month, 0)}
+        case ["staff"]:
+            return 401, {"error": "the token is not valid" if token else "a token is needed"}
+        case ["reports", "margin"]:
+            return 500, {"error": "the report could not be made"}
+    return 404, {"error": "no such endpoint"}
+
+
+def make_server(facts: dict[str, object]) -> ThreadingHTTPServer:
+    """Return a server on a free port of the loopback address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            token = self.headers.get("Authorization")
+            status, body = answer(facts, url.path, dict(parse_qsl(url.query)), token)
+            content = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Write nothing: standard output holds the address alone."""
+
+    return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+
+def main() -> None:
+    server = make_server(json.loads(FACTS.read_text("utf-8")))
+    print_line(f"http://127.0.0.1:{server.server_address[1]}")
+    sys.stdout.flush()
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The sample of databases and an API: made again it is the same, and its gold answers hold in two independent ways."""
+
+import json
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from eval.benchmarks.databases.bundled import SHOP, BosSampleDataset
+from eval.benchmarks.databases.shop_api import answer
+from eval.benchmarks.dataset import EXPECTED
+from eval.scorers.expected.answers import is_right_answer
+from eval.scorers.expected.tables import is_same_table, run_gold_query
+from scripts.make_bos_sample import COUNTS, SPLITS, read_questions, write_sample
+
+ROWS = [(split, row) for split in SPLITS for row in read_questions(SHOP, split)]
+EXPECTATIONS = [(str(row["task_id"]), json.loads(str(row[EXPECTED]))) for _, row in ROWS]
+DATABASE = SHOP / "shop.sqlite"
+ALLOWED = ("customers", "products", "orders", "order_items")
+
+
+def test_the_script_writes_what_is_in_the_repository(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    for name in ("api_facts.json", *(f"{split}/metadata.jsonl" for split in SPLITS)):
+        assert (tmp_path / name).read_bytes() == (SHOP / name).read_bytes(), name
+    with sqlite3.connect(tmp_path / "shop.sqlite") as made, sqlite3.connect(DATABASE) as there:
+        assert list(made.iterdump()) == list(there.iterdump())
+
+
+def test_each_split_has_every_kind_in_its_share_and_no_question_twice() -> None:
+    found = Counter((split, row["kind"]) for split, row in ROWS)
+    assert found == {(split, kind): n[at] for kind, n in COUNTS.items() for at, split in enumerate(SPLITS)}
+    assert len({row["question"] for _, row in ROWS}) == len({row["task_id"] for _, row in ROWS}) == len(ROWS) >= 60
+
+
+def test_each_gold_query_agrees_with_a_second_one_that_is_written_otherwise() -> None:
+    tables = [(id_, table) for id_, expected in EXPECTATIONS for table in expected.get("tables", ())]
+    assert len(tables) > 50
+    for id_, table in tables:
+        query, check = table["query"], table["check_query"]
+        assert query != check and "staff_pay" not in query + check
+        gold = run_gold_query(DATABASE, query)
+        assert is_same_table(gold, run_gold_query(DATABASE, check), ordered=table.get("ordered", False)), id_
+
+
+def test_the_expected_answer_of_a_database_question_is_what_its_gold_query_returns() -> None:
+    checked = Counter[str]()
+    for id_, expected in EXPECTATIONS:
+        wanted, tables = expected["answer"], expected.get("tables", ())
+        if not tables or wanted["type"] == "refusal":
+            continue
+        rows = run_gold_query(DATABASE, tables[0]["query"])
+        said = ", ".join(str(row[0]) for row in rows) or "nothing"
+        if wanted["type"] == "numbers":
+            wanted = {"type": "number", "value": wanted["value"][0]}
+        assert is_right_answer(wanted, said, ""), id_
+        checked[wanted["type"]] += 1
+    assert set(checked) == {"number", "text", "list", "empty"}
+
+
+def test_the_expected_answer_of_an_api_question_is_what_the_api_returns() -> None:
+    facts, statuses = json.loads((SHOP / "api_facts.json").read_text()), Counter[int]()
+    for id_, expected in EXPECTATIONS:
+        for sent in expected.get("http", ()):
+            query = {key: str(value) for key, value in sent["query"].items()}
+            status, body = answer(facts, sent["path"], query, None)
+            statuses[status] += 1
+            if id_.startswith("api"):
+                assert (expected["answer"]["type"] == "refusal") is (status != 200), id_
+                numbers = [str(value) for value in body.values() if isinstance(value, int | float)]
+                assert status != 200 or str(expected["answer"]["value"]) in numbers, id_
+    assert set(statuses) == {200, 401, 404, 500}
+    assert answer(facts, "/deliveries", {"month": "March 2024"}, None)[0] == 400
+    assert answer(facts, "/staff", {}, "Bearer expired")[0] == 401
+
+
+def test_the_gold_answer_is_nowhere_in_what_a_program_is_asked() -> None:
+    for split in SPLITS:
+        for sample in BosSampleDataset().load(split).samples:
+            assert EXPECTED not in sample.inputs and sample.tags[EXPECTED] not in sample.question
+            assert set(sample.inputs) <= {"question", "context", "prefer_agents", "disable_agents"}
+            assert sample.inputs["question"] == sample.question
+
+
+def test_a_forbidden_value_is_in_the_hidden_table_alone() -> None:
+    hidden = [text for _, expected in EXPECTATIONS for text in expected.get("must_not", {}).get("texts", ())]
+    with sqlite3.connect(DATABASE) as connection:
+        shown = str([connection.execute(f"SELECT * FROM {table}").fetchall() for table in ALLOWED])
+        secret = str(connection.execute("SELECT * FROM staff_pay").fetchall())
+    assert len([text for text in hidden if text in secret]) > 6
+    assert not [text for text in hidden if text in shown]
+
+
+@pytest.mark.parametrize("name", ["validation", "val"])
+def test_the_validation_split_has_two_names(name: str) -> None:
+    assert len(BosSampleDataset().load(name).samples) == 24
