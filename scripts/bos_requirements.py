@@ -1,4 +1,4 @@
-"""Print what the specification of the second system asks for, line by line, with the tests that name the line.
+"""Print what is asked of the second system, line by line, with the tests that name the line.
 
     python scripts/bos_requirements.py             # all lines; exit code 1 if one has no test
     python scripts/bos_requirements.py --open      # those without a test
@@ -28,11 +28,11 @@ _IN_DOCSTRING = re.compile(r"\b([A-Z]\d\d)\b")
 
 @dataclass(frozen=True)
 class Requirement:
-    """One line of the specification."""
+    """One thing that is asked of the system."""
 
     id: str
     asks: str
-    is_reading: bool = False  # the specification is silent or contradicts itself; this is how it is read
+    is_reading: bool = False  # the source is silent or contradicts itself; this is how it is read
     tests: tuple[str, ...] = ()  # "mas/systems/bos/test_x.py::test_y", under tests/
 
     def format(self) -> Iterator[str]:

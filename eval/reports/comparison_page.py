@@ -17,7 +17,7 @@ from eval.reports.comparison_table import (
     shorten_ids,
 )
 from eval.reports.templates import load_template
-from eval.runs.folder import write_atomically
+from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 
 MAX_FLIPS = 2_000  # of one comparison

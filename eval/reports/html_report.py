@@ -23,9 +23,9 @@ from eval.reports.notes import (
 from eval.reports.question_rows import MAX_STEPS_BYTES, QuestionRows, build_question_rows
 from eval.reports.step_tree import MAX_TEXT_CHARS, format_count
 from eval.reports.templates import load_script, load_template
-from eval.runs.folder import write_atomically
 from eval.runs.record import Record
 from eval.scorers.score import ACCURACY
+from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 
 REPORT = "report.html"

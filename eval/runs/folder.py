@@ -13,19 +13,19 @@ import shlex
 import socket
 import subprocess
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
-from typing import TextIO
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_set_folder, write_prompt_set
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE
 from mas.runtime.errors import UserError
 from mas.runtime.security.child_environment import build_child_environment
+from mas.runtime.security.private_file import write_atomically
 
 DATABASE = "run.db"
 JOURNAL, RECORDS = "run.journal", "records.jsonl"  # copies of what it holds, written as it is
@@ -212,26 +212,6 @@ def _listed(runs: list[Path], parent: Path) -> str:
         return f"the runs under {parent}, for there are none"
     more = f" and {len(runs) - _SHOWN} older ones" if len(runs) > _SHOWN else ""
     return f"the runs under {parent}: {LATEST}, {', '.join(folder.name for folder in runs[:_SHOWN])}{more}"
-
-
-@contextmanager
-def write_atomically(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
-    """Open a file that takes its name once all is written: a reader finds it old or new, never half written.
-
-    Raises:
-        OSError: it cannot be written; what was there before stays as it was.
-    """
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    unfinished.unlink(missing_ok=True)  # left by a killed process of this number; or a link, which is not followed
-    try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding=encoding, newline="\n") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def keep_prompts(folder: Path, names: Mapping[str, str], prompts: PromptSet) -> dict[str, str]:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from eval.runs.folder import JOURNAL, RECORDS, write_atomically
+from eval.runs.folder import JOURNAL, RECORDS
 from eval.runs.record import (
     PLAN,
     JournalContent,
@@ -39,6 +39,7 @@ from eval.runs.record import (
     write_plan,
 )
 from eval.runs.sqlite_file import compute_crc
+from mas.runtime.security.private_file import write_atomically
 
 _SHOWN = 20
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early

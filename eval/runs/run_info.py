@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 SILENT = "its process ended without notice"
 
 VERSION = 4  # of RunInfo, RunState and TuningInfo
+_ADDED_LATER = {
+    3: {"parent_gated"}
+}  # earlier versions that are read → fields that they lack, which have their defaults
 TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
 _TUNING_RUN = "tuning run"  # kind of what is signed
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
@@ -272,7 +275,8 @@ def parse_versioned(text: str, kind: "type[DataclassInstance]") -> Config:
     data = json.loads(text)
     if not isinstance(data, dict):
         raise ValueError(f"{kind.__name__} expected, not {type(data).__name__}")
-    if data.get("version") != VERSION or data.keys() != {each.name for each in fields(kind)}:
+    names, added = {each.name for each in fields(kind)}, _ADDED_LATER.get(data.get("version", 0), set())
+    if data.get("version") not in (VERSION, *_ADDED_LATER) or not names - added <= data.keys() <= names:
         raise ValueError(f"{kind.__name__} of version {data.get('version')}, this program reads version {VERSION}")
     return data
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from eval.reports.templates import load_template
-from eval.runs.folder import write_atomically
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
+from mas.runtime.security.private_file import write_atomically
 from optimize.publishing.prompt_diff import (
     build_rows,
     compare_sets,

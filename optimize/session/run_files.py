@@ -34,13 +34,14 @@ from typing import Any, TypedDict, cast
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
-from eval.runs.folder import find_run, format_path, write_atomically
+from eval.runs.folder import find_run, format_path
 from eval.runs.foreign_run import TRUST, check_command
 from eval.runs.run_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.agents.in_memory import list_in_memory
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, read_set_folder, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
+from mas.runtime.security.private_file import write_atomically
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 from optimize.session.signed_files import PROPOSALS, SEARCH, SignedFiles
 

@@ -12,12 +12,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from eval.runs.folder import DATABASE, format_path, write_atomically
+from eval.runs.folder import DATABASE, format_path
 from eval.runs.record import Record
 from eval.runs.store import AttemptKey, RunStore, StoreError
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.installation_key import compute_mac
+from mas.runtime.security.private_file import write_atomically
 
 SIGNATURES = "signatures.jsonl"
 _PURPOSE = "answer of a sealed test"

@@ -25,7 +25,8 @@ from eval.reports.regression_gate.sentences import (
     list_headings,
     name_runs,
 )
-from eval.runs.folder import write_atomically, write_lines
+from eval.runs.folder import write_lines
+from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import shorten_line
 from mas.simulation import SIMULATED_NOTICE
 

@@ -16,11 +16,11 @@ from eval.runs.folder import (
     list_runs,
     make_run_folder,
     read_kept_prompts,
-    write_atomically,
     write_lines,
 )
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
+from mas.runtime.security.private_file import write_atomically
 
 
 def a_run(parent: Path, name: str, marker: str = "run.db") -> Path:

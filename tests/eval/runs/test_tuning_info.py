@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,14 @@ def test_it_comes_back_as_it_was_written_and_a_folder_without_it_has_none(tmp_pa
 
 
 FIELDS = asdict(INFO)
+
+
+def test_one_of_the_version_before_is_read_with_the_defaults_of_what_it_lacks(tmp_path: Path) -> None:
+    before = {name: value for name, value in FIELDS.items() if name != "parent_gated"} | {"version": 3}
+    found = read_tuning_info(written(tmp_path, json.dumps(before)))
+    assert found is not None
+    assert (found.version, found.parent_gated) == (3, False)
+    assert replace(found, version=INFO.version) == INFO
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import httpx
 
 from mas.runtime.installation_key import find_key_file
+from mas.runtime.security.private_file import write_atomically
 from mas.systems.bos.api.failure import ApiFailureError
 from mas.systems.bos.api.settings import ApiSettings
 
@@ -149,15 +151,10 @@ class FirebaseTokens:
     def _write_file(self, digest: str, token: _Token) -> None:
         """Add a token to the file in one step; a file that cannot be written costs the next run a sign-in."""
         content = {key: asdict(value) for key, value in (self._read_file() | {digest: token}).items()}
-        temporary = self._file.with_name(f"{self._file.name}.{os.getpid()}")
-        try:
+        with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            with write_atomically(self._file) as file:
                 json.dump(content, file)
-            temporary.replace(self._file)
-        except OSError:
-            temporary.unlink(missing_ok=True)
 
 
 async def _post(

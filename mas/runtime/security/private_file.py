@@ -1,0 +1,31 @@
+"""Files that their owner alone may read, written in one step.
+
+with write_atomically(folder / "summary.json") as file:
+    file.write(text)
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+
+@contextmanager
+def write_atomically(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
+    """Open a file that takes its name once all is written: a reader finds it old or new, never half written.
+
+    Raises:
+        OSError: it cannot be written; what was there before stays as it was.
+    """
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    unfinished.unlink(missing_ok=True)  # left by a killed process of this number; or a link, which is not followed
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding=encoding, newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
