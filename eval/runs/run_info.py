@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 SILENT = "its process ended without notice"
 
 VERSION = 4  # of RunInfo, RunState and TuningInfo
-_ADDED_LATER = {
-    3: {"parent_gated"}
-}  # earlier versions that are read → fields that they lack, which have their defaults
+_ADDED_LATER = {3: {"parent_gated"}}  # earlier version that is read → fields that it lacks: they get their defaults
 TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
 _TUNING_RUN = "tuning run"  # kind of what is signed
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them

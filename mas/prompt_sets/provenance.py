@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from mas.runtime.errors import UserError
+from mas.runtime.installation_key import is_signed, sign
 
 PROVENANCE_FILE = "provenance.yaml"
+SIGNATURE = "signature"  # key of its content
+_KIND = "provenance of a prompt set"  # of what is signed
 _REMEDY = "restore it, or remove it from a set of your own"
 
 
@@ -41,6 +44,17 @@ def read_provenance(folder: Path) -> dict[str, Any]:
     if not isinstance(content.get("checksums", {}), dict):
         raise UserError(f"'checksums' in {file} are no file names with SHA-256 sums; {_REMEDY}.")
     return content
+
+
+def sign_provenance(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content with this installation's signature; it is empty if there is no place for a key."""
+    return {**content, SIGNATURE: sign(_KIND, dict(content))}
+
+
+def is_own_provenance(content: Mapping[str, Any]) -> bool:
+    """Return whether this installation wrote exactly this content: the file itself may be written by anybody."""
+    signed = {name: value for name, value in content.items() if name != SIGNATURE}
+    return is_signed(_KIND, signed, content.get(SIGNATURE))
 
 
 def find_edited_files(folder: Path, provenance: Mapping[str, Any], present: Iterable[str]) -> tuple[str, ...]:
