@@ -22,9 +22,17 @@ DOCUMENTATION: dict[str, Any] = {
         },
         {"method": "GET", "path": "/orders/:order_id", "summary": "One order", "path_params": [{"name": "order_id"}]},
         {"method": "GET", "path": "/orders/newest", "summary": "The newest order"},
-        {"method": "GET", "path": "/account", "summary": "The client's account", "auth": "bearer"},
+        {
+            "method": "GET",
+            "path": "/account",
+            "summary": "The client's account",
+            "auth": "bearer",
+            "query_params": [{"name": "year", "type": "integer"}],
+        },
         {"method": "POST", "path": "/orders", "summary": "New order", "body": {"properties": {"total": {}}}},
         {"method": "GET", "path": "/broken", "summary": "Always fails"},
+        {"method": "POST", "path": "/broken", "summary": "Always fails", "body": {"properties": {"total": {}}}},
+        {"method": "POST", "path": "/hang", "summary": "Never ends", "body": {"properties": {"total": {}}}},
         {"method": "GET", "path": "/moved", "summary": "Is elsewhere"},
         {"method": "GET", "path": "/page", "summary": "A page, no JSON"},
         {"method": "GET", "path": "/hang", "summary": "Never ends"},
@@ -54,6 +62,8 @@ class OrdersApi(LoopbackServer):
             given = asked.headers.get("authorization")
             if not self._is_accepted(given):
                 return _json({"error": f"the token {given} is not accepted"}, 401)
+            if not asked.query.get("year", "2026").isdigit():
+                return _json({"error": "year must be a number"}, 400)
             return _json({"balance": 77, "token_was": given})
         if asked.path == "/orders" and asked.method == "GET":
             status = asked.query.get("status")

@@ -194,6 +194,22 @@ async def test_after_a_400_the_parameters_are_adjusted_once(world: World) -> Non
     assert len(world.api.requests) == 4
 
 
+async def test_d16_one_repeat_for_each_kind_of_refusal_so_three_requests_at_most(world: World) -> None:
+    await world.ask(plan("/account"), SUMMARY, context=ACCOUNT)
+    world.firebase.valid.clear()
+    world.api.requests.clear()
+    wrong, right = {"year": "last"}, {"year": "2025"}
+    steps = (plan("/account", query_params=wrong), adjusted("/account", query_params=right))
+    result = await world.ask(*steps, SUMMARY, context=ACCOUNT)
+    assert result.status == "succeeded"
+    assert [each.query for each in world.api.requests] == [wrong, wrong, right]
+    world.firebase.valid.clear()
+    world.api.requests.clear()
+    result = await world.ask(steps[0], adjusted("/account", query_params={"year": "x"}), context=ACCOUNT)
+    assert result.error is not None and result.error.details["status_code"] == 400
+    assert len(world.api.requests) == 3
+
+
 @pytest.mark.parametrize("again", [adjusted("/account"), adjusted("/nowhere"), adjusted(method="POST")])
 async def test_an_adjusted_plan_for_another_endpoint_is_not_sent(world: World, again: dict[str, object]) -> None:
     result = await world.ask(plan(query_params={"status": "x"}), again)
@@ -219,7 +235,15 @@ async def test_a_failed_connection_is_an_error(world: World, path: str) -> None:
     assert result.error is not None and result.error.type == "HttpRequestError"
 
 
-async def test_a_write_is_not_repeated_after_a_timeout(world: World) -> None:
+@pytest.mark.parametrize(("path", "kind"), [("/broken", "HttpError"), ("/hang", "HttpRequestError")])
+async def test_d17_a_write_is_not_repeated_after_a_failure_or_a_timeout(world: World, path: str, kind: str) -> None:
+    world.settings.methods = ["GET", "POST"]
+    result = await world.ask(plan(path, method="POST", json_body={"total": 3}))
+    assert result.error is not None and result.error.type == kind
+    assert [(each.method, json.loads(each.body)) for each in world.api.requests] == [("POST", {"total": 3})]
+
+
+async def test_a_write_is_sent_once(world: World) -> None:
     world.settings.methods = ["GET", "POST"]
     result = await world.ask(plan(method="POST", json_body={"total": 3}), SUMMARY)
     assert result.status == "succeeded"
