@@ -34,6 +34,7 @@ from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostEr
 
 START_SECONDS = 60.0
 SLACK_SECONDS = 15.0  # beyond the time of a query, for the server to say that it has stopped it
+KILL_SECONDS = 6.0  # until a server that does not end by itself is killed
 MAX_RESTARTS = 1
 MAX_SCHEMA_CHARS = 20_000
 
@@ -64,6 +65,7 @@ class SqlSession:
         self._server = make_server(settings)
         self._connection: Connection | None = None
         self._replacing = asyncio.Lock()
+        self._ending: set[asyncio.Task[None]] = set()  # of servers that are being stopped
         self._restarts = 0
 
     async def query(self, query: str, database: str) -> QueryResult:
@@ -156,6 +158,7 @@ class SqlSession:
                     "agent cannot go on in this run."
                 )
             dead.close()
+            self._ending.add(dead.owner)
             self._restarts += counts
             try:
                 self._connection = await Connection.open(self._server, START_SECONDS)
@@ -167,7 +170,9 @@ class SqlSession:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-            await asyncio.wait({connection.owner}, timeout=CLOSE_SECONDS + 1)
+            self._ending.add(connection.owner)
+        if self._ending:  # a server that hung and was replaced is killed by then
+            await asyncio.wait(self._ending, timeout=CLOSE_SECONDS + KILL_SECONDS)
 
 
 @contextmanager

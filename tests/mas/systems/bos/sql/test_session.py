@@ -121,7 +121,7 @@ def test_q24_a_server_that_does_not_answer_is_replaced(settings: SqlSettings, mo
         result = run_blocking(session.query("SELECT 1", "shop"))
         assert result["error"] == "The query was stopped after 1 seconds; write one that does less work."
         assert ask(session) == [[3]]
-        assert server not in find_servers()[1:]
+    assert not find_servers(), "the one that hung is gone, too"
 
 
 @pytest.mark.slow
