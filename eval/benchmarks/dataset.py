@@ -1,5 +1,6 @@
 """Contracts of datasets: a sample, the samples of a split, and the source that they are read from."""
 
+import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,8 @@ from typing import Protocol, runtime_checkable
 EXPECTED = (
     "expected"  # tag that a scorer reads (`eval.scorers.expected`): JSON, and no category with numbers of its own
 )
+
+_LEAST_WORDS = 5  # of a text that is somebody's own; shorter ones are names of tables, methods and the like
 
 
 @dataclass(frozen=True)
@@ -59,3 +62,21 @@ class Dataset(Protocol):
         Raises:
             UserError: the data cannot be read, or a row is bad and bad rows are refused.
         """
+
+
+def list_gold_texts(tag: str, value: str) -> list[str]:
+    """Return the texts in a tag's value that may not be quoted: of `expected` its longer ones, such as gold queries."""
+    if tag != EXPECTED:
+        return [value]
+    try:
+        return [text for text in _list_texts(json.loads(value)) if len(text.split()) >= _LEAST_WORDS]
+    except (ValueError, RecursionError):
+        return [value]
+
+
+def _list_texts(value: object) -> list[str]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [text for each in value for text in _list_texts(each)]
+    return [value] if isinstance(value, str) else []

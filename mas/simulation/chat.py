@@ -13,29 +13,45 @@ import inspect
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from dspy.lm15 import Message, Request, ToolCallPart, ToolResultPart
 
 from mas.prompt_sets.demos import EXAMPLE
 from mas.runtime.untrusted import remove_marks
 
-Role = Literal[
-    "planner",
-    "critic_planner",
-    "researcher",
-    "critic_researcher",
-    "expert",
-    "critic_expert",
-    "finalizer",
-    "single",  # one agent that does everything
-    "toy_plan",
-    "toy_solve",
-    "toy_finalize",
-    "toy_work",  # the two steps and the classifier of the tutorial on own programs
-    "toy_conclude",
-    "ticket",
+RequestRole = Literal[  # steps of the system with agents for a database, an API and computations
+    "request_planner",
+    "sql_tables",
+    "sql_query",
+    "sql_review",
+    "sql_rows",
+    "api_call",
+    "api_adjustment",
+    "api_reply",
+    "code",
+    "code_outcome",
+    "composer",
 ]
+Role = (
+    RequestRole
+    | Literal[
+        "planner",
+        "critic_planner",
+        "researcher",
+        "critic_researcher",
+        "expert",
+        "critic_expert",
+        "finalizer",
+        "single",  # one agent that does everything
+        "toy_plan",
+        "toy_solve",
+        "toy_finalize",
+        "toy_work",  # the two steps and the classifier of the tutorial on own programs
+        "toy_conclude",
+        "ticket",
+    ]
+)
 # Fields that identify an agent, and the field with its request ("": the first). The order matters: first match wins.
 _ROLES: tuple[tuple[frozenset[str], Role, str], ...] = (
     (frozenset({"problem_and_steps"}), "toy_solve", "problem_and_steps"),
@@ -44,6 +60,17 @@ _ROLES: tuple[tuple[frozenset[str], Role, str], ...] = (
     (frozenset({"problem", "working", "answer"}), "toy_conclude", "problem"),
     (frozenset({"problem", "working"}), "toy_work", "problem"),
     (frozenset({"title", "body", "category"}), "ticket", ""),
+    (frozenset({"question_to_plan"}), "request_planner", "question_to_plan"),
+    (frozenset({"question_for_tables"}), "sql_tables", "question_for_tables"),
+    (frozenset({"question_for_query"}), "sql_query", "question_for_query"),
+    (frozenset({"query_to_review"}), "sql_review", "question_of_query"),
+    (frozenset({"question_about_rows"}), "sql_rows", "question_about_rows"),
+    (frozenset({"question_for_api"}), "api_call", "question_for_api"),
+    (frozenset({"refused_plan"}), "api_adjustment", "question_of_refused_call"),
+    (frozenset({"question_about_reply"}), "api_reply", "question_about_reply"),
+    (frozenset({"computation_question"}), "code", "computation_question"),
+    (frozenset({"computation_to_summarize"}), "code_outcome", "computation_to_summarize"),
+    (frozenset({"agent_summaries"}), "composer", "question_to_answer"),
     (frozenset({"research_steps"}), "planner", "request"),
     (frozenset({"plan_to_review"}), "critic_planner", "plan_to_review"),
     (frozenset({"research_to_review"}), "critic_researcher", "research_to_review"),
@@ -53,6 +80,7 @@ _ROLES: tuple[tuple[frozenset[str], Role, str], ...] = (
     (frozenset({"research_request", "result"}), "researcher", "research_request"),
     (frozenset({"final_answer"}), "single", ""),
 )
+_BY_QUESTION = frozenset(get_args(RequestRole))
 _EXAMPLE = EXAMPLE.removesuffix(".")  # DSPy continues this sentence when an example is incomplete
 _FEEDBACK = "Use the following feedback"
 _MUST_ANSWER = "No more tool calls"
@@ -115,12 +143,17 @@ class Chat:
     @property
     def decision_key(self) -> str:
         """The request without format and tool results: the same under every adapter and at each step of a turn."""
+        key = next((key for _, role, key in _ROLES if role == self.role), "")
         turns = [
-            [{name: text for name, text in turn.inputs.items() if name not in _NO_QUESTION[1:]}, turn.reply]
+            [{name: text for name, text in turn.inputs.items() if self._decides(name, key)}, turn.reply]
             for turn in self.turns
         ]
         turns[-1][1] = {}
         return json.dumps([self.role, turns], ensure_ascii=False)
+
+    def _decides(self, field: str, key: str) -> bool:
+        """Return whether decisions depend on a field; the date and the marks around data differ from run to run."""
+        return field == key if self.role in _BY_QUESTION else field not in _NO_QUESTION[1:]
 
     @property
     def request(self) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from eval.benchmarks.dataset import Sample
+from eval.benchmarks.dataset import EXPECTED, Sample, list_gold_texts
 from eval.contamination.forms import (
     HINT,
     LONGEST,
@@ -90,10 +90,13 @@ class Lookup:
             for sample in samples:
                 lookup._add(split, sample, labels.find(sample.target) is not None)
                 for name, value in sample.tags.items():
-                    if (name, value) in private and value not in sample.question:
+                    if name == EXPECTED:
+                        lookup._add_texts(split, sample.id, list_gold_texts(name, value))
+                    elif (name, value) in private and value not in sample.question:
                         lookup._add_gold(split, sample.id, value)
         for sample in train:
-            lookup._in_training |= lookup.keys(Reading(sample.question))
+            for text in (sample.question, *list_gold_texts(EXPECTED, sample.tags.get(EXPECTED, "{}"))):
+                lookup._in_training |= lookup.keys(Reading(text))
         lookup._forget_training_passages()
         return lookup
 
@@ -179,6 +182,11 @@ class Lookup:
     def _add_gold(self, split: SplitName, sample_id: str, answer: str) -> None:
         for form in {*derive_spellings(answer)}:
             self._add_form(form, ProtectedForm("gold", split, sample_id, form.weak, form.specific))
+
+    def _add_texts(self, split: SplitName, sample_id: str, texts: Iterable[str]) -> None:
+        """Protect the passages of gold queries; those that a training question's has as well are dropped later."""
+        for form in {form for text in texts for form in extract_passages(text, PASSAGE)}:
+            self._add_form(form, ProtectedForm("question", split, sample_id, form.weak, form.specific))
 
     def _add_label(self, split: SplitName, sample_id: str, target: str) -> None:
         whole = {form for form in derive_whole_forms(target) if form.how == "word"}

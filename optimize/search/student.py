@@ -28,7 +28,7 @@ from dataclasses import replace
 
 import dspy
 
-from eval.benchmarks.dataset import Sample
+from eval.benchmarks.dataset import Sample, list_gold_texts
 from eval.execution.scoring import SCORER, describe_answered
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import SampleScorer, Score, Scorer
@@ -278,9 +278,10 @@ class Objective:
         What a program is asked is no secret.
         """
         return [
-            value
+            text
             for name, value in sample.tags.items()
             if self._tags[name, value] == 1 and value not in sample.question
+            for text in list_gold_texts(name, value)
         ]
 
 

@@ -48,7 +48,7 @@ def is_right_answer(expected: Mapping[str, object], answer: str | None, question
     if kind == "refusal":
         return _REFUSAL.search(text) is not None
     if kind == "empty":
-        return _EMPTY.search(text) is not None
+        return _EMPTY.search(text) is not None and _REFUSAL.search(text) is None
     if kind == "text":
         return _holds(text, str(value))
     items = [str(each) for each in _as_list(value)]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 from mas.simulation.chat import Chat, Reply
-from mas.simulation.roles import planner_and_critics, toy
+from mas.simulation.roles import planner_and_critics, request_agents, toy
 from mas.simulation.roles.expert import give_answer, solve_task
 from mas.simulation.roles.researcher import read_attachment, research
 from mas.simulation.roles.tickets import sort_ticket
@@ -61,6 +61,8 @@ def _fill_in(kind: str) -> object:
 def _read_question(chat: Chat) -> str:
     if chat.role in ("toy_plan", "toy_work", "toy_conclude", "ticket"):
         return chat.first_request.strip()
+    if chat.role in request_agents.REPLIES:
+        return chat.request.strip()
     if chat.role in ("toy_solve", "toy_finalize"):
         return toy.extract_heading(chat.first_request, "PROBLEM")
     if chat.role == "single":
@@ -106,4 +108,5 @@ _REPLIES: dict[str, Callable[[Chat, Behaviour], Reply]] = {
     "toy_work": toy.work,
     "toy_conclude": toy.conclude,
     "ticket": sort_ticket,
+    **request_agents.REPLIES,
 }

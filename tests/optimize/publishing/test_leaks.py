@@ -286,6 +286,23 @@ def test_a_column_that_the_users_metric_may_judge_by_is_protected_and_a_category
     ]
 
 
+def test_a_gold_query_is_protected_and_neither_its_json_nor_what_a_training_query_has_as_well() -> None:
+    def ask(split: str, *queries: str) -> list[Sample]:
+        tables = [[{"database": "shop", "query": query}] for query in queries]
+        tags = [{"expected": json.dumps({"agents": ["sql"], "tables": table})} for table in tables]
+        return [Sample(f"{split}-{at:06}", f"{split} {at}?", target="7", tags=each) for at, each in enumerate(tags)]
+
+    counted = "SELECT count(*) FROM customers WHERE city ="
+    train, own = f"{counted} 'Oslo'", "SELECT sum(tolls) FROM gates WHERE harbour = 'Dorn' AND season = 'winter'"
+    index = LeakIndex.of(ask("train", train), ask("val", f"{counted} 'Turku'", own), ask("test", own))
+    assert (
+        index.check(prompts(f"Call sql on the database shop: {counted} …; agents, tables, query."), prompts()).hits
+        == []
+    )
+    report = index.check(prompts(f"Try {own}."), prompts())
+    assert report.blocked and {hit.sample_id for hit in report.hits} == {"val-000001", "test-000000"}
+
+
 def test_the_words_of_a_system_are_its_tools_and_fields() -> None:
     program = build(ScriptedModel(lambda agent, request: ""))
     assert {"calculator", "read_file", "final_answer"} <= set(collect_system_words(program))

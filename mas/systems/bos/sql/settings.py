@@ -80,7 +80,8 @@ class SqlSettings:
             raise UserError(
                 f"system.sql.folder={self.folder} has no SQLite file; expected NAME.sqlite or NAME/NAME.sqlite in it."
             )
-        if missing := [name for name in self.folder_tables if name not in self.list_databases()]:
+        missing = [name for name in self.folder_tables if name not in self.list_databases()]
+        if self.folder is not None and missing:
             raise UserError(f"system.sql.folder_tables names {missing[0]}, which is not in system.sql.folder.")
         for name, database in self.list_databases().items():
             if not database.tables and (self.tool_map or not self.url):
