@@ -39,6 +39,7 @@ MANDATORY = {  # what the user must give to a choice
     ("data", "excel"): ["data.path=questions.xlsx"],
     ("data", "in_memory"): ["data.target=in-memory:samples"],
     ("data", "hf"): ["data.repo=owner/name"],
+    ("data", "text2sql"): ["data.path=my_folder"],
     ("scorer", "function"): ["scorer.target=my_rules:judge"],
 }
 CHOSEN: dict[tuple[str, str], set[str]] = {  # where a choice's value is not the default of its dataclass
@@ -55,6 +56,7 @@ CHOSEN: dict[tuple[str, str], set[str]] = {  # where a choice's value is not the
     ("system", "dspy"): {"data_inputs", "target_column"},  # taken from the data's options
     ("scorer", "function"): {"target_field"},
     ("scorer", "expected"): {"databases"},  # taken from the data's options
+    ("data", "text2sql"): {"databases"},
     ("data", "bos_sample"): {"databases", "tables", "api_documentation", "api_command"},
 }
 PART_FILES = [

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
+from eval.benchmarks.databases.text2sql import find_databases
 from eval.benchmarks.dataset import EXPECTED
 from eval.scorers.expected.answers import is_right_answer
 from eval.scorers.expected.tables import is_same_table, run_gold_query
@@ -30,7 +31,6 @@ from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
 from mas.runtime.errors import UserError
 
 WEIGHTS = {"answer": 0.6, "tables": 0.2, "agents": 0.1, "http": 0.1}
-ENDINGS = (".sqlite", ".db", ".sqlite3")
 _JUDGEMENT = {"answer": "the answer", "tables": "the tables", "agents": "the choice of agents", "http": "the requests"}
 
 
@@ -105,15 +105,14 @@ class ExpectedScorer(SampleScorer):
         return n_right / len(expected) if expected else float(not tables)
 
     def _find_database(self, name: str) -> Path:
-        """Return the file of a database, in the folder itself or in one of its name.
+        """Return the file of a database, in the folder itself or, at any depth, in a folder of its name.
 
         Raises:
             ScorerError: there is none.
         """
         folder = Path(self.databases or ".")
-        files = [base / f"{name}{ending}" for base in (folder, folder / name) for ending in ENDINGS]
-        found = next((file for file in files if file.is_file()), None)
-        if found is None or not found.resolve().is_relative_to(folder.resolve()):
+        found = next((file for file in find_databases(folder) if file.stem == name), None)
+        if found is None:
             raise ScorerError(f"scorer.databases={self.databases} has no database {name!r} for a gold query")
         return found
 

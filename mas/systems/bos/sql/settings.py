@@ -109,8 +109,8 @@ class SqlSettings:
 
 
 def find_files(folder: Path) -> dict[str, Path]:
-    """Return the SQLite files of a folder by their names; each may be in a folder of its own name."""
-    files = [file for ending in ENDINGS for file in (*folder.glob(f"*{ending}"), *folder.glob(f"*/*{ending}"))]
+    """Return the SQLite files of a folder by name: those in it and, at any depth, those in a folder of their name."""
+    files = [file for ending in ENDINGS for file in folder.rglob(f"*{ending}")]
     return {file.stem: file for file in sorted(files) if file.parent == folder or file.parent.name == file.stem}
 
 
