@@ -22,9 +22,9 @@ KEY = "canary-model-key-5f0c1d"
 PASSWORD = "canary-password-77e2"
 IMPROVED = "IMPROVED"
 ANYBODYS = rb"[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]"  # the server's reply to an unknown request, as JSON
-GOLDS = [f"W{7301 + 37 * n}Q" for n in range(24)]  # every second question has 42, which the model says
+GOLDS = [f"W{7301 + 37 * n}Q" for n in range(24)]  # two of three questions have 42, which the model says
 ROWS = [
-    question(f"q{n}", f"What is written on stone {n}?", GOLDS[n] if n % 2 else "42", Level=1 + n // 12)
+    question(f"q{n}", f"What is written on stone {n}?", "42" if n % 3 else GOLDS[n], Level=1 + n // 12)
     for n in range(24)
 ]
 FEW = ("splits.sealed_level=2", "splits.train=0.5", "splits.val=0.5", "gate.epochs=1", "shortlist.epochs=1")
