@@ -1,11 +1,15 @@
 """The sample of databases and an API by the command: who makes no mistake gets all of it, who has no tool none."""
 
 import json
+import re
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from eval.benchmarks.databases.bundled import SHOP
+from eval.cli.paths import PROJECT_ROOT
 from eval.runs.store import RunStore
 from mas.simulation.skills.behaviour import Behaviour
 from tests.eval.command_line import EvalCommand, Finished
@@ -48,3 +52,26 @@ def test_without_its_tools_the_same_model_answers_none_of_their_questions(
     assert {id_.partition("-")[0] for id_ in answered if expected[id_]["answer"]["type"] != "refusal"} == {
         "computation"
     }
+
+
+def test_ones_own_database_and_questions_run_as_the_page_on_the_system_says(
+    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Behaviour, "compute_chance", lambda *_, **__: 1.0)
+    page = (PROJECT_ROOT / "docs" / "how-to" / "second-system.md").read_text("utf-8")
+    row = json.loads(re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0])
+    row["question"] = "How many customers in the database are from Oslo and joined in 2022?"
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "metadata.jsonl").write_text(json.dumps(row))
+    shutil.copy(SHOP / "shop.sqlite", tmp_path / "own")
+    tables = re.search(r"system\.sql\.folder_tables=\{shop: \[customers, orders\]\}", page)
+    assert tables, "the page shows how tables are named"
+    data = ("data=jsonl", f"data.path={tmp_path / 'own'}", "data.tags=[expected]")
+    scorer = ("scorer=expected", f"scorer.databases={tmp_path / 'own'}")
+    place = f"system.sql.folder={tmp_path / 'own'}"
+    finished = eval_command("system=bos", "model=offline", place, tables[0], *data, *scorer)
+    assert (finished.code, finished.summary["n"], finished.summary["n_error"]) == (0, 1, 0)
+    with RunStore(finished.folder / "run.db", read_only=True) as store:
+        (record,) = store.final_records()
+    assert record.answer == "6"
+    assert record.parts == {"answer": 1, "tables": 0, "agents": 1}, "the gold query of the page counts all years"
