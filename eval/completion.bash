@@ -1,4 +1,4 @@
-# Tab completion of the options of eval/run.py, eval/ask.py and eval/doctor.py, for bash (zsh: after bashcompinit).
+# Tab completion of the options of eval/run.py, ask.py, serve.py and doctor.py, for bash (zsh: after bashcompinit).
 #
 #     source eval/completion.bash        in the project's folder, with its environment activated
 #
@@ -6,7 +6,7 @@
 # the line when Tab is pressed. Here only eval/run.py is asked, and nothing is done for other scripts.
 
 _mas_harness() {
-    case "${COMP_WORDS[1]}" in eval/run.py | eval/ask.py | eval/doctor.py) ;; *) return ;; esac
+    case "${COMP_WORDS[1]}" in eval/run.py | eval/ask.py | eval/serve.py | eval/doctor.py) ;; *) return ;; esac
     local word=${COMP_WORDS[COMP_CWORD]} given="" each
     for each in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do # earlier options decide which ones there are
         [[ $each =~ ^[a-z0-9_./-]+=[a-zA-Z0-9_./-]+$ ]] && given+="$each "

@@ -10,12 +10,15 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, TypeGuard
 
 from mas.agents.spec import AgentSpec, Toolboxes
 from mas.llm.profiles.model import Model
 from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.sample_context import SampleLimits
+from mas.runtime.security.redaction import Redact
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
 
@@ -27,8 +30,12 @@ __all__ = [
     "OwnProgramSystem",
     "Program",
     "Resources",
+    "ServedSystem",
+    "Service",
+    "ServiceOptions",
     "System",
     "agent_names",
+    "can_be_served",
     "can_derive_prompts",
     "read_program_digest",
 ]
@@ -148,6 +155,47 @@ class OwnProgramSystem(System, Protocol):
 
 def can_derive_prompts(system: System) -> TypeGuard[OwnProgramSystem]:
     return hasattr(system, "derive_prompts")
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """Inputs of a service from the configuration of its command."""
+
+    limits: SampleLimits  # of each request
+    redact: Redact  # removes the secrets of the configuration
+    report: Callable[[str], None]  # called with each line of the log
+
+
+@dataclass(frozen=True)
+class Service:
+    """HTTP application of a system, and how it is to be served."""
+
+    application: object  # ASGI
+    host: str
+    port: int
+    max_connections: int
+    drain_seconds: float  # for requests in flight when it is stopped
+    begin_shutdown: Callable[[], None]  # called on the event loop: refuse new requests, end those in flight in time
+
+
+class ServedSystem(System, Protocol):
+    """A system with an HTTP service of its own."""
+
+    def check_service(self) -> None:
+        """Check what serving needs, before anything heavy is imported.
+
+        Raises:
+            UserError: a package or a token is missing.
+        """
+        ...
+
+    def serve_application(self, program: Program, options: ServiceOptions) -> Service:
+        """Return the application that answers requests with the program."""
+        ...
+
+
+def can_be_served(system: System) -> TypeGuard[ServedSystem]:
+    return hasattr(system, "serve_application")
 
 
 def agent_names(system: System) -> list[str]:

@@ -41,6 +41,7 @@ def test_a_completion_query_is_answered_by_the_command(
         (["eval/run.py", "model="], MODELS),
         (["eval/run.py", "experiment=offline", "model.call"], ["model.call_deadline_seconds="]),
         (["eval/doctor.py", "model=off"], ["model=offline"]),
+        (["eval/serve.py", "system=b"], ["system=bos"]),
         (["eval/ask.py", 'What "is [2 + 3?', "model=off"], ["model=offline"]),
         (["other.py", "model="], []),
     ],

@@ -8,7 +8,7 @@ chunk["compose"]["response"].answer
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.contracts.request import AgentRequest
@@ -34,7 +34,7 @@ async def arun(program: BosProgram, request: Given) -> OrchestratorResponse:
     return state["response"]
 
 
-async def astream(program: BosProgram, request: Given) -> AsyncIterator[Chunk]:
+async def astream(program: BosProgram, request: Given) -> AsyncGenerator[Chunk]:
     """Yield a chunk after each node of the graph; the last one has the response. Raises as `run`."""
     parsed, chunks = AgentRequest.parse(request), asyncio.Queue[Chunk | None]()
 

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from mas.agents.spec import ModelSettings, Toolboxes
 from mas.runtime.errors import UserError
-from mas.system import Program, Resources
+from mas.system import Program, Resources, Service, ServiceOptions
 from mas.systems.agent_system import AgentSystem
 from mas.systems.bos.agents import API, ORDER, REGISTRY, SPECS, SQL
 from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.contracts.names import AgentName
+from mas.systems.bos.serving.settings import ServiceSettings
 from mas.systems.bos.settings import EXECUTIONS, ComputationSettings, PlannerSettings
 from mas.systems.bos.sql.settings import SqlSettings
 from mas.tools.settings import ToolSettings
@@ -32,6 +34,7 @@ class BosSystem(AgentSystem):
     computation: ComputationSettings = field(default_factory=ComputationSettings)
     api: ApiSettings = field(default_factory=ApiSettings)
     sql: SqlSettings = field(default_factory=SqlSettings)
+    service: ServiceSettings = field(default_factory=ServiceSettings)
     agents: dict[str, ModelSettings] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -42,6 +45,7 @@ class BosSystem(AgentSystem):
         self.computation.check()
         self.api.check()
         self.sql.check()
+        self.service.check()
         self._check_documentation()
 
     def _check_documentation(self) -> None:
@@ -56,7 +60,7 @@ class BosSystem(AgentSystem):
             raise UserError(f"system.api.documentation={self.api.documentation}: {failure}.") from failure
 
     def secrets(self) -> Collection[str]:
-        return [*self.api.list_secrets(), *self.sql.list_secrets()]
+        return [*self.api.list_secrets(), *self.sql.list_secrets(), *filter(None, [self.service.token])]
 
     @contextmanager
     def open_resources(self, settings: ToolSettings, report_missing: Callable[[str], None]) -> Iterator[Resources]:
@@ -85,3 +89,23 @@ class BosSystem(AgentSystem):
         from mas.systems.bos.program import BosProgram
 
         return BosProgram(self, resources)
+
+    def check_service(self) -> None:
+        if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
+            raise UserError(f"The package {missing[0]} is missing; install the extra: pip install -e '.[service]'.")
+        self.service.check_token()
+
+    def serve_application(self, program: Program, options: ServiceOptions) -> Service:
+        from mas.systems.bos.program import BosProgram
+        from mas.systems.bos.serving.application import make_application
+
+        own, settings = cast(BosProgram, program), self.service
+        application, desk = make_application(own, settings, options.limits, options.redact, options.report)
+        return Service(
+            application=application,
+            host=settings.host,
+            port=settings.port,
+            max_connections=2 * settings.max_requests + 100,
+            drain_seconds=settings.drain_seconds,
+            begin_shutdown=desk.begin_shutdown,
+        )

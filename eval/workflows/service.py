@@ -1,0 +1,66 @@
+"""A system behind an HTTP server, on the event loop that its connections and sessions belong to."""
+
+import socket
+
+from eval.cli.command import FINISHED, handle_signals
+from eval.config.evaluation import EvalConfig
+from eval.execution.console import MissingServices
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.errors import UserError
+from mas.runtime.event_loop import background_loop, run_blocking
+from mas.runtime.terminal import print_line
+from mas.simulation import SIMULATED_NOTICE
+from mas.system import ServedSystem, ServiceOptions
+
+_LAST_SECONDS = 5  # for the server itself, after the time of the requests in flight
+
+
+def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -> int:
+    """Serve the system until a signal ends it; a second signal ends it at once. Return the exit code.
+
+    Raises:
+        UserError: the address is in use.
+    """
+    import uvicorn
+
+    if config.needs_model and config.model.simulated:
+        print_line(SIMULATED_NOTICE)
+    missing = MissingServices(config.simulated)
+    options = ServiceOptions(config.limits, config.redact, lambda line: print_line(config.redact(line), error=True))
+    with system.open_resources(config.tools, missing.note) as resources:
+        service = system.serve_application(system.build(config.model, prompts, resources), options)
+        missing.print_notes()
+        server = uvicorn.Server(
+            uvicorn.Config(
+                service.application,  # type: ignore[arg-type]
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=service.max_connections,
+                timeout_graceful_shutdown=int(service.drain_seconds) + _LAST_SECONDS,
+            )
+        )
+
+        def stop(name: str) -> None:
+            seconds = f"requests in flight have {service.drain_seconds:g} s; once more: stop now"
+            print_line(f"stopped by {name}: {seconds}.", error=True)
+            server.force_exit, server.should_exit = server.should_exit, True
+            background_loop().call_soon_threadsafe(service.begin_shutdown)
+
+        with _listen(service.host, service.port) as listener, handle_signals(stop):
+            host, port = listener.getsockname()[:2]
+            name = f"[{host}]" if ":" in host else host
+            print_line(f"{config.system.name} is served at http://{name}:{port} (Ctrl-C ends it).")
+            run_blocking(server.serve([listener]))
+    return FINISHED
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        raise UserError(
+            f"system.service.host={host} port={port} cannot be used ({error.strerror}); choose another "
+            "system.service.port, or 0 for any that is free."
+        ) from error

@@ -1,0 +1,187 @@
+"""The application: requests as a stream or as one reply, health, readiness, a description of the API, and the page.
+
+application, desk = make_application(program, ServiceSettings(), limits, redact, print_line)
+
+`/`, its files, `/health`, `/ready` and `/docs` need no token.
+"""
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp
+
+from mas.runtime.sample_context import SampleLimits
+from mas.runtime.security.redaction import Redact
+from mas.systems.bos.contracts.request import AgentRequest
+from mas.systems.bos.contracts.response import OrchestratorResponse
+from mas.systems.bos.program import BosProgram
+from mas.systems.bos.serving.gate import Gate, describe_error
+from mas.systems.bos.serving.settings import ServiceSettings
+from mas.systems.bos.serving.work import Desk, Reply
+
+_PAGE = Path(__file__).with_name("page")
+_BODY_SECONDS = 10.0  # for a client to send its request
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    401: {"description": "The token is missing or wrong."},
+    413: {"description": "The request is too large."},
+    422: {"description": "A field is missing or wrong."},
+    429: {"description": "Too many requests at once; Retry-After has the seconds to wait."},
+}
+_BODY = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": AgentRequest.model_json_schema()}}}
+}
+
+
+def make_application(
+    program: BosProgram,
+    settings: ServiceSettings,
+    limits: SampleLimits,
+    redact: Redact,
+    report: Callable[[str], None],
+) -> tuple[ASGIApp, Desk]:
+    """Return the ASGI application and the state that its requests share.
+
+    Args:
+        program: that answers the requests.
+        settings: of the service.
+        limits: of each request.
+        redact: removes the secrets of the configuration.
+        report: called with a line for each request, and for each one that failed.
+    """
+    desk, token = Desk(program, settings, limits, redact, report), settings.token
+
+    async def check_token(request: Request) -> None:
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        if token and not (kind.lower() == "bearer" and _is_same(given.strip(), token)):
+            raise HTTPException(401, "The token is missing or wrong; send it as: Authorization: Bearer …")
+
+    app = FastAPI(title="Bos", version="1", docs_url=None, redoc_url=None)
+    allowed = [Depends(check_token)]
+
+    @app.post(
+        "/answer", dependencies=allowed, responses=_ERRORS, openapi_extra=_BODY, response_model=OrchestratorResponse
+    )
+    async def answer(request: Request) -> Reply:
+        """Answer a request with one JSON object."""
+        return Reply(desk, await read_request(request, settings), request.state.request_id, streamed=False)
+
+    @app.post("/stream", dependencies=allowed, responses=_ERRORS, openapi_extra=_BODY, response_model=None)
+    async def stream(request: Request) -> Reply:
+        """Answer a request as server-sent events: plan, agent, and answer or error at the end."""
+        return Reply(desk, await read_request(request, settings), request.state.request_id, streamed=True)
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        """Report that the process runs."""
+        return {"status": "ok"}
+
+    @app.get("/ready")
+    async def ready() -> JSONResponse:
+        """Report whether a request would be accepted now: 200 or 503."""
+        state = "stopping" if desk.is_stopping else "full" if desk.is_full else "ready"
+        return JSONResponse({"status": state, "open_requests": desk.n_open}, 200 if state == "ready" else 503)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(format_docs(app.openapi()))
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(_PAGE / "index.html")
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def page_file(name: str) -> FileResponse:
+        if name not in ("page.js", "page.css"):
+            raise HTTPException(404, "There is no such file.")
+        return FileResponse(_PAGE / name)
+
+    @app.exception_handler(StarletteHTTPException)
+    async def describe(request: Request, error: StarletteHTTPException) -> JSONResponse:
+        headers = {"WWW-Authenticate": "Bearer"} if error.status_code == 401 else {}
+        body = describe_error(f"http_{error.status_code}", str(error.detail), request.state.request_id)
+        return JSONResponse(body, error.status_code, {**headers, **(error.headers or {})})
+
+    return Gate(app, checks_host=not token, report=report), desk
+
+
+def _is_same(given: str, token: str) -> bool:
+    """Compare in a time that does not depend on where they differ, nor on their lengths."""
+    first, second = (hashlib.sha256(each.encode("utf-8", "replace")).digest() for each in (given, token))
+    return hmac.compare_digest(first, second)
+
+
+async def read_request(request: Request, settings: ServiceSettings) -> AgentRequest:
+    """Return the request in a body; a page of another site cannot send JSON without asking first.
+
+    Raises:
+        HTTPException: the body is no JSON, too large, too slow, or has a wrong field.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "The body must be JSON: send Content-Type: application/json.")
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            body = await _read_body(request, settings.max_body_bytes)
+        found = AgentRequest.parse(body.decode("utf-8"))
+    except TimeoutError as error:
+        raise HTTPException(408, f"The body did not arrive within {_BODY_SECONDS:g} seconds.") from error
+    except ClientDisconnect as error:
+        raise HTTPException(400, "The connection was closed before the body was complete.") from error
+    except ValidationError as error:
+        fields = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in error.errors()]
+        raise HTTPException(422, f"The request is wrong. {'; '.join(fields)[:1000]}.") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise HTTPException(422, "The body is no JSON in UTF-8.") from error
+    if not found.question.strip():
+        raise HTTPException(422, "The question is empty.")
+    if len(found.question) > settings.max_question_chars:
+        raise HTTPException(422, f"The question is longer than {settings.max_question_chars:,} characters.")
+    return found
+
+
+async def _read_body(request: Request, max_bytes: int) -> bytes:
+    too_large = HTTPException(413, f"The body is larger than {max_bytes:,} bytes.", {"Connection": "close"})
+    length = request.headers.get("content-length", "0")
+    if not length.isdecimal() or int(length[:20]) > max_bytes:
+        raise too_large
+    parts, size = list[bytes](), 0
+    async for part in request.stream():
+        size += len(part)
+        if size > max_bytes:
+            raise too_large
+        parts.append(part)
+    return b"".join(parts)
+
+
+def format_docs(schema: dict[str, dict[str, dict[str, dict[str, object]]]]) -> str:
+    """Return the OpenAPI description as a page that loads nothing from elsewhere."""
+    rows = [
+        f"<tr><td>{escape(method.upper())}</td><td>{escape(path)}</td><td>{escape(str(operation.get('description')))}</td></tr>"
+        for path, operations in schema["paths"].items()
+        for method, operation in operations.items()
+    ]
+    fields = [
+        f"<tr><td>{escape(name)}</td><td>{escape(_format_type(field))}</td></tr>"
+        for name, field in AgentRequest.model_json_schema()["properties"].items()
+    ]
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>API</title><link rel="stylesheet" '
+        'href="/page/page.css"><main><h1>API</h1><p>The whole description: <a href="/openapi.json">openapi.json'
+        f"</a></p><table>{''.join(rows)}</table><h2>Fields of a request</h2><table>{''.join(fields)}</table></main>"
+    )
+
+
+def _format_type(field: dict[str, object]) -> str:
+    options = field.get("anyOf")
+    types = [str(each.get("type")) for each in options] if isinstance(options, list) else [str(field.get("type"))]
+    default = f", default {field['default']!r}" if "default" in field else ""
+    return f"{' or '.join(types)}{default}"

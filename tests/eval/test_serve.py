@@ -1,0 +1,236 @@
+"""The second system behind a real server: streams of many clients, clients that misbehave, signals, and the page."""
+
+import asyncio
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from eval.cli.paths import PROJECT_ROOT
+from tests.mas.systems.bos.sql.sql_databases import make_sqlite
+from tests.mlflow_pages.browser import browser, picture, why_not
+from tests.servers.running import running_llm
+
+TOKEN = "token-of-the-service-1"
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+MODEL = PROJECT_ROOT / "tests" / "servers" / "bos_model.py"
+SECONDS, N_CLIENTS = float(os.environ.get("BOS_SERVICE_SECONDS", "5")), int(os.environ.get("BOS_SERVICE_CLIENTS", "20"))
+
+
+@dataclass
+class RunningService:
+    url: str
+    process: subprocess.Popen[str]
+    log: Path
+
+    def post(self, path: str, question: str, **options: Any) -> httpx.Response:
+        return httpx.post(
+            f"{self.url}{path}", json={"question": question}, timeout=30, **{"headers": HEADERS, **options}
+        )
+
+    def count_open(self) -> int:
+        return int(httpx.get(f"{self.url}/ready").json()["open_requests"])
+
+    def read_memory_mb(self) -> float:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
+
+
+@contextmanager
+def running_service(folder: Path, *options: str) -> Iterator[RunningService]:
+    database, log = make_sqlite(folder / "shop.sqlite"), folder / "service.log"
+    with running_llm(script=MODEL) as model, log.open("w") as errors:
+        command = [
+            *(
+                sys.executable,
+                "eval/serve.py",
+                "system=bos",
+                "model=openai_compatible",
+                f"model.base_url={model.base_url}",
+            ),
+            *("system.service.port=0", f"+system.sql.databases.shop.path={database}"),
+            *("+system.sql.databases.shop.tables=[customers]", *options),
+        ]
+        environment = {**os.environ, "BOS_SERVICE_TOKEN": TOKEN}
+        with subprocess.Popen(
+            command, cwd=PROJECT_ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process:
+            assert process.stdout is not None
+            try:
+                ready, _, _ = select.select([process.stdout], [], [], 60)
+                found = re.search(r"http://\S+", process.stdout.readline() if ready else "")
+                assert found, log.read_text()
+                yield RunningService(found[0], process, log)
+            finally:
+                process.kill()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    folder = tmp_path_factory.mktemp("service")
+    with running_service(folder, f"system.service.max_requests={N_CLIENTS + 2}") as running:
+        yield running
+
+
+def read_events(text: str) -> list[tuple[str, Any]]:
+    blocks = [each.split("\n") for each in text.split("\n\n") if each.startswith("event: ")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
+
+
+@pytest.mark.slow
+def test_streams_of_many_clients_are_complete_and_never_mixed_up(service: RunningService) -> None:
+    done: list[float] = []
+    service.post("/stream", "List the marker-first table")  # the database's server is started
+    before = service.read_memory_mb()
+
+    async def ask(client: httpx.AsyncClient, marker: str) -> None:
+        started = time.monotonic()
+        response = await client.post(
+            f"{service.url}/stream",
+            json={"question": f"List the {marker} table"},
+            headers={**HEADERS, "X-Request-ID": marker},
+        )
+        events = read_events(response.text)
+        assert [name for name, _ in events] == ["plan", "agent", "answer"], (response.status_code, response.text)
+        assert {data["request_id"] for _, data in events} == {marker}
+        assert events[-1][1]["answer"] == f"answer to {marker}"
+        assert set(re.findall(r"marker-[\w-]+", response.text)) == {marker}
+        assert {row["marker"] for row in events[1][1]["tabular"]["rows"]} == {marker}
+        done.append(time.monotonic() - started)
+
+    async def run_client(client: httpx.AsyncClient, number: int, until: float) -> None:
+        n = 0
+        while time.monotonic() < until:
+            n += 1
+            await ask(client, f"marker-{number}-{n}")
+
+    async def run_clients() -> None:
+        limits = httpx.Limits(max_connections=N_CLIENTS)
+        async with httpx.AsyncClient(timeout=120, limits=limits) as client:
+            until = time.monotonic() + SECONDS
+            await asyncio.gather(*(run_client(client, number, until) for number in range(N_CLIENTS)))
+
+    asyncio.run(run_clients())
+    grown = service.read_memory_mb() - before
+    print(f"{len(done)} answers, slowest {max(done):.1f} s, memory {before:.0f} MB + {grown:.0f} MB")
+    assert len(done) >= N_CLIENTS
+    assert service.count_open() == 0
+    assert grown < 150
+
+
+@pytest.mark.slow
+def test_clients_that_misbehave_cost_only_their_own_request(service: RunningService) -> None:
+    assert service.post("/stream", "q", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    assert service.post("/stream", "x" * 5_000_000).status_code == 413
+    with (
+        httpx.stream(
+            "POST", f"{service.url}/stream", json={"question": "slow 20 marker-gone"}, headers=HEADERS, timeout=30
+        ),
+        socket.create_connection(("127.0.0.1", httpx.URL(service.url).port or 0)) as silent,
+    ):
+        silent.sendall(b"POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n")  # and then nothing
+        assert service.count_open() == 1
+        assert service.post("/answer", "List the marker-other table").json()["answer"] == "answer to marker-other"
+    deadline = time.monotonic() + 5
+    while service.count_open() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert service.count_open() == 0  # 20 seconds before the model has answered
+    assert TOKEN not in service.log.read_text()
+
+
+@pytest.mark.slow
+def test_sigterm_lets_requests_end_in_their_time(tmp_path: Path) -> None:
+    async def ask(url: str, question: str) -> str:
+        async with httpx.AsyncClient(timeout=60) as client:
+            return (await client.post(f"{url}/stream", json={"question": question}, headers=HEADERS)).text
+
+    async def stop_while_asked(running: RunningService) -> list[str]:
+        asked = [asyncio.create_task(ask(running.url, each)) for each in ("slow 2 marker-a", "slow 30 marker-b")]
+        await asyncio.sleep(1)
+        running.process.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.5)
+        with pytest.raises(httpx.ConnectError):
+            await ask(running.url, "marker-late")
+        return await asyncio.gather(*asked)
+
+    with running_service(tmp_path, "system.service.drain_seconds=5") as running:
+        started = time.monotonic()
+        answered, stopped = asyncio.run(stop_while_asked(running))
+        assert running.process.wait(20) == 0
+        assert time.monotonic() - started < 20
+    assert read_events(answered)[-1][1]["answer"] == "answer to marker-a"
+    assert read_events(stopped)[-1] == ("error", {**read_events(stopped)[-1][1], "type": "stopped"})
+    assert "stopped by SIGTERM" in running.log.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_the_page_shows_each_step_as_text(service: RunningService, tmp_path: Path) -> None:
+    with browser() as page:
+        problems: list[str] = []
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.goto(service.url)
+        page.fill("#question", "List the marker-page table, hostile")
+        page.click("#send")
+        page.wait_for_function("() => document.body.innerText.includes('The token is missing or wrong')")
+        page.fill("#token", TOKEN)
+        page.click("#send")
+        page.wait_for_selector("article.answer")
+        headings = [each.inner_text() for each in page.query_selector_all("article h2")]
+        assert headings == ["Plan: sql", "Agent sql: succeeded", "Answer"]
+        assert "SELECT 'marker-page' AS marker" in page.inner_text("article.agent pre")
+        cells = [each.inner_text() for each in page.query_selector_all("article.agent th, article.agent td")]
+        assert cells == ["marker", "name", "marker-page", "Ann", "marker-page", "Bob"]
+        assert "<script>document.title" in page.inner_text("article.answer")
+        assert (page.title(), page.query_selector("article img, article script")) == ("Bos", None)
+        picture(page, tmp_path, "answer")
+        page.fill("#question", "slow 20 marker-stop")
+        page.click("#send")
+        page.click("#stop")
+        page.wait_for_function("() => document.body.innerText.includes('Stopped.')")
+        page.goto(f"{service.url}/docs")
+        assert "/stream" in page.inner_text("table")
+        assert [each for each in problems if "401" not in each] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["system=toy", "model=offline"], "error: system=toy has no service; choose one that has: system=bos."),
+        (["system=bos", "model=offline", "system.service.host=0.0.0.0"], "who need a token"),
+        (["system=bos", "model=offline", "--port"], "usage: python eval/serve.py"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from eval.cli.command import run_cli
+    from eval.serve import task
+
+    monkeypatch.delenv("BOS_SERVICE_TOKEN", raising=False)
+    assert run_cli(lambda: task(arguments)) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_an_address_in_use_is_one_sentence() -> None:
+    from eval.workflows.service import _listen
+    from mas.runtime.errors import UserError
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(UserError, match=r"choose another system\.service"),
+    ):
+        _listen("127.0.0.1", taken.getsockname()[1])

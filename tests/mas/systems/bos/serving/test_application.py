@@ -1,0 +1,223 @@
+"""The application in this process, over a scripted model: refusals, limits, and what a reply must not show."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import LimitReachedError, SampleLimits
+from mas.systems.bos.serving import application, work
+from mas.systems.bos.serving.application import make_application
+from mas.systems.bos.serving.settings import ServiceSettings
+from mas.systems.bos.serving.work import Desk, Reply
+from tests.mas.systems.bos.building import Behaviour, WrittenAgent, build, choose, succeed, use_agents
+from tests.scripted_model import ScriptedModel, answering
+
+TOKEN, CANARY = "token-of-the-service-1", "canary-of-a-context-77"
+
+
+class Application:
+    """The application and the lines that it reported."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour, **settings: Any) -> None:
+        self.lines: list[str] = []
+        use_agents(monkeypatch, WrittenAgent("sql", behaviour))
+        program = build(ScriptedModel(answering(bos_planner=choose("sql"))))
+        made = make_application(program, ServiceSettings(**settings), SampleLimits(), str, self.lines.append)
+        self.asgi, self.desk = made[0], made[1]
+
+    def call(self, path: str, body: Any = None, method: str = "POST", **headers: str) -> httpx.Response:
+        async def send() -> httpx.Response:
+            transport = httpx.ASGITransport(self.asgi)  # type: ignore[arg-type]
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1") as client:
+                named = {name.replace("_", "-"): value for name, value in headers.items()}
+                content = body if isinstance(body, bytes) else json.dumps(body).encode()
+                given = {"content-type": "application/json", **named}
+                return await client.request(method, path, content=content, headers=given)
+
+        return run_blocking(send())
+
+
+def read_events(response: httpx.Response) -> list[tuple[str, Any]]:
+    blocks = [each.split("\n") for each in response.text.split("\n\n") if each.startswith("event: ")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
+
+
+def answer_in_capitals(question: str, context: Any) -> Any:
+    return succeed("sql", question.upper(), [{"n": 1}])
+
+
+def test_a_stream_has_plan_agents_and_answer_and_the_other_reply_is_its_last_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Application(monkeypatch, answer_in_capitals)
+    events = read_events(made.call("/stream", {"question": "q"}, x_request_id="mine-1"))
+    assert [name for name, _ in events] == ["plan", "agent", "answer"], (events, made.lines)
+    assert {data["request_id"] for _, data in events} == {"mine-1"}
+    assert (events[1][1]["answer"], events[1][1]["tabular"]["rows"]) == ("Q", [{"n": 1}])
+    whole = made.call("/answer", {"question": "q", "include_data": False}, x_request_id="bad id\x7f")
+    assert whole.json()["answer"] == events[2][1]["answer"] == "42"
+    assert whole.json()["data"] is None
+    assert whole.headers["x-request-id"] == whole.json()["request_id"] != "bad id\x7f"
+    assert made.lines[0].split()[:4] == ["mine-1", "POST", "/stream", "200"]
+    assert "script-src 'self'" in whole.headers["content-security-policy"]
+
+
+def test_requests_that_are_wrong_are_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Application(monkeypatch, answer_in_capitals, max_body_bytes=200, max_question_chars=20)
+    secret = {"question": 5, "context": {"api_bearer_token": CANARY}}
+    for body, status, words in (
+        (secret, 422, "question: Input should be a valid string"),
+        ({"question": " "}, 422, "empty"),
+        ({"question": "x" * 21}, 422, "longer than 20 characters"),
+        ({"question": "x" * 300}, 413, "larger than 200 bytes"),
+        (b"{", 422, "JSON"),
+        (b"\xff", 422, "UTF-8"),
+        (b"[" * 150, 422, ""),
+    ):
+        response = made.call("/stream", body)
+        assert (response.status_code, words in response.json()["error"]["message"]) == (status, True), response.text
+        assert CANARY not in response.text
+    assert made.call("/stream", {"question": "q"}, content_type="text/plain").status_code == 415
+    assert made.call("/nothing", method="GET").json()["error"]["type"] == "http_404"
+
+
+def test_without_a_token_only_names_of_this_machine_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Application(monkeypatch, answer_in_capitals)
+    for host, status in (
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example:80", 421),
+        ("localhost:1", 200),
+        ("[::1]", 200),
+    ):
+        assert made.call("/answer", {"question": "q"}, host=host).status_code == status, host
+
+
+def test_a_token_is_needed_for_answers_but_not_for_health(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOS_SERVICE_TOKEN", TOKEN)
+    made = Application(monkeypatch, answer_in_capitals)
+    for given in ("", f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}"):
+        refused = made.call("/answer", {"question": "q"}, authorization=given)
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    assert made.call("/answer", {"question": "q"}, authorization=f"Bearer {TOKEN}", host="any").status_code == 200
+    for path in ("/health", "/ready", "/docs", "/", "/page/page.js", "/openapi.json"):
+        assert made.call(path, method="GET").status_code == 200
+    schema = made.call("/openapi.json", method="GET").json()
+    body = schema["paths"]["/stream"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert "prefer_agents" in body["properties"]
+    assert made.call("/page/..%2Fsettings.py", method="GET").status_code == 404
+
+
+def test_secrets_of_a_context_are_in_no_reply_and_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    def repeat(question: str, context: Any) -> Any:
+        return succeed("sql", f"the token is {context['api_bearer_token']}", [{"token": CANARY}])
+
+    def fail(question: str, context: Any) -> Any:
+        raise RuntimeError(f"refused {CANARY}")
+
+    request = {"question": "q", "trace": True, "context": {"api_bearer_token": CANARY}}
+    for behaviour in (repeat, fail):
+        made = Application(monkeypatch, behaviour)
+        replies = [made.call(path, request).text for path in ("/stream", "/answer")]
+        assert all("***" in reply for reply in replies)
+        assert not any(CANARY in text for text in [*replies, *made.lines])
+
+
+def test_a_limit_a_timeout_and_a_defect_are_the_last_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spend(question: str, context: Any) -> Any:
+        raise LimitReachedError("tokens", "no more tokens")
+
+    async def wait(question: str, context: Any) -> Any:
+        await asyncio.sleep(60)
+
+    for behaviour, kind, status in ((spend, "limit", 503), (wait, "timeout", 504)):
+        made = Application(monkeypatch, behaviour, request_seconds=0.3)
+        events = read_events(made.call("/stream", {"question": "q"}))
+        assert [name for name, _ in events] == ["plan", "error"]
+        assert events[-1][1]["type"] == kind
+        assert made.call("/answer", {"question": "q"}).status_code == status
+        assert made.desk.n_open == 0
+    made = Application(monkeypatch, answer_in_capitals)
+    monkeypatch.setattr(type(made.desk.program), "make_graph_context", lambda self: 1 / 0)
+    assert made.call("/answer", {"question": "q"}).json()["error"]["type"] == "failed"
+    assert "failed: ZeroDivisionError" in made.lines[0]
+
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+async def open_stream(desk: Desk, question: str, send: Send) -> asyncio.Task[None]:
+    """A stream whose client stays."""
+    from mas.systems.bos.contracts.request import AgentRequest
+
+    async def receive() -> Any:
+        await asyncio.sleep(60)
+
+    reply = Reply(desk, AgentRequest(question=question), "id", streamed=True)
+    return asyncio.create_task(reply({"type": "http"}, receive, send))  # type: ignore[arg-type]
+
+
+def test_places_are_limited_and_a_client_that_does_not_read_loses_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "_WRITE_SECONDS", 0.2)
+    made = Application(monkeypatch, answer_in_capitals, max_requests=1, request_seconds=0.5)
+
+    async def block(message: dict[str, Any]) -> None:
+        await asyncio.sleep(60)
+
+    async def start() -> asyncio.Task[None]:
+        return await open_stream(made.desk, "q", block)
+
+    slow = run_blocking(start())
+    run_blocking(asyncio.sleep(0.05))
+    refused = made.call("/answer", {"question": "q"})
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
+    assert made.call("/ready", method="GET").status_code == 503
+    run_blocking(asyncio.wait_for(slow, 5))  # type: ignore[arg-type]
+    assert made.call("/ready", method="GET").json() == {"status": "ready", "open_requests": 0}
+
+
+def test_a_body_that_does_not_arrive_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "_BODY_SECONDS", 0.1)
+    made, sent = Application(monkeypatch, answer_in_capitals), list[dict[str, Any]]()
+
+    async def send_nothing() -> None:
+        async def receive() -> Any:
+            await asyncio.sleep(60)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"content-length", b"50")]
+        scope = {"type": "http", "method": "POST", "path": "/stream", "headers": headers, "query_string": b""}
+        await made.asgi(scope, receive, send)
+
+    run_blocking(send_nothing())
+    assert sent[0]["status"] == 408
+
+
+def test_a_stopped_service_refuses_requests_and_ends_those_in_flight_with_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def wait(question: str, context: Any) -> Any:
+        await asyncio.sleep(60)
+
+    made, sent = Application(monkeypatch, wait, drain_seconds=0.2, keep_alive_seconds=0.05), list[bytes]()
+
+    async def stop() -> None:
+        async def send(message: Any) -> None:
+            sent.append(message.get("body", b""))
+
+        stream = await open_stream(made.desk, "q", send)
+        await asyncio.sleep(0.1)
+        made.desk.begin_shutdown()
+        await asyncio.wait_for(stream, 5)
+
+    run_blocking(stop())
+    assert b": keep-alive\n\n" in sent
+    assert b'"type": "stopped"' in b"".join(sent)
+    assert made.call("/answer", {"question": "q"}).status_code == 503
+    assert made.call("/ready", method="GET").json()["status"] == "stopping"
