@@ -51,7 +51,7 @@ CHOSEN: dict[tuple[str, str], set[str]] = {  # where a choice's value is not the
     ("model", "openai_compatible"): {"base_url", "max_tokens_field"},
     ("system", "gaia"): {"tools", "agents"},
     ("system", "single_agent"): {"tools", "agents"},
-    ("system", "bos"): {"planner", "computation", "api", "sql", "agents"},
+    ("system", "bos"): {"planner", "computation", "api", "sql", "service", "agents"},
     ("system", "toy"): {"agents"},
     ("system", "dspy"): {"data_inputs", "target_column"},  # taken from the data's options
     ("scorer", "function"): {"target_field"},
