@@ -46,12 +46,12 @@ def read_provenance(folder: Path) -> dict[str, Any]:
     return content
 
 
-def sign_provenance(content: Mapping[str, Any]) -> dict[str, Any]:
+def sign_provenance(content: Mapping[str, object]) -> dict[str, object]:
     """Return the content with this installation's signature; it is empty if there is no place for a key."""
     return {**content, SIGNATURE: sign(_KIND, dict(content))}
 
 
-def is_own_provenance(content: Mapping[str, Any]) -> bool:
+def is_own_provenance(content: Mapping[str, object]) -> bool:
     """Return whether this installation wrote exactly this content: the file itself may be written by anybody."""
     signed = {name: value for name, value in content.items() if name != SIGNATURE}
     return is_signed(_KIND, signed, content.get(SIGNATURE))

@@ -128,7 +128,7 @@ def collect_versions(origin: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def format_provenance(provenance: Provenance, prompts: PromptSet, checksums: Mapping[str, str]) -> dict[str, Any]:
+def format_provenance(provenance: Provenance, prompts: PromptSet, checksums: Mapping[str, str]) -> dict[str, object]:
     """Return the content of provenance.yaml for a set that is written now."""
     head = {"set": prompts.name, "date": datetime.now(UTC).isoformat(timespec="seconds"), "digest": digest(prompts)}
     return sign_provenance(to_jsonable({**head, **provenance.to_dict(), "checksums": dict(checksums)}))
