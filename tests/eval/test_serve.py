@@ -81,7 +81,7 @@ def running_service(folder: Path, *options: str) -> Iterator[RunningService]:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     folder = tmp_path_factory.mktemp("service")
-    with running_service(folder, f"system.service.max_requests={N_CLIENTS + 2}") as running:
+    with running_service(folder, f"system.service.max_requests={N_CLIENTS}") as running:
         yield running
 
 

@@ -46,7 +46,7 @@ class Desk:
     redact: Redact
     report: Callable[[str], None]
     is_stopping: bool = False
-    n_open: int = 0  # requests whose reply is not complete
+    n_open: int = 0  # requests that have a place: until the end of their reply
     works: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
@@ -118,6 +118,7 @@ class Reply(Response):
     def __init__(self, desk: Desk, request: AgentRequest, request_id: str, streamed: bool) -> None:
         self._desk, self._request, self._id, self._streamed = desk, request, request_id, streamed
         self.background = None
+        self._has_place = False
         self._redact = build_redactor(list_secrets(request.context))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,6 +128,7 @@ class Reply(Response):
             await refusal(scope, receive, send)
             return
         desk.n_open += 1
+        self._has_place = True
         events: asyncio.Queue[Event | None] = asyncio.Queue()  # at most one event for each node and one error
         work = asyncio.create_task(self._work(events))
         desk.works.add(work)
@@ -142,7 +144,13 @@ class Reply(Response):
                 task.cancel()
             await asyncio.gather(work, *others, return_exceptions=True)
             desk.works.discard(work)
-            desk.n_open -= 1
+            self._release_place()
+
+    def _release_place(self) -> None:
+        """Release the place before the end of the reply is sent: a client may ask again as soon as it has that."""
+        if self._has_place:
+            self._has_place = False
+            self._desk.n_open -= 1
 
     async def _work(self, events: asyncio.Queue[Event | None]) -> None:
         """Put the events of the request and then None into the queue; whatever fails becomes the last event."""
@@ -189,6 +197,8 @@ class Reply(Response):
             except TimeoutError:
                 await send({"type": "http.response.body", "body": b": keep-alive\n\n", "more_body": True})
                 continue
+            if event is None:
+                self._release_place()
             body = b"" if event is None else f"event: {event[0]}\ndata: {json.dumps(event[1])}\n\n".encode()
             await send({"type": "http.response.body", "body": body, "more_body": event is not None})
             if event is None:
@@ -202,6 +212,7 @@ class Reply(Response):
             name, data = event
         kind = name if name == "answer" else str(data.get("type"))
         body = data if name == "answer" else describe_error(kind, str(data.get("message")), self._id)
+        self._release_place()
         await JSONResponse(body, _STATUSES.get(kind, 500))(scope, receive, send)
 
     def _refuse_stopping(self) -> Response:
