@@ -128,7 +128,7 @@ def test_streams_of_many_clients_are_complete_and_never_mixed_up(service: Runnin
     print(f"{len(done)} answers, slowest {max(done):.1f} s, memory {before:.0f} MB + {grown:.0f} MB")
     assert len(done) >= N_CLIENTS
     assert service.count_open() == 0
-    assert grown < 150
+    assert grown < 60
 
 
 @pytest.mark.slow
