@@ -16,6 +16,8 @@ from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.system import Answerer, Program, Resources, System, agent_names
+from mas.systems.bos.agents import API
+from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.system import BosSystem
 from mas.systems.external.callable_system import CallableSystem
 from mas.systems.external.dspy_system import DspySystem
@@ -56,6 +58,8 @@ class Case:
     model: Any = field(default_factory=lambda: ScriptedModel(answering()))
     settings: dict[str, Any] = field(default_factory=dict)
     models: set[str] = field(default_factory=set)
+    services: set[str] = field(default_factory=set)  # that are open during a run
+    secrets: dict[str, str] = field(default_factory=dict)  # variables of the environment, which the settings name
 
 
 CASES = {
@@ -81,8 +85,13 @@ CASES = {
     "bos": lambda: Case(
         BosSystem,
         {"execution": "at once"},
-        settings={"agents": {"composer": ModelSettings("strong")}},
+        settings={
+            "agents": {"composer": ModelSettings("strong")},
+            "api": ApiSettings(str(PROJECT_ROOT / "eval/benchmarks/databases/shop/api_docs_context.yaml")),
+        },
         models={"strong"},
+        services={API},
+        secrets={"BOS_API_TOKEN": "canary-token-0123"},
     ),
     "callable": lambda: Case(CallableSystem, {"target": "nowhere:answer"}, settings={"target": ":answer"}),
     "dspy": lambda: Case(DspySystem, {"target": "nowhere:Agent"}, settings={"target": ":Agent"}),
@@ -94,6 +103,8 @@ CASES = {
 def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
     made = CASES[request.param]()
     monkeypatch.chdir(tmp_path)
+    for name, value in made.secrets.items():
+        monkeypatch.setenv(name, value)
     with ExitStack() as stack:
         if made.make in (CallableSystem, DspySystem):
             made.settings["target"] = module(tmp_path, CODE) + made.settings["target"]
@@ -108,6 +119,7 @@ def built(case: Case, prompts: PromptSet | None = None) -> Iterator[Program]:
     system, missing = case.make(**case.settings), list[str]()
     with system.open_resources(ToolSettings(), missing.append) as resources:
         assert isinstance(resources, Resources) and resources.settings == ToolSettings()
+        assert case.services <= set(resources.services)
         yield system.build(case.model, prompts, resources)
     assert missing == []
 
@@ -139,6 +151,7 @@ def test_a_system_has_every_member_of_the_contract(case: Case) -> None:
     assert all(isinstance(spec, AgentSpec) for spec in system.agent_specs)
     assert set(system.model_names()) == case.models
     assert all(isinstance(secret, str) for secret in system.secrets())
+    assert set(case.secrets.values()) <= set(system.secrets())
 
 
 def test_check_takes_valid_settings_and_refuses_wrong_ones_in_one_sentence(case: Case) -> None:
