@@ -1,7 +1,6 @@
 """Base of all programs: predictors made from specs, and one state per question.
 
 class Echo(AgentProgram):
-    @abstractmethod
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
         return {"final_answer": question, "final_reasoning_trace": ""}
 
@@ -72,6 +71,7 @@ class AgentProgram(dspy.Module):
             LMError: the model could not be asked, after its retries.
             AdapterParseError: a reply could not be read, after the program's own retries.
         """
+        raise NotImplementedError(f"{type(self).__name__} overrides neither answer nor answer_inputs")
 
 
 def check_question(question: str) -> None:

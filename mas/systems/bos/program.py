@@ -55,9 +55,6 @@ class BosProgram(AgentProgram):
         workflow()  # compiled now, so that nothing of it can fail or wait at the first question
         self.shared = SharedObjects(settings, resources, clock)
 
-    async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
-        return await self.answer_inputs(question, file, thread_id, {})
-
     async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
         """Return the complete final state.
 

@@ -57,7 +57,12 @@ def test_right_and_missing_answers_have_a_score_and_an_explanation_without_the_t
 
 @pytest.mark.parametrize(
     ("name", "setting", "value"),
-    [("numeric", "tolerance", -1.0), ("function", "target", "no_such_module:judge"), ("graded", "rubric", " ")],
+    [
+        ("numeric", "tolerance", -1.0),
+        ("function", "target", "no_such_module:judge"),
+        ("graded", "rubric", " "),
+        ("expected", "databases", "no_such_folder"),
+    ],
 )
 def test_a_wrong_setting_is_found_before_anything_is_spent(
     scorer: Scorer, name: str, setting: str, value: object

@@ -220,7 +220,7 @@ def test_it_is_told_what_can_be_shown_and_what_it_takes_before_it_is_asked(
     with pytest.raises(UserError, match=r"^not begun; nothing was spent\.$"):
         confirm_start(asked, prepare_splits(asked, console), console)
     lines = shown(console).splitlines()
-    assert lines[1].startswith("power: 69 sealed questions, 5 answers each: a true gain of 11 points passes the gate")
+    assert lines[1].startswith("power: 69 sealed questions, 5 answers each: a true gain of 12 points passes the gate")
     assert lines[2].startswith("estimate, with prompts as long as today's (")
     assert [line.split(" answers")[0].split()[-1] for line in lines[3:8]] == ["69", "231", "552", "690", "1,542"]
 

@@ -16,9 +16,16 @@ SENTENCES = json.loads((Path(__file__).parent / "paraphrases.json").read_text())
 # By another author who knew the skills' names alone; measured once, after the recogniser's last change.
 BLIND = json.loads((Path(__file__).parent / "paraphrases_blind.json").read_text())
 PROMPTS = Path(__file__).parents[4] / "prompts"
+REQUEST_AGENTS = {
+    "request_planner": "planner",
+    **{"sql_tables": "sql_schema", "sql_query": "sql_generate", "sql_review": "sql_check", "sql_rows": "sql_answer"},
+    **{"api_call": "api_plan", "api_adjustment": "api_adjust", "api_reply": "api_summarize"},
+    **{"code": "compute_code", "code_outcome": "compute_summarize", "composer": "composer"},
+}
 FILES = {
     "single": "single_agent_baseline/agent",
     **{f"toy_{a}": f"toy_baseline/{a}" for a in ("plan", "solve", "finalize")},
+    **{role: f"bos_baseline/{agent}" for role, agent in REQUEST_AGENTS.items()},
 }
 NEUTRAL = "You work in a team."
 TUTORIAL = {"toy_work", "toy_conclude", "ticket"}  # programs of a reader, whose prompts are in no set
@@ -61,7 +68,7 @@ def test_a_clause_and_its_contrary_cancel(skill: str) -> None:
     assert read_emphasis(DENIALS[skill])[skill] == -1.0
 
 
-@pytest.mark.parametrize("role", sorted({*get_args(Role)} - TUTORIAL))
+@pytest.mark.parametrize("role", sorted({role for roles in get_args(Role) for role in get_args(roles)} - TUTORIAL))
 def test_the_null_worlds_odds_are_those_of_the_baseline_set(role: str) -> None:
     found = read_emphasis((PROMPTS / f"{FILES.get(role, f'baseline/{role}')}_system_prompt.txt").read_text())
 
