@@ -33,13 +33,14 @@ from tests.bench.limiter_over_http import tabulate_over_http
 from tests.bench.limiter_simulation import tabulate
 from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
+from tests.bench.request_overhead import request_overhead
 from tests.bench.side_by_side import side_by_side
 from tests.bench.tables import Table
 from tests.bench.tracking_cost import tracking
 
 PARTS = (
     *("side_by_side", "all_at_once", "growth", "resume", "tracking", "hostile_reading"),
-    *("rate_limited", "limiter", "limiter_over_http"),
+    *("request_overhead", "rate_limited", "limiter", "limiter_over_http"),
 )
 RATE_LIMITED = Path(__file__).with_name("rate_limited.py")
 DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
@@ -110,6 +111,8 @@ def _tables(work: Path, size: Size, parts: set[str], inspect_python: str) -> Ite
         yield from tracking(work, size.questions, size.repeats, size.memory)
     if "hostile_reading" in parts:
         yield hostile_reading(size.hostile, size.hostile_seconds)
+    if "request_overhead" in parts:
+        yield request_overhead()
     if "limiter" in parts:
         yield from tabulate(quick=size is QUICK)
     if "limiter_over_http" in parts:
