@@ -8,6 +8,7 @@ to_jsonable({"seen": {"b", "a"}, "file": Path("/data/a.csv")})      # {"seen": [
 import dataclasses
 import math
 from collections.abc import Mapping
+from datetime import date
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
 
@@ -41,7 +42,7 @@ def to_jsonable(value: object, depth: int = 0) -> Any:
     """Return the value as what JSON can hold, whatever a system left in its state; never raises for its type.
 
     Pydantic models and dataclasses become objects, sets become sorted lists, paths their bare name (an absolute path
-    would put this machine into the record), and what remains its `repr`.
+    would put this machine into the record), dates and times ISO 8601, and what remains its `repr`.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -49,6 +50,8 @@ def to_jsonable(value: object, depth: int = 0) -> Any:
         return value if math.isfinite(value) else str(value)
     if isinstance(value, PurePath):
         return value.name
+    if isinstance(value, date):
+        return value.isoformat()
     if depth >= _MAX_DEPTH:  # also how a structure that contains itself ends
         return repr(value)
     return _convert_container(value, depth + 1)

@@ -12,7 +12,9 @@ from eval.benchmarks.databases.bundled import SHOP
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.store import RunStore
 from mas.simulation.skills.behaviour import Behaviour
+from scripts.make_bos_sample import write_sample
 from tests.eval.command_line import EvalCommand, Finished
+from tests.optimize.tuned import simulated_server
 
 SAMPLE = ("system=bos", "data=bos_sample", "model=offline")
 
@@ -20,6 +22,14 @@ SAMPLE = ("system=bos", "data=bos_sample", "model=offline")
 def read_scores(finished: Finished) -> Mapping[str, float | None]:
     with RunStore(finished.folder / "run.db", read_only=True) as store:
         return {record.sample_id: record.score for record in store.final_records()}
+
+
+def answered_with_tools_away(finished: Finished) -> set[str]:
+    """Return the kinds of questions whose answer is right, without those that are to be refused."""
+    with RunStore(finished.folder / "run.db", read_only=True) as store:
+        expected = {planned.id: json.loads(planned.tags["expected"]) for planned in store.read_plan()}
+        answered = {record.sample_id for record in store.final_records() if record.parts.get("answer") == 1}
+    return {id_.partition("-")[0] for id_ in answered if expected[id_]["answer"]["type"] != "refusal"}
 
 
 def test_a_simulated_run_makes_mistakes_and_two_runs_make_the_same(eval_command: EvalCommand) -> None:
@@ -46,12 +56,35 @@ def test_without_its_tools_the_same_model_answers_none_of_their_questions(
     monkeypatch.setattr(Behaviour, "compute_chance", lambda *_, **__: 1.0)
     away = ("data.databases=null", "data.api_documentation=null", "data.api_command=[]")
     finished = eval_command(*SAMPLE, *away, f"scorer.databases={SHOP}")
-    with RunStore(finished.folder / "run.db", read_only=True) as store:
-        expected = {planned.id: json.loads(planned.tags["expected"]) for planned in store.read_plan()}
-        answered = {record.sample_id for record in store.final_records() if record.parts.get("answer") == 1}
-    assert {id_.partition("-")[0] for id_ in answered if expected[id_]["answer"]["type"] != "refusal"} == {
-        "computation"
-    }
+    assert answered_with_tools_away(finished) == {"computation"}
+
+
+@pytest.mark.slow
+def test_over_http_a_perfect_model_answers_all_of_another_seeds_questions_and_none_without_tools(
+    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows what the prompts say: another seed has another database, other facts of the API, other questions."""
+    monkeypatch.setattr(Behaviour, "compute_chance", lambda *_, **__: 1.0)
+    monkeypatch.setattr("scripts.make_bos_sample.SEED", 4711)
+    shop = tmp_path / "shop"
+    write_sample(shop)
+    shutil.copy(SHOP / "api_docs_context.yaml", shop)
+    monkeypatch.setattr("eval.benchmarks.databases.bundled.SHOP", shop)
+    assert (shop / "val/metadata.jsonl").read_bytes() != (SHOP / "val/metadata.jsonl").read_bytes()
+    lines = ("from pathlib import Path", "from eval.benchmarks.databases import shop_api")
+    facts = f"shop_api.FACTS = Path({str(shop / 'api_facts.json')!r})"
+    (tmp_path / "api.py").write_text("\n".join([*lines, facts, "shop_api.main()"]))
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT_ROOT))
+    data = ("data=bos_sample", f"data.databases={shop}", f"data.api_documentation={shop / 'api_docs_context.yaml'}")
+    api = f"data.api_command=[python,{tmp_path / 'api.py'}]"
+    away = ("data.databases=null", "data.api_documentation=null", "data.api_command=[]", f"scorer.databases={shop}")
+    with simulated_server() as server:
+        model = ("model=openai_compatible", f"model.base_url={server.base_url}", "model.native_tools=false")
+        scores = read_scores(eval_command("system=bos", *data, api, *model))
+        assert {sample_id: score for sample_id, score in scores.items() if score != 1} == {}
+        assert server.asked > 3 * len(scores)
+        finished = eval_command("system=bos", "data=bos_sample", *away, *model)
+    assert answered_with_tools_away(finished) == {"computation"}, "which needs none of the tools that are away"
 
 
 def test_ones_own_database_and_questions_run_as_the_page_on_the_system_says(

@@ -1,5 +1,6 @@
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -46,6 +47,11 @@ def test_whatever_a_state_holds_becomes_json() -> None:
         "1": "a.csv", "set": ["a", "b"], "ship": {"name": "Velmor", "load": "inf"}, "model": {"seen": ["x", "y"]},
         "class": repr(Ship), "plain": "<plain>", "tuple": [1, 2.5, True, None], "nan": "nan", "key": "path",
     }  # fmt: skip
+
+
+def test_dates_and_times_are_iso_8601() -> None:
+    at = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
+    assert to_jsonable({"at": at, "day": at.date()}) == {"at": "2026-11-22T09:30:00+00:00", "day": "2026-11-22"}
 
 
 def test_what_contains_itself_ends() -> None:
