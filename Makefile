@@ -46,12 +46,12 @@ test: lint
 	$(BIN)/pytest -m "not slow" -n 2
 
 test-slow: setup
-	$(BIN)/pytest -m slow --cov --cov-report=term
+	$(BIN)/pytest -m slow -n 2 --dist loadfile --cov --cov-report=term
 
 coverage: setup
 	rm -f .coverage
 	$(BIN)/pytest -m "not slow" -n 2 --cov --cov-report=
-	$(BIN)/pytest -m slow --cov --cov-append --cov-report=term
+	$(BIN)/pytest -m slow -n 2 --dist loadfile --cov --cov-append --cov-report=term
 
 # Inspect AI needs a newer openai than the lock has, so it may live in an environment of its own.
 bench: setup
