@@ -6,14 +6,18 @@ A resumed run skips the phases whose result is in its folder. The phase that was
 are replayed from the run's call log up to where it stopped.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
+from eval.config.evaluation import EvalConfig
+from eval.config.tracking import NoTracking
 from eval.execution.console import Output
 from eval.execution.termination import RunStoppedError
-from eval.mlflow_export.exporter_launcher import ExporterLauncher
+from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.runs.folder import format_path, make_run_folder
+from eval.runs.mlflow_state import STATE
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
@@ -59,11 +63,11 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
     folder = find_tuning_run(config.resume) if config.resume else _new_folder(request)
     with open_tuning_run(request, splits, folder, console) as run:
         run.show(f"run: {format_path(folder)}")
-        with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
+        with _open_exporter(config.base, folder) as exporter:
             code = _run_to_verdict(run, output)
             run.answers.note("run ended", exit_code=code)
             run.save_state(run.files.read_info().state.phase, ended_at=datetime.now(UTC).isoformat())
-            tracked = exporter.finish(run.show)
+            tracked = exporter.finish(run.show) if exporter else ExportOutcome()
         if tracked.warning:
             run.show(f"warning: {tracked.warning}")
         if tracked.view_line:
@@ -71,6 +75,13 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
     if run.stop.interrupted:
         raise InterruptedRunError
     return folder, code
+
+
+def _open_exporter(config: EvalConfig, folder: Path) -> AbstractContextManager[ExporterLauncher | None]:
+    """Return the exporter of the run; None with tracking=off, unless MLflow has an earlier session of it."""
+    if isinstance(config.tracking, NoTracking) and not (folder / STATE).exists():
+        return nullcontext()
+    return ExporterLauncher(config.tracking, folder, config.secrets(), TUNING)
 
 
 def _new_folder(request: TuningRequest) -> Path:

@@ -12,7 +12,7 @@ TUNING = ("optimize", "system=toy", "data=toy", "model=offline", "yes=true")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "most"), [((), 18), pytest.param(TUNING, 26, marks=pytest.mark.slow)], ids=["evaluating", "tuning"]
+    ("arguments", "most"), [((), 18), pytest.param(TUNING, 25, marks=pytest.mark.slow)], ids=["evaluating", "tuning"]
 )
 def test_setting_up_a_run_enters_few_of_our_files(
     arguments: tuple[str, ...], most: int, clean_environment: dict[str, str]
