@@ -6,13 +6,18 @@ The planner chooses `sql`, the query selects the marker, and the answer is `answ
 gets its plan after N seconds; one with `hostile` gets an answer that is HTML. `GET /stats`: requests, those in flight.
 """
 
-import argparse
 import json
 import re
+import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":  # as a script only this folder is on the path
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tests.servers.loopback import Answer, Asked, LoopbackServer, serve
 
 _MARKER = re.compile(r"marker-[\w-]+")
 _OUTPUTS = re.compile(r"Your output fields are:\n(.*?)\nAll interactions", re.DOTALL)
@@ -38,47 +43,34 @@ def reply(body: dict[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": "\n\n".join([*sections, "[[ ## completed ## ]]"])}
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    lock: ClassVar[threading.Lock] = threading.Lock()
-    stats: ClassVar[dict[str, int]] = {"requests": 0, "open": 0}
+class BosModel(LoopbackServer):
+    def __init__(self, schedule: Any = (), port: int = 0) -> None:
+        super().__init__(schedule, port)
+        self.counting, self.stats = threading.Lock(), {"requests": 0, "open": 0}
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with self.lock:
-            self.stats["requests"] += 1
-            self.stats["open"] += 1
-        message = reply(body)
-        with self.lock:
-            self.stats["open"] -= 1
+    @property
+    def base_url(self) -> str:
+        return f"{super().base_url}/v1"
+
+    def answer(self, asked: Asked) -> Answer:
+        return Answer(json.dumps(self.complete(asked)).encode(), headers={"Content-Type": "application/json"})
+
+    def complete(self, asked: Asked) -> dict[str, Any]:
+        if asked.method == "GET":
+            return dict(self.stats)
+        self.count(requests=1, open=1)
+        message = reply(json.loads(asked.body))
+        self.count(open=-1)
         choice = {"index": 0, "finish_reason": "tool_calls" if "tool_calls" in message else "stop", "message": message}
         usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
         base = {"id": "1", "object": "chat.completion", "created": 0, "model": "bos"}
-        self._send({**base, "choices": [choice], "usage": usage})
+        return {**base, "choices": [choice], "usage": usage}
 
-    def do_GET(self) -> None:
-        self._send(self.stats)
-
-    def _send(self, answer: dict[str, Any]) -> None:
-        body = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Quiet."""
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 512
+    def count(self, **changes: int) -> None:
+        with self.counting:
+            for name, change in changes.items():
+                self.stats[name] += change
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=0)
-    server = Server(("127.0.0.1", parser.parse_args().port), Handler)
-    print(f"http://127.0.0.1:{server.server_port}/v1", flush=True)
-    server.serve_forever()
+    serve(BosModel)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import dspy
 import httpx
 
-from mas.runtime.security.redaction import build_redactor
 from mas.runtime.untrusted import break_marks, enclose_data
 from mas.systems.bos.api.catalogue import Catalogue, format_endpoint
 from mas.systems.bos.api.exchange import Reply, send
@@ -56,12 +55,6 @@ class _Call:
     recorder: EventRecorder
     client: httpx.AsyncClient
 
-    def add_secret(self, secret: str) -> None:
-        """Hide a token from all further events, errors and answers."""
-        before = self.recorder.redact
-        hide = build_redactor((secret,))
-        self.recorder.redact = lambda text: hide(before(text))
-
 
 @dataclass(frozen=True)
 class ApiDocsAgent:
@@ -84,7 +77,7 @@ class ApiDocsAgent:
         async with self._open_client() as client:
             call = _Call(question, context, recorder, client)
             for secret in self.settings.list_secrets():
-                call.add_secret(secret)
+                call.recorder.hide(secret)
             try:
                 answer = await self._answer(call)
                 answer = recorder.redact(answer)  # which hides the tokens that were found meanwhile, too
@@ -146,7 +139,7 @@ class ApiDocsAgent:
             reply = await self._send(call, request, token)
             if reply.status == _UNAUTHORIZED and account is not None and not renewed:
                 renewed, token = True, await self.tokens.renew(account, call.client, token)
-                call.add_secret(token)
+                call.recorder.hide(token)
                 call.recorder.add("MESSAGE", "Token refreshed after HTTP 401")
             elif reply.status == _BAD_REQUEST and not adjusted:
                 adjusted = True
@@ -181,7 +174,7 @@ class ApiDocsAgent:
             return token
         if account is not None:
             token = await self.tokens.find(account, call.client)
-            call.add_secret(token)
+            call.recorder.hide(token)
             return token
         headers = call.context.get(HEADERS)
         if isinstance(headers, Mapping) and any(str(name).lower() == "authorization" for name in headers):

@@ -61,6 +61,11 @@ class EventRecorder:
         self._component = component
         self.redact = build_redactor(list_secrets(context or {}))
 
+    def hide(self, secret: str) -> None:
+        """Hide one more secret, such as a new token, in all that is added or redacted from now on."""
+        before, hide = self.redact, build_redactor((secret,))
+        self.redact = lambda text: hide(before(text))
+
     def add(self, event_type: TraceEventType | str, message: str, /, **data: object) -> TraceEvent:
         """Add an event, and note it on the open span."""
         added = TraceEvent(

@@ -136,10 +136,8 @@ class Reply(Response):
         write = self._write_stream(events, send) if self._streamed else self._write_json(events, scope, receive, send)
         others = [asyncio.create_task(each) for each in (write, _wait_until_gone(receive))]
         try:
-            seconds = (
-                desk.settings.request_seconds + _WRITE_SECONDS
-            )  # a client that does not read holds its place so long
-            await asyncio.wait(others, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            longest = desk.settings.request_seconds + _WRITE_SECONDS  # for a client that does not read
+            await asyncio.wait(others, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (work, *others):
                 task.cancel()
