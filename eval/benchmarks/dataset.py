@@ -14,6 +14,18 @@ EXPECTED = (
 _LEAST_WORDS = 5  # of a text that is somebody's own; shorter ones are names of tables, methods and the like
 
 
+_KINDS = {
+    "table": ("csv", "tsv", "xls", "xlsx", "xlsm", "xlsb", "ods", "parquet"),
+    "text": ("txt", "md", "pdf", "docx", "pptx", "odt", "epub", "html", "xml", "json", "jsonl", "jsonld", "pdb"),
+    "picture": ("png", "jpg", "jpeg", "gif", "webp", "bmp", "svg", "tif", "tiff"),
+    "sound": ("mp3", "wav", "m4a", "flac", "ogg"),
+    "film": ("mp4", "mov", "avi", "mkv", "webm"),
+    "program": ("py", "js", "ts", "java", "c", "cpp", "sql", "sh", "ipynb"),
+    "archive": ("zip", "tar", "gz", "7z"),
+}
+_KIND_OF = {f".{suffix}": kind for kind, suffixes in _KINDS.items() for suffix in suffixes}
+
+
 @dataclass(frozen=True)
 class Sample:
     """A question, its attachment and its target.
@@ -80,3 +92,11 @@ def _list_texts(value: object) -> list[str]:
     if isinstance(value, list):
         return [text for each in value for text in _list_texts(each)]
     return [value] if isinstance(value, str) else []
+
+
+def classify_attachment(name: str | None) -> str:
+    """Return the kind of a file by its name: none, table, text, picture, …; an unknown suffix is a kind of its own."""
+    if name is None:
+        return "none"
+    suffix = Path(name).suffix.lower()
+    return _KIND_OF.get(suffix, suffix.lstrip(".") or "other")

@@ -5,12 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from random import Random
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample, Split
 from eval.benchmarks.fingerprint import compute_fingerprint
@@ -22,13 +19,8 @@ from optimize.questions.splits import (
     PARTS,
     Splits,
     SplitSettings,
-    classify_attachment,
     make_splits,
-    name_stratum,
-    split_by_hash,
 )
-
-SUFFIXES = (None, ".csv", ".xlsx", ".png", ".mp3")
 
 
 @dataclass
@@ -108,48 +100,6 @@ def parts_of(splits: Splits) -> list[set[str]]:
     return [{each.id for each in getattr(splits, name)} for name in PARTS]
 
 
-DRAWN = st.lists(st.tuples(st.sampled_from(["1", "2", "3", None]), st.sampled_from(SUFFIXES)), min_size=12, max_size=70)
-SHARES = st.tuples(*[st.floats(0.1, 0.4)] * 2).map(lambda two: (*two, 1 - sum(two)))
-
-
-@given(DRAWN, SHARES, st.integers(0, 99))
-def test_every_question_is_in_one_part_and_each_stratum_is_shared_out_to_within_one(
-    drawn: list[tuple[str | None, str | None]], shares: tuple[float, ...], seed: int
-) -> None:
-    samples = [sample(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
-    parts = split_by_hash(samples, shares, seed)
-    assert sorted(each.id for part in parts for each in part) == [each.id for each in samples]
-    sizes = Counter(map(name_stratum, samples))
-    for part, share in zip(parts, shares, strict=True):
-        found = Counter(map(name_stratum, part))
-        assert all(abs(found[name] - size * share) < 1 + 1e-9 for name, size in sizes.items())
-
-
-@given(DRAWN, SHARES, st.randoms(use_true_random=False))
-def test_the_order_of_the_rows_does_not_matter(
-    drawn: list[tuple[str | None, str | None]], shares: tuple[float, ...], random: Random
-) -> None:
-    samples = [sample(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
-    shuffled = list(samples)
-    random.shuffle(shuffled)
-    assert split_by_hash(samples, shares, 0) == split_by_hash(shuffled, shares, 0)
-
-
-@given(DRAWN, SHARES, st.data())
-def test_without_one_question_hardly_another_moves(
-    drawn: list[tuple[str | None, str | None]], shares: tuple[float, ...], data: st.DataObject
-) -> None:
-    samples = [sample(number, level, suffix) for number, (level, suffix) in enumerate(drawn)]
-    gone = data.draw(st.sampled_from(samples))
-    places = [
-        {each.id: place for place, part in enumerate(split_by_hash(rows, shares, 0)) for each in part}
-        for rows in (samples, [each for each in samples if each is not gone])
-    ]
-    moved = [each for each in samples if each is not gone and places[0][each.id] != places[1][each.id]]
-    assert len(moved) <= len(shares) - 1  # one at each cut
-    assert {name_stratum(each) for each in moved} <= {name_stratum(gone)}
-
-
 def test_another_seed_gives_other_splits_and_the_same_seed_the_same() -> None:
     splits = [make_splits(Rows(questions(40)), SplitSettings(seed=seed)) for seed in (0, 0, 1)]
     assert splits[0] == splits[1]
@@ -157,22 +107,10 @@ def test_another_seed_gives_other_splits_and_the_same_seed_the_same() -> None:
     assert [len(part) for part in parts_of(splits[0])] == [10, 10, 20]
 
 
-def test_small_strata_do_not_all_land_in_the_largest_part() -> None:
-    samples = [sample(number, level=str(number)) for number in range(200)]  # each a stratum of its own
-    sizes = [len(part) for part in split_by_hash(samples, (0.25, 0.25, 0.5), 0)]
-    assert 30 <= sizes[0] <= 70
-    assert 30 <= sizes[1] <= 70
-
-
 def test_strata_too_small_to_share_out_are_shared_out_together() -> None:
     for seed in range(30):
         splits = make_splits(Rows([sample(n, level=str(n)) for n in range(8)]), SplitSettings(seed=seed))
         assert min(len(part) for part in parts_of(splits)) >= 2
-
-
-def test_files_are_told_apart_by_kind() -> None:
-    kinds = [classify_attachment(sample(1, suffix=suffix)) for suffix in (None, ".CSV", ".xlsx", ".pdf", ".xyz")]
-    assert kinds == ["none", "table", "table", "text", "xyz"]
 
 
 def test_the_sample_and_the_toy_come_with_splits_of_their_own() -> None:
