@@ -26,8 +26,8 @@ from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH
 from tests.eval.mlflow_export.exporting import a_run, exported, in_mlflow
 from tests.eval.mlflow_export.records import CALL, a_record
 from tests.eval.stored_run import SESSION
-from tests.mlflow_pages.browser import browser, picture, see, why_not
 from tests.mlflow_runs import Evaluation, records_in_store
+from tests.pages.browser import browser, picture, see, why_not
 from tests.servers.mlflow_server import running_mlflow
 from tests.servers.running import running_llm
 

@@ -16,7 +16,7 @@ from eval.reports.comparison_table import (
     list_numbers,
     shorten_ids,
 )
-from eval.reports.templates import load_template
+from eval.reports.html.templates import load_template
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 

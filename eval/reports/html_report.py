@@ -11,6 +11,7 @@ from pathlib import Path
 
 from eval.analysis.summary.label_metrics import NO_ANSWER, OTHER
 from eval.analysis.summary.summary import Counts, Summary
+from eval.reports.html.templates import load_scripts, load_template
 from eval.reports.notes import (
     format_changes,
     format_floor,
@@ -22,7 +23,6 @@ from eval.reports.notes import (
 )
 from eval.reports.question_rows import MAX_STEPS_BYTES, QuestionRows, build_question_rows
 from eval.reports.step_tree import MAX_TEXT_CHARS, format_count
-from eval.reports.templates import load_script, load_template
 from eval.runs.record import Record
 from eval.scorers.score import ACCURACY
 from mas.runtime.security.private_file import write_atomically
@@ -110,7 +110,6 @@ def _build_page(summary: Summary, rows: QuestionRows, facts: list[tuple[str, str
         "all": summary,
         **{f"level {level}": counts for level, counts in summary.by_level.items()},
     }
-    script, script_hash = load_script(_SCRIPT)
     return {
         "summary": summary,
         "title": format_title(summary),
@@ -133,6 +132,5 @@ def _build_page(summary: Summary, rows: QuestionRows, facts: list[tuple[str, str
         "n_left_out": summary.n_questions - len(rows.questions),
         "max_chars": MAX_TEXT_CHARS,
         "max_steps_megabytes": MAX_STEPS_BYTES // 1_000_000,
-        "script": script,
-        "script_hash": script_hash,
+        "scripts": load_scripts(_SCRIPT),
     }

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from eval.reports.html.templates import load_template
 from eval.reports.step_tree import build_steps, cut_text, format_cost, format_count
-from eval.reports.templates import load_template
 from eval.runs.record import NOT_RUN, ExtraScore, Record
 from mas.runtime.terminal import shorten_line
 

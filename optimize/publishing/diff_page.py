@@ -6,7 +6,7 @@ write_page(Path("diff.html"), parent, tuned)
 from pathlib import Path
 from typing import Any
 
-from eval.reports.templates import load_template
+from eval.reports.html.templates import load_template
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically

@@ -21,7 +21,7 @@ import pytest
 
 from eval.cli.paths import PROJECT_ROOT
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
-from tests.mlflow_pages.browser import browser, picture, why_not
+from tests.pages.browser import browser, picture, why_not
 from tests.servers.running import running_llm
 
 TOKEN = "token-of-the-service-1"

@@ -12,9 +12,9 @@ import pytest
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary
 from eval.reports import question_rows as shown_answers
+from eval.reports.html.templates import load_template
 from eval.reports.html_report import MAX_ANSWERS, write_report
 from eval.reports.step_tree import build_steps
-from eval.reports.templates import load_template
 from eval.runs.record import ErrorDetails, Record, Usage
 from mas.simulation import SIMULATED_NOTICE
 

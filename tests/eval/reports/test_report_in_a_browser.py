@@ -8,7 +8,7 @@ import pytest
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.reports.html_report import write_report
 from eval.runs.record import Record, Usage
-from tests.mlflow_pages.browser import browser, why_not
+from tests.pages.browser import browser, why_not
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 

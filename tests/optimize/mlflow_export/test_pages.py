@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from eval.runs.mlflow_state import read_state
-from tests.mlflow_pages.browser import browser, picture, see, why_not
 from tests.optimize.tuning_command import tuning_command
+from tests.pages.browser import browser, picture, see, why_not
 from tests.servers.mlflow_server import running_mlflow
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,99 @@
+"""Charts of a page: data that `charts.js` draws with Observable Plot, and that is a table for those who cannot see it.
+
+lost = Chart("bars", "Points lost", [Point("expert", 12, low=7, high=19, tone="wrong", href="#?cause=expert")])
+A template that imports `parts.html.jinja` draws it with `parts.chart (lost)`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from eval.reports.html.templates import FOLDER
+
+Kind = Literal["bars", "dots", "scatter", "lines"]
+Format = Literal["number", "percent", "points", "usd", "seconds"]  # points: percentage points with their sign
+Tone = Literal["", "right", "wrong", "error", "quiet", "accent"]
+
+CHARTS = (FOLDER / "vendor" / "d3.min.js", FOLDER / "vendor" / "plot.umd.min.js", FOLDER / "charts.js")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One bar, dot or corner of a line. `low` and `high` bound `x` in bars and dots, `y` in scatter and lines."""
+
+    label: str
+    x: float
+    y: float | None = None  # of scatter and lines
+    low: float | None = None
+    high: float | None = None
+    group: str = ""  # bars and dots of one label are drawn below each other, lines and scatter get a colour
+    tone: Tone = ""  # colour by meaning; empty: by group
+    note: str = ""  # shown behind the bar, and when the pointer is over it
+    href: str = ""  # "#id" opens a row, "#?cause=expert" filters the rows
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    kind: Kind
+    title: str  # the sentence that the chart answers
+    points: Sequence[Point]
+    x_label: str = ""
+    y_label: str = ""
+    x_format: Format = "number"
+    y_format: Format = "number"
+    x_domain: tuple[float, float] | None = None  # None: from the data
+    y_domain: tuple[float, float] | None = None
+    x_mark: float | None = None  # a line across the chart: no difference, the run's own mean
+
+    @property
+    def data(self) -> dict[str, object]:
+        """Return what the script draws, without what is empty."""
+        names = ("kind", "title", "x_label", "y_label", "x_format", "y_format", "x_domain", "y_domain", "x_mark")
+        facts = {name: getattr(self, name) for name in names}
+        points = [
+            {name: getattr(each, name) for name in Point.__slots__ if getattr(each, name) not in (None, "")}
+            for each in self.points
+        ]
+        return {**{name: value for name, value in facts.items() if value not in (None, "")}, "points": points}
+
+    @property
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return titles and rows of the chart as a table."""
+        has_group = any(each.group for each in self.points)
+        has_y = self.kind in ("scatter", "lines")
+        has_bounds = any(each.low is not None for each in self.points)
+        titles = ["", *(["group"] if has_group else []), self.x_label or "value", *([self.y_label] if has_y else [])]
+        rows = [
+            [
+                each.label,
+                *([each.group] if has_group else []),
+                format_number(each.x, self.x_format),
+                *([format_number(each.y, self.y_format)] if has_y else []),
+                *([self._format_bounds(each)] if has_bounds else []),
+                each.note,
+            ]
+            for each in self.points
+        ]
+        return [*titles, *(["95% interval"] if has_bounds else []), "note"], rows
+
+    def _format_bounds(self, point: Point) -> str:
+        form = self.y_format if self.kind in ("scatter", "lines") else self.x_format
+        if point.low is None or point.high is None:
+            return ""
+        return f"{format_number(point.low, form)} to {format_number(point.high, form)}"
+
+
+def format_number(value: float | None, form: Format) -> str:
+    """Return a number as the charts write it."""
+    if value is None:
+        return "n/a"
+    match form:
+        case "percent":
+            return f"{value:.1%}"
+        case "points":
+            return f"{100 * value:+.1f}"
+        case "usd":
+            return f"${value:,.4f}" if abs(value) < 1 else f"${value:,.2f}"
+        case "seconds":
+            return f"{value:,.1f} s"
+    return f"{value:,.4g}" if value != int(value) else f"{value:,.0f}"

@@ -1,0 +1,55 @@
+"""Rows of a page that are filtered, sorted, opened and exported by `rows.js`.
+
+columns = [Column("question", "question", width="3fr"), Column("cause", "lost at", menu=True)]
+Rows("questions", columns, [{"id": "q1", "question": "…", "cause": "expert"}])
+A template that imports `parts.html.jinja` shows them with `parts.rows (questions)`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from eval.reports.html.templates import FOLDER
+
+Kind = Literal["text", "number", "percent", "points", "usd", "seconds", "mark", "hidden"]
+
+ROWS = (FOLDER / "rows.js",)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. A value is text, a number, None, or a list of texts (a row of several answers, or tags).
+
+    `mark` draws a verdict (right, partial, wrong, error, not run, unscored) with its sign; `hidden` is not drawn, but
+    is filtered by, searched and exported.
+    """
+
+    key: str
+    title: str
+    kind: Kind = "text"
+    width: str = "1fr"  # of CSS grid
+    menu: bool = False  # filtered by a menu of its values
+    find: bool = True  # texts are searched
+    export: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A table of rows; each has an `id` that is unique on the page: `page.html#id` opens it."""
+
+    name: str
+    columns: Sequence[Column]
+    values: Iterable[Mapping[str, object]]
+    noun: str = "question"
+
+    @property
+    def data(self) -> dict[str, object]:
+        """Return what the script reads: a list per row, in the columns' order, the id first."""
+        keys = ["id", *(each.key for each in self.columns if each.key != "id")]
+        return {
+            "name": self.name,
+            "noun": self.noun,
+            "columns": [asdict(each) for each in self.columns],
+            "keys": keys,
+            "rows": [[each.get(key) for key in keys] for each in self.values],
+        }

@@ -1,0 +1,62 @@
+"""Jinja templates, scripts and data blocks of the HTML pages.
+
+template = load_template(Path("report.html.jinja"))
+template.render(scripts=load_scripts(CHARTS, Path("report.js")), …)
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from markupsafe import Markup
+
+FOLDER = Path(__file__).parent
+_UNSAFE = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scripts:
+    """Scripts of a page, and the source list of its Content-Security-Policy that lets no other script run."""
+
+    texts: "tuple[Markup, ...]"
+    policy: str  # "'sha256-…' 'sha256-…'"
+
+
+def load_template(path: Path, filters: Mapping[str, Callable[..., object]] | None = None) -> "Template":
+    """Return a template in which values are escaped and a missing value is an error.
+
+    It may extend and import the templates of this folder; `embed` writes a value as JSON into a data block.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader([path.parent, FOLDER]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"embed": embed_json, **(filters or {})}
+    return environment.get_template(path.name)
+
+
+def load_scripts(*paths: Path) -> Scripts:
+    """Return scripts as they are, in this order; each is listed once."""
+    from markupsafe import Markup
+
+    texts = [path.read_text(encoding="utf-8") for path in dict.fromkeys(paths)]
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+    return Scripts(tuple(map(Markup, texts)), " ".join(f"'sha256-{digest}'" for digest in digests))
+
+
+def embed_json(value: object) -> "Markup":
+    """Return a value as JSON that can stand in a `<script type="application/json">`: no text in it ends the block."""
+    from markupsafe import Markup
+
+    return Markup(json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_UNSAFE))

@@ -1,0 +1,203 @@
+"""The base of all pages in a real Chromium: charts, rows, keys, links, export, both themes, all widths."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.reports.html.charts import CHARTS, Chart, Point
+from eval.reports.html.rows import ROWS, Column, Rows
+from eval.reports.html.templates import load_scripts, load_template
+from tests.pages.browser import (
+    THEMES,
+    WIDTHS,
+    browser,
+    check_accessibility,
+    collect_errors,
+    open_file,
+    picture,
+    set_view,
+    why_not,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+EVIL = "</script><img src=x onerror=alert(1)>'\"&<svg onload=alert(2)>"
+CAUSES = ("expert", "researcher", "finalizer", "tool read_file", "format")
+
+
+def make_charts(label: str = "") -> list[Chart]:
+    lost = [
+        Point(f"{cause}{label}", n, low=n - 2, high=n + 3, tone="wrong", note=f"{n} answers", href=f"#?cause={cause}")
+        for cause, n in zip(CAUSES, (12, 10, 8, 6, 4), strict=True)
+    ]
+    levels = [
+        Point(f"level {n}{label}", 0.8 - 0.2 * n, low=0.6 - 0.2 * n, high=0.9 - 0.1 * n, group=group, note="n = 20")
+        for n in (1, 2, 3)
+        for group in ("run a", f"run b{label}")
+    ]
+    answers = [
+        Point(f"q{n}{label}", 0.001 * (n % 17), y=(n * 7) % 23, tone="right" if n % 3 else "wrong", href=f"#q{n}")
+        for n in range(60)
+    ]
+    history = [
+        Point(f"step {n}{label}", n, y=0.4 + 0.02 * n, low=0.3 + 0.02 * n, high=0.5 + 0.02 * n, group=group)
+        for group in ("best", "mean")
+        for n in range(10)
+    ]
+    return [
+        Chart("bars", f"Points lost by the first broken link{label}", lost, x_label="points lost"),
+        Chart("dots", "Accuracy by level", levels, x_label="accuracy", x_format="percent", x_domain=(0, 1), x_mark=0.5),
+        Chart("scatter", "Cost against time", answers, x_label="cost", x_format="usd", y_label="seconds"),
+        Chart("lines", "Score over the budget", history, x_label="calls", y_label="score", y_format="percent"),
+    ]
+
+
+def write_page(path: Path, n_rows: int = 120, label: str = "") -> None:
+    columns = [
+        Column("question", "question", width="3fr"),
+        Column("mark", "verdict", kind="mark", menu=True, width="90px"),
+        Column("cause", "lost at", menu=True),
+        Column("seconds", "time", kind="seconds", width="70px"),
+        Column("note", "note", kind="hidden"),
+    ]
+    values = (
+        {
+            "id": f"q{n}",
+            "question": f"Question {n} about ropes, {'long ' * (n % 40)}{label}",
+            "mark": "right" if n % 3 else "wrong",
+            "cause": None if n % 3 else [CAUSES[n % 5] + label],
+            "seconds": (n * 37) % 101 / 10,
+            "note": f"=1+{n}" if n % 2 else f"\t@note {n}",
+        }
+        for n in range(n_rows)
+    )
+    template = load_template(Path(__file__).with_name("base.html.jinja"))
+    page = template.render(
+        scripts=load_scripts(*CHARTS, *ROWS),
+        tiles=[("72.7%", "accuracy", "95% interval 65.4% to 79.0%"), ("$1.23", f"cost{label}", "")],
+        charts=make_charts(label),
+        table=Rows("questions", columns, values),
+    )
+    path.write_text(page, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Any]:
+    with browser(width=1440) as page:
+        yield page
+
+
+def list_ids(page: Any) -> list[str]:
+    return [each.get_attribute("data-id") for each in page.query_selector_all("details.row")]
+
+
+def list_open(page: Any) -> list[str]:
+    return [each.get_attribute("data-id") for each in page.query_selector_all("details.row[open]")]
+
+
+def test_the_base_is_drawn_at_every_width_in_both_themes_without_a_finding(page: Any, tmp_path: Path) -> None:
+    errors = collect_errors(page)
+    write_page(tmp_path / "page.html")
+    open_file(page, tmp_path / "page.html")
+    for theme in THEMES:
+        for width in WIDTHS:
+            set_view(page, width, theme)
+            assert page.locator("figure.chart svg").count() == 4
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the window"
+            assert check_accessibility(page) == []
+            picture(page, tmp_path, f"base-{width}-{theme}", whole=True)
+    assert errors == []
+
+
+def test_rows_are_found_filtered_sorted_paged_and_linked(page: Any, tmp_path: Path) -> None:
+    set_view(page, 1440, "light")
+    write_page(tmp_path / "page.html")
+    open_file(page, tmp_path / "page.html")
+    assert len(list_ids(page)) == 50
+    page.fill(".tools input", "ropes 11")
+    assert list_ids(page) == ["q11", *(f"q{n}" for n in range(110, 120))]
+    page.select_option("select[aria-label=verdict]", "=wrong")
+    assert list_ids(page) == ["q111", "q114", "q117"]
+    assert page.inner_text(".found") == "3 of 120 shown"
+    page.fill(".tools input", "")
+    page.select_option("select[aria-label=verdict]", "")
+    page.click(".head button:text('time')")
+    page.click(".head button:text('time')")
+    assert list_ids(page)[0] == "q30", "the slowest"
+    page.click(".pager button:text('next')")
+    assert page.inner_text(".pager").split("next")[0].strip().endswith("51 to 100 of 120")
+    open_file(page, tmp_path / "page.html", "#q77")
+    assert list_open(page) == ["q77"]
+    page.evaluate("location.hash = '#?cause=expert'")
+    page.wait_for_function("() => document.querySelector('.found').textContent.startsWith('8 of')")
+    page.evaluate("location.hash = '#q1'")
+    page.wait_for_function("() => document.querySelector('details.row[open]')?.dataset.id === 'q1'")
+
+
+def test_rows_are_read_with_the_keyboard_alone(page: Any, tmp_path: Path) -> None:
+    write_page(tmp_path / "page.html")
+    open_file(page, tmp_path / "page.html")
+    for key in ("j", "j", "k", "Enter"):
+        page.keyboard.press(key)
+    assert list_open(page) == ["q0"]
+    page.keyboard.press("ArrowDown")
+    assert list_open(page) == ["q1"], "the next is open, and the one before is closed"
+    for _ in range(49):
+        page.keyboard.press("j")
+    assert list_open(page) == ["q50"] and list_ids(page)[0] == "q50", "the next page of rows"
+    page.keyboard.press("k")
+    page.keyboard.press("Escape")
+    assert list_open(page) == []
+    assert page.evaluate("document.activeElement.closest('details').dataset.id") == "q49"
+    page.keyboard.press("/")
+    page.keyboard.type("ropes 7j")
+    assert page.input_value(".tools input") == "ropes 7j"
+
+
+def test_an_export_has_the_rows_that_fit_and_no_formula(page: Any, tmp_path: Path) -> None:
+    write_page(tmp_path / "page.html")
+    open_file(page, tmp_path / "page.html")
+    page.fill(".tools input", "question 11")
+    with page.expect_download() as download:
+        page.click("button.csv")
+    lines = Path(download.value.path()).read_text(encoding="utf-8-sig").splitlines()
+    assert lines[0] == "id,question,verdict,lost at,time,note"
+    assert len(lines) == 12
+    assert lines[1].endswith(",'=1+11") and lines[2].endswith(",'\t@note 110")
+
+
+def test_a_bar_filters_the_rows(page: Any, tmp_path: Path) -> None:
+    write_page(tmp_path / "page.html")
+    open_file(page, tmp_path / "page.html")
+    page.locator("figure.chart svg .bar rect").nth(1).click()
+    page.wait_for_function("() => document.querySelector('.found').textContent === '8 of 120 shown'")
+    assert page.input_value("select[aria-label='lost at']") == "=researcher"
+
+
+def test_texts_of_charts_and_rows_execute_nothing(page: Any, tmp_path: Path) -> None:
+    errors = collect_errors(page)
+    write_page(tmp_path / "page.html", label=EVIL)
+    open_file(page, tmp_path / "page.html", "#q3")
+    for bar in page.locator("figure.chart svg").all():
+        bar.hover()
+    assert page.locator("img").count() == 0
+    assert EVIL in page.inner_text("details.row[open]")
+    assert errors == []
+
+
+def test_ten_thousand_rows_are_filtered_at_once(page: Any, tmp_path: Path) -> None:
+    write_page(tmp_path / "page.html", n_rows=10_000)
+    open_file(page, tmp_path / "page.html")
+    seconds = page.evaluate(
+        """() => ["ropes 7", "question 99", "", "long"].map((text) => {
+            const field = document.querySelector(".tools input");
+            const start = performance.now();
+            field.value = text;
+            field.dispatchEvent(new Event("input"));
+            document.body.offsetHeight;
+            return performance.now() - start;
+        })"""
+    )
+    print("milliseconds to filter 10,000 rows:", [round(each) for each in seconds])
+    assert min(seconds) < 100
