@@ -37,11 +37,16 @@ class FirebaseServer(LoopbackServer):
     def accepts(self, authorization: str | None) -> bool:
         return (authorization or "").removeprefix("Bearer ") in self.valid
 
+    def revoke_refresh_tokens(self) -> None:
+        self.refresh_tokens.clear()
+
     def asked(self) -> list[str]:
         return [each.path for each in self.requests]
 
     def answer(self, asked: Asked) -> Answer:
-        if asked.query.get("key") != API_KEY:
+        if not asked.query.get("key"):
+            return _refuse("The request is missing a valid API key.", 403)
+        if asked.query["key"] != API_KEY:
             return _refuse("API key not valid. Please pass a valid API key.", 403)
         if asked.path == SIGN_IN:
             given = json.loads(asked.body)

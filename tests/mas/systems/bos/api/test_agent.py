@@ -64,10 +64,21 @@ SUMMARY = {"summary": "One order is open."}
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("BOS_API_TOKEN", "BOS_API_BASE_URL", "FIREBASE_WEB_API_KEY", "FIREBASE_EMAIL", "FIREBASE_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def world(tmp_path: Path, no_credentials: None) -> Iterator[World]:
     with running(FirebaseServer()) as firebase, running(OrdersApi(firebase.accepts)) as api:
+        yield World(api, firebase, tmp_path)
+
+
+@pytest.fixture
+def signed_in(firebase: FirebaseServer, tmp_path: Path, no_credentials: None) -> Iterator[World]:
+    """A world whose Firebase is the fake, or the real emulator."""
+    with running(OrdersApi(firebase.accepts)) as api:
         yield World(api, firebase, tmp_path)
 
 
@@ -156,30 +167,30 @@ async def test_a_refused_direct_token_is_an_error_at_once(world: World) -> None:
     assert len(world.api.requests) == 1
 
 
-async def test_a_refused_direct_token_is_replaced_by_that_of_the_account(world: World) -> None:
+async def test_a_refused_direct_token_is_replaced_by_that_of_the_account(signed_in: World) -> None:
     """D14 D23"""
-    result = await world.ask(plan("/account"), SUMMARY, context={**ACCOUNT, "api_bearer_token": DIRECT})
+    result = await signed_in.ask(plan("/account"), SUMMARY, context={**ACCOUNT, "api_bearer_token": DIRECT})
     assert result.status == "succeeded"
-    assert len(world.api.requests) == 2
+    assert len(signed_in.api.requests) == 2
     assert "Token refreshed after HTTP 401" in [each.message for each in result.trace]
 
 
-async def test_after_a_401_the_token_is_renewed_and_the_request_repeated_once(world: World) -> None:
+async def test_after_a_401_the_token_is_renewed_and_the_request_repeated_once(signed_in: World) -> None:
     """D14"""
-    await world.ask(plan("/account"), SUMMARY, context=ACCOUNT)
-    world.firebase.valid.clear()  # revoked: the kept token is refused, the next one accepted
-    result = await world.ask(plan("/account"), SUMMARY, context=ACCOUNT)
+    await signed_in.ask(plan("/account"), SUMMARY, context=ACCOUNT)
+    signed_in.firebase.valid.clear()  # revoked: the kept token is refused, the next one accepted
+    result = await signed_in.ask(plan("/account"), SUMMARY, context=ACCOUNT)
     assert result.status == "succeeded"
-    assert world.firebase.asked() == [SIGN_IN, RENEW]
-    assert len(world.api.requests) == 3
+    assert signed_in.firebase.asked() == [SIGN_IN, RENEW]
+    assert len(signed_in.api.requests) == 3
 
 
-async def test_a_second_401_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_second_401_is_an_error(signed_in: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """D14"""
-    monkeypatch.setattr(world.api, "_is_accepted", lambda authorization: False)
-    result = await world.ask(plan("/account"), context=ACCOUNT)
+    monkeypatch.setattr(signed_in.api, "_is_accepted", lambda authorization: False)
+    result = await signed_in.ask(plan("/account"), context=ACCOUNT)
     assert result.error is not None and result.error.details["status_code"] == 401
-    assert len(world.api.requests) == 2
+    assert len(signed_in.api.requests) == 2
 
 
 async def test_after_a_400_the_parameters_are_adjusted_once(world: World) -> None:
@@ -194,20 +205,20 @@ async def test_after_a_400_the_parameters_are_adjusted_once(world: World) -> Non
     assert len(world.api.requests) == 4
 
 
-async def test_d16_one_repeat_for_each_kind_of_refusal_so_three_requests_at_most(world: World) -> None:
-    await world.ask(plan("/account"), SUMMARY, context=ACCOUNT)
-    world.firebase.valid.clear()
-    world.api.requests.clear()
+async def test_d16_one_repeat_for_each_kind_of_refusal_so_three_requests_at_most(signed_in: World) -> None:
+    await signed_in.ask(plan("/account"), SUMMARY, context=ACCOUNT)
+    signed_in.firebase.valid.clear()
+    signed_in.api.requests.clear()
     wrong, right = {"year": "last"}, {"year": "2025"}
     steps = (plan("/account", query_params=wrong), adjusted("/account", query_params=right))
-    result = await world.ask(*steps, SUMMARY, context=ACCOUNT)
+    result = await signed_in.ask(*steps, SUMMARY, context=ACCOUNT)
     assert result.status == "succeeded"
-    assert [each.query for each in world.api.requests] == [wrong, wrong, right]
-    world.firebase.valid.clear()
-    world.api.requests.clear()
-    result = await world.ask(steps[0], adjusted("/account", query_params={"year": "x"}), context=ACCOUNT)
+    assert [each.query for each in signed_in.api.requests] == [wrong, wrong, right]
+    signed_in.firebase.valid.clear()
+    signed_in.api.requests.clear()
+    result = await signed_in.ask(steps[0], adjusted("/account", query_params={"year": "x"}), context=ACCOUNT)
     assert result.error is not None and result.error.details["status_code"] == 400
-    assert len(world.api.requests) == 3
+    assert len(signed_in.api.requests) == 3
 
 
 @pytest.mark.parametrize("again", [adjusted("/account"), adjusted("/nowhere"), adjusted(method="POST")])

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -17,12 +16,6 @@ from tests.servers.loopback import running
 
 pytestmark = pytest.mark.anyio
 ACCOUNT = Credentials(API_KEY, EMAIL, PASSWORD)
-
-
-@pytest.fixture
-def firebase() -> Iterator[FirebaseServer]:
-    with running(FirebaseServer()) as server:
-        yield server
 
 
 class Clock:
@@ -89,7 +82,7 @@ async def test_a_refused_refresh_token_leads_to_a_sign_in(firebase: FirebaseServ
     """D14"""
     tokens = open_tokens(firebase, tmp_path)
     first = await find(tokens)
-    firebase.refresh_tokens.clear()
+    firebase.revoke_refresh_tokens()
     assert await renew(tokens, first) != first
     assert firebase.asked() == [SIGN_IN, RENEW, SIGN_IN]
 
@@ -107,7 +100,7 @@ async def test_requests_that_were_refused_together_renew_once(firebase: Firebase
     [
         Credentials(API_KEY, EMAIL, "wrong password"),
         Credentials(API_KEY, "nobody@example.org", PASSWORD),
-        Credentials("wrong-key-0123456789", EMAIL, PASSWORD),
+        Credentials("", EMAIL, PASSWORD),
     ],
 )
 async def test_a_refused_account_is_a_configuration_error_without_its_values(
@@ -117,7 +110,15 @@ async def test_a_refused_account_is_a_configuration_error_without_its_values(
         await find(open_tokens(firebase, tmp_path), account)
     assert raised.value.kind == "ConfigurationError"
     shown = f"{raised.value} {raised.value.details} {account!r}"
-    assert not [each for each in (account.api_key, account.email, account.password) if each in shown]
+    assert not [each for each in (account.api_key, account.email, account.password) if each and each in shown]
+
+
+async def test_a_wrong_key_is_a_configuration_error_without_it(tmp_path: Path) -> None:
+    """The emulator takes any key."""
+    account = Credentials("wrong-key-0123456789", EMAIL, PASSWORD)
+    with running(FirebaseServer()) as firebase, pytest.raises(ApiFailureError, match="refused the account") as raised:
+        await find(open_tokens(firebase, tmp_path), account)
+    assert "wrong-key" not in f"{raised.value} {raised.value.details}"
 
 
 async def test_firebase_out_of_reach_is_an_error_without_the_key(tmp_path: Path) -> None:
