@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.kappa import HumanAgreement
 from eval.analysis.summary.summarise import FOLDED, MAX_TAG_VALUES
 from eval.analysis.summary.summary import (
     AccuracyWithout,
     Agreement,
     EpochNumbers,
     ExtraNumbers,
+    HumanReview,
     LabelSummary,
     Reviews,
     RunFacts,
@@ -241,6 +243,9 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
         rules = (("the GAIA rule", judge.rule), ("exact text", judge.exact))
         agreements = "; ".join(_format_agreement(name, numbers) for name, numbers in rules)
         yield "the judge agrees", f"{agreements}, on {format_count(judge.rule.n, 'answer')}"
+        yield "the judge and people", describe_human_agreement(judge.people)
+    if review := summary.human_review:
+        yield "reviewed by people", describe_review(review, summary)
     if summary.n_unscored:
         yield "unscored", f"{summary.n_unscored} without a gold answer, outside the {summary.metric}"
     if summary.n_outside_plan:
@@ -249,6 +254,43 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.n_bad_rows:
         rows = format_count(summary.n_bad_rows, "unreadable row")
         yield "skipped", f"{rows} of the dataset, outside every number above"
+
+
+def describe_human_agreement(people: HumanAgreement | None) -> str:
+    """Return how far people agree with the judge, by their labels on some of its answers."""
+    if people is None:
+        return "no human labels yet; python eval/view.py has a queue for them"
+    labels = (
+        f"{format_count(people.n, 'labelled answer')} ({people.n_accepted} that the judge accepted, "
+        f"{people.n - people.n_accepted} that it rejected), {people.n_confirmed} with the judge's verdict"
+    )
+    if people.kappa is None or people.kappa_ci95 is None:
+        kind = "rejected" if people.n_accepted else "accepted"
+        return f"{labels}; label also some that it {kind} for Cohen's kappa"
+    low, high = people.kappa_ci95
+    return f"Cohen's kappa {people.kappa:.2f} (95% interval {low:.2f} to {high:.2f}), {labels}"
+
+
+def describe_changes(review: HumanReview) -> str:
+    """Return the numbers of corrected targets and overruled verdicts."""
+    answers = f"{format_count(review.n_accepted, 'answer')} accepted, {review.n_rejected} rejected"
+    return f"{format_count(review.n_corrected, 'target')} corrected, {answers}"
+
+
+def describe_review(review: HumanReview, summary: Summary) -> str:
+    """Return what people's labels have changed, and the metric without the questions that they call unfair."""
+    parts = []
+    if review.score_before is not None:
+        parts.append(describe_changes(review))
+        parts.append(f"before, the {summary.metric} was {format_floor(review.score_before, summary.incomplete)}")
+    if n := review.n_ambiguous + review.n_bad_questions:
+        kinds = f"{review.n_ambiguous} ambiguous and {format_count(review.n_bad_questions, 'bad question')}"
+        parts.append(f"{kinds}, which count: {_describe_without(review, n, summary.incomplete, summary.metric)}")
+    if review.n_pending:
+        command = "python eval/rescore.py outputs gold=outputs/gold"
+        pending = format_count(review.n_pending, "answer")
+        parts.append(f"{pending} with a label that is not applied yet; apply all with {command}")
+    return "; ".join(parts)
 
 
 def describe_labels(labels: LabelSummary, incomplete: bool) -> str:

@@ -40,18 +40,19 @@ _MAX_ENTRIES = 100_000  # files of a folder, far more than any run has
 _READ_WHOLE, _MAX_BYTES = (".json", ".yaml", ".txt"), 64_000_000  # files that are read into memory, and their length
 
 
-def make_run_folder(kind: str, name: str, given: str | None) -> Path:
+def make_run_folder(kind: str, name: str, given: str | None, parent: Path | None = None) -> Path:
     """Make the folder of a new run.
 
     Args:
         kind: the command: `eval`.
         name: part of the folder's name.
         given: the folder itself, if the user chose it; relative to the current folder.
+        parent: where the folder is made; None: outputs/<kind>.
 
     Raises:
         UserError: it cannot be made or written.
     """
-    wanted = Path(given).absolute() if given else OUTPUTS / kind
+    wanted = Path(given).absolute() if given else parent or OUTPUTS / kind
     try:
         wanted.mkdir(parents=True, exist_ok=True)
         folder = wanted if given else _new(wanted, name)
@@ -119,6 +120,29 @@ def find_run(
     folder = _find_run(run, runs_folder or OUTPUTS / "eval", marker, started_by)
     check_entries(folder)
     return folder
+
+
+def is_folder_of_runs(name: str) -> bool:
+    """Return whether a name is the path of a folder with runs in it, or in its `eval/`."""
+    return not _is_run(Path(name), DATABASE) and bool(_list_runs_in(Path(name)))
+
+
+def find_runs(name: str) -> list[Path]:
+    """Return the folders of all runs in a folder, the newest first; or of the one run of that name.
+
+    Raises:
+        UserError: as `find_run`.
+    """
+    if not is_folder_of_runs(name):
+        return [find_run(name)]
+    runs = [each.absolute() for each in _list_runs_in(Path(name))]
+    for run in runs:
+        check_entries(run)
+    return runs
+
+
+def _list_runs_in(folder: Path) -> list[Path]:
+    return list_runs(folder / "eval") or list_runs(folder)
 
 
 def check_entries(folder: Path) -> None:

@@ -64,6 +64,22 @@ class ExtraScore:
     error: str | None = None  # why it could not be
 
 
+@dataclass(frozen=True)
+class HumanVerdict:
+    """Label of a person on the question or on the answer: see `eval.analysis.human_review.labels`."""
+
+    id: str
+    label: str
+    who: str
+    when: str  # UTC, ISO 8601
+    run: str  # in which the person saw the answer
+    note: str = ""
+    target: str | None = None  # the corrected one
+    target_before: str | None = None
+    score_before: float | None = None  # the scorer's verdict
+    is_applied: bool = True  # to the record's target and score
+
+
 @dataclass
 class Record:
     """One attempt at a sample: (run, sample, epoch, attempt). Records in error have no score and count as wrong."""
@@ -99,6 +115,7 @@ class Record:
     reviews: dict[str, dict[str, int]] = field(default_factory=dict)  # agent → see `count_reviews`
     leaks: list[dict[str, str]] = field(default_factory=list)  # web results that leak the answer: tool, source
     blocked_pages: dict[str, int] = field(default_factory=dict)  # host → how often; see mas/tools/http/blocked_sites.py
+    human: list[HumanVerdict] = field(default_factory=list)  # labels of people; stored by rescoring only
     state: dict[str, Any] = field(default_factory=dict)  # the system's final state
     trajectory: list[dict[str, Any]] = field(default_factory=list)  # mas.runtime.trace.Span, as dictionaries
 
@@ -124,7 +141,9 @@ class Record:
         usages = {key: Usage(**data.get(key, {})) for key in ("usage", "scorer_usage")}
         details = data.get("error_details")
         extra = {name: ExtraScore(**each) for name, each in (data.get("extra_scores") or {}).items()}
-        return cls(**{**data, **usages, "extra_scores": extra, "error_details": details and ErrorDetails(**details)})
+        human = [HumanVerdict(**each) for each in data.get("human") or ()]
+        parts = {"extra_scores": extra, "error_details": details and ErrorDetails(**details), "human": human}
+        return cls(**{**data, **usages, **parts})
 
 
 NOT_RUN = "not_run"  # error class

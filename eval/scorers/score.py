@@ -11,6 +11,7 @@ that name.
 """
 
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -128,3 +129,13 @@ def read_scorer_name(scorer: object) -> str | None:
     if target.startswith(_OUR_SCORERS):
         return target.removeprefix(_OUR_SCORERS).partition(".")[0]
     return target or None
+
+
+def normalise_answer(answer: str) -> str:
+    """Return one text for answers that differ in case, spacing or the spelling of one number, as GAIA reads it."""
+    text = " ".join(answer.casefold().split())
+    try:
+        number = float(re.sub("[$%,]", "", text))
+    except ValueError:
+        return text
+    return repr(number + 0.0) if math.isfinite(number) else text  # + 0.0: -0 is 0

@@ -1,9 +1,11 @@
-"""Score the answers of a run again, into a run of its own.
+"""Score the answers of runs again, each into a run of its own.
 
     folder = rescore_run(find_run("latest"), ["scorer=numeric"], gold=None)
     read_run_info(folder).rescored_from      # "2026-11-21_08-30-31_gaia_offline_sample"
+    rescore_all(list_runs(), [], Path("outputs/gold"), command=[])       # what people said of their answers
 
-The new records are the same but for score, explanation, parts and target.
+The new records are the same but for score, explanation, parts, target and the labels of people. By such labels only
+the answers are scored again that they concern.
 """
 
 import asyncio
@@ -11,7 +13,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -19,65 +21,176 @@ from typing import cast
 
 from omegaconf import DictConfig, OmegaConf
 
+from eval.analysis.human_review.applying import LabelIndex, list_verdicts, overrule_score
+from eval.analysis.human_review.labels import OF_QUESTIONS, LabelBook, is_dataset_digest, read_labels
 from eval.benchmarks.columns import GAIA_COLUMNS
 from eval.benchmarks.jsonl import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows
-from eval.cli.command import STOPPED
-from eval.cli.hydra_compat import MISTAKES, compose_config
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, WORST_FIRST
+from eval.cli.hydra_compat import MISTAKES, compose_config, describe_mistake
 from eval.config.evaluation import RunSettings, build_part
 from eval.contamination.web_results import find_web_leaks
 from eval.execution.console import Console
 from eval.execution.scoring import SCORER, Scoring
 from eval.reports.files import write_reports
+from eval.reports.notes import describe_changes, format_percent
 from eval.reports.summary_table import choose_exit_code, print_summary
-from eval.runs.folder import DATABASE, format_path, get_run_name, is_in_use, make_run_folder, read_kept_prompts
+from eval.runs.folder import (
+    DATABASE,
+    format_path,
+    get_run_name,
+    is_in_use,
+    list_runs,
+    make_run_folder,
+    read_kept_prompts,
+)
 from eval.runs.foreign_run import refuse_unreadable
-from eval.runs.record import Record, Usage
+from eval.runs.record import HumanVerdict, PlannedQuestion, Record, Usage
 from eval.runs.run_info import RunInfo, TaskInfo, dump_config
 from eval.runs.store import RunStore, StoreError, check_free
+from eval.scorers.exact import ExactScorer
+from eval.scorers.gaia import question_scorer
 from eval.scorers.labels import find_labels
-from eval.scorers.score import Scorer
+from eval.scorers.score import Score, Scorer
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.terminal import print_line
+from mas.runtime.text import format_count
 
 _AT_ONCE = 16  # verdicts of a function that waits
+TUNING_NOTE = "note: the verdicts of tuning runs stay: no sealed test is repeated with corrected targets"
+_SHOWN_LINES = 5
 _TARGET_FIELD = "target_field"  # of a function that is a DSPy metric
 _ID, _QUESTION, _ANSWER = (str(GAIA_COLUMNS[key]) for key in ("id", "question", "answer"))
 Gold = Mapping[str, str | None]  # sample id → gold answer; None: unscored
 
 
-def rescore_and_report(original: Path, overrides: Sequence[str], gold: Path | None, command: Sequence[str]) -> int:
+def rescore_all(originals: Sequence[Path], overrides: Sequence[str], gold: Path | None, command: Sequence[str]) -> int:
+    """Rescore several runs, with a line for each; return the worst exit code.
+
+    By labels of people, runs without a label on them are left out, and those that were scored again by the same labels.
+
+    Raises:
+        UserError: as `rescore_run`, of what concerns all runs.
+    """
+    codes = list[int]()
+    labels = LabelIndex(_read_label_book(gold)) if gold and _is_of_labels(gold) else None
+    known = _list_rescored(originals) if labels else {}
+    n_without = n_done = 0
+    for original in originals:
+        try:
+            if labels is not None:
+                ids = _list_applying(original, labels)
+                if not ids:
+                    n_without += 1
+                    continue
+                if ids in known.get(original.name, ()):
+                    n_done += 1
+                    continue
+            codes.append(rescore_and_report(original, overrides, gold, command, is_one_of_many=True))
+        except MISTAKES as error:
+            print_line(f"error: {original.name}: {describe_mistake(error)}", error=True)
+            codes.append(USER_ERROR)
+    done = f", {n_done} were already, by the same labels" if n_done else ""
+    without = f", {n_without} without a labelled answer" if n_without else ""
+    print_line(f"{format_count(len(codes) - codes.count(USER_ERROR), 'run')} scored again{done}{without}")
+    return next((code for code in WORST_FIRST if code in codes), FINISHED)
+
+
+def _list_rescored(originals: Sequence[Path]) -> dict[str, list[set[str]]]:
+    """Return, by the name of the original run, the ids of the labels in each run that was made of it."""
+    found: dict[str, list[set[str]]] = {}
+    for parent in {each.parent for each in originals}:
+        for folder in list_runs(parent):
+            try:
+                with RunStore(folder / DATABASE, read_only=True) as store:
+                    if name := store.read_info().rescored_from:
+                        found.setdefault(name, []).append(_list_applied_ids(store))
+            except (StoreError, ValueError, TypeError):  # a run from elsewhere may hold anything
+                continue
+    return found
+
+
+def _list_applied_ids(store: RunStore) -> set[str]:
+    return {verdict.id for record in store.records(without_trajectory=True) for verdict in record.human}
+
+
+def _list_applying(original: Path, labels: LabelIndex) -> set[str]:
+    """Return the ids of the labels that hold for the answers of a run; none for one that was itself scored again."""
+    if is_in_use(original / DATABASE):
+        return set()
+    with refuse_unreadable(original), _open_source(original) as store:
+        info = store.read_info()
+        if info.rescored_from:
+            return set()
+        found = (
+            labels.find(record, info.task.file_sha256.get(record.sample_id))
+            for record in store.records(without_trajectory=True)
+        )
+        return {each.id for one in found for each in (one.on_question, one.on_answer) if each is not None}
+
+
+def rescore_and_report(
+    original: Path,
+    overrides: Sequence[str],
+    gold: Path | None,
+    command: Sequence[str],
+    is_one_of_many: bool = False,
+) -> int:
     """Rescore a run, write the files of the new one and show its results; return the exit code.
+
+    Args:
+        original: the run's folder.
+        overrides: as of `rescore_run`.
+        gold: as of `rescore_run`.
+        command: as typed.
+        is_one_of_many: the new run is made in the folder of the old one, and shown in one line.
 
     Raises:
         UserError: as `rescore_run`.
     """
     try:
         with refuse_unreadable(original):
-            folder = rescore_run(original, overrides, gold, command)
+            folder = rescore_run(original, overrides, gold, command, parent=original.parent if is_one_of_many else None)
             with RunStore(folder / DATABASE) as store:
                 summary = write_reports(folder, store)
+                is_tuned = store.read_info().tuning_use is not None and summary.human_review is not None
     except MISTAKES:  # some of Hydra's are OSErrors
         raise
     except (StoreError, OSError) as error:
         print_line(f"stopped: {error}", error=True)
         return STOPPED
+    if is_tuned:
+        print_line(TUNING_NOTE, error=True)
     console = Console()
+    if is_one_of_many:
+        before = summary.human_review.score_before if summary.human_review else None
+        shares = f"{format_percent(before)} → " if before is not None else ""
+        changes = f" ({describe_changes(summary.human_review)})" if summary.human_review else ""
+        line = f"{original.name}: {summary.metric} {shares}{format_percent(summary.score)}{changes}, in {folder.name}"
+        print_line(line)
+        return choose_exit_code(summary, None, Console(quiet=True))
     print_summary(summary, console)
     for name, path in (("scored again from", original), ("results", folder)):
         console.print(f"{name}: {format_path(path)}", markup=False, highlight=False, soft_wrap=True)
     return choose_exit_code(summary, None, console)
 
 
-def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, command: Sequence[str] = ()) -> Path:
+def rescore_run(
+    original: Path,
+    overrides: Sequence[str],
+    gold: Path | None,
+    command: Sequence[str] = (),
+    parent: Path | None = None,
+) -> Path:
     """Return the folder of a new run that has the answers of another one, scored again.
 
     Args:
         original: the run's folder; nothing in it changes.
         overrides: `scorer=…` and its options, `run.dir`, `run.name`; without `scorer=…` the run's own scorer.
-        gold: a file of targets that replace those of the run.
+        gold: a file of targets that replace those of the run; or a folder of people's labels, or one file of it.
         command: as typed, to be kept.
+        parent: folder of the new run's folder; None: outputs/eval.
 
     Raises:
         UserError: the run is still running or cannot be opened, the scorer calls a model, or the targets are not for
@@ -86,15 +199,17 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
     """
     if is_in_use(original / DATABASE):
         raise UserError(f"{original} is still running; score it again when it has ended.")
-    try:
-        source = RunStore(original / DATABASE, read_only=True)
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
-    with source:
+    with _open_source(original) as source:
         chosen = compose_config(overrides)
         info = source.read_info()
         config = dict(info.config)
-        if any(override.startswith(("scorer=", "scorer.")) for override in overrides):
+        is_named = any(override.startswith(("scorer=", "scorer.")) for override in overrides)
+        by_labels = gold is not None and _is_of_labels(gold)
+        if by_labels and info.rescored_from:
+            raise UserError(
+                f"{original.name} was scored again from {info.rescored_from}; apply the labels to that run."
+            )
+        if is_named:
             config["scorer"] = _choose_scorer(config, chosen)
         elif not source.is_signed():
             raise UserError(
@@ -102,9 +217,17 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
                 "scorer=…."
             )
         extra_scorers = _choose_extra_scorers(config, chosen, overrides, source.is_signed())
-        scorer = _build_scorer(config)
-        answers = _read_targets(gold, {each.id for each in source.read_plan()}) if gold else {}
-        folder = _new_folder(original, chosen)
+        changes = _Changes(only_labelled=by_labels and not is_named)
+        if changes.only_labelled and "judge" in cast(Mapping[str, object], config.get("scorer") or {}):
+            scorer: Scorer = CorrectedRule()
+        else:
+            scorer = _build_scorer(config)
+        if gold and by_labels:
+            changes = replace(changes, labels=LabelIndex(_read_label_book(gold)))
+            changes = replace(changes, targets=_list_corrected(source.read_plan(), changes.labels, info))
+        elif gold:
+            changes = replace(changes, targets=_read_targets(gold, {each.id for each in source.read_plan()}))
+        folder = _new_folder(original, chosen, parent)
         config["run"] = {**(config.get("run") or {}), "name": chosen.run.name}
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
         info = replace(
@@ -116,13 +239,61 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
             sweep=None,
             rescored_from=original.name,
             rescored_by=list(command),
-            task=_forget_targets(info.task) if answers else replace(info.task, task_version=""),
+            task=_forget_targets(info.task) if changes.targets else replace(info.task, task_version=""),
         )
         for place in read_kept_prompts(original, info.prompts):
             shutil.copytree(original / place, folder / place)
         with RunStore(folder / DATABASE) as target:
-            run_blocking(_copy(source, target, [(None, scorer), *extra_scorers.items()], answers, info))
+            run_blocking(_copy(source, target, [(None, scorer), *extra_scorers.items()], changes, info))
     return folder
+
+
+def _open_source(original: Path) -> RunStore:
+    try:
+        return RunStore(original / DATABASE, read_only=True)
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+
+
+def _is_of_labels(gold: Path) -> bool:
+    return gold.is_dir() or is_dataset_digest(gold.stem)
+
+
+def _read_label_book(place: Path) -> LabelBook:
+    """Return the labels in a folder or a file; lines that are none are reported."""
+    book = read_labels(place)
+    if book.unreadable:
+        shown = ", ".join(book.unreadable[:_SHOWN_LINES])
+        count = format_count(len(book.unreadable), "line")
+        print_line(
+            f"warning: {count} of {format_path(place)} cannot be read and count as no label: {shown}", error=True
+        )
+    if not book.labels:
+        raise UserError(f"gold={format_path(place)} has no labels yet; review answers with python eval/view.py.")
+    return book
+
+
+def _list_corrected(plan: Sequence[PlannedQuestion], labels: LabelIndex, info: RunInfo) -> Gold:
+    found = {each.id: labels.find(each, info.task.file_sha256.get(each.id)).corrected_target for each in plan}
+    return {sample_id: target for sample_id, target in found.items() if target is not None}
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """What differs from the original run besides the scorer."""
+
+    targets: Gold = field(default_factory=dict)
+    labels: LabelIndex = field(default_factory=LabelIndex)
+    only_labelled: bool = False  # all other answers keep their scores
+
+
+class CorrectedRule(Scorer):
+    """Rule for answers that a judge has scored and whose target a person corrected: no model is called for them."""
+
+    def __call__(self, question: str, answer: str | None, target: str) -> Score:
+        value = float(question_scorer(answer, target))
+        parts = {"rule": value, "exact": ExactScorer()(question, answer, target).value}
+        return Score(value, "by GAIA's rule and the corrected target; the judge was not asked again", parts)
 
 
 def _choose_extra_scorers(
@@ -176,17 +347,19 @@ def _build_scorer(config: Mapping[str, object]) -> Scorer:
     return scorer  # type: ignore[no-any-return]
 
 
-def _new_folder(original: Path, chosen: DictConfig) -> Path:
+def _new_folder(original: Path, chosen: DictConfig, parent: Path | None) -> Path:
     given = chosen.run.dir
     if given:
         check_free(Path(given))
-    return make_run_folder("eval", chosen.run.name or f"{get_run_name(original)}_rescored", given)
+    return make_run_folder("eval", chosen.run.name or f"{get_run_name(original)}_rescored", given, parent)
 
 
 def _read_targets(file: Path, ids: Collection[str]) -> dict[str, str | None]:
     """Return the targets by sample id, read as those of a dataset are: 4.0 and "4" mean the same here and there."""
     if not file.is_file():
-        raise UserError(f"gold={file} is not a file under {Path.cwd()}; give the path of one that exists.")
+        raise UserError(
+            f"gold={file} is not a file under {Path.cwd()}, nor a folder of labels; give the path of one that exists."
+        )
     rows = [_check_row(row, ids) for row in read_metadata(file)]
     try:
         return {sample.id: sample.target for sample in read_rows(rows, Attachments(file.parent)).samples}
@@ -212,8 +385,9 @@ def _check_row(row: Row, ids: Collection[str]) -> Row:
 Scorers = Sequence[tuple[str | None, Scorer]]  # name among the extra ones; None: the one that decides
 
 
-async def _copy(source: RunStore, target: RunStore, scorers: Scorers, gold: Gold, info: RunInfo) -> None:
+async def _copy(source: RunStore, target: RunStore, scorers: Scorers, changes: _Changes, info: RunInfo) -> None:
     """Copy the whole run with new scores, a few records in memory at a time."""
+    gold, files = changes.targets, info.task.file_sha256
     planned = [replace(each, target=gold.get(each.id, each.target)) for each in source.read_plan()]
     target.write_plan(planned)
     labels, tags = find_labels(planned), {each.id: each.tags for each in planned}
@@ -224,16 +398,26 @@ async def _copy(source: RunStore, target: RunStore, scorers: Scorers, gold: Gold
     scorings = [Scoring(scorer, RunSettings().deadline_seconds, str, name) for name, scorer in scorers]
     records = source.records()
     while some := list(islice(records, _AT_ONCE)):
-        for record in some:
+        found = [changes.labels.find(record, files.get(record.sample_id)) for record in some]
+        again = [record for record in some if not changes.only_labelled or record.sample_id in gold]
+        for record, labelled in zip(some, found, strict=True):
+            record.human = list_verdicts(record, labelled, is_applied=True) or _keep_verdicts(record)
             record.run_id, record.target = info.run_id, gold.get(record.sample_id, record.target)
-            _forget_score(record)
+            if record in again:
+                _forget_score(record)
             if record.sample_id in gold:
                 is_label = labels.find(record.target) is not None
                 record.leaks = find_web_leaks(record.question, record.target, record.trajectory, is_label)
         for scoring in scorings:
-            await asyncio.gather(*(scoring.score(record, tags.get(record.sample_id, {})) for record in some))
-        for record in some:
+            await asyncio.gather(*(scoring.score(record, tags.get(record.sample_id, {})) for record in again))
+        for record, labelled in zip(some, found, strict=True):
+            overrule_score(record, labelled)
             target.write(record)
+
+
+def _keep_verdicts(record: Record) -> list[HumanVerdict]:
+    """Return the labels on a run that was itself scored again: its corrected targets stay, its verdicts do not."""
+    return [each for each in record.human if each.label in OF_QUESTIONS]
 
 
 def _forget_targets(task: TaskInfo) -> TaskInfo:

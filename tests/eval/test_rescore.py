@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from eval.analysis.human_review.labels import append_label, describe_label
 from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.rescore import task
 from eval.runs.folder import read_kept_prompts
@@ -283,3 +285,88 @@ def test_it_has_a_name_of_its_own_the_same_prompts_and_no_part_in_the_sweep(
         info = store.read_info()
     assert (info.config["run"]["name"], info.sweep) == ("strict", None)
     assert read_kept_prompts(new, info.prompts)["prompts"].texts == {"planner": "Plan."}
+
+
+DATA = "d" * 64
+
+
+def review(folder: Path, record: Record, label: str, **parts: str) -> None:
+    found = describe_label(record, label, file_sha256=None, who="ada", run="old", **parts)
+    append_label(folder / "gold", DATA, found)
+
+
+def test_what_people_said_is_applied_with_provenance_and_changes_nothing_else(
+    tmp_path: Path, new: Path, rescore: Rescore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong_gold, right, wrong = answered("q1", "18"), answered("q2", "seventeen"), answered("q3", "17")
+    others = [answered("q4", "x"), answered("q5", "kept", score=1.0)]  # of a scorer that is not asked again
+    stored_run(tmp_path / "old", [wrong_gold, right, wrong, *others], dataset_sha256=DATA)
+    review(tmp_path, wrong_gold, "wrong_gold", target="18", note="table 2 says 18")
+    review(tmp_path, right, "right")
+    review(tmp_path, wrong, "wrong")
+    review(tmp_path, others[0], "ambiguous", note="which year?")
+    assert rescore(f"gold={tmp_path / 'gold'}") == FINISHED
+    now = records(new)
+    assert {name: each.score for name, each in now.items()} == {"q1": 1.0, "q2": 1.0, "q3": 0.0, "q4": 0.0, "q5": 1.0}
+    (verdict,) = now["q1"].human
+    assert (verdict.who, verdict.run, verdict.note) == ("ada", "old", "table 2 says 18")
+    assert (now["q1"].target, verdict.target_before, verdict.score_before) == ("18", "17", 0.0)
+    assert "table 2" not in now["q1"].explanation
+    numbers = summary(new)["human_review"]
+    assert (numbers["n_corrected"], numbers["n_accepted"], numbers["n_rejected"]) == (1, 1, 1)
+    assert (numbers["n_ambiguous"], numbers["score_before"]) == (1, 0.4)
+    assert summary(new)["n_scored"] == 5
+    out = " ".join(capsys.readouterr().out.split())
+    assert "1 target corrected, 1 answer accepted, 1 rejected; before, the accuracy was 40.0%" in out
+
+
+def test_one_command_applies_labels_to_all_runs_of_the_data_and_does_it_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "outputs" / "eval"
+    record = answered("q1", "18")
+    stored_run(runs / "2026-11-21_08-00-00_night", [record, answered("q2", "17")], dataset_sha256=DATA)
+    stored_run(runs / "2026-11-22_08-00-00_part", [replace(record, run_id="part")], dataset_sha256="e" * 64)
+    stored_run(runs / "2026-11-23_08-00-00_other", [answered("q9", "17")], dataset_sha256=DATA)
+    review(tmp_path, record, "right")
+
+    def apply() -> str:
+        assert run_cli(lambda: task([str(tmp_path / "outputs"), f"gold={tmp_path / 'gold'}"])) == FINISHED
+        return capsys.readouterr().out
+
+    out = apply()
+    assert (
+        "2026-11-21_08-00-00_night: accuracy 50.0% → 100.0% (0 targets corrected, 1 answer accepted, 0 rejected" in out
+    )
+    assert "2 runs scored again, 1 without a labelled answer" in out
+    made = [each for each in runs.iterdir() if each.name.endswith("_rescored")]
+    assert [records(each)["q1"].score for each in made] == [1.0, 1.0]
+    assert "0 runs scored again, 2 were already, by the same labels, 3 without a labelled answer" in apply()
+    review(tmp_path, record, "wrong_gold", target="18")
+    assert "2 runs scored again" in apply()
+
+
+def test_a_judges_run_is_corrected_by_a_rule_and_no_model_is_asked(tmp_path: Path, new: Path, rescore: Rescore) -> None:
+    judge = {"_target_": "eval.scorers.graded.GradedScorer", "rubric": "r", "judge": {"_target_": "x.Y"}}
+    parts = {"rule": 0.0, "exact": 0.0}
+    corrected, kept = answered("q1", "18", parts=parts), answered("q2", "seventeen", score=1.0, parts=parts)
+    stored_run(tmp_path / "old", [corrected, kept], config={**CONFIG, "scorer": judge}, dataset_sha256=DATA)
+    review(tmp_path, corrected, "wrong_gold", target="18.0")
+    assert rescore(f"gold={tmp_path / 'gold'}") == FINISHED
+    now = records(new)
+    assert (now["q1"].score, now["q2"].score) == (1.0, 1.0)
+    assert "the judge was not asked again" in now["q1"].explanation
+    assert summary(new)["judge_agreement"]["people"] is None
+
+
+def test_labels_are_applied_to_the_original_run_and_a_folder_without_any_is_a_mistake(
+    tmp_path: Path, rescore: Rescore, new: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = answered("q1", "18")
+    stored_run(tmp_path / "old", [record], rescored_from="first", dataset_sha256=DATA)
+    (tmp_path / "gold").mkdir()
+    assert rescore(f"gold={tmp_path / 'gold'}") == USER_ERROR
+    assert "was scored again from first; apply the labels to that run" in capsys.readouterr().err
+    stored_run(tmp_path / "first", [record], dataset_sha256=DATA)
+    assert run_cli(lambda: task([str(tmp_path / "first"), f"gold={tmp_path / 'gold'}"])) == USER_ERROR
+    assert "has no labels yet" in capsys.readouterr().err

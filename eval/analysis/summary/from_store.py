@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
+from eval.analysis.human_review.applying import attach_labels
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary, Summary, build_from_json
 from eval.analysis.tuned_on import read_tuning_use
@@ -51,7 +52,8 @@ def summarise_store(store: RunStore) -> Summary:
         unfinished=build_from_json(Usage, state.unfinished) if state.unfinished else None,
         used=read_tuning_use(info),
     )
-    return summarise(chain(store.records(without_trajectory=True), read_missing(store)), details)
+    records = attach_labels(store.records(without_trajectory=True), info)
+    return summarise(chain(records, read_missing(store)), details)
 
 
 def read_missing(store: RunStore) -> Iterator[Record]:

@@ -8,14 +8,13 @@ for record in records:
 spending.usage.total().cost_usd                      # 0.0132
 """
 
-import math
-import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, fields
 from sys import intern
 
-from eval.runs.record import Record, Usage
+from eval.runs.record import HumanVerdict, Record, Usage
 from eval.scorers.labels import LabelSet
+from eval.scorers.score import normalise_answer
 
 MAX_ERROR_CHARS = 300
 NO_LABELS = LabelSet()
@@ -43,6 +42,7 @@ class Row:
     blocked_pages: tuple[tuple[str, int], ...]  # host and number
     label: str | None  # that the target is; None: it is none
     given_label: str | None  # that the answer is
+    human: tuple[HumanVerdict, ...]  # labels of people
     vote: int | None  # equal for equal answers within this process; None: in error, or without an answer
 
 
@@ -74,6 +74,7 @@ def build_row(record: Record, labels: LabelSet = NO_LABELS) -> Row:
         blocked_pages=tuple((intern(host), times) for host, times in record.blocked_pages.items()),
         label=labels.find(record.target),
         given_label=None if failed else find_given_label(record.answer, record.target, record.correct, labels),
+        human=tuple(record.human),
         vote=None if failed else _hash_answer(record.answer),
     )
 
@@ -90,16 +91,6 @@ def _hash_answer(answer: str | None) -> int | None:
     """Return a hash, because the answer itself may have megabytes."""
     text = normalise_answer("" if answer is None else str(answer))
     return hash(text) if text else None
-
-
-def normalise_answer(answer: str) -> str:
-    """Return one text for answers that differ in case, spacing or the spelling of one number, as GAIA reads it."""
-    text = " ".join(answer.casefold().split())
-    try:
-        number = float(re.sub("[$%,]", "", text))
-    except ValueError:
-        return text
-    return repr(number + 0.0) if math.isfinite(number) else text  # + 0.0: -0 is 0
 
 
 _COUNTS = tuple(each.name for each in fields(Usage) if each.type is int)

@@ -9,13 +9,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol, TypeVar
 
-from eval.analysis.statistics.intervals import Interval, compute_clustered_interval
+from eval.analysis.statistics.intervals import compute_clustered_interval
 from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.analysis.summary.epochs import count_correct, group_by_sample, measure_agreement, summarise_epochs
+from eval.analysis.summary.human_review import (
+    compare_with_people,
+    compute_mean,
+    compute_score_interval,
+    measure_without,
+    summarise_review,
+    was_accepted,
+)
 from eval.analysis.summary.label_metrics import summarise_labels
 from eval.analysis.summary.rows import NO_LABELS, Row, Spending, build_row
 from eval.analysis.summary.summary import (
-    AccuracyWithout,
     BlockedPages,
     Counts,
     ExtraNumbers,
@@ -129,6 +136,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
             name: _summarise_extra(name, scorer, final, incomplete) for name, scorer in run.extra_scorers.items()
         },
         judge_agreement=_measure_judge(final),
+        human_review=summarise_review(final, incomplete),
         used_to_tune=_summarise_tuning(final, run.used, incomplete),
         leaks=_summarise_leaks(final, incomplete),
         blocked_pages=_count_blocked(attempts),
@@ -174,8 +182,8 @@ def _count(rows: Sequence[Row], incomplete: bool) -> Counts:
         n_wrong=sum(not each.correct and each.error_class is None for each in scored),
         accuracy=n_correct / len(scored) if scored else None,
         accuracy_ci95=None if incomplete else compute_clustered_interval(tallies),
-        score=_compute_mean(scored),
-        score_ci95=None if incomplete else _compute_interval(scored),
+        score=compute_mean(scored),
+        score_ci95=None if incomplete else compute_score_interval(scored),
         n_error=sum(each.error_class is not None for each in rows),
         n_infrastructure=sum(each.error_class == INFRASTRUCTURE for each in rows),
         n_not_run=sum(each.error_class == NOT_RUN for each in rows),
@@ -242,21 +250,13 @@ def _summarise_retried(attempts: Sequence[Row], final: Sequence[Row]) -> Retried
         n=len(again),
         recovered=sum(each.error_class is None for each in again),
         accuracy_first_tries=sum(each.correct for each in scored) / len(scored) if scored else None,
-        score_first_tries=_compute_mean(scored),
+        score_first_tries=compute_mean(scored),
     )
 
 
 def _mean_score(rows: Sequence[Row]) -> float | None:
     scored = [each for each in rows if each.scored]
-    return _compute_mean(scored) if has_partial_credit(each.value for each in scored) else None
-
-
-def _compute_mean(scored: Sequence[Row]) -> float | None:
-    return sum(each.value for each in scored) / len(scored) if scored else None
-
-
-def _compute_interval(scored: Sequence[Row]) -> Interval | None:
-    return compute_metric_interval([[each.value for each in attempts] for attempts in group_by_sample(scored)])
+    return compute_mean(scored) if has_partial_credit(each.value for each in scored) else None
 
 
 def _summarise_extra(name: str, scorer: str | None, final: Sequence[Row], incomplete: bool) -> ExtraNumbers:
@@ -276,24 +276,13 @@ def _summarise_extra(name: str, scorer: str | None, final: Sequence[Row], incomp
 
 
 def _measure_judge(rows: Sequence[Row]) -> JudgeAgreement | None:
-    judged = [(each.correct, *each.judged) for each in rows if each.judged is not None]
+    judged = [(was_accepted(each), *each.judged) for each in rows if each.judged is not None]
     if not judged:
         return None
     return JudgeAgreement(
         rule=measure_agreement([(correct, rule) for correct, rule, _ in judged]),
         exact=measure_agreement([(correct, exact) for correct, _, exact in judged]),
-    )
-
-
-def _measure_without(final: Sequence[Row], left_out: Collection[str], incomplete: bool) -> AccuracyWithout:
-    others = [each for each in final if each.scored and each.sample_id not in left_out]
-    tallies = [count_correct(rows) for rows in group_by_sample(others)]
-    return AccuracyWithout(
-        accuracy_without=sum(each.correct for each in others) / len(others) if left_out and others else None,
-        accuracy_without_ci95=compute_clustered_interval(tallies) if left_out and not incomplete else None,
-        score_without=_compute_mean(others) if left_out else None,
-        score_without_ci95=_compute_interval(others) if left_out and not incomplete else None,
-        n_without=len(others),
+        people=compare_with_people([each for each in rows if each.judged is not None]),
     )
 
 
@@ -307,7 +296,7 @@ def _summarise_leaks(final: Sequence[Row], incomplete: bool) -> Leaks:
             for each in met
             for tool, source in each.leaks
         ),
-        **vars(_measure_without(final, sample_ids, incomplete)),
+        **vars(measure_without(final, sample_ids, incomplete)),
     )
 
 
@@ -332,5 +321,5 @@ def _summarise_tuning(final: Sequence[Row], used: UsedToTune | None, incomplete:
         edited=overlap.edited,
         n_learnt_from=len(overlap.learnt_from),
         n_picked_by=len(overlap.picked_by),
-        **vars(_measure_without(final, overlap.ids, incomplete)),
+        **vars(measure_without(final, overlap.ids, incomplete)),
     )

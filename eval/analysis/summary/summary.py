@@ -15,6 +15,7 @@ from types import NoneType, UnionType
 from typing import TypeVar, cast, get_args, get_origin, get_type_hints
 
 from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.kappa import HumanAgreement
 from eval.runs.record import Usage
 from eval.scorers.score import ACCURACY
 
@@ -93,10 +94,11 @@ class Agreement:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeAgreement:
-    """Agreement of the judge with GAIA's rule and with exact text."""
+    """Agreement of the judge with GAIA's rule, with exact text, and with the labels of people."""
 
     rule: Agreement
     exact: Agreement
+    people: HumanAgreement | None = None  # None: no human labels yet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +179,36 @@ class Leaks(AccuracyWithout):
 
     n_questions: int
     results: tuple[LeakedResult, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correction:
+    """A label of a person that changed a target or a score, or that says that a question cannot be scored fairly."""
+
+    sample_id: str
+    label: str  # right, wrong, wrong_gold, ambiguous, bad_question
+    who: str
+    when: str  # UTC, ISO 8601
+    run: str  # in which the person saw the answer
+    note: str
+    target_before: str | None
+    target: str | None  # the corrected one
+    score_before: float | None  # of the first answer to the question
+
+
+@dataclass(frozen=True, kw_only=True)
+class HumanReview(AccuracyWithout):
+    """Labels of people on a run. Ambiguous and bad questions stay in the metric; `score_without` leaves them out."""
+
+    n_corrected: int  # questions with a corrected target
+    n_accepted: int  # answers that the scorer rejected and a person accepted
+    n_rejected: int  # answers that the scorer accepted and a person found wrong
+    n_ambiguous: int  # questions
+    n_bad_questions: int
+    n_pending: int  # answers with a label that was not applied: `eval/rescore.py` applies it
+    accuracy_before: float | None  # as the run was scored without people
+    score_before: float | None
+    corrections: tuple[Correction, ...]  # that were applied, one a question and label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,6 +301,7 @@ class Summary(Counts, RunFacts):
     by_tag: dict[str, dict[str, Counts]] = field(default_factory=dict)  # tag → value → counts; tags with several values
     tags: tuple[str, ...] = ()  # that `data.tags` names
     extra_scorers: dict[str, ExtraNumbers] = field(default_factory=dict)  # by name
+    human_review: HumanReview | None = None  # None: nobody has labelled an answer of the run
     mlflow: dict[str, str] | None = None  # URI, experiment and run, once it has been exported
 
     def to_dict(self) -> dict[str, object]:

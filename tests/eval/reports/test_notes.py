@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from eval.analysis.statistics.kappa import HumanAgreement
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import (
     Agreement,
     BlockedPages,
+    HumanReview,
     JudgeAgreement,
     LeakedResult,
     Leaks,
@@ -20,7 +22,15 @@ from eval.analysis.summary.summary import (
     SessionSummary,
     TuningOverlap,
 )
-from eval.reports.notes import RATE_LIMIT, describe_run, describe_tuned_on, format_duration, format_title, list_notes
+from eval.reports.notes import (
+    RATE_LIMIT,
+    describe_human_agreement,
+    describe_run,
+    describe_tuned_on,
+    format_duration,
+    format_title,
+    list_notes,
+)
 from eval.runs.record import Usage
 from eval.runs.run_info import RunInfo, TaskInfo
 
@@ -169,6 +179,7 @@ def test_every_note_of_a_run_in_which_everything_happened() -> None:
         "the judge agrees": (
             "with the GAIA rule in 75.0% (kappa 0.50); with exact text in 50.0% (kappa n/a), on 12 answers"
         ),
+        "the judge and people": "no human labels yet; python eval/view.py has a queue for them",
         "unscored": "1 without a gold answer, outside the accuracy",
         "left out": (
             "1 answer of questions or epochs that the run's plan no longer has; only their calls and cost count"
@@ -286,3 +297,22 @@ OVERLAP = TuningOverlap(
 )
 def test_samples_that_the_prompts_were_tuned_on_are_counted(changes: dict[str, Any], note: str) -> None:
     assert describe_tuned_on(replace(OVERLAP, **changes)) == note
+
+
+def test_the_agreement_of_a_judge_with_people_has_its_interval_or_says_which_labels_are_missing() -> None:
+    whole = HumanAgreement(n=50, n_accepted=20, n_confirmed=45, share=0.9, kappa=0.72, kappa_ci95=(0.44, 0.87))
+    text = describe_human_agreement(whole)
+    assert text.startswith("Cohen's kappa 0.72 (95% interval 0.44 to 0.87), 50 labelled answers (20 that the judge")
+    part = HumanAgreement(n=3, n_accepted=0, n_confirmed=2, share=None, kappa=None, kappa_ci95=None)
+    assert describe_human_agreement(part).endswith("label also some that it accepted for Cohen's kappa")
+
+
+def test_labels_that_wait_are_named_with_the_command_that_applies_them() -> None:
+    review = HumanReview(
+        n_corrected=0, n_accepted=0, n_rejected=0, n_ambiguous=0, n_bad_questions=0, n_pending=2, accuracy_before=None,
+        score_before=None, corrections=(), accuracy_without=None, accuracy_without_ci95=None, n_without=5,
+    )  # fmt: skip
+    facts = replace(summarise([], RunDetails(run_id="run-1")), human_review=review)
+    assert dict(list_notes(facts))["reviewed by people"] == (
+        "2 answers with a label that is not applied yet; apply all with python eval/rescore.py outputs gold=outputs/gold"
+    )

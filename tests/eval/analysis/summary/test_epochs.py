@@ -5,9 +5,10 @@ import pytest
 
 from eval.analysis.statistics.intervals import compute_accuracy_interval
 from eval.analysis.summary.epochs import estimate_pass_at, estimate_pass_hat, score_majority, summarise_epochs
-from eval.analysis.summary.rows import Row, build_row, normalise_answer
+from eval.analysis.summary.rows import Row, build_row
 from eval.analysis.summary.summary import EpochNumbers
 from eval.runs.record import Record
+from eval.scorers.score import normalise_answer
 
 Make = Callable[..., Record]
 FAILED = {"answer": None, "score": None, "error": "it broke", "error_class": "infrastructure"}

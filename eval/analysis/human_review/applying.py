@@ -1,0 +1,139 @@
+"""Labels of people, found for the records of a run and applied to their scores.
+
+    index = LabelIndex(read_labels(OUTPUTS / "gold"))
+    found = index.find(record, file_sha256=None)
+    found.corrected_target                                    # "418"
+    overrule_score(record, found)                             # an answer that a person accepted scores 1.0
+
+Of several labels on a question the last one holds, and so of several on an answer. An answer is the one that a person
+saw if it is the same without differences of case, spacing and the spelling of a number.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval.analysis.human_review.labels import (
+    GOLD,
+    OF_QUESTIONS,
+    RIGHT,
+    WRONG_GOLD,
+    HumanLabel,
+    LabelBook,
+    compute_answer_digest,
+    compute_text_digest,
+    read_labels,
+)
+from eval.benchmarks.fingerprint import compute_fingerprint
+from eval.cli.paths import OUTPUTS
+from eval.runs.record import HumanVerdict, PlannedQuestion, Record
+from eval.runs.run_info import RunInfo
+
+_ACCEPTED = "a person accepted this answer as right"
+_REJECTED = "a person found this answer wrong"
+
+
+@dataclass(frozen=True)
+class FoundLabels:
+    """Labels that hold for one record."""
+
+    on_question: HumanLabel | None = None
+    on_answer: HumanLabel | None = None
+
+    @property
+    def corrected_target(self) -> str | None:
+        """The corrected target; None: the old one holds."""
+        return self.on_question.target if self.on_question and self.on_question.label == WRONG_GOLD else None
+
+    @property
+    def overrules(self) -> HumanLabel | None:
+        """The label that decides the answer whatever the scorer says: none if the target was corrected later."""
+        corrected_at = self.on_question.when if self.on_question and self.corrected_target else ""
+        return None if self.on_answer and self.on_answer.when < corrected_at else self.on_answer
+
+    def __bool__(self) -> bool:
+        return self.on_question is not None or self.on_answer is not None
+
+
+class LabelIndex:
+    """Labels by question and answer."""
+
+    def __init__(self, book: LabelBook | None = None) -> None:
+        labels = (book or LabelBook()).labels
+        self._questions: dict[tuple[str, str, str], HumanLabel] = {}
+        self._answers: dict[tuple[str, str, str, str], HumanLabel] = {}
+        self._ids: set[str] = set()
+        for each in labels:
+            self._ids.add(each.sample_id)
+            if each.label in OF_QUESTIONS:
+                self._questions[each.key] = each
+            else:
+                self._answers[*each.key, each.answer_sha256] = each
+
+    def __bool__(self) -> bool:
+        return bool(self._ids)
+
+    def find(self, record: Record | PlannedQuestion, file_sha256: str | None) -> FoundLabels:
+        """Return the labels on a record, or on a planned question.
+
+        Args:
+            record: with the target of the run's data.
+            file_sha256: of its attachment; None: there is none.
+        """
+        sample_id = record.sample_id if isinstance(record, Record) else record.id
+        if sample_id not in self._ids or record.target is None:  # the digests below cost some microseconds
+            return FoundLabels()
+        key = (sample_id, compute_fingerprint(record.question, file_sha256), compute_text_digest(record.target))
+        if not isinstance(record, Record):
+            return FoundLabels(self._questions.get(key))
+        answer = self._answers.get((*key, compute_answer_digest(record.answer))) if record.error is None else None
+        return FoundLabels(self._questions.get(key), answer)
+
+
+def attach_labels(records: Iterable[Record], info: RunInfo, place: Path | None = None) -> Iterator[Record]:
+    """Yield the records of a run with the labels on them, which change no score: `eval/rescore.py` applies them.
+
+    Args:
+        records: as the run's store has them; those of a run that was scored again keep what they have.
+        info: of the run.
+        place: of the labels; None: outputs/gold.
+    """
+    index = LabelIndex() if info.rescored_from else LabelIndex(read_labels(place or OUTPUTS / GOLD))
+    for record in records:
+        if index and (found := index.find(record, info.task.file_sha256.get(record.sample_id))):
+            record.human = list_verdicts(record, found, is_applied=False)
+        yield record
+
+
+def overrule_score(record: Record, found: FoundLabels) -> None:
+    """Give an answer the score that a person's label says. The explanation has no target, nor the person's note."""
+    label = found.overrules
+    if label is not None and record.error is None:
+        record.score = float(label.label == RIGHT)
+        record.explanation = _ACCEPTED if label.label == RIGHT else _REJECTED
+
+
+def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> list[HumanVerdict]:
+    """Return what a record keeps of the labels on it.
+
+    Args:
+        record: as it was scored before them.
+        found: the labels.
+        is_applied: the record's score and target are those that the labels ask for.
+    """
+    return [
+        HumanVerdict(
+            id=each.id,
+            label=each.label,
+            who=each.who,
+            when=each.when,
+            run=each.run,
+            note=each.note,
+            target=each.target,
+            target_before=record.target,
+            score_before=record.score,
+            is_applied=is_applied,
+        )
+        for each in (found.on_question, found.on_answer)
+        if each is not None
+    ]

@@ -1,0 +1,279 @@
+"""Labels of people on questions and answers: `outputs/gold/<dataset digest>.jsonl`, a line for each, only appended to.
+
+    label = describe_label(record, "wrong_gold", target="418", note="the table says so", who="ada", run="night")
+    append_label(OUTPUTS / "gold", info.task.dataset_sha256, label)
+    read_labels(OUTPUTS / "gold").labels[0].target          # "418"
+
+A label names its question by id, text, attachment and target, so it holds in every run of the same data, also of a part
+of it, and no longer once the data itself has been corrected.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from eval.benchmarks.fingerprint import compute_fingerprint
+from eval.runs.record import Record
+from eval.scorers.score import normalise_answer
+from mas.runtime.errors import UserError
+
+GOLD = "gold"  # folder of the labels, under outputs/
+RIGHT, WRONG = "right", "wrong"  # the answer is, whatever the scorer says
+WRONG_GOLD, AMBIGUOUS, BAD_QUESTION = "wrong_gold", "ambiguous", "bad_question"  # of the question
+WITHDRAWN = "withdrawn"  # takes back an earlier label
+OF_ANSWERS, OF_QUESTIONS = (RIGHT, WRONG), (WRONG_GOLD, AMBIGUOUS, BAD_QUESTION)
+VERSION = 1
+MAX_NOTE_CHARS, MAX_TARGET_CHARS, MAX_WHO_CHARS = 2_000, 20_000, 100
+_MAX_SHOWN_CHARS = 2_000  # of the answer, which is only shown: its digest is compared
+_MAX_FILE_BYTES = 256_000_000
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HumanLabel:
+    """One line of a file."""
+
+    sample_id: str
+    question: str  # fingerprint of its text and attachment
+    target_sha256: str  # of the target that the person saw
+    label: str
+    target: str | None = None  # the corrected one, of `wrong_gold`
+    answer: str = ""  # that the person saw, cut
+    answer_sha256: str = ""  # of all of it, without differences of case and spacing
+    note: str = ""
+    who: str = ""
+    when: str = ""  # UTC, ISO 8601
+    run: str = ""  # name of the run in which the person saw the answer
+    epoch: int = 1
+    attempt: int = 1
+    withdraws: str = ""  # id of the label that this one takes back
+    id: str = ""
+    version: int = VERSION
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The question, as every run of the same data has it."""
+        return self.sample_id, self.question, self.target_sha256
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """
+        Raises:
+            ValueError: the line is no label of this version.
+        """
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.get("version") != VERSION:
+            raise ValueError("no label of this version")
+        known = {each.name: each.type for each in fields(cls)}
+        wrong = [name for name, value in data.items() if name not in known or not _has_type(name, value)]
+        if wrong or data.get("label") not in (*OF_ANSWERS, *OF_QUESTIONS, WITHDRAWN):
+            raise ValueError(f"wrong fields {wrong or ['label']}")
+        try:
+            return cls(**data)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+
+def _has_type(name: str, value: object) -> bool:
+    if name in ("epoch", "attempt", "version"):
+        return type(value) is int
+    return isinstance(value, str) or (name == "target" and value is None)
+
+
+@dataclass(frozen=True)
+class LabelBook:
+    """Everything that people have said, the oldest first."""
+
+    labels: list[HumanLabel] = field(default_factory=list)  # that hold
+    withdrawn: list[HumanLabel] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)  # file and line of what is no label
+
+
+def describe_label(
+    record: Record,
+    label: str,
+    *,
+    file_sha256: str | None,
+    who: str,
+    run: str,
+    target: str | None = None,
+    note: str = "",
+) -> HumanLabel:
+    """Return a new label on a record's answer or question.
+
+    Args:
+        record: that the person saw.
+        label: one of OF_ANSWERS or OF_QUESTIONS.
+        file_sha256: of the question's attachment; None: there is none.
+        who: name of the person.
+        run: name of the run.
+        target: the corrected one, only with `wrong_gold`.
+        note: of the person.
+
+    Raises:
+        UserError: a part is missing or too long.
+    """
+    if label not in (*OF_ANSWERS, *OF_QUESTIONS):
+        raise UserError(f"{label} is no label; choose one of {', '.join((*OF_ANSWERS, *OF_QUESTIONS))}.")
+    if record.target is None:
+        raise UserError("the question has no target, so nothing can be said of its score.")
+    if label == WRONG_GOLD and not (target or "").strip():
+        raise UserError("the corrected target is missing; enter it, or choose another label.")
+    if label == WRONG_GOLD and target == record.target:
+        raise UserError("the corrected target is the old one; enter another, or choose another label.")
+    if label == RIGHT and record.answer is None:
+        raise UserError("there is no answer that could be right; choose another label.")
+    for name, text, most in (
+        ("the note", note, MAX_NOTE_CHARS),
+        ("the corrected target", target or "", MAX_TARGET_CHARS),
+        ("the name of the person", who, MAX_WHO_CHARS),
+    ):
+        if len(text) > most:
+            raise UserError(f"{name} has {len(text):,} characters, {most:,} are possible; shorten it.")
+    return HumanLabel(
+        sample_id=record.sample_id,
+        question=compute_fingerprint(record.question, file_sha256),
+        target_sha256=compute_text_digest(record.target),
+        label=label,
+        target=target.strip() if label == WRONG_GOLD and target else None,
+        answer=(record.answer or "")[:_MAX_SHOWN_CHARS],
+        answer_sha256=compute_answer_digest(record.answer),
+        note=note.strip(),
+        who=who,
+        when=_now(),
+        run=run,
+        epoch=record.epoch,
+        attempt=record.attempt,
+        id=uuid.uuid4().hex[:16],
+    )
+
+
+def withdraw(label: HumanLabel, who: str) -> HumanLabel:
+    """Return the line that takes a label back."""
+    return HumanLabel(
+        sample_id=label.sample_id,
+        question=label.question,
+        target_sha256=label.target_sha256,
+        label=WITHDRAWN,
+        answer_sha256=label.answer_sha256,
+        who=who,
+        when=_now(),
+        run=label.run,
+        epoch=label.epoch,
+        attempt=label.attempt,
+        withdraws=label.id,
+        id=uuid.uuid4().hex[:16],
+    )
+
+
+def compute_text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def compute_answer_digest(answer: str | None) -> str:
+    """Return one digest for answers that differ in case, spacing or the spelling of one number."""
+    return "" if answer is None else compute_text_digest(normalise_answer(answer))
+
+
+def is_dataset_digest(text: str) -> bool:
+    return _DIGEST.fullmatch(text) is not None
+
+
+def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
+    """Append a label to the file of its dataset, and return the file; the line is on the disk when this returns.
+
+    Raises:
+        UserError: the digest is none, or the file cannot be written.
+    """
+    if not is_dataset_digest(dataset_sha256):
+        raise UserError("the run does not say which data it was made with, so labels on it could not be used.")
+    path = folder / f"{dataset_sha256}.jsonl"
+    line = json.dumps(asdict(label)).encode("ascii") + b"\n"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_new = not path.exists()
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError("it is no ordinary file")
+            fcntl.flock(file, fcntl.LOCK_EX)
+            _append_line(file.fileno(), line)
+        if is_new:
+            _sync_folder(folder)
+    except OSError as error:
+        raise UserError(f"the label was not saved: {path} cannot be written ({error}).") from error
+    return path
+
+
+def _append_line(descriptor: int, line: bytes) -> None:
+    """Append the whole line or nothing; a line that a crash has cut off is ended first."""
+    end = os.lseek(descriptor, 0, os.SEEK_END)
+    if end and os.pread(descriptor, 1, end - 1) != b"\n":
+        line = b"\n" + line
+    try:
+        left = memoryview(line)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, end)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    with suppress(OSError):  # some file systems cannot
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read_labels(place: Path) -> LabelBook:
+    """Return the labels in a folder, or in one file of it; nothing if it does not exist.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    files = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
+    found, unreadable = list[HumanLabel](), list[str]()
+    for file in files:
+        for number, line in enumerate(_read_lines(file), start=1):
+            try:
+                found.append(HumanLabel.from_json(line))
+            except (ValueError, RecursionError):
+                unreadable.append(f"{file.name}:{number}")
+    found.sort(key=lambda each: each.when)
+    gone = {each.withdraws for each in found if each.label == WITHDRAWN}
+    labels = [each for each in found if each.label != WITHDRAWN]
+    return LabelBook(
+        [each for each in labels if each.id not in gone], [each for each in labels if each.id in gone], unreadable
+    )
+
+
+def _read_lines(file: Path) -> Iterator[str]:
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UserError(f"{file} cannot be read ({error}); it must be an ordinary file, not a link.") from error
+    with os.fdopen(descriptor, "rb") as opened:
+        about = os.fstat(opened.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _MAX_FILE_BYTES:
+            raise UserError(f"{file} is no file of labels: a special file, or larger than {_MAX_FILE_BYTES:,} bytes.")
+        yield from (line for line in opened.read().decode("utf-8", "replace").splitlines() if line.strip())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
