@@ -280,7 +280,7 @@ def _list_corrected(plan: Sequence[PlannedQuestion], labels: LabelIndex, info: R
 
 @dataclass(frozen=True)
 class _Changes:
-    """What differs from the original run besides the scorer."""
+    """Differences from the original run besides the scorer."""
 
     targets: Gold = field(default_factory=dict)
     labels: LabelIndex = field(default_factory=LabelIndex)

@@ -14,7 +14,7 @@ from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.rescore import task
 from eval.runs.folder import read_kept_prompts
 from eval.runs.record import Record, Usage
-from eval.runs.run_info import SweepJob
+from eval.runs.run_info import SweepJob, TuningUse
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from tests.eval.command_line import EvalCommand, dataset
@@ -370,3 +370,13 @@ def test_labels_are_applied_to_the_original_run_and_a_folder_without_any_is_a_mi
     stored_run(tmp_path / "first", [record], dataset_sha256=DATA)
     assert run_cli(lambda: task([str(tmp_path / "first"), f"gold={tmp_path / 'gold'}"])) == USER_ERROR
     assert "has no labels yet" in capsys.readouterr().err
+
+
+def test_the_verdict_of_a_tuned_set_is_said_to_stay(
+    tmp_path: Path, rescore: Rescore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = answered("q1", "18")
+    stored_run(tmp_path / "old", [record], dataset_sha256=DATA, tuning_use=TuningUse("tuned", ["q1"], [], {}))
+    review(tmp_path, record, "right")
+    assert rescore(f"gold={tmp_path / 'gold'}") == FINISHED
+    assert "no sealed test is repeated with corrected targets" in capsys.readouterr().err

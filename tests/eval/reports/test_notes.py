@@ -314,5 +314,6 @@ def test_labels_that_wait_are_named_with_the_command_that_applies_them() -> None
     )  # fmt: skip
     facts = replace(summarise([], RunDetails(run_id="run-1")), human_review=review)
     assert dict(list_notes(facts))["reviewed by people"] == (
-        "2 answers with a label that is not applied yet; apply all with python eval/rescore.py outputs gold=outputs/gold"
+        "2 answers with a label that is not applied yet; "
+        "apply all with python eval/rescore.py outputs gold=outputs/gold"
     )
