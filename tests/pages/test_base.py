@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from eval.reports.html.blocks import BlockWriter
 from eval.reports.html.charts import CHARTS, Chart, Point
-from eval.reports.html.rows import ROWS, Column, Rows
+from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
 from tests.pages.browser import (
     THEMES,
@@ -72,9 +73,13 @@ def write_page(path: Path, n_rows: int = 120, label: str = "") -> None:
         }
         for n in range(n_rows)
     )
+    writer = BlockWriter(1_000_000)
+    for n in range(5):
+        writer.add("prompts", n, {"text": f"prompt {n} {label} {'long ' * 50}"})
     template = load_template(Path(__file__).with_name("base.html.jinja"))
     page = template.render(
-        scripts=load_scripts(*CHARTS, *ROWS),
+        scripts=load_scripts(*CHARTS, *ROWS, *STEPS),
+        blocks=writer.close(),
         tiles=[("72.7%", "accuracy", "95% interval 65.4% to 79.0%"), ("$1.23", f"cost{label}", "")],
         charts=make_charts(label),
         table=Rows("questions", columns, values),
@@ -184,6 +189,44 @@ def test_texts_of_charts_and_rows_execute_nothing(page: Any, tmp_path: Path) -> 
     assert page.locator("img").count() == 0
     assert EVIL in page.inner_text("details.row[open]")
     assert errors == []
+
+
+def test_blocks_are_read_and_steps_are_drawn(page: Any, tmp_path: Path) -> None:
+    errors = collect_errors(page)
+    write_page(tmp_path / "page.html", label=EVIL)
+    open_file(page, tmp_path / "page.html")
+    assert EVIL in page.evaluate("Blocks.get('prompts', 3).then((value) => value.text)")
+    assert page.evaluate("Blocks.get('prompts', 9).then((value) => value === undefined)")
+    page.evaluate(
+        """(evil) => {
+            const call = { title: evil, messages: [["system", evil], ["user", "b"]], reply: evil };
+            const texts = { title: evil, facts: evil, asked: evil, said: [[evil, evil]], warnings: [evil] };
+            const step = { kind: "agent", ...texts, calls: [3], inner: [] };
+            document.querySelector("h1").after(Steps.draw([step], { prompts: async () => ({ 3: call }) }));
+        }""",
+        EVIL,
+    )
+    page.click(".prompts summary")
+    assert page.inner_text(".call").count(EVIL) == 3
+    assert errors == []
+
+
+def test_differences_are_those_of_words(page: Any, tmp_path: Path) -> None:
+    write_page(tmp_path / "page.html")
+    open_file(page, tmp_path / "page.html")
+    align = "([a, b]) => Words.align(a, b).map(([kind, text]) => ['-', '=', '+'][kind + 1] + text)"
+    assert page.evaluate(align, ["the red ropes, 17", "the ropes, 18"]) == [
+        "=the ",
+        "-red",
+        "- ",
+        "=ropes",
+        "=,",
+        "= ",
+        "-17",
+        "+18",
+    ]
+    assert page.evaluate(align, ["", "a"]) == ["+a"]
+    assert page.evaluate(align, ["x " * 2000, "y " * 2000])[0][0] == "-"
 
 
 def test_ten_thousand_rows_are_filtered_at_once(page: Any, tmp_path: Path) -> None:

@@ -10,5 +10,8 @@
 | `page.css.jinja` | light, dark, 400 px, print; colours as custom properties (`--right`, `--wrong`, `--error`, …) |
 | `charts.js`, `charts.py` | bars, dots with intervals, scatter, lines, drawn by Observable Plot |
 | `rows.js`, `rows.py` | filter, sort, next and previous, deep links, export, for 10,000 rows |
+| `blocks.js`, `blocks.py` | compressed data that is read when it is asked for, as far as there is room |
+| `steps.js` | the steps of an answer as a tree, with whole prompts and replies |
+| `words.js` | differences of two texts, word by word |
 | `vendor/` | published files of Observable Plot and d3, with licences and digests |
 """

@@ -2,7 +2,9 @@
 // Rows of a page (rows.py): find, filter, sort, page, open, next and previous, deep links, export. Only one page of rows is
 // in the document, so that 10,000 rows are filtered at once. A page's own script, after this one, may say how a row looks:
 //
-//   RowTables.mount("questions", { cell(row, column) → Node | string, open(row, box) (may be async), export(row) → rows });
+//   RowTables.mount("questions", { cell(row, column) → Node | string, open(row, box) (may be async), export(row) → lines });
+//
+// `row._place` is the place of the row in the data; `export(null)` is the line of titles.
 //
 // Links: `#ID` opens a row, `#?KEY=VALUE&…` filters. Keys: j or ↓, k or ↑, Enter, Esc, /.
 const RowTables = (() => {
@@ -39,10 +41,13 @@ const RowTables = (() => {
     }).join(",")).join("\r\n") + "\r\n";
 
   class RowTable {
-    constructor(box, options) {
-      const data = JSON.parse(box.querySelector("script.data").textContent);
+    constructor(box, options, data) {
       Object.assign(this, { box, options, name: data.name, noun: data.noun, columns: data.columns, at: 0, chosen: -1, order: null, menus: new Map() });
-      this.rows = data.rows.map((values) => Object.fromEntries(data.keys.map((key, place) => [key, values[place]])));
+      this.rows = data.rows.map((values, place) => {
+        const row = { _place: place };
+        data.keys.forEach((key, each) => { row[key] = values[each]; });
+        return row;
+      });
       this.drawn = this.columns.filter((each) => each.kind !== "hidden");
       this.shown = this.rows;
       this.build();
@@ -261,25 +266,34 @@ const RowTables = (() => {
     }
   }
 
+  // Builds the table; of very many rows, whose data is compressed, a moment later.
   function mount(name, options = {}) {
     const box = [...document.querySelectorAll(".rows")].find((each) => each.dataset.rows === name);
-    if (!box || tables.has(name)) return tables.get(name) ?? null;
-    const table = new RowTable(box, options);
-    tables.set(name, table);
-    current ??= table;
-    return table;
+    if (!box || tables.has(name)) return;
+    tables.set(name, null);
+    const build = (data) => {
+      const table = new RowTable(box, options, data);
+      tables.set(name, table);
+      current ??= table;
+      return table;
+    };
+    const source = box.querySelector("script.data");
+    if (source.type === "application/json") build(JSON.parse(source.textContent));
+    else Blocks.read(source).then(build).then(follow);
   }
+
+  const ready = () => [...tables.values()].filter(Boolean);
 
   function follow() {
     const hash = location.hash.slice(1);
     if (!hash) return;
     if (hash.startsWith("?")) {
-      for (const table of tables.values()) table.choosing(new URLSearchParams(hash.slice(1)));
+      for (const table of ready()) table.choosing(new URLSearchParams(hash.slice(1)));
       return;
     }
     let id = hash;
     try { id = decodeURIComponent(hash); } catch { /* as it is */ }
-    for (const table of tables.values()) if (table.reveal(id)) return;
+    for (const table of ready()) if (table.reveal(id)) return;
   }
 
   document.addEventListener("keydown", (event) => {
@@ -301,7 +315,7 @@ const RowTables = (() => {
   });
   document.addEventListener("focusin", (event) => {
     const row = event.target.closest?.("details.row");
-    for (const table of tables.values()) {
+    for (const table of ready()) {
       if (!row || !table.box.contains(row)) continue;
       current = table;
       table.chosen = table.shown.findIndex((each) => String(each.id) === row.dataset.id);

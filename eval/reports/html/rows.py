@@ -7,13 +7,17 @@ A template that imports `parts.html.jinja` shows them with `parts.rows (question
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Literal
 
-from eval.reports.html.templates import FOLDER
+from eval.reports.html.blocks import BLOCKS, encode_data
+from eval.reports.html.templates import FOLDER, write_json
 
 Kind = Literal["text", "number", "percent", "points", "usd", "seconds", "mark", "hidden"]
 
-ROWS = (FOLDER / "rows.js",)
+ROWS = (*BLOCKS, FOLDER / "rows.js")
+STEPS = (FOLDER / "words.js", FOLDER / "steps.js")  # after the rows: what opens in them
+MAX_PLAIN_CHARS = 300_000  # of the rows as JSON; more are compressed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class Column:
     export: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rows:
     """A table of rows; each has an `id` that is unique on the page: `page.html#id` opens it."""
 
@@ -42,7 +46,13 @@ class Rows:
     values: Iterable[Mapping[str, object]]
     noun: str = "question"
 
-    @property
+    @cached_property
+    def compressed(self) -> str:
+        """Return the rows compressed if they are many, else an empty text."""
+        text = write_json(self.data)
+        return encode_data(text) if len(text) > MAX_PLAIN_CHARS else ""
+
+    @cached_property
     def data(self) -> dict[str, object]:
         """Return what the script reads: a list per row, in the columns' order, the id first."""
         keys = ["id", *(each.key for each in self.columns if each.key != "id")]

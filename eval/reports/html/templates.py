@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mas.runtime.terminal import escape_controls
+
 if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
@@ -59,4 +61,19 @@ def embed_json(value: object) -> "Markup":
     """Return a value as JSON that can stand in a `<script type="application/json">`: no text in it ends the block."""
     from markupsafe import Markup
 
-    return Markup(json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_UNSAFE))
+    return Markup(write_json(value).translate(_UNSAFE))
+
+
+def write_json(value: object) -> str:
+    """Return a value as short JSON; characters that cannot be seen, or that turn text around, are spelt out in it."""
+    return json.dumps(_escape_texts(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _escape_texts(value: object) -> object:
+    if isinstance(value, str):
+        return escape_controls(value)
+    if isinstance(value, Mapping):
+        return {escape_controls(str(name)): _escape_texts(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_escape_texts(each) for each in value]
+    return value

@@ -39,3 +39,7 @@ def test_data_ends_no_block() -> None:
     block = embed_json(value)
     assert not set("<>&\u2028") & set(block)
     assert json.loads(block) == value
+
+
+def test_what_turns_text_around_or_fits_no_file_is_spelt_out() -> None:
+    assert json.loads(embed_json({"a": ["x\u202ey\x00\ud83d\n"]})) == {"a": [r"x\u202ey\u0000\ud83d" + "\n"]}

@@ -1,0 +1,49 @@
+"use strict";
+// Compressed blocks of data in the page (blocks.py): `await Blocks.get("prompts", 17)` is the value, or undefined.
+const Blocks = (() => {
+  const MOST_OPEN = 6; // blocks that are kept as they were read
+  const TEXT = "\u0000";
+  const opened = new Map();
+  let places = null; // name → key → element
+
+  // The value in an element that holds the base64 of a gzip of JSON.
+  async function read(element) {
+    const written = atob(element.textContent.trim());
+    const bytes = new Uint8Array(written.length);
+    for (let place = 0; place < written.length; place += 1) bytes[place] = written.charCodeAt(place);
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(stream).text());
+  }
+
+  function find(name, key) {
+    if (!places) {
+      places = new Map();
+      const elements = document.querySelectorAll("script.block");
+      const index = document.querySelector("script.block-index");
+      for (const [each, blocks] of Object.entries(index ? JSON.parse(index.textContent) : {})) {
+        places.set(each, new Map(blocks.flatMap(([place, keys]) => keys.map((one) => [one, elements[place]]))));
+      }
+    }
+    return places.get(name)?.get(key);
+  }
+
+  function resolve(value, texts) {
+    if (Array.isArray(value)) return value.map((each) => resolve(each, texts));
+    if (value === null || typeof value !== "object") return value;
+    if (TEXT in value) return texts[value[TEXT]];
+    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, resolve(each, texts)]));
+  }
+
+  async function get(name, key) {
+    const element = find(name, key);
+    if (!element) return undefined;
+    if (!opened.has(element)) {
+      opened.set(element, read(element));
+      if (opened.size > MOST_OPEN) opened.delete(opened.keys().next().value);
+    }
+    const { texts, values } = await opened.get(element);
+    return resolve(values[key], texts);
+  }
+
+  return { get, has: (name, key) => Boolean(find(name, key)), read };
+})();
