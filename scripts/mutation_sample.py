@@ -18,7 +18,6 @@ reader may say why nobody could notice it. The source tree itself is never chang
 import argparse
 import ast
 import difflib
-import math
 import os
 import queue
 import random
@@ -36,6 +35,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from eval.analysis.statistics.intervals import compute_accuracy_interval
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("mas", "eval", "optimize")
@@ -438,7 +439,7 @@ def write_report(verdicts: Sequence[Verdict], command: str) -> str:
     """Return the result as Markdown."""
     survivors = [each for each in verdicts if not each.stage]
     killed = len(verdicts) - len(survivors)
-    low, high = compute_wilson(killed, len(verdicts))
+    low, high = compute_accuracy_interval(killed, len(verdicts)) or (0.0, 1.0)
     stages = Counter(each.stage if each.stage == BEFORE else f"{each.stage} tests" for each in verdicts if each.stage)
     lines = [
         f"# {killed} of {len(verdicts)} mutants noticed: {killed / len(verdicts):.0%} ({low:.0%} to {high:.0%})",
@@ -461,13 +462,6 @@ def write_report(verdicts: Sequence[Verdict], command: str) -> str:
     if broken := sorted({test for each in verdicts for test in each.broken}):
         lines += ["## Tests that fail without a mutant, too", "", *(f"- `{test}`" for test in broken), ""]
     return "\n".join(lines)
-
-
-def compute_wilson(k: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share."""
-    z, share = 1.96, k / n
-    middle, half = share + z * z / (2 * n), z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
 
 
 def read_survivors(report: Path, mutants: Sequence[Mutant]) -> list[Mutant]:

@@ -4,10 +4,12 @@ Sources: E. B. Wilson, "Probable inference, the law of succession, and statistic
 than the textbook normal interval, which has no width at 0 of n and n of n. Another answer to the same sample is
 not a new sample: n·k answers count as n·k/(1+(k-1)·ICC) (L. Kish, "Survey Sampling", 1965), with the intraclass
 correlation ICC by one-way analysis of variance (A. Donner, International Statistical Review 54, 1986), cut to 0..1.
-What repeats add is estimated from the samples, so it is multiplied by the squared ratio of the normal quantile to
-Student's (E. L. Korn and B. I. Graubard, Survey Methodology 24, 1998), but never below one answer a sample.
+That number is multiplied by the squared ratio of the normal quantile to Student's (E. L. Korn and B. I. Graubard,
+Survey Methodology 24, 1998): it is estimated from the samples, and Wilson's own coverage of few answers falls to 90 %.
+At 0 and 1 the inner bound is the exact one, 0.025^(1/n) (C. J. Clopper and E. S. Pearson, Biometrika 26, 1934).
+Other methods in figures: docs/explanation/intervals.md.
 
-    compute_accuracy_interval(20, 53)                        # (0.2594…, 0.5120…)
+    compute_accuracy_interval(20, 53)                        # (0.2568…, 0.5149…)
     compute_clustered_interval([(3, 3), (0, 3), (1, 3)])     # (correct, answers) of each question
 """
 
@@ -17,6 +19,7 @@ from statistics import NormalDist
 
 CONFIDENCE = 0.95
 CRITICAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # in standard errors, at a level of 0.05
+_MISS = (1 - CONFIDENCE) / 2  # on each side
 
 Interval = tuple[float, float]
 Tally = tuple[int, int]  # correct, answers: of one question
@@ -32,7 +35,7 @@ def compute_accuracy_interval(n_correct: int, n: int) -> Interval | None:
     """
     if not 0 <= n_correct <= n:
         raise ValueError(f"n_correct={n_correct} of n={n}; expected 0 to n")
-    return compute_wilson_interval(n_correct / n, n) if n else None
+    return compute_share_interval(n_correct / n, n, n) if n else None
 
 
 def compute_clustered_interval(questions: Sequence[Tally]) -> Interval | None:
@@ -44,8 +47,8 @@ def compute_clustered_interval(questions: Sequence[Tally]) -> Interval | None:
     answers = sum(n for _, n in questions)
     if not answers:
         return None
-    effective = _discount_repeats(_effective_n(questions, answers), len(questions))
-    return compute_wilson_interval(sum(correct for correct, _ in questions) / answers, effective)
+    share = sum(correct for correct, _ in questions) / answers
+    return compute_share_interval(share, _effective_n(questions, answers), len(questions))
 
 
 def compute_mean_interval(
@@ -67,7 +70,7 @@ def compute_mean_interval(
     mean = min(max(math.fsum(values) / n, 0.0), 1.0)
     variance = (math.fsum((value - mean) ** 2 for value in values) + extra_squares) / max(n - 1, 1)
     effective = n * mean * (1 - mean) / variance if variance > 0 else n
-    return compute_wilson_interval(mean, max(_discount_repeats(min(effective, max_n), n), n))
+    return compute_share_interval(mean, max(min(effective, max_n), n), n)
 
 
 def compute_icc(questions: Sequence[Tally]) -> float:
@@ -75,36 +78,56 @@ def compute_icc(questions: Sequence[Tally]) -> float:
 
     Also 1 if nothing varies or there is only one sample: repeats then prove nothing.
     """
-    n, answers = len(questions), sum(size for _, size in questions)
+    return _analyse_variance([(size, correct, correct * (size - correct) / size) for correct, size in questions])
+
+
+def compute_graded_icc(samples: Sequence[Sequence[float]]) -> float:
+    """Return the same for graded answers, one at least to each sample."""
+    groups = []
+    for values in samples:
+        total = math.fsum(values)
+        groups.append((len(values), total, math.fsum((each - total / len(values)) ** 2 for each in values)))
+    return _analyse_variance(groups)
+
+
+def _analyse_variance(groups: Sequence[tuple[int, float, float]]) -> float:
+    """Return the intraclass correlation of groups, each given by its size, its sum and the squares within it."""
+    n, answers = len(groups), sum(size for size, _, _ in groups)
     if n < 2 or answers == n:
         return 1.0
-    mean = sum(correct for correct, _ in questions) / answers
-    between = math.fsum(size * (correct / size - mean) ** 2 for correct, size in questions) / (n - 1)
-    within = math.fsum(correct * (size - correct) / size for correct, size in questions) / (answers - n)
-    typical_size = (answers - sum(size**2 for _, size in questions) / answers) / (n - 1)
+    mean = math.fsum(total for _, total, _ in groups) / answers
+    between = math.fsum(size * (total / size - mean) ** 2 for size, total, _ in groups) / (n - 1)
+    within = math.fsum(squares for _, _, squares in groups) / (answers - n)
+    typical_size = (answers - sum(size**2 for size, _, _ in groups) / answers) / (n - 1)
     spread = between + (typical_size - 1) * within
     return min(max((between - within) / spread, 0.0), 1.0) if spread > 0 else 1.0
 
 
-def compute_wilson_interval(share: float, n: float) -> Interval:
+def compute_share_interval(share: float, effective: float, n: int) -> Interval:
+    """Return the interval of every share and mean.
+
+    Args:
+        share: observed, 0 to 1.
+        effective: number of independent right-or-wrong answers that would vary as much.
+        n: samples that this number is estimated from, at least 1.
+    """
+    if share in (0, 1):
+        bound = float(_MISS ** (1 / effective))
+        return (bound, 1.0) if share else (0.0, 1 - bound)
+    if n < 2:
+        return 0.0, 1.0  # one sample says nothing about others
+    from scipy.special import stdtrit  # a tenth of the import time of scipy.stats
+
+    return _compute_wilson_interval(share, effective * (CRITICAL / float(stdtrit(n - 1, 1 - _MISS))) ** 2)
+
+
+def _compute_wilson_interval(share: float, n: float) -> Interval:
     """Return Wilson's interval for a share observed in n answers; n need not be whole."""
     middle = (share + CRITICAL**2 / (2 * n)) / (1 + CRITICAL**2 / n)
     half = CRITICAL / (1 + CRITICAL**2 / n) * math.sqrt(share * (1 - share) / n + (CRITICAL / n) ** 2 / 4)
-    return max(middle - half, 0.0) if share > 0 else 0.0, min(middle + half, 1.0) if share < 1 else 1.0
+    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def _effective_n(questions: Sequence[Tally], answers: int) -> float:
     others = sum(size**2 for _, size in questions) / answers - 1  # answers to the same sample as one answer
     return answers / (1 + others * compute_icc(questions))
-
-
-def discount_estimate(effective: float, n: int) -> float:
-    """Return an effective number of answers less the uncertainty of its estimate from n samples, at least 2."""
-    from scipy.special import stdtrit  # a tenth of the import time of scipy.stats
-
-    return effective * (CRITICAL / float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))) ** 2
-
-
-def _discount_repeats(effective: float, n: int) -> float:
-    """Return the same where repeats add to n samples, but never fewer than the samples."""
-    return max(discount_estimate(effective, n), n) if effective > n > 1 else effective

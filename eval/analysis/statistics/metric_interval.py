@@ -1,8 +1,8 @@
 """Interval of a run's metric: the mean of values from 0 to 1, several per sample if samples were repeated.
 
 Right-or-wrong values have Wilson's interval, clustered by sample (`eval.analysis.statistics.intervals`). Graded values
-have it for the number of right-or-wrong answers whose mean would vary as much. Half an answer is added to the variance:
-few values that happen to be alike do not show how far others are from them.
+have it for the number of right-or-wrong answers whose mean would vary as much. Half an independent answer is added to
+the variance: few values that happen to be alike do not show how far others are from them.
 
     compute_metric_interval([(1.0, 0.0), (1.0, 1.0)])        # clustered Wilson
     compute_metric_interval([(0.25,), (0.75,), (0.5,)])      # as many answers as vary so
@@ -11,7 +11,12 @@ few values that happen to be alike do not show how far others are from them.
 import math
 from collections.abc import Sequence
 
-from eval.analysis.statistics.intervals import Interval, compute_clustered_interval, compute_mean_interval
+from eval.analysis.statistics.intervals import (
+    Interval,
+    compute_clustered_interval,
+    compute_graded_icc,
+    compute_mean_interval,
+)
 
 _EXTRA_ANSWERS = 0.5
 
@@ -27,4 +32,8 @@ def compute_metric_interval(questions: Sequence[Sequence[float]]) -> Interval | 
         return compute_clustered_interval([(round(sum(values)), len(values)) for values in answered])
     if len(answered) < 2:
         return None
-    return compute_mean_interval([math.fsum(values) / len(values) for values in answered], extra_squares=_EXTRA_ANSWERS)
+    epochs = sum(map(len, answered)) / len(answered)
+    one_in_mean = (1 + (epochs - 1) * compute_graded_icc(answered)) / epochs  # variance of a sample's mean, in answers'
+    return compute_mean_interval(
+        [math.fsum(values) / len(values) for values in answered], extra_squares=_EXTRA_ANSWERS * one_in_mean
+    )

@@ -19,8 +19,7 @@ from collections.abc import Callable, Sequence
 from eval.analysis.statistics.intervals import (
     Interval,
     compute_clustered_interval,
-    compute_wilson_interval,
-    discount_estimate,
+    compute_share_interval,
 )
 from eval.analysis.summary.epochs import group_by_sample
 from eval.analysis.summary.rows import Row
@@ -135,8 +134,8 @@ def compute_macro_interval(samples: Sequence[Sequence[_Cell]], names: Sequence[s
             [(sum(target == answer for target, answer in sample), len(sample)) for sample in samples]
         )
     if found in (0, 1):
-        return compute_wilson_interval(found, n - len(rights))
+        return compute_share_interval(found, n - len(rights), n)
     slopes = 2 * (right[:, is_target] * all_named - rights * named[:, is_target]) / all_named**2
     variance = float((slopes.mean(1) ** 2).sum()) * n / (n - 1) + _EXTRA_ANSWERS / n**2
     effective = min(found * (1 - found) / variance, sum(map(len, samples)))
-    return compute_wilson_interval(found, discount_estimate(effective, n) * (n - len(rights)) / n)
+    return compute_share_interval(found, effective * (n - len(rights)) / n, n)

@@ -84,8 +84,8 @@ def test_the_page_loads_nothing_and_lets_no_script_run_but_its_own(tmp_path: Pat
 def test_numbers_stand_with_their_intervals(tmp_path: Path, record: Make) -> None:
     records = [record("a", score=1.0), record("b", level="2"), record("c", level="2", error="x", score=None)]
     text = page(tmp_path, records).text
-    assert "all 33.3% 6.1% to 79.2% 1 1 1 3" in text
-    assert "level 2 0.0% 0.0% to 65.8% 0 1 1 2" in text
+    assert "all 33.3% 1.7% to 93.7% 1 1 1 3" in text
+    assert "level 2 0.0% 0.0% to 84.2% 0 1 1 2" in text
 
 
 def test_data_stays_text(tmp_path: Path, record: Make) -> None:

@@ -32,8 +32,8 @@ def row(text: str, name: str) -> list[str]:
 
 def test_accuracy_stands_with_its_interval_for_all_and_by_level(record: Make) -> None:
     text = shown([record("a", score=1.0), record("b", level="2"), record("c", level="2", error="x", score=None)])
-    assert row(text, "all") == ["all", "33.3%", "6.1% to 79.2%", "1/3", "1"]
-    assert row(text, "level 2") == ["level 2", "0.0%", "0.0% to 65.8%", "0/2", "1"]
+    assert row(text, "all") == ["all", "33.3%", "1.7% to 93.7%", "1/3", "1"]
+    assert row(text, "level 2") == ["level 2", "0.0%", "0.0% to 84.2%", "0/2", "1"]
     assert "time: 12.3 s" in text
 
 
@@ -170,7 +170,7 @@ def test_epochs_have_a_table_of_their_own(record: Make) -> None:
     records = [record(name, epoch=epoch, score=float(name == "a")) for name in "abc" for epoch in (1, 2)]
     text = shown(records, epochs=2)
     assert "epochs: 2 of each of 3 questions; the interval is clustered by question (ICC 1.00)" in text
-    assert row(text, "2") == ["2", "33.3%", "6.1% to 79.2%", "33.3%", "6.1% to 79.2%"]
+    assert row(text, "2") == ["2", "33.3%", "1.7% to 93.7%", "33.3%", "1.7% to 93.7%"]
     assert "majority vote: 33.3%" in text
     many = shown([record("a", epoch=epoch) for epoch in range(1, 101)])
     assert row(many, "64")[0] == "64"

@@ -2,22 +2,43 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest, t
 
 from eval.analysis.statistics.intervals import (
     Tally,
     compute_accuracy_interval,
     compute_clustered_interval,
+    compute_graded_icc,
     compute_icc,
     compute_mean_interval,
-    compute_wilson_interval,
+    compute_share_interval,
 )
 
 
-@pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (0, 53), (20, 53), (53, 53), (83, 165), (5000, 10_000)])
-def test_interval_agrees_with_scipy(k: int, n: int) -> None:
-    expected = binomtest(k, n).proportion_ci(method="wilson")
+@pytest.mark.parametrize(("k", "n"), [(1, 2), (20, 53), (52, 53), (83, 165), (5000, 10_000)])
+def test_a_bound_is_a_share_that_the_score_test_by_students_quantile_just_rejects(k: int, n: int) -> None:
+    for bound in compute_accuracy_interval(k, n) or ():
+        assert abs(k / n - bound) / math.sqrt(bound * (1 - bound) / n) == pytest.approx(t.ppf(0.975, n - 1))
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (0, 53), (53, 53), (165, 165)])
+def test_all_right_and_none_right_have_the_exact_bound(k: int, n: int) -> None:
+    expected = binomtest(k, n).proportion_ci(method="exact")
     assert compute_accuracy_interval(k, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [20, 53, 165])
+def test_single_answers_are_covered_in_93_to_99_9_of_100_cases(n: int) -> None:
+    """Exactly: the sum over all numbers of right answers. Wilson's own interval has 92.5 for 20 that are 95 % right."""
+    counts = np.arange(n + 1)
+    bounds = np.array([compute_accuracy_interval(int(k), n) for k in counts])
+    for share in (0.35, 0.37, 0.45, 0.85, 0.87, 0.95):
+        held = (bounds[:, 0] <= share) & (share <= bounds[:, 1])
+        assert 0.93 <= binom.pmf(counts, n, share)[held].sum() <= 0.999
+
+
+def test_one_question_says_nothing_about_others() -> None:
+    assert compute_clustered_interval([(2, 5)]) == (0.0, 1.0)
 
 
 def test_no_questions_have_no_interval() -> None:
@@ -44,23 +65,29 @@ def test_intraclass_correlation_agrees_with_the_analysis_of_variance_by_hand() -
     assert compute_icc([(1, 2)] * 10) == 0.0, "below 0 is cut"
 
 
+def test_graded_answers_are_as_alike_as_right_ones_if_they_are_right_or_wrong() -> None:
+    samples = [(1.0, 0.0, 1.0), (0.0, 0.0), (1.0, 1.0, 1.0, 0.0)]
+    tallies = [(int(sum(values)), len(values)) for values in samples]
+    assert compute_graded_icc(samples) == pytest.approx(compute_icc(tallies))
+    assert compute_graded_icc([(0.2, 0.2), (0.9, 0.9)]) == pytest.approx(1.0)
+    assert compute_graded_icc([(0.2, 0.9), (0.9, 0.2)]) == 0.0
+
+
 def test_repeats_that_always_agree_prove_no_more_than_the_questions_do() -> None:
     assert compute_clustered_interval([(5, 5)] * 20 + [(0, 5)] * 33) == pytest.approx(compute_accuracy_interval(20, 53))
-    for tallies in ([(5, 5)] * 20, [(0, 5)] * 20, [(2, 5)]):
+    for tallies in ([(5, 5)] * 20, [(0, 5)] * 20):
         low, high = compute_clustered_interval(tallies) or (0.0, 0.0)
-        assert (low, high) == pytest.approx(compute_wilson_interval(tallies[0][0] / 5, len(tallies)))
+        assert (low, high) == pytest.approx(compute_share_interval(tallies[0][0] / 5, len(tallies), len(tallies)))
         assert high - low > 0.1, "never without width"
 
 
-def test_repeats_as_different_as_any_answers_count_in_full_less_the_doubt_that_they_are() -> None:
-    discount = (1.959964 / 2.045230) ** 2  # normal and Student's quantile for 30 questions
-    assert compute_clustered_interval([(1, 2)] * 30) == pytest.approx(compute_wilson_interval(0.5, 60 * discount))
-    assert compute_clustered_interval([(1, 2)] * 2) == pytest.approx(compute_wilson_interval(0.5, 2)), "the questions"
+def test_repeats_as_different_as_any_answers_count_in_full() -> None:
+    assert compute_clustered_interval([(1, 2)] * 30) == pytest.approx(compute_share_interval(0.5, 60, 30))
 
 
 def test_questions_of_unequal_repeats_lie_between_all_and_none_alike() -> None:
     low, high = compute_clustered_interval([(3, 3), (0, 1), (1, 2), (2, 2), (0, 3)]) or (0.0, 0.0)
-    narrow, wide = compute_wilson_interval(6 / 11, 11), compute_wilson_interval(6 / 11, 4)
+    narrow, wide = compute_share_interval(6 / 11, 11, 5), compute_share_interval(6 / 11, 4, 5)
     assert narrow[1] - narrow[0] < high - low < wide[1] - wide[0]
 
 
@@ -69,13 +96,10 @@ def test_a_mean_of_right_or_wrong_values_has_the_plain_interval() -> None:
 
 
 def test_a_mean_is_never_surer_than_the_tries_there_were() -> None:
-    assert compute_mean_interval([0.5] * 10, max_n=30) == pytest.approx(compute_wilson_interval(0.5, 10)), (
-        "nothing varies: the questions"
-    )
-    assert compute_mean_interval([0.4, 0.6] * 10, max_n=60) == pytest.approx(
-        compute_wilson_interval(0.5, 60 * (1.959964 / 2.093024) ** 2)
-    )
-    assert compute_mean_interval([1.0] * 10, max_n=30) == pytest.approx(compute_wilson_interval(1.0, 10))
+    alike = compute_mean_interval([0.5] * 10, max_n=30)
+    assert alike == pytest.approx(compute_accuracy_interval(5, 10)), "nothing varies: the questions"
+    assert compute_mean_interval([0.4, 0.6] * 10, max_n=60) == pytest.approx(compute_share_interval(0.5, 60, 20))
+    assert compute_mean_interval([1.0] * 10, max_n=30) == pytest.approx(compute_accuracy_interval(10, 10))
 
 
 RUNS = 400
@@ -107,7 +131,7 @@ def test_intervals_hold_the_true_accuracy_in_about_95_of_100_runs(n: int, k: int
     rng = np.random.default_rng(20 * n + k)
     cells = [(share, icc) for share in (0.3, 0.5, 0.8) for icc in ((0.0, 0.2, 0.5, 0.8, 1.0) if k > 1 else (0.0,))]
     shares = [covered(drawn(rng, share, icc, n, k), share, k) for share, icc in cells]
-    assert 0.94 <= sum(shares) / len(shares) <= 0.985  # Wilson's own for 20 single answers: there are few outcomes
+    assert 0.94 <= sum(shares) / len(shares) <= 0.985  # of 20 single answers there are few outcomes
     assert min(shares) >= 0.92  # one cell of 400 runs strays by 0.01 (one standard deviation) through luck alone
 
 

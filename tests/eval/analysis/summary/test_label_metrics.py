@@ -105,7 +105,7 @@ def test_the_interval_of_the_macro_f1_contains_it(n: int, right: float) -> None:
 def test_all_right_is_no_certainty_and_repeats_add_none(labels_of: Callable[..., LabelSummary]) -> None:
     once, thrice = (labels_of(*[(name, name) for name in NAMES] * 5, epochs=epochs) for epochs in (1, 3))
     for found in (once, thrice):
-        assert (found.macro_f1, found.macro_f1_ci95) == (1.0, (pytest.approx(0.757, abs=1e-3), 1.0))
+        assert (found.macro_f1, found.macro_f1_ci95) == (1.0, (pytest.approx(0.735, abs=1e-3), 1.0))
         assert found.by_label["login"].f1_ci95 == (pytest.approx(0.722, abs=1e-3), 1.0)
 
 
