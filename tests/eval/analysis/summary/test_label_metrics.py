@@ -106,7 +106,7 @@ def test_all_right_is_no_certainty_and_repeats_add_none(labels_of: Callable[...,
     once, thrice = (labels_of(*[(name, name) for name in NAMES] * 5, epochs=epochs) for epochs in (1, 3))
     for found in (once, thrice):
         assert (found.macro_f1, found.macro_f1_ci95) == (1.0, (pytest.approx(0.735, abs=1e-3), 1.0))
-        assert found.by_label["login"].f1_ci95 == (pytest.approx(0.722, abs=1e-3), 1.0)
+        assert found.by_label["login"].f1_ci95 == (pytest.approx(0.647, abs=1e-3), 1.0)
 
 
 def test_without_labels_or_before_the_end_there_is_less_to_say(record: Make) -> None:
