@@ -206,7 +206,7 @@ def _read_published(tuning: TuningSnapshot) -> PromptSet:
 
 
 def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
-    """Print one line per proposal; reasons are cut, and parents and agents left out where there is no room."""
+    """Print one line per proposal; parents and agents are left out where there is no room."""
     from rich.table import Table
 
     from eval.reports.comparison_table import build_cell

@@ -3,9 +3,9 @@
 console = Console()
 console.print(Text("a name\\x1b[2J"))      # "a name\\ufffd[2J": no text of others controls the terminal
 with RunProgress(66, console) as progress:
-    progress.update(record)      # 12/66 done, 7 correct, 1 error, $0.0314, 3.2 s
+    progress.update(record)      # 12/66 done, 7 correct, 1 error, $0.03, 48.0 s, about 4 min left, about $0.17 in all
 
-Progress is a live bar on a terminal, and plain lines anywhere else (a file, CI).
+Progress is a live bar on a terminal with a line below it, and plain lines anywhere else (a file, CI).
 
 After a minute without a finished answer, and after two, four and so on, a line tells what happens to the requests:
 
@@ -20,9 +20,11 @@ from types import TracebackType
 from typing import Self
 
 import rich.console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TimeElapsedColumn
 from rich.segment import Segment
+from rich.text import Text
 
+from eval.execution import projection
 from eval.runs.record import Record
 from mas.llm.adaptive_pace import Traffic
 from mas.runtime.terminal import UNSEEN, print_line
@@ -73,6 +75,15 @@ class KeptOutput(Output):
         self.lines.append(text)
 
 
+class _LiveBar(Progress):
+    """A bar and the time, with the description on lines of its own: a column next to the bar would be cut."""
+
+    def get_renderables(self) -> Iterable[rich.console.RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        for task in self.tasks:
+            yield Text(task.description)
+
+
 class RunProgress:
     """Counts finished records; `update` may be called from one thread or loop only."""
 
@@ -82,6 +93,7 @@ class RunProgress:
         console: Console,
         line_interval_seconds: float = LINE_INTERVAL_SECONDS,
         *,
+        at_once: int = 1,
         list_traffic: Callable[[], Sequence[Traffic]] = list,
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
@@ -90,12 +102,13 @@ class RunProgress:
             total: of the answers to come: questions times epochs.
             console: where to.
             line_interval_seconds: between two plain lines.
+            at_once: answers that are under way at the same time.
             list_traffic: of the model's servers; called from another thread.
             silence_seconds: without a finished answer, until the first line about it.
         """
         self._total, self._console, self._line_interval_seconds = total, console, line_interval_seconds
         self._done = self._correct = self._errors = self._scored = 0
-        self._cost_usd = 0.0
+        self._at_once, self._cost_usd, self._is_priced = at_once, 0.0, True
         self._started = time.monotonic()
         self._last_line = float("-inf")
         self._bar: Progress | None = None
@@ -105,9 +118,8 @@ class RunProgress:
     def __enter__(self) -> Self:
         self._started = time.monotonic()
         if self._console.is_terminal:
-            columns = BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-            self._bar = Progress(*columns, console=self._console)
-            self._bar.add_task(self._counts(), total=self._total)
+            self._bar = _LiveBar(BarColumn(), TimeElapsedColumn(), console=self._console)
+            self._bar.add_task(self._describe(""), total=self._total)
             self._bar.start()
         threading.Thread(target=self._watch, name="progress", daemon=True).start()
         return self
@@ -125,9 +137,11 @@ class RunProgress:
         self._correct += record.correct
         self._errors += record.error is not None
         self._scored += record.scored
-        self._cost_usd += record.usage.at_least_usd + record.scorer_usage.at_least_usd
+        for usage in (record.usage, record.scorer_usage):
+            self._cost_usd += usage.at_least_usd
+            self._is_priced &= not usage.unknown_cost_calls
         if self._bar:
-            self._bar.update(self._bar.task_ids[0], completed=self._done, description=self._counts())
+            self._bar.update(self._bar.task_ids[0], completed=self._done, description=self._describe(""))
         elif self._done >= self._total or time.monotonic() - self._last_line >= self._line_interval_seconds:
             self._print_line()
 
@@ -148,7 +162,15 @@ class RunProgress:
     def _print_line(self) -> None:
         self._last_line = time.monotonic()
         seconds = self._last_line - self._started
-        self._console.print(f"{self._counts()}, {seconds:.1f} s", markup=False, highlight=False, soft_wrap=True)
+        text = self._describe(f", {seconds:.1f} s")
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _describe(self, elapsed: str) -> str:
+        """Return the counts, the time if it is not shown otherwise, and what is left by the answers so far."""
+        progress = projection.Progress(self._done, self._total, self._at_once)
+        seconds, cost_usd = time.monotonic() - self._started, self._cost_usd if self._is_priced else None
+        left = projection.format_projection(projection.project(progress, seconds, cost_usd))
+        return f"{self._counts()}{elapsed}{', ' if left else ''}{left}"
 
     def _counts(self) -> str:
         correct = f", {self._correct} correct" if self._scored or not self._done else ", unscored"

@@ -222,7 +222,12 @@ class RunSession:
             Why the run stopped before its end; None: it did not.
         """
         with (
-            RunProgress(len(pending), self.console, list_traffic=self.config.list_traffic) as progress,
+            RunProgress(
+                len(pending),
+                self.console,
+                at_once=self.config.run.concurrency,
+                list_traffic=self.config.list_traffic,
+            ) as progress,
             self.open_execution(executor, pending, progress.update, after_first=after_first) as work,
         ):
             return run_to_end([work], self.stop)

@@ -20,7 +20,8 @@ from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
 MAX_FLIPS = 20  # --html and --json have all
-SHORT_CHARS = 200  # of a question, an answer
+QUESTION_CHARS = 60  # --html has whole questions and answers
+SHORT_CHARS = 200  # of an answer, a reason
 MIN_ID_CHARS = 8
 MAX_CHARS = 240  # of a setting
 _LEGEND = "✓ right, ✗ wrong, ! error"
@@ -182,7 +183,7 @@ def _describe_change(first: ComparedRun, second: ComparedRun, name: str) -> str 
 
 
 def build_flips_table(pair: RunComparison, width: int) -> Table:
-    """Return one line for each of the samples with the largest difference, for a terminal of so many columns."""
+    """Return a row for each of the samples with the largest difference, for a terminal of so many columns."""
     flips = pair.comparison.flips
     short = shorten_ids([flip.id for flip in flips])
     cut = any(id != shown for id, shown in short.items())
@@ -194,7 +195,7 @@ def build_flips_table(pair: RunComparison, width: int) -> Table:
     for heading in (pair.against, pair.run, "gold", *optional):
         table.add_column(heading)
     for flip in flips[:MAX_FLIPS]:
-        optional_cells = {"asked": flip.question, "level": flip.level or ""}
+        optional_cells = {"asked": shorten_line(flip.question, QUESTION_CHARS), "level": flip.level or ""}
         answers = map(_join_epochs, describe_answers(flip))
         cells = (short[flip.id], *answers, flip.target, *(optional_cells[name] for name in optional))
         table.add_row(*map(build_cell, cells))
@@ -207,8 +208,8 @@ def describe_marks(pair: RunComparison) -> str:
 
 
 def build_cell(text: str) -> Text:
-    """Return one line, cut where its column ends. The column's own `no_wrap` would cut short columns like long ones."""
-    return Text(shorten_line(text, SHORT_CHARS), no_wrap=True, overflow="ellipsis")
+    """Return the beginning of a text, in as many lines as its column needs."""
+    return Text(shorten_line(text, SHORT_CHARS), overflow="fold")
 
 
 def shorten_ids(ids: Sequence[str]) -> dict[str, str]:

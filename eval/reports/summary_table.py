@@ -6,6 +6,7 @@ print_summary(summary, Console())
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +14,7 @@ from eval.analysis.summary.from_store import GOING_ON
 from eval.analysis.summary.summary import Counts, EpochNumbers, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.execution.console import Console
+from eval.reports.html_report import REPORT
 from eval.reports.notes import (
     MAX_NAME_CHARS,
     format_floor,
@@ -52,6 +54,13 @@ def print_results(summary: Summary, folder: Path, console: Console) -> None:
     _print_line(f"results: {format_path(folder)}", console)
     if summary.stopped not in (None, GOING_ON):
         _print_line(format_resume_hint(folder), console)
+
+
+def print_report_path(folder: Path, console: Console) -> None:
+    """Print where the run's page is, as the last line; in a terminal the path is a link."""
+    path = (folder / REPORT).absolute()
+    if path.is_file():
+        console.print(Text.assemble("report: ", (str(path), Style(link=path.as_uri()))), soft_wrap=True)
 
 
 def print_wrong_answers(records: Sequence[Record], console: Console) -> None:

@@ -70,7 +70,8 @@ def evaluate_pairs(
     with ExitStack() as stack, stop.handle_signals():
         sessions = [_ArmSession(stack, arm, config, samples, info, stop, console) for arm in arms]
         total = sum(len(each.pending) for each in sessions)
-        progress = stack.enter_context(RunProgress(total, console, list_traffic=config.list_traffic))
+        at_once = config.run.concurrency * len(arms)
+        progress = stack.enter_context(RunProgress(total, console, at_once=at_once, list_traffic=config.list_traffic))
         work = [stack.enter_context(each.open_execution(progress, open_budget)) for each in sessions]
         stopped = run_to_end(work, stop) if total else None
         for each in sessions:

@@ -34,7 +34,7 @@ from eval.execution.console import Console
 from eval.execution.scoring import SCORER, Scoring
 from eval.reports.files import write_reports
 from eval.reports.notes import describe_changes, format_percent
-from eval.reports.summary_table import choose_exit_code, print_summary
+from eval.reports.summary_table import choose_exit_code, print_report_path, print_summary
 from eval.runs.folder import (
     DATABASE,
     format_path,
@@ -173,6 +173,7 @@ def rescore_and_report(
     print_summary(summary, console)
     for name, path in (("scored again from", original), ("results", folder)):
         console.print(f"{name}: {format_path(path)}", markup=False, highlight=False, soft_wrap=True)
+    print_report_path(folder, console)
     return choose_exit_code(summary, None, console)
 
 

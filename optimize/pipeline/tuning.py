@@ -16,6 +16,7 @@ from eval.config.tracking import NoTracking
 from eval.execution.console import Output
 from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
+from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
 from eval.runs.mlflow_state import STATE
 from mas.simulation import SIMULATED_NOTICE
@@ -72,6 +73,8 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
             run.show(f"warning: {tracked.warning}")
         if tracked.view_line:
             run.show(tracked.view_line)
+        if output.shows_results:
+            print_report_path(folder, console)
     if run.stop.interrupted:
         raise InterruptedRunError
     return folder, code

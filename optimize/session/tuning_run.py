@@ -18,6 +18,7 @@ import dspy
 from rich.text import Text
 
 from eval.execution.console import Console, MissingServices
+from eval.execution.projection import UNKNOWN, format_projection
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CallLog, SampleResults
@@ -197,7 +198,9 @@ class TuningRun:
         background_loop().call_soon_threadsafe(self._reflection.close)
 
     def _format_progress(self) -> str:
-        return format_progress(self.trials.n_completed, self.ledger.spend(), self.config.budget)
+        line = format_progress(self.trials.n_completed, self.ledger.spend(), self.config.budget)
+        rest = self.ledger.project_rest(self.config.run.concurrency)
+        return line if rest is UNKNOWN else f"{line}; at most {format_projection(rest)}"
 
     def get_stop_reason(self) -> str | None:
         """Return why no more requests are sent; None while the search may go on."""

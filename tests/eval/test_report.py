@@ -42,6 +42,7 @@ def test_all_files_come_back_from_the_database(tmp_path: Path, capsys: pytest.Ca
     assert {path.name for path in folder.iterdir()} == FILES | {"run.db", "run.lock", "run.journal"}
     out = capsys.readouterr().out
     assert all(text in out for text in ("50.0%", "toy · scorer exact · run", f"results: {folder}"))
+    assert out.splitlines()[-1] == f"report: {folder / 'report.html'}"
     assert "stopped" not in out
     assert lines(folder / "records.jsonl") == [to_jsonable(vars(wrong)), to_jsonable(vars(right))]
     assert lines(folder / "correlation_ids.jsonl")[0] == {

@@ -237,6 +237,7 @@ def test_relative_paths_hang_from_the_current_folder(eval_command: EvalCommand) 
     assert finished.code == 0
     assert Path("results/first/answers.jsonl").is_file()
     assert "results: results/first" in finished.out
+    assert finished.out.splitlines()[-1] == f"report: {Path('results/first/report.html').absolute()}"
 
 
 def test_runs_that_start_at_the_same_moment_have_folders_of_their_own(

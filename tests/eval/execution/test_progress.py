@@ -49,10 +49,12 @@ def test_a_minute_without_an_answer_of_a_model_without_a_server_is_said_without_
     assert re.fullmatch(r"no answer finished for \d+ s", silent([])[0])
 
 
-def shown(records: list[Record], *, terminal: bool, interval: float = 0.0) -> str:
+def shown(
+    records: list[Record], *, terminal: bool, interval: float = 0.0, width: int = 100, total: int | None = None
+) -> str:
     output = io.StringIO()
-    console = Console(file=output, force_terminal=terminal, width=100, color_system=None)
-    with RunProgress(len(records), console, line_interval_seconds=interval) as progress:
+    console = Console(file=output, force_terminal=terminal, width=width, color_system=None)
+    with RunProgress(total or len(records), console, line_interval_seconds=interval) as progress:
         for record in records:
             progress.update(record)
     return output.getvalue()
@@ -84,3 +86,31 @@ def test_cost_is_shown_as_far_as_it_is_known(record: Make) -> None:
     priced = Usage(lm_calls=1, cost_usd=0.25)
     lines = shown([record("a", usage=priced, scorer_usage=priced), record("b")], terminal=False).splitlines()
     assert all(", 0 errors, $0.5000, " in line for line in lines)
+
+
+PRICED = Usage(lm_calls=1, cost_usd=0.25, known_cost_usd=0.25)
+LEFT = r"8/40 done, 0 correct, 0 errors, \$2\.0000, \d+\.\d s, about \d+ s left, about \$10\.00 in all"
+
+
+def test_time_left_and_cost_are_projected_from_the_answers_so_far(record: Make) -> None:
+    lines = shown([record(str(n), usage=PRICED) for n in range(8)], terminal=False, total=40).splitlines()
+    assert re.fullmatch(LEFT, lines[-1])
+    assert "about" not in lines[1], "two answers tell nothing"
+
+
+def test_a_call_without_a_price_leaves_the_cost_of_the_whole_open(record: Make) -> None:
+    unpriced = Usage(lm_calls=1, cost_usd=None, unknown_cost_calls=1)
+    records = [record("a", usage=unpriced), *(record(str(n), usage=PRICED) for n in range(7))]
+    last = shown(records, terminal=False, total=40).splitlines()[-1]
+    assert last.endswith(" s left") and "$1.7500" in last
+
+
+@pytest.mark.parametrize("width", [30, 80])
+def test_nothing_of_a_live_line_is_cut_in_a_narrow_terminal(record: Make, width: int) -> None:
+    records = [record(str(n), usage=PRICED, error="x" if n % 2 else None) for n in range(1200)]
+    screen = shown(records, terminal=True, width=width, total=10_000)
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen[screen.rindex("1200/10000") :])
+    said = " ".join(last.split())
+    assert re.match(
+        r"1200/10000 done, 0 correct, 600 errors, \$300\.0000, about \d+ s left, about \$2,500\.00 in all", said
+    )

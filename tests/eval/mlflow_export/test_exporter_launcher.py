@@ -59,9 +59,10 @@ def test_a_run_is_in_mlflow_when_the_command_ends(
     assert (finished.code, finished.err) == (0, "")
     assert (state.complete, state.status, state.counts["traces"]) == (True, "FINISHED", {"store": 6, "mlflow": 6})
     assert finished.summary["mlflow"]["run_id"] == state.run_id
-    last_line = finished.out.splitlines()[-1]
-    assert last_line.startswith("see it: mlflow ui --backend-store-uri sqlite:///")
-    assert last_line.endswith(f"#/experiments/{state.experiment_id}/runs/{state.run_id}")
+    see_it, last_line = finished.out.splitlines()[-2:]
+    assert last_line == f"report: {finished.folder / 'report.html'}"
+    assert see_it.startswith("see it: mlflow ui --backend-store-uri sqlite:///")
+    assert see_it.endswith(f"#/experiments/{state.experiment_id}/runs/{state.run_id}")
     run = in_mlflow(local, state).client.get_run(state.run_id)
     assert run.data.tags["harness.pid"] == str(os.getpid())
     assert run.data.metrics["accuracy"] == finished.summary["accuracy"]

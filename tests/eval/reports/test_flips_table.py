@@ -33,12 +33,18 @@ def flip(id: str, first: list[GivenAnswer], second: list[GivenAnswer | None]) ->
 
 
 @pytest.mark.parametrize(("columns", "headings"), [(60, 4), (80, 5), (120, 6)])
-def test_a_question_takes_one_line_however_long_it_is(columns: int, headings: int) -> None:
+def test_what_does_not_fit_into_a_column_is_wrapped_and_not_cut(columns: int, headings: int) -> None:
     long = flip("x" * 36, [given("a long answer " * 30, correct=True)], [given("18")])
     lines = shown(columns, long, flip(IDS[1], [given("17", correct=True)], [given("18")]))
     rows = [line for line in lines if line.startswith("│")]
-    assert [row.split()[1] for row in rows] == ["xxxxxxxx", "4b1f0c2a"]
-    assert all("✗ 18" in row and "17" in row for row in rows), "what is short is not cut"
+    first = [row for row in rows if row.split()[1] != "│"]
+    assert [row.split()[1] for row in first] == ["xxxxxxxx", "4b1f0c2a"]
+    assert all("✗ 18" in row and "17" in row for row in first)
+    cells = [[cell.strip() for cell in row.strip("│").split("│")] for row in rows]
+    answer = " ".join(
+        filter(None, (row[1] for row in cells[: cells.index(next(c for c in cells if c[0] == "4b1f0c2a"))]))
+    )
+    assert answer == f"✓ {'a long answer ' * 14}a…", "200 characters of it"
     assert {len(line) for line in lines if line[0] in "│┃"} <= set(range(columns + 1))
     assert next(line for line in lines if line.startswith("┃")).count("┃") == headings + 1
     assert "whole ids: --json FILE" in lines[-1]

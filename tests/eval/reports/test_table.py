@@ -1,12 +1,13 @@
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary
-from eval.reports.summary_table import print_summary, print_wrong_answers
+from eval.reports.summary_table import print_report_path, print_summary, print_wrong_answers
 from eval.runs.record import Record, Usage
 from mas.simulation import SIMULATED_NOTICE
 
@@ -230,3 +231,17 @@ def test_wrong_answers_are_one_line_each_cleaned_and_cut(record: Make) -> None:
     heading, first, second = console.file.getvalue().splitlines()
     assert heading == "wrong answers:" and "\x1b" not in first and len(first) < 210
     assert first.startswith("  q1: a b") and "…" in first and 'no answer, expected "' in second
+
+
+def test_the_path_of_the_page_is_whole_and_a_link_in_a_terminal(tmp_path: Path) -> None:
+    folder = tmp_path / ("a long name " * 9)
+    folder.mkdir()
+    for terminal in (False, True):
+        console = Console(file=io.StringIO(), width=80, force_terminal=terminal, color_system="standard")
+        print_report_path(folder, console)
+        assert isinstance(console.file, io.StringIO) and console.file.getvalue() == "", "a run without a page"
+    (folder / "report.html").touch()
+    print_report_path(folder, console)
+    assert isinstance(console.file, io.StringIO)
+    printed = console.file.getvalue()
+    assert f"{(folder / 'report.html').as_uri()}\x1b\\{folder / 'report.html'}\x1b" in printed

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample
+from eval.execution.projection import UNKNOWN, Projection
 from eval.execution.runner import SampleRunner
 from eval.runs.call_log import CallLog
 from eval.runs.record import Record
@@ -345,3 +346,19 @@ def test_the_time_in_which_the_process_was_stopped_is_not_spent() -> None:
             assert 0 < spent.spend().seconds < 0.6
         finally:
             share_clock(background_loop())
+
+
+def test_what_a_run_takes_in_all_is_projected_during_the_search() -> None:
+    moments = iter([0.0, *[100.0] * 99])
+    held = BudgetLedger(BudgetSettings(metric_calls=40), Spend(), clock=lambda: next(moments))
+    for _ in range(10):
+        assert held.take_metric_call()
+        pay(held, cost(0.5, 10))
+    assert held.project_rest(4) == UNKNOWN, "before anything is held back for the phases after the search"
+    held.hold_back(Spend(lm_calls=100, cost_usd=7.0, seconds=1000.0))
+    assert held.project_rest(4) == Projection(300.0 + 1000.0, 20.0 + 7.0)
+    assert held.project_rest(16) == UNKNOWN, "as many answers are under way as are finished"
+    pay(held, cost(None))
+    assert held.project_rest(4) == Projection(1300.0, None)
+    held.release()
+    assert held.project_rest(4) == UNKNOWN
