@@ -41,9 +41,9 @@ def numbers(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def kill_loop(
-    folder: Path, environment: dict[str, str], planned: list[Moment], filler: int, endings: int
+    folder: Path, environment: dict[str, str], planned: list[Moment], filler: int, endings: int, *more: str
 ) -> tuple[int, KilledRun]:
-    """Kill a run at each of the moments and as it ends, and compare it with one that is left alone.
+    """Kill a run, with `more` options, at each of the moments and as it ends; compare it with one that is left alone.
 
     Returns:
         How often it was killed; the run.
@@ -56,7 +56,7 @@ def kill_loop(
         code = left_alone.session()
         undisturbed = len(server.requests())
         server.start_over(LEFT_UNDONE)
-        run = KilledRun(folder / "killed", asked, environment, server)
+        run = KilledRun(folder / "killed", [*asked, *more], environment, server)
         codes = [run.session(moment) for moment in planned]
         assert set(codes) == {None}, run.output()
         at_the_end = [run.session(Moment(0.15 * n, after_the_last_answer=True)) for n in range(endings)]
@@ -112,6 +112,15 @@ def test_a_run_that_is_killed_at_random_moments_ends_as_if_it_had_not(
     if filler == LARGE:
         whole = [len(record) for record in run.records() if '"truncated"' not in record]
         assert min(whole) > LARGE_RECORD_BYTES
+
+
+@pytest.mark.slow
+def test_a_run_in_several_processes_that_is_killed_ends_as_if_it_had_not(
+    tmp_path: Path, clean_environment: dict[str, str]
+) -> None:
+    planned = moments(3, 12, max_requests=24, latency_seconds=LATENCY_SECONDS)
+    kills, _ = kill_loop(tmp_path, clean_environment, planned, SMALL, 2, "executor=processes", "executor.workers=2")
+    assert kills >= 12
 
 
 @pytest.fixture

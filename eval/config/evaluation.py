@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from eval.benchmarks.dataset import Dataset
 from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
+from eval.config.executor import ExecutorSettings, LocalSettings
 from eval.config.measured import MAX_EPOCHS
 from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
@@ -105,6 +106,7 @@ class EvalConfig:
     prompts: str | None  # prompt set: a folder under prompts/, or a path; null: none
     split: str  # of the dataset
     extra_scorers: dict[str, Scorer] = field(default_factory=dict)  # by name; reported, they decide nothing
+    executor: ExecutorSettings = field(default_factory=LocalSettings)
 
     def check(self) -> PromptSet | None:
         """Check everything that can be seen before anything heavy is imported or anything is spent.
@@ -259,7 +261,7 @@ class _Plain:
 
 
 PARTS = ("system", "model", "scorer", "data", "tracking")
-_NO_PLAIN = ("experiment", "debug", "extra_scorers")  # options that are no field of `_Plain`
+_NO_PLAIN = ("executor", "experiment", "debug", "extra_scorers")  # options that are no field of `_Plain`
 
 
 def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalConfig:
@@ -275,6 +277,7 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
     """
     parts = {name: build_part(composed[name], name) for name in PARTS}
     extra_scorers = _build_extra_scorers(composed)
+    executor = build_part(composed.executor, "executor") if "executor" in composed else LocalSettings()
     if raw_ids is not None:
         composed.ids = raw_ids
     rest = {key: value for key, value in composed.items() if key not in PARTS and key not in _NO_PLAIN}
@@ -293,6 +296,7 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
         prompts=plain.prompts,
         split=plain.split or parts["data"].default_split,
         extra_scorers=extra_scorers,
+        executor=executor,
     )
 
 

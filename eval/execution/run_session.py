@@ -6,7 +6,6 @@ recorder.end(reason, pace_history=[])
 """
 
 import asyncio
-import gc
 import inspect
 import os
 import socket
@@ -21,14 +20,13 @@ from typing import Self
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
-from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.execution.budget import Budget, SampleBudget, add_unseen_usage
 from eval.execution.console import Console, RunProgress
-from eval.execution.executors.contract import OnRecord, PendingSample
-from eval.execution.executors.local import LocalExecutor, SampleHooks
+from eval.execution.executors.contract import Executor, OnRecord, PendingSample, SampleHooks
+from eval.execution.executors.local import relax_gc
 from eval.execution.termination import StopController
-from eval.runs.call_log import CallLog, SharedCache, ToolCache, remove_tool_results
+from eval.runs.call_log import CallLog, open_caches, remove_tool_results
 from eval.runs.folder import keep_prompts, read_kept_prompts
 from eval.runs.logs import AnswerLog, RunLogs, measure_peak_memory_mb
 from eval.runs.record import PlannedQuestion, Record
@@ -39,7 +37,6 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import RunBudget, SampleContext, SampleKey
 
 CALL_LOG = "calls.db"
-GC_THRESHOLDS = (20_000, 20, 100)  # 700, 10, 10 by default: objects, then collections of the younger generation
 
 
 def begin_session(
@@ -152,22 +149,6 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-@contextmanager
-def relax_gc() -> Iterator[None]:
-    """Exclude today's objects from garbage collection and collect new ones more rarely: a fourth of a run's CPU time.
-
-    Left as it is, the collector looks through DSPy, LangGraph and their pydantic classes again and again.
-    """
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
-
-
 def read_spent_usd(store: RunStore, folder: Path) -> float:
     """Return what the run has paid in all its sessions, as far as it is known; for samples without a record, too."""
     if not (folder / CALL_LOG).exists():
@@ -207,7 +188,7 @@ class RunSession:
 
     def run(
         self,
-        executor: LocalExecutor,
+        executor: Executor,
         pending: Sequence[PendingSample],
         after_first: Callable[[Record], None] | None = None,
     ) -> str | None:
@@ -235,7 +216,7 @@ class RunSession:
     @contextmanager
     def open_execution(
         self,
-        executor: LocalExecutor,
+        executor: Executor,
         pending: Sequence[PendingSample],
         show: Callable[[Record], None],
         open_budget: Callable[[SampleContext], RunBudget] | None = None,
@@ -253,16 +234,13 @@ class RunSession:
         with ExitStack() as stack:
             call_log = stack.enter_context(closing(_open_call_log(self.store, self.folder)))
             self.recorder.note_unfinished(None)
-            cache = None
-            if self.config.cache.lm == "shared":
-                cache = stack.enter_context(closing(SharedCache(OUTPUTS / "cache" / "lm.db")))
-            results = self._open_tool_results()
-            if results is not None:
-                stack.enter_context(closing(results))
+            run_id, redact = self.recorder.info.run_id, self.config.redact
+            caches = stack.enter_context(open_caches(self.config.cache, self.folder, run_id, redact))
 
             def open_context(key: SampleKey) -> SampleContext:
                 budget = SampleBudget(key, call_log, self.budget)
-                context = SampleContext(key, self.config.limits, budget, call_log.for_sample(key), cache, results)
+                replies = call_log.for_sample(key)
+                context = SampleContext(key, self.config.limits, budget, replies, caches.replies, caches.results)
                 return context if open_budget is None else replace(context, budget=open_budget(context))
 
             def keep(record: Record) -> None:
@@ -273,7 +251,8 @@ class RunSession:
                 show(record)
                 self.answers.finish(record)
 
-            hooked = executor.with_hooks(SampleHooks(open_context, self.answers.begin))
+            hooks = SampleHooks(self.folder, open_context, self.answers.begin, call_log.read_replies, self.answers.note)
+            hooked = executor.with_hooks(hooks)
             if after_first is None:
                 work = hooked.run(self.recorder.info, pending, keep, self.stop)
             else:
@@ -287,7 +266,7 @@ class RunSession:
 
     async def _run_first_alone(
         self,
-        executor: LocalExecutor,
+        executor: Executor,
         pending: Sequence[PendingSample],
         on_record: OnRecord,
         after_first: Callable[[Record], None],
@@ -299,13 +278,6 @@ class RunSession:
         await executor.run(self.recorder.info, pending[:1], keep_first, self.stop)
         if self.stop.reason is None:
             await executor.run(self.recorder.info, pending[1:], on_record, self.stop)
-
-    def _open_tool_results(self) -> ToolCache | None:
-        """Return what tools returned earlier, to this run or to any; None: each call is made."""
-        run_id, redact = self.recorder.info.run_id, self.config.redact
-        if self.config.cache.tools == "shared":
-            return ToolCache.open_shared(OUTPUTS, run_id, redact)
-        return ToolCache.open_for_run(self.folder, run_id, redact) if self.config.cache.tools == "run" else None
 
     def _has_pending(self) -> bool:
         """Return whether another session could run a sample, with `run.retry_errors` too."""

@@ -21,16 +21,18 @@ Both files are conveniences: a full disk or a broken file costs calls, never a s
 """
 
 import json
-from collections.abc import Callable, Container
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
+from eval.cli.paths import OUTPUTS
+from eval.config.evaluation import CacheSettings
 from eval.runs.record import PAID, Usage
 from eval.runs.sqlite_file import BestEffortSqlite, encode_text, seal_text, unseal_text
-from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
+from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey, ToolResults
 from mas.runtime.security.redaction import redact_value
 from mas.runtime.terminal import print_warning
 
@@ -71,6 +73,13 @@ class _ReplyFile(BestEffortSqlite):
             self.execute("DELETE FROM replies WHERE sample = ? AND key = ?", sample_key, encode_text(key))
             return None
 
+    def read_all(self, sample_key: str) -> dict[str, str]:
+        found = {}
+        for key, reply in self.execute("SELECT key, reply FROM replies WHERE sample = ?", sample_key):
+            with suppress(ValueError):
+                found[key.decode("utf-8", "surrogatepass")] = unseal_text(reply)
+        return found
+
     def put(self, sample_key: str, key: str, reply: str) -> None:
         self.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample_key, encode_text(key), seal_text(reply))
 
@@ -93,6 +102,10 @@ class CallLog:
     def pay(self, sample_key: SampleKey, payment: Payment) -> None:
         """Add the cost of one request of the sample."""
         self._file.pay(_name(sample_key), payment)
+
+    def read_replies(self, sample_key: SampleKey) -> dict[str, str]:
+        """Return the kept replies of one attempt at a sample by key; damaged ones are left out."""
+        return self._file.read_all(_name(sample_key))
 
     def sum_paid(self, sample_key: SampleKey) -> Usage:
         """Return what the sample has cost in all sessions of the run."""
@@ -264,6 +277,35 @@ class ToolCache:
 
     def close(self) -> None:
         self._file.close()
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Caches that the samples of a session share. Any number of processes may use the same ones."""
+
+    replies: ReplyLog | None = None  # of all runs; None: each call is made
+    results: ToolResults | None = None  # what tools returned earlier, to this run or to any; None: each call is made
+
+
+@contextmanager
+def open_caches(settings: CacheSettings, folder: Path, run_id: str, redact: Callable[[str], str]) -> Iterator[Caches]:
+    """Open the caches that a run is to use.
+
+    Args:
+        settings: the part `cache` of the configuration.
+        folder: of the run.
+        run_id: noted with each result that is added.
+        redact: takes secrets out of results.
+    """
+    with ExitStack() as stack:
+        replies = results = None
+        if settings.lm == "shared":
+            replies = stack.enter_context(closing(SharedCache(OUTPUTS / "cache" / "lm.db")))
+        if settings.tools == "shared":
+            results = stack.enter_context(closing(ToolCache.open_shared(OUTPUTS, run_id, redact)))
+        elif settings.tools == "run":
+            results = stack.enter_context(closing(ToolCache.open_for_run(folder, run_id, redact)))
+        yield Caches(replies, results)
 
 
 def remove_tool_results(folder: Path) -> None:

@@ -45,7 +45,7 @@ _STATM = Path("/proc/self/statm")
 
 
 class LogFile:
-    """File opened for appending. Any thread may write."""
+    """File opened for appending. Any thread may write, and any process: only whole lines are handed to the disk."""
 
     def __init__(self, path: Path) -> None:
         """Open the file.
@@ -53,24 +53,37 @@ class LogFile:
         Raises:
             OSError: the file cannot be written.
         """
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        self._file = os.fdopen(descriptor, "a", buffering=BUFFER_BYTES, encoding="utf-8")
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        self._lines: list[bytes] = []  # not yet written
+        self._n_bytes = 0  # of the buffer
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._failure: OSError | None = None
         threading.Thread(target=self._flush_regularly, name=f"flush {path.name}", daemon=True).start()
 
     def write(self, text: str) -> None:
-        """Add a text to the buffer; nothing once the file is closed, since a cancelled answer may end a little later.
+        """Add lines to the buffer; nothing once the file is closed, since a cancelled answer may end a little later.
 
         Raises:
-            OSError: the disk refuses this text, or refused an earlier one meanwhile.
+            OSError: the disk refuses these lines, or refused earlier ones meanwhile.
         """
         if self._failure is not None:
             raise self._failure
         with self._lock:
-            if not self._file.closed:
-                self._file.write(text)
+            if not self._closed.is_set():
+                self._lines.append(line := text.encode())
+                self._n_bytes += len(line)
+                if self._n_bytes > BUFFER_BYTES:
+                    self._write_out()
+
+    def _write_out(self) -> None:
+        """Write the buffer; what the disk refuses stays in it."""
+        rest = b"".join(self._lines)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        finally:
+            self._lines, self._n_bytes = [rest] if rest else [], len(rest)
 
     def flush(self) -> None:
         """Do nothing: the thread flushes; loggers call this after every line."""
@@ -79,16 +92,21 @@ class LogFile:
         while not self._closed.wait(FLUSH_SECONDS):
             try:
                 with self._lock:
-                    if not self._file.closed:
-                        self._file.flush()
+                    if not self._closed.is_set():
+                        self._write_out()
             except OSError as error:  # a full disk: raised by the next `write`
                 self._failure = error
 
     def close(self) -> None:
         """Write what is left. Closing twice is harmless."""
-        self._closed.set()
         with self._lock:
-            self._file.close()
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            try:
+                self._write_out()
+            finally:
+                os.close(self._descriptor)
 
     def __enter__(self) -> Self:
         return self

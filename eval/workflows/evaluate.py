@@ -14,9 +14,10 @@ from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
+from eval.config.executor import ProcessesSettings
 from eval.config.tracking import remove_passwords
 from eval.execution.console import MissingServices, Output
-from eval.execution.executors.contract import PendingSample
+from eval.execution.executors.contract import Executor, PendingSample
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.run_session import RunSession, SessionRecorder, begin_session, read_spent_usd
 from eval.execution.termination import StopController
@@ -36,7 +37,7 @@ from eval.workflows.sweep import AddToSweep
 from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from mas.system import read_program_digest
+from mas.system import Resources, read_program_digest
 
 _SHOWN_WRONG = 3  # answers, at the end of a run
 
@@ -74,6 +75,8 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
         InterruptedRunError: a signal stopped the run.
     """
     config = request.config
+    if isinstance(config.executor, ProcessesSettings):
+        config.executor.check(request.resolved)
     split = config.data.load(config.split)
     samples = select_samples(split.samples, config.selection)
     if config.run.fail_under is not None and not any(sample.target is not None for sample in samples):
@@ -83,7 +86,7 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
     changes = _find_changes(resumed, config, info) if resumed else {}
     missing = MissingServices(config.simulated)
     with config.system.open_resources(config.tools, missing.note) as resources:
-        executor = LocalExecutor(config, request.prompts, resources)
+        executor = _create_executor(request, resources)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
         sweep = request.add_to_sweep(folder, config) if request.add_to_sweep else None
@@ -112,7 +115,7 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
 
 
 def _run_session(
-    run: "_Evaluation", executor: LocalExecutor, info: RunInfo, changes: Mapping[str, str], notes: Sequence[str]
+    run: "_Evaluation", executor: Executor, info: RunInfo, changes: Mapping[str, str], notes: Sequence[str]
 ) -> tuple[Summary, ExportOutcome]:
     """Run one session from its first entry in the run's folder to the end of its export to MLflow.
 
@@ -142,6 +145,21 @@ def _run_session(
             )
         run.store.close()
         return summary, exporter.finish(run.output.print)
+
+
+def _create_executor(request: Request, resources: Resources) -> Executor:
+    """Return what answers the samples, with its program built.
+
+    Raises:
+        UserError: the program cannot be built, or not where the executor needs it.
+    """
+    config = request.config
+    local = LocalExecutor(config, request.prompts, resources)
+    if not isinstance(config.executor, ProcessesSettings):
+        return local
+    from eval.execution.executors.processes import ProcessExecutor
+
+    return ProcessExecutor(local, config, request.prompts, request.resolved)
 
 
 def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str]) -> RunInfo:

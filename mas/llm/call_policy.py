@@ -19,7 +19,7 @@ from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from mas.llm.dspy_engine import Part
 from mas.llm.prices import Price
-from mas.llm.rate_limiter import RateLimiter
+from mas.llm.rate_limiter import Limiter
 from mas.runtime.lm_errors import TruncatedPromptError
 
 MIN_CHARS = 2_000  # shorter prompts are not checked
@@ -129,7 +129,7 @@ class CallPolicy:
     limits: ModelLimits = NO_LIMITS
     options: OptionNames = DEFAULT_OPTIONS
     price: Price | None = None  # None: unknown
-    rate_limiter: RateLimiter | None = None  # None: any number of requests at once
+    rate_limiter: Limiter | None = None  # None: any number of requests at once
     counts_tokens: bool = False  # the rate limiter limits tokens per minute and needs an estimate of each request's
     num_retries: int = 0
     retry_base_seconds: float = 1.0  # upper bound of the first wait

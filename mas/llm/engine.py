@@ -25,7 +25,7 @@ from mas.llm.budget_reservation import BudgetReservation, record_aborted_cost, r
 from mas.llm.call_policy import CallPolicy
 from mas.llm.dspy_engine import AsyncEngine, Engine, request_to_dict
 from mas.llm.prices import FREE
-from mas.llm.rate_limiter import BackoffTooLongError, RequestPermit
+from mas.llm.rate_limiter import BackoffTooLongError, Permit
 from mas.llm.replay import Source, StoredReplies
 from mas.llm.reply_validation import check_not_empty, record_cost, validate_reply
 from mas.llm.retrying import SERVER_FAULTS, AttemptTimeoutError, FailedAttempts, ReplyTimes, build_retry_policy
@@ -155,7 +155,7 @@ class AgentEngine:
                 call.idle_since = time.monotonic()
 
     async def _send(
-        self, call: _Call, stored: StoredReplies, permit: RequestPermit | None, reservation: BudgetReservation
+        self, call: _Call, stored: StoredReplies, permit: Permit | None, reservation: BudgetReservation
     ) -> Response:
         policy = self.policy
         with span("lm", call.request.model, inputs=call.describe(), **call.span_attributes()) as current:
@@ -168,7 +168,7 @@ class AgentEngine:
             return validate_reply(call.request, response, policy.limits, current)
 
     @asynccontextmanager
-    async def _admit(self, call: _Call) -> AsyncIterator[RequestPermit | None]:
+    async def _admit(self, call: _Call) -> AsyncIterator[Permit | None]:
         """Wait for the rate limiter's permit; None without a rate limiter."""
         limiter = self.policy.rate_limiter
         if limiter is None:
@@ -184,7 +184,7 @@ class AgentEngine:
         with permit:
             yield permit
 
-    async def _receive(self, call: _Call, permit: RequestPermit | None) -> Response:
+    async def _receive(self, call: _Call, permit: Permit | None) -> Response:
         """Return the server's reply, and report the outcome to the rate limiter."""
         began = now()
         try:

@@ -15,6 +15,7 @@ learnt from the server's refusals (`adaptive_pace.py`); the same if a server ref
 import asyncio
 import math
 from collections.abc import Callable
+from typing import Protocol, Self
 
 from aiolimiter import AsyncLimiter
 
@@ -61,11 +62,39 @@ class BackoffTooLongError(Exception):
         self.seconds = seconds
 
 
-class RequestPermit:
+class Permit(Protocol):
     """Permission to send one request within the `with` block. Record its outcome there, at most once.
 
     Without an outcome the request ends with the block, and teaches nothing about the server.
     """
+
+    def record_success(self) -> None: ...
+
+    def record_rate_limit(self, retry_after_seconds: float | None) -> None:
+        """Record a 429 that is not about an exhausted quota; None if the server named no pause."""
+        ...
+
+    def record_server_error(self) -> None:
+        """Record a 5xx: the server is overloaded or broken, but did not refuse because of the rate."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Limiter(Protocol):
+    """Rate limiter as the model client uses it; another process may have the one that decides."""
+
+    answered: int  # requests
+
+    async def acquire(self, tokens: int, get_patience: Callable[[], float] = ...) -> Permit:
+        """Wait for a turn; see `RateLimiter.acquire`."""
+        ...
+
+
+class RequestPermit:
+    """A Permit of a RateLimiter."""
 
     def __init__(self, limiter: "RateLimiter", sent: SentRequest) -> None:
         self._limiter, self._sent = limiter, sent
@@ -76,17 +105,15 @@ class RequestPermit:
         self._limiter.answered += 1
 
     def record_rate_limit(self, retry_after_seconds: float | None) -> None:
-        """Record a 429 that is not about an exhausted quota; None if the server named no pause."""
         self._end()
         self._limiter.policy.record_rate_limit(self._sent, retry_after_seconds, self._limiter.now())
 
     def record_server_error(self) -> None:
-        """Record a 5xx: the server is overloaded or broken, but did not refuse because of the rate."""
         self._end()
         self._limiter.failed += 1
         self._limiter.policy.record_server_error(self._limiter.now())
 
-    def __enter__(self) -> "RequestPermit":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -177,7 +177,7 @@ def test_a_budget_is_reached_once() -> None:
 def test_the_shared_cache_is_only_used_when_asked_for(
     eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eval.execution.run_session.OUTPUTS", tmp_path / "outputs")
+    monkeypatch.setattr("eval.runs.call_log.OUTPUTS", tmp_path / "outputs")
     with fault_server() as server:
         for option, requests, cached in [("off", 3, 0), ("off", 6, 0), ("shared", 9, 0), ("shared", 9, 3)]:
             finished = eval_command(*model(server), *questions(tmp_path, 1), f"cache.lm={option}")

@@ -23,13 +23,14 @@ if __package__:
 else:  # as a script
     from refusals import Bucket, Chance, Rule, Shared, Window
 
+ANSWER = "[[ ## final_answer ## ]]\n42\n\n[[ ## final_reasoning_trace ## ]]\n6 * 7.\n\n[[ ## completed ## ]]"
 REPLY = json.dumps(
     {
         "id": "c",
         "object": "chat.completion",
         "created": 0,
         "model": "fixed",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": "42"}, "finish_reason": "stop"}],
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": ANSWER}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11},
     }
 ).encode()

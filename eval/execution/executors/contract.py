@@ -4,22 +4,55 @@ An executor is made from the configuration and the prompts of the run and builds
 built again in another process or on another machine from `RunInfo` and the run's folder, and is never a closure.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self, runtime_checkable
 
 from eval.benchmarks.dataset import Sample
+from eval.execution.runner import ignore_events
 from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
-from mas.runtime.sample_context import SampleKey
+from mas.runtime.sample_context import SampleContext, SampleKey
+from mas.runtime.trace import Listener
+from mas.system import Program
 
 PendingSample = tuple[Sample, SampleKey]
 OnRecord = Callable[[Record], None]
 
 
+def _find_no_replies(key: SampleKey) -> Mapping[str, str]:
+    return {}
+
+
+def _ignore(event: str, **fields: object) -> None: ...
+
+
+class Note(Protocol):
+    def __call__(self, event: str, **fields: object) -> None: ...
+
+
+@dataclass(frozen=True)
+class SampleHooks:
+    """Folder of a run, and functions of a session that give each sample its caches, its budget, and a log."""
+
+    folder: Path = Path()
+    open_context: Callable[[SampleKey], SampleContext] = SampleContext
+    open_listener: Callable[[str, SampleKey], Listener] = ignore_events  # thread id, sample → listener of its trace
+    read_replies: Callable[[SampleKey], Mapping[str, str]] = _find_no_replies  # that the context's `call_log` has
+    note: Note = _ignore  # writes a line to the session's log
+
+
 @runtime_checkable
 class Executor(Protocol):
     """Runs samples somewhere. One executor runs one run."""
+
+    program: Program  # as built in this process
+
+    def with_hooks(self, hooks: SampleHooks) -> Self:
+        """Return an executor of the same program for one session."""
+        ...
 
     async def run(
         self, run_info: RunInfo, pending: Sequence[PendingSample], on_record: OnRecord, stop: StopController

@@ -10,7 +10,7 @@ import functools
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from mas.llm.call_policy import CallPolicy
     from mas.llm.dspy_engine import AsyncEngine, Engine
-    from mas.llm.rate_limiter import RateLimiter
+    from mas.llm.rate_limiter import Limiter, RateLimiter
+
+Server = tuple[str | None, str | None]  # address, and environment variable of its key; None: OpenAI, none
 
 DEFAULT_TEMPERATURE = 0.0
 REFLECTION_TEMPERATURE = 1.0  # for varied proposals; also the only one that reasoning models accept
@@ -168,19 +170,27 @@ class ModelProfile(ABC):
     def list_traffic(self) -> list[Traffic]:
         return [limiter.traffic for limiter in list(self._rate_limiters.values())]
 
-    @functools.cached_property
-    def _rate_limiters(self) -> "dict[tuple[str | None, str | None], RateLimiter]":
-        """Rate limiters by address and key; the declared rate is that of the profile's own server."""
-        return {}
-
-    def _get_rate_limiter(self, endpoint: Endpoint) -> "RateLimiter":
+    def get_rate_limiter(self, server: Server) -> "RateLimiter":
+        """Return the rate limiter of a server; the declared rate is that of the profile's own."""
         from mas.llm.rate_limiter import RateLimiter
 
-        place, limiters = (endpoint.base_url, endpoint.api_key_env), self._rate_limiters
-        if place not in limiters:
-            rate = self.rate if place == (self.base_url, self.api_key_env) else RateSettings()
-            limiters[place] = RateLimiter(self.max_connections, rate.requests_per_minute, rate.tokens_per_minute)
-        return limiters[place]
+        if server not in self._rate_limiters:
+            rate = self.rate if server == (self.base_url, self.api_key_env) else RateSettings()
+            limiter = RateLimiter(self.max_connections, rate.requests_per_minute, rate.tokens_per_minute)
+            self._rate_limiters[server] = limiter
+        return self._rate_limiters[server]
+
+    def use_rate_limiters(self, get_limiter: "Callable[[Server], Limiter]") -> None:
+        """Let models that are made from now on ask other rate limiters than the profile's own."""
+        self._get_limiter = get_limiter
+
+    @functools.cached_property
+    def _rate_limiters(self) -> "dict[Server, RateLimiter]":
+        return {}
+
+    @functools.cached_property
+    def _get_limiter(self) -> "Callable[[Server], Limiter]":
+        return self.get_rate_limiter
 
     def get_endpoint(self, agent: str) -> Endpoint:
         """Return the server of an agent."""
@@ -205,7 +215,7 @@ class ModelProfile(ABC):
             options=OptionNames(name_option, f"{option}.base_url", f"{option}.api_key_env", variable),
             limits=ModelLimits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
             price=find_price(name, self.prices),
-            rate_limiter=self._get_rate_limiter(endpoint),
+            rate_limiter=self._get_limiter((endpoint.base_url, endpoint.api_key_env)),
             counts_tokens=self.rate.tokens_per_minute is not None,
             num_retries=self.num_retries,
             retry_base_seconds=self.retry_base_seconds,

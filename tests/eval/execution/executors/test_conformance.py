@@ -3,27 +3,43 @@
 import asyncio
 from collections.abc import Callable
 from inspect import signature
+from typing import cast
 
 import pytest
+from omegaconf import OmegaConf
 
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
+from eval.config.executor import ProcessesSettings
 from eval.execution.executors.contract import Executor, PendingSample
 from eval.execution.executors.local import LocalExecutor
+from eval.execution.executors.processes import ProcessExecutor
 from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from mas.runtime.sample_context import SampleKey
 from mas.system import Resources
 
-EXECUTORS: list[Callable[[EvalConfig], Executor]] = [
-    lambda config: LocalExecutor(config, config.read_prompts(), Resources(config.tools)),
-]
+OPTIONS = ["system=toy", "data=toy", "model=offline", "run.concurrency=2"]
+
+
+def build_local(config: EvalConfig) -> LocalExecutor:
+    return LocalExecutor(config, config.read_prompts(), Resources(config.tools))
+
+
+def build_processes(config: EvalConfig) -> ProcessExecutor:
+    config.executor = ProcessesSettings(workers=2)
+    resolved = OmegaConf.to_container(compose_config([*OPTIONS, "executor=processes"]), resolve=True)
+    assert isinstance(resolved, dict)
+    return ProcessExecutor(build_local(config), config, config.read_prompts(), cast(dict[str, object], resolved))
+
+
+EXECUTORS = [build_local, pytest.param(build_processes, marks=pytest.mark.slow)]
 
 
 @pytest.fixture
 def config() -> EvalConfig:
-    return read_config(compose_config(["system=toy", "data=toy", "model=offline", "run.concurrency=2"]))
+    return read_config(compose_config(OPTIONS))
 
 
 @pytest.fixture

@@ -1,0 +1,181 @@
+"""Messages between a run's process and its workers, over a pair of sockets that no other process can open.
+
+    channel = await Channel.open(socket)
+    channel.send(Answered(record))
+    async for message in channel: ...        # ends when the other process has ended
+
+Both processes run this same code with the same user's rights; so messages are pickled.
+"""
+
+import asyncio
+import pickle
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+from eval.benchmarks.dataset import Sample
+from eval.runs.record import Record
+from eval.runs.run_info import RunInfo
+from mas.llm.profiles.profile import Server
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.sample_context import Payment, SampleKey
+
+_LENGTH_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Start:
+    """First message to a worker: all that it builds the program from."""
+
+    config: Mapping[str, object]  # resolved; secrets are in the environment
+    prompts: PromptSet | None
+    run_info: RunInfo
+    folder: str  # of the run
+    path: tuple[str, ...]  # where modules of the user are found
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To a worker: answer a sample."""
+
+    sample: Sample
+    key: SampleKey
+    replies: Mapping[str, str]  # that earlier sessions, or a worker that died, have paid for
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """To a worker: break off what is in flight, report what it has cost, and end."""
+
+
+@dataclass(frozen=True)
+class Permitted:
+    """To a worker: the outcome of `Ask`."""
+
+    number: int
+    pause_seconds: float | None = None  # the request cannot wait for so long; None: it may be sent
+
+
+@dataclass(frozen=True)
+class Ready:
+    """From a worker: it has built the program."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """From a worker: the program cannot be built, or the logs cannot be written."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Ask:
+    """From a worker: a request waits for its turn at a server."""
+
+    number: int  # of the request in this worker
+    model: str  # whose rate limiter is asked: empty for the run's own model, else the key of a judge
+    server: Server
+    tokens: int
+    patience_seconds: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """From a worker: a request has ended, or no longer waits."""
+
+    number: int
+    outcome: str | None = None  # success, rate_limit, server_error; None: it tells nothing about the server
+    retry_after_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Paid:
+    """From a worker: a request of a sample was charged for."""
+
+    key: SampleKey
+    payment: Payment
+
+
+@dataclass(frozen=True)
+class Replied:
+    """From a worker: a reply to be kept until the sample's record is stored."""
+
+    key: SampleKey
+    request: str
+    reply: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    """From a worker: a sample has its record."""
+
+    record: Record
+
+
+ToWorker = Answer | Cancel | Permitted
+FromWorker = Ready | Failed | Ask | Ended | Paid | Replied | Answered
+Message = ToWorker | FromWorker
+
+
+def send_start(end: socket.socket, start: Start) -> None:
+    """Send the first message to a worker, before it has a loop."""
+    data = pickle.dumps(start, protocol=pickle.HIGHEST_PROTOCOL)
+    end.sendall(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+
+
+def receive_start(end: socket.socket) -> Start | None:
+    """Return the first message of the run's process; None if that has ended."""
+    with end.makefile("rb", buffering=0) as file:
+        size = file.read(_LENGTH_BYTES)
+        data = bytearray()
+        while size and len(data) < int.from_bytes(size, "big"):
+            if not (part := file.read(int.from_bytes(size, "big") - len(data))):
+                return None
+            data += part
+    start = pickle.loads(data) if data else None
+    return start if isinstance(start, Start) else None
+
+
+class Channel:
+    """One end of the connection. Used on the event loop that it was opened on."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._loop = asyncio.get_running_loop()
+        self._unsent: list[Message] = []
+
+    @classmethod
+    async def open(cls, end: socket.socket) -> Self:
+        return cls(*await asyncio.open_connection(sock=end))
+
+    def send(self, message: Message) -> None:
+        """Send a message, together with those of the same turn of the loop; nothing if the other process has ended."""
+        if not self._unsent:
+            self._loop.call_soon(self.flush)
+        self._unsent.append(message)
+
+    def flush(self) -> None:
+        """Hand over what was sent until now."""
+        if self._unsent and not self._writer.is_closing():
+            data = pickle.dumps(self._unsent, protocol=pickle.HIGHEST_PROTOCOL)
+            self._writer.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+        self._unsent = []
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        while True:
+            try:
+                size = int.from_bytes(await self._reader.readexactly(_LENGTH_BYTES), "big")
+                messages = pickle.loads(await self._reader.readexactly(size))
+            except (asyncio.IncompleteReadError, ConnectionError):
+                return
+            for message in messages:
+                yield message
+
+    async def close(self) -> None:
+        """Send what is left, and close this end."""
+        self.flush()
+        self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
