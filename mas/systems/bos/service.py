@@ -8,7 +8,10 @@ chunk["compose"]["response"].answer
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
+
+import dspy
 
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.contracts.request import AgentRequest
@@ -30,7 +33,9 @@ def run(program: BosProgram, request: Given) -> OrchestratorResponse:
 
 async def arun(program: BosProgram, request: Given) -> OrchestratorResponse:
     """Return the response to a request; see `run`."""
-    state = await program.run_graph(AgentRequest.parse(request))
+    parsed = AgentRequest.parse(request)
+    with _keep_no_prompts():
+        state = await program.run_graph(parsed)
     return state["response"]
 
 
@@ -41,8 +46,9 @@ async def astream(program: BosProgram, request: Given) -> AsyncGenerator[Chunk]:
     async def work() -> None:
         """Run the graph in a task of its own: what is set for it does not reach the caller between two chunks."""
         try:
-            async for chunk in program.stream_graph(parsed):
-                chunks.put_nowait(chunk)
+            with _keep_no_prompts():
+                async for chunk in program.stream_graph(parsed):
+                    chunks.put_nowait(chunk)
         finally:
             chunks.put_nowait(None)
 
@@ -53,3 +59,10 @@ async def astream(program: BosProgram, request: Given) -> AsyncGenerator[Chunk]:
         await task
     finally:
         task.cancel()
+
+
+@contextmanager
+def _keep_no_prompts() -> Iterator[None]:
+    """Keep DSPy from collecting the prompts of thousands of requests in its history and trace."""
+    with dspy.context(disable_history=True, trace=[]):
+        yield

@@ -52,11 +52,11 @@ class BosSystem(AgentSystem):
         if self.api.documentation is None:
             return
         from mas.systems.bos.api.catalogue import load_catalogue
-        from mas.systems.bos.api.failure import ApiFailureError
+        from mas.systems.bos.contracts.result import AgentFailureError
 
         try:
             load_catalogue(Path(self.api.documentation))
-        except ApiFailureError as failure:
+        except AgentFailureError as failure:
             raise UserError(f"system.api.documentation={self.api.documentation}: {failure}.") from failure
 
     def secrets(self) -> Collection[str]:

@@ -21,14 +21,13 @@ import httpx
 from mas.runtime.untrusted import break_marks, enclose_data
 from mas.systems.bos.api.catalogue import Catalogue, format_endpoint
 from mas.systems.bos.api.exchange import Reply, send
-from mas.systems.bos.api.failure import ApiFailureError
 from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, BaseUrl, build_request, find_base_url
 from mas.systems.bos.api.selection import format_selection, select
 from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.api.tokens import Credentials, FirebaseTokens
 from mas.systems.bos.contracts.events import REQUEST_SENT, EventRecorder
 from mas.systems.bos.contracts.request import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, get_text
-from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult
+from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentFailureError, AgentResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -81,7 +80,7 @@ class ApiDocsAgent:
             try:
                 answer = await self._answer(call)
                 answer = recorder.redact(answer)  # which hides the tokens that were found meanwhile, too
-            except ApiFailureError as failure:
+            except AgentFailureError as failure:
                 error = _describe(failure, recorder)
                 recorder.add("ERROR", error.message, type=error.type, **error.details)
         return AgentResult(
@@ -109,7 +108,7 @@ class ApiDocsAgent:
                 call.recorder.add("DECISION", "Answered from the documentation", reason=plan.reason)
                 return answer
             reason = (plan.failure_reason or "").strip() or "no endpoint of the API answers the question"
-            raise ApiFailureError("PlanningDeclined", reason)
+            raise AgentFailureError("PlanningDeclined", reason)
         base = find_base_url(call.context, self.settings, self.catalogue)
         request = build_request(plan, self.catalogue, base.url, self.settings.methods)
         _note_plan(call.recorder, request, plan.reason)
@@ -179,7 +178,7 @@ class ApiDocsAgent:
         headers = call.context.get(HEADERS)
         if isinstance(headers, Mapping) and any(str(name).lower() == "authorization" for name in headers):
             return None
-        raise ApiFailureError(
+        raise AgentFailureError(
             "ConfigurationError",
             f"{request.method} {request.endpoint.path} needs a token; give api_bearer_token or a Firebase account "
             f"in the request's context, or set {self.settings.token_env}",
@@ -224,7 +223,7 @@ class ApiDocsAgent:
         again: ApiCallPlan = adjusted.adjusted_plan
         try:
             request = build_request(again, self.catalogue, base.url, self.settings.methods)
-        except ApiFailureError as failure:
+        except AgentFailureError as failure:
             call.recorder.add("ERROR", "Adjusted request cannot be sent", reason=str(failure))
             return None
         if request.endpoint != refused.endpoint:
@@ -262,17 +261,17 @@ def _format_reply(call: _Call, reply: Reply) -> str:
     return f"{head}{data}{' [cut]' if reply.truncated else ''}{tail}"
 
 
-def _describe_refusal(request: ApiRequest, reply: Reply) -> ApiFailureError:
+def _describe_refusal(request: ApiRequest, reply: Reply) -> AgentFailureError:
     where = f"{request.method} {request.endpoint.path}"
     hint = "; redirects are not followed" if 300 <= reply.status < 400 else ""
-    return ApiFailureError(
+    return AgentFailureError(
         "HttpError",
         f"{where} answered with HTTP {reply.status}{hint}",
         {"status_code": reply.status, "body": reply.text[:MAX_ERROR_CHARS]},
     )
 
 
-def _describe(failure: ApiFailureError, recorder: EventRecorder) -> AgentError:
+def _describe(failure: AgentFailureError, recorder: EventRecorder) -> AgentError:
     details = {
         key: recorder.redact(value) if isinstance(value, str) else value for key, value in failure.details.items()
     }

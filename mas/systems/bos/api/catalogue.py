@@ -23,8 +23,8 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from mas.systems.bos.api.failure import ApiFailureError
 from mas.systems.bos.api.openapi import convert_openapi
+from mas.systems.bos.contracts.result import AgentFailureError
 
 Auth = Literal["bearer", "none"]
 MAX_FILE_BYTES = 5_000_000
@@ -132,7 +132,7 @@ def load_catalogue(path: Path) -> Catalogue:
     """Read a documentation file, YAML or JSON.
 
     Raises:
-        ApiFailureError: the file is missing or malformed.
+        AgentFailureError: the file is missing or malformed.
     """
     import yaml
 
@@ -151,7 +151,7 @@ def build_catalogue(content: Mapping[str, object], path: Path) -> Catalogue:
     """Return the catalogue of a parsed file; `path` is named in errors.
 
     Raises:
-        ApiFailureError: it is malformed.
+        AgentFailureError: it is malformed.
     """
     try:
         return Catalogue.model_validate(convert_openapi(content) if "openapi" in content else dict(content))
@@ -163,8 +163,8 @@ def build_catalogue(content: Mapping[str, object], path: Path) -> Catalogue:
         raise _build_fault(path, str(error)) from error
 
 
-def _build_fault(path: Path, reason: str) -> ApiFailureError:
-    return ApiFailureError(
+def _build_fault(path: Path, reason: str) -> AgentFailureError:
+    return AgentFailureError(
         "ConfigurationError", f"the API's documentation {path.name} cannot be used: {reason}", {"file": str(path)}
     )
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import httpx
 
 from mas.runtime.text import replace_surrogates
-from mas.systems.bos.api.failure import ApiFailureError
 from mas.systems.bos.api.request import ApiRequest
+from mas.systems.bos.contracts.result import AgentFailureError
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ async def send(
     """Send a request once.
 
     Raises:
-        ApiFailureError: the server cannot be reached, took too long, or sent no HTTP.
+        AgentFailureError: the server cannot be reached, took too long, or sent no HTTP.
     """
     started = time.perf_counter()
     try:
@@ -61,10 +61,10 @@ async def send(
         ):
             body, truncated = await _read_body(response, max_bytes)
     except (TimeoutError, httpx.TimeoutException):
-        raise ApiFailureError("HttpRequestError", f"no reply within {timeout_seconds:g} s") from None
+        raise AgentFailureError("HttpRequestError", f"no reply within {timeout_seconds:g} s") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         reason = str(error) or type(error).__name__
-        raise ApiFailureError("HttpRequestError", f"the request failed ({reason})") from None
+        raise AgentFailureError("HttpRequestError", f"the request failed ({reason})") from None
     text = replace_surrogates(_decode(body, response.charset_encoding))
     return Reply(response.status_code, text, truncated, (time.perf_counter() - started) * 1000)
 

@@ -17,9 +17,9 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from pydantic import BaseModel, Field, field_validator
 
 from mas.systems.bos.api.catalogue import Catalogue, Endpoint, Parameter
-from mas.systems.bos.api.failure import ApiFailureError
 from mas.systems.bos.api.settings import ApiSettings, is_web_address
 from mas.systems.bos.contracts.request import get_text
+from mas.systems.bos.contracts.result import AgentFailureError
 
 BASE_URL = "api_base_url"  # key of the request's context
 # A plan never sets these, whatever the documentation says.
@@ -74,26 +74,26 @@ def find_base_url(
     """Return the request's base URL, else that of the environment, else that of settings or documentation.
 
     Raises:
-        ApiFailureError: there is none, it is malformed, or the request's own is at a host that is not allowed.
+        AgentFailureError: there is none, it is malformed, or the request's own is at a host that is not allowed.
     """
     own = environment.get(settings.base_url_env) or settings.base_url or catalogue.base_url
     if own is not None and not is_web_address(own):
-        raise ApiFailureError("ConfigurationError", f"the API's base URL {own!r} is no address")
+        raise AgentFailureError("ConfigurationError", f"the API's base URL {own!r} is no address")
     if given := get_text(context, BASE_URL):
         if not is_web_address(given):
-            raise ApiFailureError("ConfigurationError", f"the context's {BASE_URL} {given!r} is no address")
+            raise AgentFailureError("ConfigurationError", f"the context's {BASE_URL} {given!r} is no address")
         is_own = own is not None and _origin(given) == _origin(own)
         if not is_own and not {urlsplit(given).netloc.lower(), urlsplit(given).hostname} & {
             each.lower() for each in settings.hosts
         }:
-            raise ApiFailureError(
+            raise AgentFailureError(
                 "ConfigurationError",
                 f"the context's {BASE_URL} is at {urlsplit(given).netloc}; "
                 "to allow it, add this host to system.api.hosts",
             )
         return BaseUrl(given.rstrip("/"), is_own)
     if own is None:
-        raise ApiFailureError(
+        raise AgentFailureError(
             "ConfigurationError",
             f"the API has no base URL; set system.api.base_url, {settings.base_url_env}, or base_url in its "
             "documentation",
@@ -110,16 +110,16 @@ def build_request(plan: ApiCallPlan, catalogue: Catalogue, base_url: str, method
     """Return the request of a plan.
 
     Raises:
-        ApiFailureError: its method is not allowed, its path is not documented, or a path parameter is missing.
+        AgentFailureError: its method is not allowed, its path is not documented, or a path parameter is missing.
     """
     method = plan.method.strip().upper()
     if method not in {each.upper() for each in methods}:
-        raise ApiFailureError("PlanningDeclined", f"{method} requests are not allowed here")
+        raise AgentFailureError("PlanningDeclined", f"{method} requests are not allowed here")
     path, _, query = plan.path.strip().partition("?")
     _check_path(path)
     found = catalogue.find(method, path)
     if found is None:
-        raise ApiFailureError("PathResolutionError", f"{method} {path[:200]} is not in the API's documentation")
+        raise AgentFailureError("PathResolutionError", f"{method} {path[:200]} is not in the API's documentation")
     endpoint, in_path = found
     given: dict[str, object] = {**dict(parse_qsl(query)), **plan.query_params}
     wanted, dropped_query = _split(given, endpoint.query_params)
@@ -140,7 +140,7 @@ def build_request(plan: ApiCallPlan, catalogue: Catalogue, base_url: str, method
 def _check_path(path: str) -> None:
     parts = path.split("/")
     if not path.startswith("/") or path.startswith("//") or ".." in parts or "\\" in path or "#" in path:
-        raise ApiFailureError(
+        raise AgentFailureError(
             "PathResolutionError", f"the path {path[:200]!r} leads out of the API; expected one of its documentation"
         )
 
@@ -168,7 +168,7 @@ def _render_path(endpoint: Endpoint, values: Mapping[str, object]) -> str:
     for name in endpoint.path_names:
         text = _to_text(values.get(name))
         if text in ("", ".", "..", f":{name}"):
-            raise ApiFailureError("PathResolutionError", f"the path {endpoint.path} needs a value for {name}")
+            raise AgentFailureError("PathResolutionError", f"the path {endpoint.path} needs a value for {name}")
         path = path.replace(f":{name}", quote(text, safe=""), 1)
     return path
 

@@ -35,7 +35,7 @@ def open_api(settings: ApiSettings) -> Iterator[ApiServices]:
     """Read the documentation, start the API if there is a command, and open a client on the questions' event loop.
 
     Raises:
-        ApiFailureError: the documentation is missing or malformed.
+        AgentFailureError: the documentation is missing or malformed.
         UserError: the API does not start.
     """
     catalogue = load_catalogue(Path(settings.documentation or ""))

@@ -21,8 +21,8 @@ import httpx
 
 from mas.runtime.installation_key import find_key_file
 from mas.runtime.security.private_file import write_atomically
-from mas.systems.bos.api.failure import ApiFailureError
 from mas.systems.bos.api.settings import ApiSettings
+from mas.systems.bos.contracts.result import AgentFailureError
 
 EMULATOR = "FIREBASE_AUTH_EMULATOR_HOST"  # variable of Firebase's own tools
 MARGIN_SECONDS = 60.0  # a token that expires earlier is not used
@@ -79,7 +79,7 @@ class FirebaseTokens:
         """Return a token that is valid: from memory, from the file, or a new one.
 
         Raises:
-            ApiFailureError: the account is refused, or Firebase cannot be reached.
+            AgentFailureError: the account is refused, or Firebase cannot be reached.
         """
         async with self._lock:
             kept = self._kept.get(credentials.digest)
@@ -94,7 +94,7 @@ class FirebaseTokens:
         """Return another token than the one that was refused. Requests that were refused together renew it once.
 
         Raises:
-            ApiFailureError: the account is refused, or Firebase cannot be reached.
+            AgentFailureError: the account is refused, or Firebase cannot be reached.
         """
         async with self._lock:
             kept = self._kept.get(credentials.digest)
@@ -117,7 +117,7 @@ class FirebaseTokens:
         response = await _post(client, url, credentials.api_key, json=account)
         token = self._read_token(response, "idToken", "refreshToken", "expiresIn")
         if token is None:
-            raise ApiFailureError(
+            raise AgentFailureError(
                 "ConfigurationError",
                 f"Firebase refused the account of the API (HTTP {response.status_code}); check its e-mail address, "
                 "password and web API key",
@@ -138,7 +138,7 @@ class FirebaseTokens:
             seconds = float(content[expires])
             return _Token(str(content[token]), str(content[refresh]), self._clock() + seconds)
         except (ValueError, KeyError, TypeError):
-            raise ApiFailureError("HttpRequestError", "Firebase's reply holds no token") from None
+            raise AgentFailureError("HttpRequestError", "Firebase's reply holds no token") from None
 
     def _read_file(self) -> dict[str, _Token]:
         """Return the tokens of earlier runs; a file that is missing or damaged has none."""
@@ -170,4 +170,4 @@ async def _post(
             url, params={"key": api_key}, json=json, data=data, timeout=TIMEOUT_SECONDS, follow_redirects=False
         )
     except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text may hold the key
-        raise ApiFailureError("HttpRequestError", f"Firebase cannot be reached ({type(error).__name__})") from None
+        raise AgentFailureError("HttpRequestError", f"Firebase cannot be reached ({type(error).__name__})") from None

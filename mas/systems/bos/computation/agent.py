@@ -20,7 +20,7 @@ from mas.systems.bos.computation.code_check import find_violation
 from mas.systems.bos.computation.execution import Execution, execute
 from mas.systems.bos.contracts.events import EventRecorder
 from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, get_text
-from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult
+from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentFailureError, AgentResult
 from mas.systems.bos.settings import ComputationSettings
 from mas.tools.attachments import list_attachments
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
@@ -53,14 +53,6 @@ class SummarizeComputation(dspy.Signature):
     computation_answer: str = dspy.OutputField(desc="the answer to the question, from the outcome alone")
 
 
-class CodeRefusedError(Exception):
-    """Code that was not run; the type is that of the agent's error."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
 @dataclass(frozen=True)
 class ComputationAgent:
     """Agent without a state of its own."""
@@ -85,7 +77,7 @@ class ComputationAgent:
             recorder.add("DECISION", "Computation code was written", code=code)
             try:
                 execution = await self._run(code, recorder)
-            except CodeRefusedError as refusal:
+            except AgentFailureError as refusal:
                 return _fail(recorder, refusal.kind, str(refusal), code)
             if not execution.error:
                 answer = await self._summarize(question, context, code, execution, recorder)
@@ -120,7 +112,7 @@ class ComputationAgent:
         """Check the code and run it.
 
         Raises:
-            CodeRefusedError: it was refused or stopped.
+            AgentFailureError: it was refused or stopped.
         """
         self._check(code)
         if sample := current_context():
@@ -131,11 +123,11 @@ class ComputationAgent:
                 execution = await execute(code, self.sandbox, list_attachments())
                 current.outputs = {"observation": execution.text}
         except SessionTimeoutError as error:
-            raise CodeRefusedError("SandboxTimeout", str(error)) from error
+            raise AgentFailureError("SandboxTimeout", str(error)) from error
         except SessionLostError as error:
-            raise CodeRefusedError("SandboxViolation", str(error)) from error
+            raise AgentFailureError("SandboxViolation", str(error)) from error
         except NotAvailableError as error:
-            raise CodeRefusedError("ConfigurationError", str(error)) from error
+            raise AgentFailureError("ConfigurationError", str(error)) from error
         recorder.add(
             "TOOL",
             "Executed code",
@@ -150,9 +142,9 @@ class ComputationAgent:
 
     def _check(self, code: str) -> None:
         if not code.strip():
-            raise CodeRefusedError("PlanningDeclined", "no code can be written for this question")
+            raise AgentFailureError("PlanningDeclined", "no code can be written for this question")
         if len(code) > self.sandbox.max_code_chars:
-            raise CodeRefusedError(
+            raise AgentFailureError(
                 "SandboxViolation",
                 f"the code has {len(code)} characters; at most {self.sandbox.max_code_chars} are run",
             )
@@ -161,7 +153,7 @@ class ComputationAgent:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return  # the sandbox shows the error with its line
         if violation:
-            raise CodeRefusedError("SandboxViolation", violation)
+            raise AgentFailureError("SandboxViolation", violation)
 
     async def _summarize(
         self,

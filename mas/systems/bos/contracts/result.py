@@ -78,6 +78,15 @@ ERROR_TYPES = (
 )
 
 
+class AgentFailureError(Exception):
+    """An agent has no result. The agent makes a failed result of it; `details` are for whoever debugs."""
+
+    def __init__(self, kind: str, message: str, details: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind  # one of `ERROR_TYPES`
+        self.details = dict(details or {})
+
+
 class TabularResult(BaseModel):
     """Table of JSON values; each row has every column. Immutable."""
 

@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-import dspy
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
@@ -156,8 +155,7 @@ class Reply(Response):
         desk, seconds = self._desk, self._desk.settings.request_seconds
         context = SampleContext(SampleKey(self._id), desk.limits, deadline=now() + seconds)
         try:
-            # DSPy would keep the prompts of thousands of requests in its process-wide history and trace.
-            with use_context(context), dspy.context(disable_history=True, trace=[]):
+            with use_context(context):
                 async with asyncio.timeout(seconds) as timeout, aclosing(self._list_events()) as found:
                     async for event in found:
                         events.put_nowait(event)

@@ -16,9 +16,15 @@ from langchain_core.runnables import RunnableConfig
 
 from mas.systems.bos.contracts.events import EventRecorder
 from mas.systems.bos.contracts.request import get_text
-from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult, TabularResult
+from mas.systems.bos.contracts.result import (
+    AgentError,
+    AgentExecutionStatus,
+    AgentFailureError,
+    AgentResult,
+    TabularResult,
+)
 from mas.systems.bos.sql.graph import AttemptContext, SQLAgentState, SqlSteps, make_feedback, sql_graph
-from mas.systems.bos.sql.session import ConfigurationError, SqlSession
+from mas.systems.bos.sql.session import SqlSession
 
 MAX_STEPS = 12  # of one attempt, which takes eight
 DATABASE = "database"  # key of a request's context that names the database
@@ -42,9 +48,9 @@ class SqlAgent:
         recorder = EventRecorder("sql", context)
         try:
             return await self._attempt_until_success(question, context, recorder)
-        except ConfigurationError as error:
+        except AgentFailureError as error:
             recorder.add("ERROR", "SQL agent cannot use the database", error=str(error))
-            return _fail("ConfigurationError", str(error), recorder, {})
+            return _fail(error.kind, str(error), recorder, {})
 
     async def _attempt_until_success(
         self, question: str, context: Mapping[str, object], recorder: EventRecorder
@@ -99,7 +105,7 @@ class SqlAgent:
         """Return the database that the request names, or the only one.
 
         Raises:
-            ConfigurationError: it names none of several, or one that there is not.
+            AgentFailureError: it names none of several, or one that there is not.
         """
         known = ", ".join(self.session.guards)
         name = get_text(context, DATABASE)
@@ -107,7 +113,8 @@ class SqlAgent:
             return next(iter(self.session.guards))
         if name is None or name not in self.session.guards:
             wrong = f"names the database {name!r}" if name else "names no database"
-            raise ConfigurationError(f"The request's context {wrong}; set context.{DATABASE} to one of: {known}.")
+            message = f"The request's context {wrong}; set context.{DATABASE} to one of: {known}."
+            raise AgentFailureError("ConfigurationError", message)
         return name
 
 

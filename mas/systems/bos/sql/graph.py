@@ -215,7 +215,7 @@ async def execute_query(state: SQLAgentState, runtime: Context) -> Changes:
     """Run the query.
 
     Raises:
-        ConfigurationError: the databases cannot be used.
+        AgentFailureError: the databases cannot be used.
         LimitReachedError: the sample may call no more tools.
     """
     own, query, started = runtime.context, state["last_query"] or "", time.perf_counter()

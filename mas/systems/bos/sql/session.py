@@ -26,6 +26,7 @@ from typing import cast
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.security.child_environment import build_child_environment
+from mas.systems.bos.contracts.result import AgentFailureError
 from mas.systems.bos.sql.databases import QueryResult, fail
 from mas.systems.bos.sql.engine import TableSchema, explain_timeout
 from mas.systems.bos.sql.guard import Dialect, Guard
@@ -37,10 +38,6 @@ SLACK_SECONDS = 15.0  # beyond the time of a query, for the server to say that i
 KILL_SECONDS = 6.0  # until a server that does not end by itself is killed
 MAX_RESTARTS = 1
 MAX_SCHEMA_CHARS = 20_000
-
-
-class ConfigurationError(Exception):
-    """The databases cannot be used, whatever the query: the server is gone or does not offer what is needed."""
 
 
 def make_server(settings: SqlSettings) -> str | ServerCommand:
@@ -72,7 +69,7 @@ class SqlSession:
         """Run a query.
 
         Raises:
-            ConfigurationError: the server is gone, or the database is.
+            AgentFailureError: the server is gone, or the database is.
         """
         seconds = self.settings.limits.seconds
         try:
@@ -82,14 +79,14 @@ class SqlSession:
         if self.settings.tool_map:
             return read_foreign_result(reply)
         if reply.failed or reply.data is None:
-            raise ConfigurationError(reply.text or f"{QUERY_TOOL} returned nothing")
+            raise AgentFailureError("ConfigurationError", reply.text or f"{QUERY_TOOL} returned nothing")
         return cast(QueryResult, reply.data)
 
     async def read_schema(self, database: str, tables: list[str] | None = None) -> str:
         """Return the listed tables, or of them those that are named, for a model to read.
 
         Raises:
-            ConfigurationError: the server is gone, or does not know the database.
+            AgentFailureError: the server is gone, or does not know the database.
         """
         reply = await self._call(SCHEMA_TOOL, {"database": database, "tables": tables or []}, START_SECONDS)
         if self.settings.tool_map:
@@ -100,16 +97,19 @@ class SqlSession:
         """Open the session, and make a guard for each database from its tables.
 
         Raises:
-            ConfigurationError: the server could not be started, or lacks a tool or a database.
+            AgentFailureError: the server could not be started, or lacks a tool or a database.
         """
         try:
             self._connection = await Connection.open(self._server, START_SECONDS)
             offered = {offer.name for offer in await self._connection.list_offers()}
         except ConnectionLostError as error:
-            raise ConfigurationError(f"The server of the databases could not be opened: {error}") from error
+            message = f"The server of the databases could not be opened: {error}"
+            raise AgentFailureError("ConfigurationError", message) from error
         wanted = {tool.tool for tool in self.settings.tool_map.values()} or {QUERY_TOOL, SCHEMA_TOOL}
         if missing := wanted - offered:
-            raise ConfigurationError(f"The server of the databases lacks the tools {', '.join(sorted(missing))}.")
+            raise AgentFailureError(
+                "ConfigurationError", f"The server of the databases lacks the tools {', '.join(sorted(missing))}."
+            )
         self.guards = {name: await self._make_guard(name) for name in self.settings.list_databases()}
 
     async def _make_guard(self, database: str) -> Guard:
@@ -147,15 +147,16 @@ class SqlSession:
         """Start the server anew, unless another call has done so already.
 
         Raises:
-            ConfigurationError: it has died too often, or could not be started.
+            AgentFailureError: it has died too often, or could not be started.
         """
         async with self._replacing:
             if self._connection is not dead and self._connection is not None:
                 return
             if dead is None or (counts and self._restarts == MAX_RESTARTS):
-                raise ConfigurationError(
+                raise AgentFailureError(
+                    "ConfigurationError",
                     f"The server of the databases has stopped again after {self._restarts} restart ({cause}); the SQL "
-                    "agent cannot go on in this run."
+                    "agent cannot go on in this run.",
                 )
             dead.close()
             self._ending.add(dead.owner)
@@ -163,7 +164,8 @@ class SqlSession:
             try:
                 self._connection = await Connection.open(self._server, START_SECONDS)
             except ConnectionLostError as error:
-                raise ConfigurationError(f"The server of the databases could not be started anew: {error}") from error
+                message = f"The server of the databases could not be started anew: {error}"
+                raise AgentFailureError("ConfigurationError", message) from error
 
     async def aclose(self) -> None:
         """End the session, and with it a server that it has started."""
@@ -187,7 +189,7 @@ def open_sql_session(settings: SqlSettings) -> Iterator[SqlSession]:
     try:
         try:
             run_blocking(session.open())
-        except ConfigurationError as error:
+        except AgentFailureError as error:
             raise UserError(str(error)) from error
         yield session
     finally:
@@ -241,8 +243,8 @@ def _tables(reply: Reply) -> list[TableSchema]:
     """Return the tables of our server's reply.
 
     Raises:
-        ConfigurationError: it has none.
+        AgentFailureError: it has none.
     """
     if reply.failed or not reply.data or not reply.data["success"]:
-        raise ConfigurationError(str((reply.data or {}).get("error") or reply.text))
+        raise AgentFailureError("ConfigurationError", str((reply.data or {}).get("error") or reply.text))
     return cast(list[TableSchema], reply.data["tables"])

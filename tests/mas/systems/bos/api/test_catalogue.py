@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from mas.systems.bos.api.catalogue import Catalogue, build_catalogue, format_endpoint, load_catalogue
-from mas.systems.bos.api.failure import ApiFailureError
+from mas.systems.bos.contracts.result import AgentFailureError
 from tests.servers.orders_api import DOCUMENTATION
 
 OPENAPI: dict[str, Any] = {
@@ -71,21 +71,21 @@ def test_a_malformed_file_is_a_configuration_error(tmp_path: Path, change: Any, 
     """D01"""
     content = copy.deepcopy(DOCUMENTATION)
     change(content)
-    with pytest.raises(ApiFailureError, match=expected) as raised:
+    with pytest.raises(AgentFailureError, match=expected) as raised:
         load_catalogue(write(tmp_path, content))
     assert raised.value.kind == "ConfigurationError"
 
 
 @pytest.mark.parametrize("text", ["endpoints: [", "- a list", "", "x: !!python/object/apply:os.getcwd []"])
 def test_a_file_that_is_no_mapping_is_a_configuration_error(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ApiFailureError, match=r"api_docs_context\.yaml cannot be used"):
+    with pytest.raises(AgentFailureError, match=r"api_docs_context\.yaml cannot be used"):
         load_catalogue(write(tmp_path, text))
 
 
 def test_a_missing_or_huge_file_is_a_configuration_error(tmp_path: Path) -> None:
-    with pytest.raises(ApiFailureError, match="No such file"):
+    with pytest.raises(AgentFailureError, match="No such file"):
         load_catalogue(tmp_path / "none.yaml")
-    with pytest.raises(ApiFailureError, match="larger than 5 MB"):
+    with pytest.raises(AgentFailureError, match="larger than 5 MB"):
         load_catalogue(write(tmp_path, "#" * 5_000_001))
 
 
@@ -114,12 +114,12 @@ def test_a_reference_is_resolved_within_the_document_only(parameters: object, ex
     content = copy.deepcopy(OPENAPI)
     content["components"]["parameters"]["Circle"] = {"$ref": "#/components/parameters/Circle"}
     content["paths"]["/orders/{id}"]["parameters"] = parameters
-    with pytest.raises(ApiFailureError, match=expected):
+    with pytest.raises(AgentFailureError, match=expected):
         build_catalogue(content, Path("x.yaml"))
 
 
 def test_only_openapi_3_is_read() -> None:
-    with pytest.raises(ApiFailureError, match="expected version 3"):
+    with pytest.raises(AgentFailureError, match="expected version 3"):
         build_catalogue({"openapi": "2.0"}, Path("x.yaml"))
 
 

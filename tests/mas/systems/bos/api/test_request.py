@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from mas.systems.bos.api.catalogue import Catalogue
-from mas.systems.bos.api.failure import ApiFailureError
 from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, build_request, find_base_url
 from mas.systems.bos.api.settings import ApiSettings
+from mas.systems.bos.contracts.result import AgentFailureError
 from tests.servers.orders_api import DOCUMENTATION
 
 CATALOGUE = Catalogue.model_validate(DOCUMENTATION | {"base_url": "https://docs.example"})
@@ -18,8 +18,8 @@ def build(path: str, methods: tuple[str, ...] = ("GET",), **plan: Any) -> ApiReq
     return build_request(ApiCallPlan(make_request=True, path=path, **plan), CATALOGUE, BASE, methods)
 
 
-def refused(path: str, **plan: Any) -> ApiFailureError:
-    with pytest.raises(ApiFailureError) as raised:
+def refused(path: str, **plan: Any) -> AgentFailureError:
+    with pytest.raises(AgentFailureError) as raised:
         build(path, **plan)
     return raised.value
 
@@ -109,14 +109,14 @@ def test_base_url_order() -> None:
 )
 def test_a_request_names_only_hosts_that_are_allowed(given: str, expected: str) -> None:
     settings = ApiSettings(base_url="https://own.example", hosts=["tenant.example:443"])
-    with pytest.raises(ApiFailureError, match=expected) as raised:
+    with pytest.raises(AgentFailureError, match=expected) as raised:
         find_base_url({"api_base_url": given}, settings, CATALOGUE, {})
     assert raised.value.kind == "ConfigurationError"
 
 
 def test_no_base_url_is_a_configuration_error() -> None:
     bare = Catalogue.model_validate(DOCUMENTATION)
-    with pytest.raises(ApiFailureError, match="has no base URL"):
+    with pytest.raises(AgentFailureError, match="has no base URL"):
         find_base_url({}, ApiSettings(), bare, {})
-    with pytest.raises(ApiFailureError, match="is no address"):
+    with pytest.raises(AgentFailureError, match="is no address"):
         find_base_url({}, ApiSettings(), bare, {"BOS_API_BASE_URL": "ftp://x"})

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mas.systems.bos.api.failure import ApiFailureError
 from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.api.tokens import MARGIN_SECONDS, Credentials, FirebaseTokens
+from mas.systems.bos.contracts.result import AgentFailureError
 from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer
 from tests.servers.loopback import running
 
@@ -106,7 +106,7 @@ async def test_requests_that_were_refused_together_renew_once(firebase: Firebase
 async def test_a_refused_account_is_a_configuration_error_without_its_values(
     firebase: FirebaseServer, tmp_path: Path, account: Credentials
 ) -> None:
-    with pytest.raises(ApiFailureError, match="Firebase refused the account") as raised:
+    with pytest.raises(AgentFailureError, match="Firebase refused the account") as raised:
         await find(open_tokens(firebase, tmp_path), account)
     assert raised.value.kind == "ConfigurationError"
     shown = f"{raised.value} {raised.value.details} {account!r}"
@@ -116,14 +116,14 @@ async def test_a_refused_account_is_a_configuration_error_without_its_values(
 async def test_a_wrong_key_is_a_configuration_error_without_it(tmp_path: Path) -> None:
     """The emulator takes any key."""
     account = Credentials("wrong-key-0123456789", EMAIL, PASSWORD)
-    with running(FirebaseServer()) as firebase, pytest.raises(ApiFailureError, match="refused the account") as raised:
+    with running(FirebaseServer()) as firebase, pytest.raises(AgentFailureError, match="refused the account") as raised:
         await find(open_tokens(firebase, tmp_path), account)
     assert "wrong-key" not in f"{raised.value} {raised.value.details}"
 
 
 async def test_firebase_out_of_reach_is_an_error_without_the_key(tmp_path: Path) -> None:
     tokens = FirebaseTokens("http://127.0.0.1:9", "http://127.0.0.1:9", tmp_path / "t.json")
-    with pytest.raises(ApiFailureError, match=r"Firebase cannot be reached \(ConnectError\)") as raised:
+    with pytest.raises(AgentFailureError, match=r"Firebase cannot be reached \(ConnectError\)") as raised:
         await find(tokens)
     assert raised.value.kind == "HttpRequestError"
 

@@ -11,11 +11,11 @@ from dspy.utils import DummyLM
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.systems.bos.contracts.result import AgentResult
+from mas.systems.bos.contracts.result import AgentFailureError, AgentResult
 from mas.systems.bos.sql.agent import SqlAgent
 from mas.systems.bos.sql.databases import Database, QueryResult, open_database
 from mas.systems.bos.sql.graph import NO_ROWS, SQLAgentState, SqlSteps, sql_graph
-from mas.systems.bos.sql.session import ConfigurationError, SqlSession, format_table
+from mas.systems.bos.sql.session import SqlSession, format_table
 from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 from mas.systems.bos.sql.signatures import AnswerFromRows, ChooseTables, ReviewQuery, WriteQuery
 from tests.mas.systems.bos.sql.hostile_queries import SECRET, TABLES
@@ -214,7 +214,9 @@ async def test_q15_a_success_ends_the_attempts(world: World) -> None:
 
 
 async def test_q16_q27_a_configuration_error_is_not_retried(world: World) -> None:
-    world.session.error = ConfigurationError("The server of the databases has stopped again after 1 restart.")
+    world.session.error = AgentFailureError(
+        "ConfigurationError", "The server of the databases has stopped again after 1 restart."
+    )
     result = await world.ask(choose(), write(COUNT), review(), answer())
     assert result.error is not None and result.error.type == "ConfigurationError"
     assert "stopped again" in result.error.message and len(world.session.queries) == 1

@@ -11,8 +11,8 @@ import pytest
 
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
+from mas.systems.bos.contracts.result import AgentFailureError
 from mas.systems.bos.sql.session import (
-    ConfigurationError,
     SqlSession,
     make_server,
     open_sql_session,
@@ -92,7 +92,7 @@ def test_q27_a_server_that_dies_is_restarted_once_and_then_it_is_a_configuration
         assert ask(session) == [[3]]
         kill_server()
         for _ in range(2):
-            with pytest.raises(ConfigurationError, match=r"stopped again after 1 restart \(.+\); the SQL agent"):
+            with pytest.raises(AgentFailureError, match=r"stopped again after 1 restart \(.+\); the SQL agent"):
                 ask(session)
         assert find_servers() == []
 
