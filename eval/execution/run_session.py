@@ -26,7 +26,7 @@ from eval.execution.console import Console, RunProgress
 from eval.execution.executors.contract import Executor, OnRecord, PendingSample, SampleHooks
 from eval.execution.executors.local import relax_gc
 from eval.execution.termination import StopController
-from eval.runs.call_log import CallLog, open_caches, remove_tool_results
+from eval.runs.call_log import CALL_LOG, CallLog, Signer, open_caches, remove_tool_results
 from eval.runs.folder import keep_prompts, read_kept_prompts
 from eval.runs.logs import AnswerLog, RunLogs, measure_peak_memory_mb
 from eval.runs.record import PlannedQuestion, Record
@@ -35,8 +35,6 @@ from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import RunBudget, SampleContext, SampleKey
-
-CALL_LOG = "calls.db"
 
 
 def begin_session(
@@ -157,8 +155,8 @@ def read_spent_usd(store: RunStore, folder: Path) -> float:
         return store.cost_usd() + call_log.sum_total().known_cost_usd
 
 
-def _open_call_log(store: RunStore, folder: Path) -> CallLog:
-    call_log = CallLog(folder / CALL_LOG)
+def _open_call_log(store: RunStore, folder: Path, signer: Signer | None = None) -> CallLog:
+    call_log = CallLog(folder / CALL_LOG, signer=signer)
     call_log.forget_finished(store.list_finished_keys())
     return call_log
 
@@ -232,9 +230,10 @@ class RunSession:
             after_first: see `run`.
         """
         with ExitStack() as stack:
-            call_log = stack.enter_context(closing(_open_call_log(self.store, self.folder)))
-            self.recorder.note_unfinished(None)
             run_id, redact = self.recorder.info.run_id, self.config.redact
+            signer = Signer(run_id) if self.store.signs_answers else None
+            call_log = stack.enter_context(closing(_open_call_log(self.store, self.folder, signer)))
+            self.recorder.note_unfinished(None)
             caches = stack.enter_context(open_caches(self.config.cache, self.folder, run_id, redact))
 
             def open_context(key: SampleKey) -> SampleContext:

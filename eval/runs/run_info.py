@@ -214,6 +214,7 @@ class TuningInfo:
     parent_sha256: str = ""  # of the prompts that it started from
     parent_gated: bool = False  # they had passed the gate of an earlier run, and were unchanged
     program_sha256: str = ""  # as in RunInfo
+    scorer_sha256: str = ""  # the scorer's source
     state: TuningState = field(default_factory=TuningState)
     signature: str = ""  # of all but `state`, by this installation
 
@@ -228,7 +229,8 @@ class TuningInfo:
     def _list_signed(self) -> Config:
         """Return what the signature covers, as it is read from the file again."""
         data: Config = json.loads(json.dumps(asdict(self)))
-        return {name: value for name, value in data.items() if name not in ("state", "signature")}
+        unknown = () if self.scorer_sha256 else ("scorer_sha256",)  # so that signatures of runs without it stay valid
+        return {name: value for name, value in data.items() if name not in ("state", "signature", *unknown)}
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"

@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import ClassVar, TypedDict, TypeVar
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.folder import DATABASE, JOURNAL, check_empty
@@ -66,6 +66,8 @@ _Info = TypeVar("_Info", RunInfo, RunState)
 
 class RunStore(RunDatabase):
     """Records of one run. Any thread may call it; calls take turns."""
+
+    signs_answers: ClassVar[bool] = False  # and with them the replies that they are made of
 
     def write(self, record: Record) -> None:
         """Add one row; it is on the disk when this returns.

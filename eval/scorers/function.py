@@ -26,6 +26,7 @@ from typing import Any, cast
 from eval.scorers.dspy_metric import DspyMetric, read_dspy_metric
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
 from mas.agents.in_memory import find_object, is_in_memory
+from mas.agents.source_digest import digest_program, note_loaded
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.safe_call import await_safely, run_in_thread
@@ -64,6 +65,12 @@ class FunctionScorer(SampleScorer):
         except ValueError:  # a function in C that does not tell its arguments
             pass
         self._loaded = function
+
+    @property
+    def source_sha256(self) -> str:
+        """The digest of the function's module and of what it imports from its project; empty if it is in memory."""
+        self._load_once()
+        return "" if is_in_memory(self.target) else digest_program(_split_target(self.target)[0])
 
     def reads_outputs(self) -> bool:
         return isinstance(self._load_once(), DspyMetric)
@@ -185,12 +192,12 @@ def _explain_read_value(value: float) -> str:
 def _load(target: str) -> Callable[..., object]:
     if is_in_memory(target):
         return cast(Callable[..., object], find_object(target))
-    module_name, _, name = target.partition(":") if ":" in target else target.rpartition(".")
+    module_name, name = _split_target(target)
     if not (module_name and name):
         raise UserError(f"scorer.target={target} names no function: give package.module:function.")
     here = Path.cwd()
     try:
-        with _importable(here):
+        with _importable(here), note_loaded(module_name):
             found: Any = importlib.import_module(module_name)
         for part in name.split("."):
             found = getattr(found, part)
@@ -203,6 +210,12 @@ def _load(target: str) -> Callable[..., object]:
     if not callable(found):
         raise UserError(f"scorer.target={target} is a {type(found).__name__}: give a function.")
     return found  # type: ignore[no-any-return]
+
+
+def _split_target(target: str) -> tuple[str, str]:
+    """Return the names of the module and of the function in it."""
+    module_name, _, name = target.partition(":") if ":" in target else target.rpartition(".")
+    return module_name, name
 
 
 @contextmanager

@@ -10,12 +10,15 @@ that name.
     name_metric("function", [0.5])                           # "mean score"
 """
 
+import hashlib
 import math
 import re
 from abc import abstractmethod
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
+
+from mas.agents.source_digest import digest_program
 
 ACCURACY, MEAN_SCORE = "accuracy", "mean score"
 GRADED_SCORERS = {  # give parts of a point by their nature
@@ -89,6 +92,13 @@ class SampleScorer(Scorer, Protocol):
             trace: of the whole program, as `dspy.settings.trace` holds it.
             own_trace: of the predictor.
         """
+
+
+def read_scorer_digest(scorer: Scorer) -> str:
+    """Return the digest of a scorer's source; of a user's function also that of its module and its project's."""
+    own = digest_program(type(scorer).__module__)
+    users = str(getattr(scorer, "source_sha256", ""))
+    return hashlib.sha256(f"{own} {users}".encode()).hexdigest()
 
 
 def read_value(score: float | None) -> float:

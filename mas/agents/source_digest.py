@@ -2,6 +2,7 @@
 
     digest_program("my_agent", "compiled.json")     # my_agent.py, the modules of its project that it imports, a file
     digest_program("mas.systems.toy.system")        # of a system of the harness: every module of its package
+    digest_program("eval.scorers.exact")            # the same of a scorer
 
 Imports are read from the source, also those inside of functions, so that the digest does not depend on what else is
 loaded. A module that is imported by a computed name belongs to it if it was loaded together with the program
@@ -20,7 +21,7 @@ from pathlib import Path
 
 OURS = ("eval", "mas", "mas_harness", "optimize")  # packages of the harness
 _CHECKOUT = Path(__file__).resolve().parents[2]
-_SYSTEMS = "mas.systems."
+_WHOLE_PACKAGES = ("mas.systems.", "eval.scorers.")  # of the harness: their modules belong together
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", ".git")  # in the top folder of a project
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -59,7 +60,7 @@ def _list_modules(module_name: str) -> Mapping[str, Path]:
 
 @cache  # what a program loads later, while it answers, must not change the list
 def _list_modules_from(module_name: str, file: Path) -> Mapping[str, Path]:
-    if module_name.startswith(_SYSTEMS):
+    if module_name.startswith(_WHOLE_PACKAGES):
         package = file.parent
         return {path.relative_to(package).as_posix(): path for path in sorted(package.rglob("*.py"))}
     project, top = _find_project(module_name, file)

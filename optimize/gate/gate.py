@@ -20,9 +20,10 @@ Both require no new format losses; leaks and long prompts were excluded from the
 
 Format losses are answers that could not be read (parse errors, truncated replies). They already count as wrong in the
 metric; they are new if the winner has more of them than the parent beyond chance (the interval of the difference lies
-above 0). With objective=score, answers that are wrong only in their format do not count here: the more answers are
-right in content, the more can be wrong only in form. With objective=cost they do: the metric need not rise there, and a
-cheaper prompt that omits instructions about the form must not pass within the margin.
+above 0), and refuse the set even if the metric rises (docs/explanation/decisions.md 29a). With objective=score, answers
+that are wrong only in their format do not count here: the more answers are right in content, the more can be wrong only
+in form. With objective=cost they do: the metric need not rise there, and a cheaper prompt that omits instructions about
+the form must not pass within the margin.
 
 Power: with n questions, k answers per question and side, and accuracies p and q, the variance of a question's
 difference is

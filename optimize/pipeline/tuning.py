@@ -35,7 +35,7 @@ from optimize.pipeline.search import run_search
 from optimize.pipeline.shortlist import approve_winner, choose_winner
 from optimize.pipeline.terminal import show_verdict
 from optimize.session.config import TuningRequest
-from optimize.session.run_files import check_program, describe_resume, find_tuning_run
+from optimize.session.run_files import check_sources, describe_resume, find_tuning_run
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 
 
@@ -146,7 +146,7 @@ def run_phases(run: TuningRun) -> None:
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:
-    check_program(run.files.read_info(), run.program_sha256)
+    check_sources(run.files.read_info(), run.program_sha256, run.scorer_sha256)
     run.save_state(phase)
     run.answers.note("phase started", phase=phase)
     run.show(line)

@@ -314,26 +314,30 @@ def find_parent_set(run: str) -> str:
     return str(find_tuning_run(run) / "candidates" / PARENT)
 
 
-def check_program(before: TuningInfo, program_sha256: str) -> None:
-    """Check that the program is the one that the run was started with.
+def check_sources(before: TuningInfo, program_sha256: str, scorer_sha256: str) -> None:
+    """Check that program and scorer are those that the run was started with.
 
     Raises:
-        UserError: its source was changed.
+        UserError: the source of one was changed.
     """
-    if before.program_sha256 != program_sha256:
-        raise UserError(
-            f"the program's source, or that of a module of its project, has changed since the tuning run began "
-            f"({before.program_sha256[:12]} → {program_sha256[:12]}): restore it, or start a new tuning run."
-        )
+    for what, old, new in (
+        ("program", before.program_sha256, program_sha256),
+        ("scorer", before.scorer_sha256 or scorer_sha256, scorer_sha256),  # runs before had no digest of it
+    ):
+        if old != new:
+            raise UserError(
+                f"the {what}'s source, or that of a module of its project, has changed since the tuning run began "
+                f"({old[:12]} → {new[:12]}): restore it, or start a new tuning run."
+            )
 
 
-def check_unchanged(before: TuningInfo, now: Mapping[str, object], program_sha256: str) -> None:
-    """Check that the configuration, without secrets, and the program are those that the run was started with.
+def check_unchanged(before: TuningInfo, now: Mapping[str, object], program_sha256: str, scorer_sha256: str) -> None:
+    """Check that the configuration, without secrets, program and scorer are those that the run was started with.
 
     Raises:
-        UserError: an option that belongs to the run differs, or the program's source was changed.
+        UserError: an option that belongs to the run differs, or the source of program or scorer was changed.
     """
-    check_program(before, program_sha256)
+    check_sources(before, program_sha256, scorer_sha256)
     found = {
         key: change
         for key, change in find_changes(before.config, now).items()

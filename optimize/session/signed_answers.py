@@ -1,5 +1,7 @@
 """Signatures of the sealed test's answers: one line per answer in `signatures.jsonl`, next to the arm's `run.db`.
 
+An interrupted answer goes on from its replies and tool results, so these are signed as well (`eval.runs.call_log`).
+
     with SignedStore(folder / "run.db") as store:      # signs each answer, then writes it
         …
     check_answers(folder, prompts)      # UserError: an answer was added, changed or removed since
@@ -10,8 +12,11 @@ A kill between signature and answer leaves one signature too many, which must be
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
+from eval.runs.call_log import CALL_LOG, CallLog, Signer, remove_tool_results
 from eval.runs.folder import DATABASE, format_path
 from eval.runs.record import Record
 from eval.runs.store import AttemptKey, RunStore, StoreError
@@ -26,6 +31,8 @@ _PURPOSE = "answer of a sealed test"
 
 class SignedStore(RunStore):
     """A run's store that signs each record before it writes it."""
+
+    signs_answers: ClassVar[bool] = True
 
     def write(self, record: Record) -> None:
         try:
@@ -71,13 +78,23 @@ def check_answers(folder: Path, prompts: PromptSet) -> None:
 
 
 def sign_answers(folder: Path) -> None:
-    """Sign an arm's answers as they are now."""
+    """Sign an arm's answers and replies as they are now; calls of tools are made again."""
     try:
         with RunStore(folder / DATABASE) as store:
-            store.write_info(store.read_info())
+            info = store.read_info()
+            store.write_info(info)
             _write_lines(folder, [_format_line(record) for record in store.records(without_trajectory=True)])
     except StoreError:  # it is empty
         return
+    sign_replies(folder, info.run_id)
+    remove_tool_results(folder)
+
+
+def sign_replies(folder: Path, run_id: str) -> None:
+    """Sign the replies in a folder's call log as they are now."""
+    if (folder / CALL_LOG).is_file():
+        with closing(CallLog(folder / CALL_LOG, signer=Signer(run_id))) as call_log:
+            call_log.sign_all()
 
 
 def _changed(place: str, what: str) -> UserError:

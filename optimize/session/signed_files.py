@@ -12,7 +12,7 @@ from typing import ClassVar
 from eval.runs.folder import format_path
 from eval.runs.run_info import TUNING_FILE, TuningInfo
 from mas.runtime.security.signed_digests import SignedDigests
-from optimize.session.signed_answers import sign_answers
+from optimize.session.signed_answers import sign_answers, sign_replies
 
 DIGESTS = "digests.json"
 PROPOSALS, SEARCH = "proposals.jsonl", "search.json"  # the second is written when the first is complete
@@ -61,6 +61,7 @@ def open_signed_files(folder: Path, info: TuningInfo) -> SignedFiles:
     if not info.is_signed:
         signed = SignedFiles(folder, info.run_id)
         signed.adopt_all()
+        sign_replies(folder, info.run_id)
         for arm in sorted(folder.glob("sealed/*/")):
             sign_answers(arm)
     else:

@@ -21,11 +21,11 @@ from eval.execution.console import Console, MissingServices
 from eval.execution.projection import UNKNOWN, format_projection
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
-from eval.runs.call_log import CallLog, SampleResults
+from eval.runs.call_log import CALL_LOG, CallLog, SampleResults, Signer
 from eval.runs.folder import RunInUseError, RunLock, format_path, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.run_info import TUNING_FILE, TuningInfo, dump_config, read_tuning_info
-from eval.scorers.score import name_metric, read_scorer_name
+from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
@@ -62,7 +62,7 @@ class TuningRun:
         self.parent = Candidate(PARENT, self.read_prompts(PARENT))
         logs = stack.enter_context(RunLogs(folder, request.config.base.secrets(), request.config.base.log))
         self.answers = AnswerLog(logs, self._stop_for_logs)
-        self.call_log = stack.enter_context(closing(CallLog(folder / "calls.db")))
+        self.call_log = stack.enter_context(closing(CallLog(folder / CALL_LOG, signer=Signer(self.run_id))))
         self.ledger = BudgetLedger(self.config.budget, self._read_earlier_spend(seconds_before))
         base, missing = self.config.base, MissingServices(self.config.base.simulated)
         self.resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
@@ -100,6 +100,10 @@ class TuningRun:
     @property
     def program_sha256(self) -> str:
         return read_program_digest(self.config.base.system)
+
+    @property
+    def scorer_sha256(self) -> str:
+        return read_scorer_digest(self.config.base.scorer)
 
     @property
     def metric(self) -> str:
@@ -360,7 +364,10 @@ def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origi
     first = _build_first(request, before)
     files.signed = open_signed_files(files.folder, before) if before else SignedFiles(files.folder, first.run_id)
     if before:
-        check_unchanged(before, request.stored_config, read_program_digest(request.config.base.system))
+        base = request.config.base
+        check_unchanged(
+            before, request.stored_config, read_program_digest(base.system), read_scorer_digest(base.scorer)
+        )
         splits.check_same(files.read("splits"))
         files.remove("verdict")  # it says that a budget was used up, which may be larger now
     else:
@@ -413,6 +420,7 @@ def _build_info(
         origin=dict(origin),
         parent_sha256=digest(parent),
         program_sha256=read_program_digest(config.base.system),
+        scorer_sha256=read_scorer_digest(config.base.scorer),
         state=replace(first.state, session_started_at=now, session_seconds_before=seconds_before, ended_at=None),
     ).sign()
 

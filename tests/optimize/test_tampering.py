@@ -3,19 +3,27 @@
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eval.cli.command import STOPPED, USER_ERROR, run_cli
+from eval.runs.call_log import CALL_LOG, CallLog, Signer, _ReplyFile
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
+from eval.runs.sqlite_file import encode_text, seal_text
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import digest, read_set_folder
+from mas.runtime.sample_context import SampleKey
 from optimize.export import task as export
 from optimize.mlflow_export.folder import read_tuning
+from optimize.session.signed_answers import sign_replies
+from optimize.session.tuning_run import TRIALS
 from optimize.sync import sync
 from tests.optimize.pipeline.test_sealed_test import Failing
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, Planted, planted_run
@@ -130,6 +138,61 @@ def test_prompts_are_checked_for_leaks_as_they_are_tested_and_published(tmp_path
     assert leaking.read("leaks")["c001"]["blocked"]
 
 
+class Lucky(Obedient):
+    """Answers each sealed question right, whatever its prompts say."""
+
+    def learn(self, data: Any) -> None:
+        super().learn(data)
+        self.golds = {
+            question: (0 if is_sealed else number, gold, is_sealed)
+            for question, (number, gold, is_sealed) in self.golds.items()
+        }
+
+
+def record_lucky_replies(place: Path) -> list[tuple[str, str, str]]:
+    """Return sample, key and reply of each request of a winner that answers right, with the same prompts."""
+    kept: list[tuple[str, str, str]] = []
+    put = _ReplyFile.put
+
+    def spy(file: _ReplyFile, sample_key: str, key: str, reply: str) -> None:
+        if "winner" in file.path.parts:
+            kept.append((sample_key, key, reply))
+        put(file, sample_key, key, reply)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_ReplyFile, "put", spy)
+        planted_run(place, "run.concurrency=2", texts={"finalize": SLIGHTLY}, model=Lucky())
+    return kept
+
+
+def test_forged_replies_and_trials_do_not_help_the_winner(tmp_path: Path) -> None:
+    """Neither replies as they were kept before they were signed, nor with another run's signature."""
+    stopped, _ = stop_in_the_sealed_test(tmp_path / "ours")
+    forged = record_lucky_replies(tmp_path / "lucky")
+    assert len({sample for sample, _, _ in forged}) == N_SEALED
+    file = _ReplyFile(stopped.folder / "sealed" / "winner" / CALL_LOG, "a forgery", print)
+    for number, (sample, key, reply) in enumerate(forged):
+        sealed = seal_text(reply) if number % 2 else Signer("another").seal(reply, sample, key)
+        file.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample, encode_text(key), sealed)
+    file.close()
+    with closing(sqlite3.connect(stopped.folder / TRIALS)) as database, database:
+        assert database.execute("UPDATE trials SET score = 1, error_class = NULL, cost_usd = 0").rowcount
+    ended = resume(tmp_path / "ours")
+    assert "sealed/winner/calls.db is damaged (this run did not write it); its call is made again" in ended.err
+    assert (ended.code, ended.verdict["published"]) == (0, False), ended.err
+    assert ended.verdict["winner"]["accuracy"] == 0.3
+
+
+def test_replies_of_a_folder_that_is_trusted_are_signed_as_they_are(tmp_path: Path) -> None:
+    own, other = Signer("this run"), Signer("another")
+    with closing(CallLog(tmp_path / CALL_LOG, signer=other)) as log:
+        log.for_sample(SampleKey("q1")).put("key", "two\nlines")
+    sign_replies(tmp_path, own.run_id)
+    with closing(CallLog(tmp_path / CALL_LOG, signer=own)) as log:
+        assert log.for_sample(SampleKey("q1")).get("key") == "two\nlines"
+        assert log.for_sample(SampleKey("q2")).get("key") is None
+
+
 PROGRAM = """
 import dspy
 from NAME_helper import FIELDS
@@ -162,6 +225,34 @@ def test_a_module_of_the_program_that_was_edited_is_noticed(tmp_path: Path) -> N
     assert "restore it, or start a new tuning run" in changed.err
 
 
+FIELDS = 'FIELDS = "question -> answer"'
+SCORERS = (
+    "def score(question, answer, target):\n    return right(answer, target)\n",
+    "def score(gold, pred, trace=None):\n    return right(pred.answer, gold.answer)\n",
+)
+
+
+@pytest.mark.parametrize("function", SCORERS, ids=["function", "metric of DSPy"])
+def test_a_module_of_the_scorer_that_was_edited_is_noticed(tmp_path: Path, function: str) -> None:
+    name = f"edited_scorer_{os.getpid()}_{SCORERS.index(function)}"
+    helper = tmp_path / f"{name}_helper.py"
+    helper.write_text("def right(answer, target):\n    return answer == target\n")
+    (tmp_path / f"{name}.py").write_text(f"from {name}_helper import right\n\n{function}")
+    (tmp_path / f"{name}_program.py").write_text(PROGRAM.replace("from NAME_helper import FIELDS", FIELDS))
+    rows = "".join(f"q{number},What is {number} + 1?,{number + 1}\n" for number in range(16))
+    (tmp_path / "rows.csv").write_text(f"id,question,answer\n{rows}")
+    data = ("data=csv", "data.path=rows.csv", "data.target_column=answer", "model=offline", "gate.epochs=1")
+    options = ("system=dspy", f"system.target={name}_program:Program", "scorer=function", f"scorer.target={name}:score")
+    stopped = tuning_command(tmp_path, *options, *data, "budget.metric_calls=30", "budget.lm_calls=34")
+    assert stopped.code == STOPPED, (stopped.out, stopped.err)
+    helper.write_text("def right(answer, target):\n    return True\n")
+    changed = tuning_command(tmp_path, f"resume={stopped.folder}", "budget.lm_calls=90")
+    assert changed.code == USER_ERROR
+    assert "the scorer's source, or that of a module of its project, has changed since" in changed.err
+    helper.write_text("def right(answer, target):\n    return answer == target\n")
+    assert tuning_command(tmp_path, f"resume={stopped.folder}", "budget.lm_calls=35").code == STOPPED
+
+
 def test_the_package_of_a_system_that_was_edited_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two sessions, and between two phases of one."""
     stop_in_the_sealed_test(tmp_path)
@@ -184,7 +275,28 @@ EDITS: tuple[Edit, ...] = (
 )
 
 
-def test_a_file_that_was_edited_during_the_sealed_test_is_refused(tmp_path: Path) -> None:
+def check_that_digests_are_needed(
+    run: Tuned, resume_run: Callable[[], Tuned], shelf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A signed run without them, as all were before there were any, is neither resumed nor exported."""
+    digests = run.folder / "digests.json"
+    digests.rename(run.folder / "aside")
+    sentence = (
+        "run/digests.json is missing, so nothing shows that the files are as the tuning run wrote them; it was "
+        "removed, or an earlier version, which wrote none, made them: restore it, or start a new tuning run."
+    )
+    resumed = resume_run()
+    assert resumed.code == USER_ERROR and resumed.err.strip().endswith(sentence) and not resumed.shelf.exists()
+    named = [str(run.folder), "--candidate", "c001", "--name", "by_hand"]
+    assert run_cli(lambda: export(named, shelf)) == USER_ERROR
+    assert capsys.readouterr().err.strip().endswith(sentence)
+    assert not shelf.exists()
+    (run.folder / "aside").rename(digests)
+
+
+def test_a_file_that_was_edited_during_the_sealed_test_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     stopped, golds = stop_in_the_sealed_test(tmp_path, ALWAYS)
     assert len(golds) == N_SEALED
     shutil.copytree(stopped.folder, tmp_path / "copy")
@@ -193,6 +305,7 @@ def test_a_file_that_was_edited_during_the_sealed_test_is_refused(tmp_path: Path
         assert refused(resume(tmp_path, ALWAYS), file), edit
         shutil.rmtree(stopped.folder)
         shutil.copytree(tmp_path / "copy", stopped.folder)
+    check_that_digests_are_needed(stopped, lambda: resume(tmp_path, ALWAYS), tmp_path / "by_hand", capsys)
     ended = resume(tmp_path, ALWAYS)
     assert ended.code == 0, ended.err
     assert ended.verdict["published"] and ended.verdict["baseline"]["accuracy"] == 0.2, "nobody edited this one"

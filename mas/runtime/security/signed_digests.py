@@ -47,12 +47,18 @@ class SignedDigests:
         try:
             content = json.loads((folder / cls.FILE).read_text("utf-8"))
             digests, signature = content["digests"], content["signature"]
+        except FileNotFoundError as error:
+            raise UserError(
+                f"{cls.show(folder / cls.FILE)} is missing, so nothing shows that the files are as the {cls.OWNER} "
+                "wrote them; it was removed, or an earlier version, which wrote none, made them: restore it, or start "
+                f"a new {cls.OWNER}."
+            ) from error
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             digests, signature = None, None
         if digests is None or not is_signed(cls.KIND, [owner_id, digests], signature):
             raise UserError(
-                f"{cls.show(folder / cls.FILE)}, which this installation signs, is missing or was changed, so the "
-                f"run's files cannot be checked: restore it, or start a new {cls.OWNER}."
+                f"{cls.show(folder / cls.FILE)}, which this installation signs, was changed, so the {cls.OWNER}'s "
+                f"files cannot be checked: restore it, or start a new {cls.OWNER}."
             )
         return cls(folder, owner_id, digests)
 

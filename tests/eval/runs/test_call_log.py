@@ -287,7 +287,7 @@ def test_a_reply_of_which_a_bit_went_bad_is_asked_for_again_and_says_so(tmp_path
     log._file.execute("UPDATE replies SET reply = CAST(replace(CAST(reply AS TEXT), '42', '43') AS BLOB)")
     assert (replies.get("key"), replies.get("key"), log.count()) == (None, None, 0)
     (warning,) = warnings
-    assert warning.endswith("calls.db is damaged (its checksum is wrong); its call is made again")
+    assert warning.endswith("calls.db is damaged (its checksum is wrong); its call is made again, as of any other such")
 
 
 def test_the_file_is_written_without_waiting_for_the_disk_or_for_others(tmp_path: Path) -> None:

@@ -152,3 +152,15 @@ def test_what_a_sample_was_told_is_among_its_replies() -> None:
     assert results.find("key") is None
     results.keep("key", KeptResult(ODD, (BLOCKED,)))
     assert results.find("key") == KeptResult(ODD, (BLOCKED,))
+
+
+def test_a_result_that_another_run_signed_is_asked_again(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    for run_id in ("mine", "yours"):
+        with closing(of_run(tmp_path, run_id)) as results:
+            results.keep(run_id, KeptResult("line\nline", (BLOCKED,)))
+    with closing(of_run(tmp_path, warn=warnings.append)) as results:
+        assert results.find("mine") == KeptResult("line\nline", (BLOCKED,))
+        assert results.find("yours") is None
+    (warning,) = warnings
+    assert "cannot be read (this run did not write it); its call is made again" in warning

@@ -1,7 +1,7 @@
 """The files of a run: whole or not there, without secrets, and read back as they were."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from eval.runs.run_info import TuningInfo, TuningState
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
+from mas.runtime.installation_key import sign
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Proposal, describe_candidate
 from optimize.session.run_files import RunFiles, check_unchanged
@@ -121,8 +122,18 @@ def test_a_candidate_is_told_by_what_it_is_made_of(candidate: Candidate, words: 
     assert describe_candidate(candidate) == words
 
 
-def test_a_tuning_run_of_a_program_that_was_changed_is_not_resumed() -> None:
-    before = TuningInfo(config={"seed": 1}, program_sha256="a" * 64)
-    check_unchanged(before, {"seed": 1}, "a" * 64)
+def test_a_tuning_run_whose_program_or_scorer_was_changed_is_not_resumed() -> None:
+    before = TuningInfo(config={"seed": 1}, program_sha256="a" * 64, scorer_sha256="c" * 64)
+    check_unchanged(before, {"seed": 1}, "a" * 64, "c" * 64)
     with pytest.raises(UserError, match=r"the program's source, .* has changed .*\(aaaaaaaaaaaa → bbbbbbbbbbbb\)"):
-        check_unchanged(before, {"seed": 1}, "b" * 64)
+        check_unchanged(before, {"seed": 1}, "b" * 64, "c" * 64)
+    with pytest.raises(UserError, match=r"the scorer's source, .* has changed .*\(cccccccccccc → dddddddddddd\)"):
+        check_unchanged(before, {"seed": 1}, "a" * 64, "d" * 64)
+    check_unchanged(replace(before, scorer_sha256=""), {"seed": 1}, "a" * 64, "c" * 64)
+
+
+def test_a_run_from_before_the_digest_of_scorers_stays_signed_and_none_can_be_taken_away() -> None:
+    content = {name: value for name, value in asdict(TuningInfo(run_id="r1")).items() if name != "scorer_sha256"}
+    old = {name: value for name, value in content.items() if name not in ("state", "signature")}
+    assert TuningInfo(run_id="r1", signature=sign("tuning run", old)).is_signed
+    assert not replace(TuningInfo(run_id="r1", scorer_sha256="c" * 64).sign(), scorer_sha256="").is_signed
