@@ -90,15 +90,20 @@ class RunStore(RunDatabase):
             without_trajectory: leave `trajectory` and `state` empty: they are most of a record, and slow to read.
         """
         if without_trajectory:
-            last_row = 0
-            while page := self._all(
-                "SELECT row, data FROM records WHERE row > ? ORDER BY row LIMIT ?", last_row, _PAGE_ROWS
-            ):
-                for last_row, data in page:  # noqa: B007 - also where the next page starts
-                    yield Record.from_dict(json.loads(data))
+            for _, record in self.records_after(0):
+                yield record
         else:
             for whole in self.lines():
                 yield Record.from_dict(json.loads(whole))
+
+    def records_after(self, row: int) -> Iterator[tuple[int, Record]]:
+        """Yield number and record of each row after `row`, without trajectory and state: for a reader that follows."""
+        last_row = row
+        while page := self._all(
+            "SELECT row, data FROM records WHERE row > ? ORDER BY row LIMIT ?", last_row, _PAGE_ROWS
+        ):
+            for last_row, data in page:
+                yield last_row, Record.from_dict(json.loads(data))
 
     def lines(self) -> Iterator[str]:
         """Yield each whole record as one line of JSON, in the order they were written; nothing is parsed for it."""

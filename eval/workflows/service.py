@@ -47,7 +47,7 @@ def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -
             server.force_exit, server.should_exit = server.should_exit, True
             background_loop().call_soon_threadsafe(service.begin_shutdown)
 
-        with _listen(service.host, service.port) as listener, handle_signals(stop):
+        with open_listener(service.host, service.port, "system.service.port") as listener, handle_signals(stop):
             host, port = listener.getsockname()[:2]
             name = f"[{host}]" if ":" in host else host
             print_line(f"{config.system.name} is served at http://{name}:{port} (Ctrl-C ends it).")
@@ -55,12 +55,16 @@ def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -
     return FINISHED
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int, option: str) -> socket.socket:
+    """Return a socket that listens; `option`: with which another port is chosen.
+
+    Raises:
+        UserError: the address is in use.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
         raise UserError(
-            f"system.service.host={host} port={port} cannot be used ({error.strerror}); choose another "
-            "system.service.port, or 0 for any that is free."
+            f"{host} port {port} cannot be used ({error.strerror}); choose another {option}, or 0 for any that is free."
         ) from error

@@ -31,6 +31,7 @@ from tests.bench.hostile_reading import ALL, hostile_reading
 from tests.bench.hostile_reading import QUICK as FEW
 from tests.bench.limiter_over_http import tabulate_over_http
 from tests.bench.limiter_simulation import tabulate
+from tests.bench.live_viewer import live_viewer
 from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
 from tests.bench.request_overhead import request_overhead
@@ -40,7 +41,7 @@ from tests.bench.tracking_cost import tracking
 
 PARTS = (
     *("side_by_side", "all_at_once", "growth", "resume", "tracking", "hostile_reading"),
-    *("request_overhead", "rate_limited", "limiter", "limiter_over_http"),
+    *("request_overhead", "rate_limited", "limiter", "limiter_over_http", "live_viewer"),
 )
 RATE_LIMITED = Path(__file__).with_name("rate_limited.py")
 DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
@@ -55,6 +56,7 @@ class Size:
     at_once: int = 1_000
     growth: tuple[int, ...] = (1_000, 10_000)
     memory: tuple[int, ...] = (500, 2_000)
+    watched: int = 500
     hostile: tuple[str, ...] = ALL
     hostile_seconds: float = 10.0  # deadline of each
 
@@ -66,6 +68,7 @@ QUICK = Size(
     at_once=200,
     growth=(100, 500),
     memory=(100, 400),
+    watched=100,
     hostile=FEW,
     hostile_seconds=5.0,
 )
@@ -109,6 +112,8 @@ def _tables(work: Path, size: Size, parts: set[str], inspect_python: str) -> Ite
         yield resume(work, max(size.growth), repeats=3)
     if "tracking" in parts:
         yield from tracking(work, size.questions, size.repeats, size.memory)
+    if "live_viewer" in parts:
+        yield from live_viewer(work, size.watched, size.repeats)
     if "hostile_reading" in parts:
         yield hostile_reading(size.hostile, size.hostile_seconds)
     if "request_overhead" in parts:

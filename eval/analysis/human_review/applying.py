@@ -90,15 +90,20 @@ class LabelIndex:
         return FoundLabels(self._questions.get(key), answer)
 
 
-def attach_labels(records: Iterable[Record], info: RunInfo, place: Path | None = None) -> Iterator[Record]:
+def find_gold_folder(run_folder: Path) -> Path:
+    """Return the folder of labels for a run: next to the `eval/` that the run is in; of other runs outputs/gold."""
+    return run_folder.parent.with_name(GOLD) if run_folder.parent.name == "eval" else OUTPUTS / GOLD
+
+
+def attach_labels(records: Iterable[Record], info: RunInfo, gold: Path) -> Iterator[Record]:
     """Yield the records of a run with the labels on them, which change no score: `eval/rescore.py` applies them.
 
     Args:
         records: as the run's store has them; those of a run that was scored again keep what they have.
         info: of the run.
-        place: of the labels; None: outputs/gold.
+        gold: folder of the labels.
     """
-    index = LabelIndex() if info.rescored_from else LabelIndex(read_labels(place or OUTPUTS / GOLD))
+    index = LabelIndex() if info.rescored_from else LabelIndex(read_labels(gold))
     for record in records:
         if index and (found := index.find(record, info.task.file_sha256.get(record.sample_id))):
             record.human = list_verdicts(record, found, is_applied=False)

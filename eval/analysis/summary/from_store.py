@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
-from eval.analysis.human_review.applying import attach_labels
+from eval.analysis.human_review.applying import attach_labels, find_gold_folder
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary, Summary, build_from_json
 from eval.analysis.tuned_on import read_tuning_use
@@ -52,7 +52,7 @@ def summarise_store(store: RunStore) -> Summary:
         unfinished=build_from_json(Usage, state.unfinished) if state.unfinished else None,
         used=read_tuning_use(info),
     )
-    records = attach_labels(store.records(without_trajectory=True), info)
+    records = attach_labels(store.records(without_trajectory=True), info, find_gold_folder(store.path.resolve().parent))
     return summarise(chain(records, read_missing(store)), details)
 
 

@@ -1,0 +1,279 @@
+"""Addresses of the viewer.
+
+| Address | Answer |
+|---|---|
+| `/` | all runs |
+| `/runs/ID` | a live run, or where a finished one leads |
+| `/runs/ID/events` | the state of a live run as server-sent events, once a second |
+| `/runs/ID/pages/NAME` | a page that the run has written, in a sandbox |
+| `/runs/ID/review` | queue of answers to review |
+| `/runs/ID/answers/ROW` | one answer as JSON |
+| `/runs/ID/labels`, `/runs/ID/withdrawals`, `/rescore` | writes |
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from eval.cli.paths import PROJECT_ROOT
+from eval.reports.html.rows import ROWS, Column, Rows
+from eval.reports.html.templates import FOLDER, Scripts, load_scripts, load_template, write_json
+from eval.runs.folder import DATABASE, is_in_use
+from eval.runs.store import StoreError
+from eval.viewer.catalogue import Catalogue
+from eval.viewer.live_run import POLL_SECONDS, Follower
+from eval.viewer.protection import WRITE_HEADER, Access
+from eval.viewer.review_queue import ReviewQueue, Verdict
+from eval.viewer.run_list import describe_parts, list_rows
+from mas.runtime.errors import UserError
+
+_HERE = Path(__file__).parent
+_MAX_BODY_BYTES = 200_000
+_RESCORE_LINES = 200
+_SCRIPTS = (_HERE / "page.js",)
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+# A page in a run's folder may be anybody's: it gets an origin of its own, and only scripts that are ours word for word.
+_SANDBOX = (
+    "sandbox allow-scripts allow-downloads; default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+Json = dict[str, object]
+
+
+@dataclass
+class Desk:
+    """State that all requests share."""
+
+    catalogue: Catalogue
+    access: Access
+    user: str
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    followers: dict[str, Follower] = field(default_factory=dict)
+    watchers: dict[str, int] = field(default_factory=dict)  # browsers that watch each run
+    turns: asyncio.Lock = field(default_factory=asyncio.Lock)  # of reading live runs
+    rescoring: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def find_run(self, request: Request) -> Path:
+        folder = self.catalogue.find(request.path_params["run_id"])
+        if folder is None:
+            raise HTTPException(404, "There is no such run; go back to the list.")
+        return folder
+
+
+def make_application(desk: Desk) -> Starlette:
+    """Return the application, without its protection."""
+
+    def route(path: str, handle: Callable[[Desk, Request], Awaitable[Response]], method: str = "GET") -> Route:
+        async def endpoint(request: Request) -> Response:
+            try:
+                return await handle(desk, request)
+            except (UserError, StoreError) as error:
+                raise HTTPException(409, str(error)) from error
+
+        return Route(path, endpoint, methods=[method])
+
+    return Starlette(
+        routes=[
+            route("/", show_start),
+            route("/runs/{run_id}", show_run),
+            route("/runs/{run_id}/events", stream_events),
+            route("/runs/{run_id}/pages/{name}", show_page),
+            route("/runs/{run_id}/review", show_review),
+            route("/runs/{run_id}/answers/{row:int}", show_answer),
+            route("/runs/{run_id}/labels", save_label, "POST"),
+            route("/runs/{run_id}/withdrawals", withdraw_label, "POST"),
+            route("/rescore", rescore, "POST"),
+        ],
+        exception_handlers={HTTPException: _describe_error},
+    )
+
+
+async def _describe_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": str(error.detail)}, error.status_code)
+
+
+def _render(desk: Desk, template: str, scripts: Scripts, **values: object) -> HTMLResponse:
+    text = load_template(_HERE / template).render(scripts=scripts, user=desk.user, **values)
+    return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY.format(scripts=scripts.policy)})
+
+
+async def show_start(desk: Desk, request: Request) -> Response:
+    columns = [
+        Column("name", "run", width="2.4fr"),
+        Column("state", "state", menu=True, width="90px"),
+        Column("score", "score", width="1.3fr"),
+        Column("system", "system", menu=True),
+        Column("model", "model", menu=True),
+        Column("kind", "kind", kind="hidden", menu=True),
+        Column("when", "began", width="130px"),
+        Column("links", "", kind="hidden", find=False, export=False),
+    ]
+    rows = await run_in_threadpool(list_rows, desk.catalogue)
+    scripts = load_scripts(*ROWS, *_SCRIPTS, _HERE / "start.js")
+    return _render(desk, "start.html.jinja", scripts, table=Rows("runs", columns, rows, noun="run"), n=len(rows))
+
+
+async def show_run(desk: Desk, request: Request) -> Response:
+    folder = desk.find_run(request)
+    is_evaluation = (folder / DATABASE).is_file()
+    data: Json = {"run": folder.name, "live": is_evaluation}
+    about = await run_in_threadpool(describe_parts, folder) if is_evaluation else ""
+    running = is_evaluation and await run_in_threadpool(is_in_use, folder / DATABASE)
+    scripts = load_scripts(*ROWS, *_SCRIPTS, _HERE / "live.js")
+    pages = desk.catalogue.list_pages(folder)
+    return _render(
+        desk,
+        "live.html.jinja",
+        scripts,
+        data=data,
+        about=about,
+        running=running,
+        pages=pages,
+        is_evaluation=is_evaluation,
+    )
+
+
+async def stream_events(desk: Desk, request: Request) -> Response:
+    folder = desk.find_run(request)
+    if not (folder / DATABASE).is_file():
+        raise HTTPException(404, "Only evaluations have a live page.")
+    return StreamingResponse(_watch(desk, folder), media_type="text/event-stream")
+
+
+async def _watch(desk: Desk, folder: Path) -> AsyncIterator[str]:
+    """Yield the state of a run whenever it has changed. All browsers that watch the run share one reader."""
+    name, last = folder.name, ""
+    desk.watchers[name] = desk.watchers.get(name, 0) + 1
+    try:
+        while not desk.stopping.is_set():
+            try:
+                async with desk.turns:
+                    if name not in desk.followers:
+                        desk.followers[name] = Follower(folder)
+                    snapshot = await run_in_threadpool(desk.followers[name].read)
+            except (StoreError, ValueError, TypeError, LookupError, AttributeError) as error:  # a run from elsewhere
+                yield _format_event("failed", {"error": f"The run cannot be read: {error}"[:500]})
+                return
+            if (text := _format_event("state", snapshot)) != last:
+                yield text
+                last = text
+            if snapshot["state"] == "ended":
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(desk.stopping.wait(), POLL_SECONDS)
+    finally:
+        desk.watchers[name] -= 1
+        if not desk.watchers[name] and (follower := desk.followers.pop(name, None)):
+            follower.close()
+
+
+def _format_event(name: str, data: Json) -> str:
+    return f"event: {name}\ndata: {write_json(data)}\n\n"
+
+
+async def show_page(desk: Desk, request: Request) -> Response:
+    path = desk.catalogue.find_page(desk.find_run(request), request.path_params["name"])
+    if path is None:
+        raise HTTPException(404, "The run has no such page.")
+    policy = _SANDBOX.format(scripts=list_own_scripts())
+    return FileResponse(path, media_type="text/html; charset=utf-8", headers={"Content-Security-Policy": policy})
+
+
+@cache
+def list_own_scripts() -> str:
+    """Return the digests of all scripts that pages of this program have."""
+    folders = [FOLDER.parent, PROJECT_ROOT / "optimize"]
+    files = sorted(path for folder in folders for path in (*folder.rglob("*.js"), *folder.rglob("*.js.jinja")))
+    return load_scripts(*files).policy
+
+
+async def show_review(desk: Desk, request: Request) -> Response:
+    folder = desk.find_run(request)
+    queue = ReviewQueue(folder, desk.catalogue.gold)
+    refusal = await run_in_threadpool(queue.explain_refusal)
+    items = [] if refusal else await run_in_threadpool(queue.list_items)
+    data = {
+        "run": folder.name,
+        "items": items,
+        "token": desk.access.write_token,
+        "header": WRITE_HEADER,
+        "runs": [each.name for each in desk.catalogue.list_evaluations()],
+    }
+    scripts = load_scripts(*ROWS, FOLDER / "steps.js", *_SCRIPTS, _HERE / "review.js")
+    return _render(desk, "review.html.jinja", scripts, data=data, refusal=refusal)
+
+
+async def show_answer(desk: Desk, request: Request) -> Response:
+    queue = ReviewQueue(desk.find_run(request), desk.catalogue.gold)
+    answer = await run_in_threadpool(queue.read_answer, request.path_params["row"])
+    return Response(write_json(answer), media_type="application/json")
+
+
+async def save_label(desk: Desk, request: Request) -> Response:
+    queue = ReviewQueue(desk.find_run(request), desk.catalogue.gold)
+    body = await _read_body(request)
+    row, target = body.get("row"), body.get("target")
+    if not isinstance(row, int) or isinstance(row, bool) or not (target is None or isinstance(target, str)):
+        raise HTTPException(400, "row must be a number, and target a text.")
+    verdict = Verdict(str(body.get("label") or ""), target, str(body.get("note") or ""))
+    return JSONResponse(await run_in_threadpool(queue.save, row, verdict, desk.user))
+
+
+async def withdraw_label(desk: Desk, request: Request) -> Response:
+    queue = ReviewQueue(desk.find_run(request), desk.catalogue.gold)
+    body = await _read_body(request)
+    await run_in_threadpool(queue.withdraw, str(body.get("id") or ""), desk.user)
+    return JSONResponse({})
+
+
+async def _read_body(request: Request) -> Json:
+    parts, size = list[bytes](), 0
+    async for part in request.stream():
+        size += len(part)
+        if size > _MAX_BODY_BYTES:
+            raise HTTPException(413, "The request is too large.")
+        parts.append(part)
+    try:
+        body = json.loads(b"".join(parts))
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, "The body is no JSON.") from error
+    if not isinstance(body, dict):
+        raise HTTPException(400, "The body must be a JSON object.")
+    return body
+
+
+async def rescore(desk: Desk, request: Request) -> Response:
+    """Apply all labels to all runs, in a process of its own: scorers may be programs of the user."""
+    if desk.rescoring.locked():
+        raise HTTPException(409, "Runs are being scored again just now; wait for it.")
+    async with desk.rescoring:
+        script = PROJECT_ROOT / "eval" / "rescore.py"
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(script), str(desk.catalogue.folder), f"gold={desk.catalogue.gold}"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+    lines = output.decode("utf-8", "replace").splitlines()[-_RESCORE_LINES:]
+    return Response(write_json({"code": process.returncode, "lines": lines}), media_type="application/json")

@@ -1,0 +1,130 @@
+"""Protection of the viewer: only its own pages, in the browser of the user who started it, may use it.
+
+    guard = Guard(application, Access.make(port))
+    access.url                  # "http://127.0.0.1:8770/open?token=…": sets the cookie, then shows the start page
+
+| Threat | Answer |
+|---|---|
+| another user of this machine | a token, new at each start, in the address that is printed; then a cookie |
+| a host name of others that points to this machine | the Host header must name this machine and the port |
+| a page of another site | Origin and Sec-Fetch-Site are checked, the cookie is SameSite=Strict |
+| a write from such a page | in addition JSON alone, and a second token that only our pages hold |
+| scripts in texts that are shown | the policy of each page names its own scripts by their digests |
+"""
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HOST = "127.0.0.1"
+WRITE_HEADER = "x-viewer-token"
+_NAMES = (HOST, "localhost")
+_OPEN = "/open"
+_READS = ("GET", "HEAD")
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",  # pages bring their own
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """Secrets of one start of the viewer."""
+
+    port: int
+    token: str  # in the printed address, and in the cookie
+    write_token: str  # in our own pages
+
+    @classmethod
+    def make(cls, port: int) -> "Access":
+        return cls(port, secrets.token_urlsafe(24), secrets.token_urlsafe(24))
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}{_OPEN}?token={self.token}"
+
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie: cookies of one host are shared by all its ports."""
+        return f"viewer_{self.port}"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return tuple(f"{name}:{self.port}" for name in _NAMES)
+
+
+class Guard:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, application: ASGIApp, access: Access) -> None:
+        self._application, self._access = application, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        answer = self._refuse_others(scope) or self._open(scope) or self._refuse_strangers(scope)
+        await (answer or self._application)(scope, receive, send_with_headers)
+
+    def _refuse_others(self, scope: Scope) -> Response | None:
+        """Refuse what does not come from a page of this server."""
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or hosts[0].lower() not in self._access.hosts:
+            return PlainTextResponse("This server answers to 127.0.0.1 and localhost only.\n", 421)
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
+        if origin is not None and origin != f"http://{hosts[0].lower()}":
+            return PlainTextResponse("Requests from pages of other origins are refused.\n", 403)
+        if site not in ("same-origin", "none") and not (scope["path"] == _OPEN and scope["method"] == "GET"):
+            return PlainTextResponse("Requests from pages of other sites are refused.\n", 403)
+        if scope["method"] not in _READS:
+            return self._refuse_foreign_write(headers, origin)
+        return None
+
+    def _refuse_foreign_write(self, headers: Headers, origin: str | None) -> Response | None:
+        is_json = headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+        if origin is None or not is_json or not _is_same(headers.get(WRITE_HEADER, ""), self._access.write_token):
+            return PlainTextResponse("Only the viewer's own pages may write; reload the page.\n", 403)
+        return None
+
+    def _open(self, scope: Scope) -> Response | None:
+        """Give the cookie to whoever has the printed address."""
+        if scope["path"] != _OPEN or scope["method"] != "GET":
+            return None
+        query = scope.get("query_string", b"").decode("latin-1")
+        if not _is_same(query, f"token={self._access.token}"):
+            return None
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self._access.cookie, self._access.token, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _refuse_strangers(self, scope: Scope) -> Response | None:
+        cookies = cookie_parser(Headers(scope=scope).get("cookie", ""))
+        if _is_same(cookies.get(self._access.cookie, ""), self._access.token):
+            return None
+        return PlainTextResponse("Open the address that python eval/view.py has printed.\n", 401)
+
+
+def _is_same(given: str, secret: str) -> bool:
+    """Compare in a time that does not depend on where they differ, nor on their lengths."""
+    first, second = (hashlib.sha256(each.encode("utf-8", "replace")).digest() for each in (given, secret))
+    return hmac.compare_digest(first, second)

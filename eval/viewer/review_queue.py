@@ -1,0 +1,192 @@
+"""Queue of answers that a person reviews, and what is shown of one of them.
+
+queue = ReviewQueue(folder, gold=OUTPUTS / "gold")
+queue.list_items()                       # one a question and epoch: {"row": 3, "mark": "wrong", "label": "", …}
+queue.read_answer(3)                     # question, target, answer, why it was wrong, steps
+queue.save(3, Verdict("wrong_gold", target="418", note="table 2"), who="ada")
+queue.withdraw(label_id, who="ada")
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval.analysis.human_review.applying import FoundLabels, LabelIndex
+from eval.analysis.human_review.labels import (
+    HumanLabel,
+    LabelBook,
+    append_label,
+    describe_label,
+    is_dataset_digest,
+    read_labels,
+    withdraw,
+)
+from eval.reports.step_tree import cut_text
+from eval.runs.folder import DATABASE, check_entries
+from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.record import Record
+from eval.runs.run_info import RunInfo
+from eval.runs.store import RunStore, StoreError
+from eval.viewer.steps import list_steps
+from mas.runtime.errors import UserError
+from mas.runtime.terminal import shorten_line
+
+_MAX_LINE_CHARS = 200
+Json = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Verdict of a person on an answer."""
+
+    label: str
+    target: str | None = None  # the corrected one
+    note: str = ""
+
+
+class ReviewQueue:
+    """Answers of one evaluation. Every call opens the store anew: a queue is open for hours."""
+
+    def __init__(self, folder: Path, gold: Path) -> None:
+        """`gold`: folder of the labels."""
+        self.folder, self.gold = folder, gold
+
+    def explain_refusal(self) -> str:
+        """Return why answers of the run cannot be reviewed; empty if they can."""
+        with self._open() as (_, info):
+            if info.rescored_from:
+                return f"It was scored again from {info.rescored_from}; review the answers of that run."
+            if not is_dataset_digest(info.task.dataset_sha256):
+                return "It does not say which data it was made with, so labels on it could not be used."
+            return ""
+
+    def list_items(self) -> list[Json]:
+        """Return the last attempt at each question and epoch that has a target, wrong answers first."""
+        index = LabelIndex(self._read_book())
+        with self._open() as (store, info):
+            last: dict[tuple[str, int], tuple[int, Record]] = {}
+            for row, record in store.records_after(0):
+                before = last.get((record.sample_id, record.epoch))
+                if record.scored and (before is None or before[1].attempt < record.attempt):
+                    last[record.sample_id, record.epoch] = row, record
+            items = [
+                _describe_item(row, record, index.find(record, info.task.file_sha256.get(record.sample_id)))
+                for row, record in last.values()
+            ]
+        order = {"wrong": 0, "partial": 0, "error": 1, "right": 2}
+        return sorted(items, key=lambda each: order[str(each["mark"])])
+
+    def read_answer(self, row: int) -> Json:
+        """Return everything that a person needs to judge an answer.
+
+        Raises:
+            UserError: there is no such row.
+        """
+        with self._open() as (store, info):
+            record = _read_record(store, row)
+            found = LabelIndex(self._read_book()).find(record, info.task.file_sha256.get(record.sample_id))
+            return {
+                "row": row,
+                "id": record.sample_id,
+                "epoch": record.epoch,
+                "level": record.level or "",
+                "question": record.question,
+                "file": record.file or "",
+                "target": record.target,
+                "answer": record.answer,
+                "mark": _mark(record),
+                "explanation": record.explanation,
+                "error": record.error or "",
+                "reasoning": cut_text(record.reasoning_trace),
+                "steps": list_steps(record.trajectory),
+                "labels": [_describe_label(each) for each in (found.on_question, found.on_answer) if each],
+            }
+
+    def save(self, row: int, verdict: Verdict, who: str) -> Json:
+        """Save a label, and return it; it is on the disk when this returns.
+
+        Raises:
+            UserError: it is not complete, the run cannot be reviewed, or the file cannot be written.
+        """
+        if reason := self.explain_refusal():
+            raise UserError(reason)
+        with self._open() as (store, info):
+            record = _read_record(store, row)
+            label = describe_label(
+                record,
+                verdict.label,
+                file_sha256=info.task.file_sha256.get(record.sample_id),
+                who=who,
+                run=self.folder.name,
+                target=verdict.target,
+                note=verdict.note,
+            )
+            append_label(self.gold, info.task.dataset_sha256, label)
+        return _describe_label(label)
+
+    def withdraw(self, label_id: str, who: str) -> None:
+        """Take a label back.
+
+        Raises:
+            UserError: there is no such label, or the file cannot be written.
+        """
+        label = next((each for each in self._read_book().labels if each.id == label_id), None)
+        if label is None:
+            raise UserError("there is no such label any more; reload the page.")
+        with self._open() as (_, info):
+            append_label(self.gold, info.task.dataset_sha256, withdraw(label, who))
+
+    def _read_book(self) -> LabelBook:
+        return read_labels(self.gold)
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[RunStore, RunInfo]]:
+        """
+        Raises:
+            UserError: the run cannot be read.
+        """
+        check_entries(self.folder)
+        try:
+            with refuse_unreadable(self.folder), RunStore(self.folder / DATABASE, read_only=True) as store:
+                yield store, store.read_info()
+        except StoreError as error:
+            raise UserError(f"{error}.") from error
+
+
+def _read_record(store: RunStore, row: int) -> Record:
+    for number, line in store.lines_after(row - 1):
+        if number == row:
+            return Record.from_dict(json.loads(line))
+        break
+    raise UserError("there is no such answer; reload the page.")
+
+
+def _describe_item(row: int, record: Record, found: FoundLabels) -> Json:
+    return {
+        "row": row,
+        "id": record.sample_id,
+        "epoch": record.epoch,
+        "mark": _mark(record),
+        "question": shorten_line(record.question, _MAX_LINE_CHARS),
+        "labels": [_describe_label(each) for each in (found.on_question, found.on_answer) if each],
+    }
+
+
+def _describe_label(label: HumanLabel) -> Json:
+    return {
+        "id": label.id,
+        "label": label.label,
+        "target": label.target,
+        "note": label.note,
+        "who": label.who,
+        "when": label.when,
+        "run": label.run,
+    }
+
+
+def _mark(record: Record) -> str:
+    if record.error is not None:
+        return "error"
+    return "right" if record.correct else "partial" if record.value else "wrong"

@@ -1,0 +1,71 @@
+"""Steps of a sample in words and as JSON: lines of the log while it runs, spans of its record afterwards.
+
+describe_event({"event": "tool finished", "component": "calculator", "arguments": {…}, "observation": "4"})
+# 'calculator(expression="2+2") → 4'
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from eval.reports.step_tree import Step, build_steps
+from mas.runtime.terminal import shorten_line
+from mas.runtime.untrusted import remove_marks
+
+_MAX_CHARS = 200
+_MAX_ARGUMENT_CHARS = 60
+_QUIET = ("orchestrator started", "orchestrator finished", "step", "message", "lm started", "question started")
+
+
+def describe_event(line: Mapping[str, object]) -> str:
+    """Return a line of the log in words; empty for what only repeats others."""
+    event, name = str(line.get("event") or ""), str(line.get("component") or "")
+    if event in _QUIET or event == "tool started" or not event:
+        return ""
+    if event == "agent started":
+        return shorten_line(f"{name} …", _MAX_CHARS)
+    if event == "agent finished":
+        return shorten_line(f"{name} finished{_seconds(line)}", _MAX_CHARS)
+    if event == "lm finished":
+        tokens = f"{line.get('input_tokens', '?')} + {line.get('output_tokens', '?')} tokens"
+        return shorten_line(f"{name}: {tokens}{_seconds(line)}", _MAX_CHARS)
+    if event == "decision":
+        return shorten_line(f"{name}: {line.get('decision', '')}: {line.get('feedback', '')}", _MAX_CHARS)
+    if event == "tool finished":
+        return shorten_line(f"{_call(line)} → {remove_marks(str(line.get('observation', '')))}", _MAX_CHARS)
+    if line.get("error"):
+        return shorten_line(f"{name}: {event}: {line['error']}", _MAX_CHARS)
+    return shorten_line(f"{name}: {event}", _MAX_CHARS)
+
+
+def _seconds(line: Mapping[str, object]) -> str:
+    seconds = line.get("seconds")
+    return f", {seconds:.1f} s" if isinstance(seconds, int | float) else ""
+
+
+def _call(line: Mapping[str, object]) -> str:
+    arguments = line.get("arguments")
+    if not isinstance(arguments, Mapping):
+        return f"{line.get('component', '')}(…)"
+    shown = (
+        f"{name}={shorten_line(json.dumps(value, ensure_ascii=False, default=str), _MAX_ARGUMENT_CHARS)}"
+        for name, value in arguments.items()
+    )
+    return f"{line.get('component', '')}({', '.join(shown)})"
+
+
+def list_steps(trajectory: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Return the steps of a record, with their texts cut, as JSON."""
+    return [_to_json(each) for each in build_steps(trajectory)]
+
+
+def _to_json(step: Step) -> dict[str, object]:
+    return {
+        "title": step.title,
+        "facts": step.facts,
+        "decision": step.decision,
+        "asked": step.asked,
+        "said": step.said,
+        "error": step.error,
+        "warnings": step.warnings,
+        "inner": [_to_json(each) for each in step.inner],
+    }

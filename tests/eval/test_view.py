@@ -1,0 +1,337 @@
+"""`eval/view.py`: the real server and a real browser: live runs, the queue, hostile texts, other origins, Ctrl-C."""
+
+import json
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import pytest
+
+from eval.analysis.human_review.labels import read_labels
+from eval.analysis.summary.summary import read_summary
+from eval.cli.command import USER_ERROR, run_cli
+from eval.cli.paths import PROJECT_ROOT
+from eval.runs.run_info import RunInfo, RunState, SessionInfo
+from eval.runs.store import RunStore
+from eval.view import read_arguments, task
+from tests.eval.stored_run import CONFIG, answered, question, stored_run
+from tests.pages.browser import THEMES, WIDTHS, browser, check_accessibility, collect_errors, picture, set_view, why_not
+
+DATA = "d" * 64
+EVIL = "</script><img src=x onerror=alert(1)><svg onload=alert(2)><script>alert(3)</script>'\"&{{7*7}}"
+needs_browser = pytest.mark.skipif(bool(why_not()), reason=why_not())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["port=x"], "port=x is out of range"),
+        (["colour=red"], "colour is not an option here"),
+        (["a", "b"], "2 folders are given"),
+        (["/nowhere"], "/nowhere is no folder"),
+    ],
+)
+def test_a_mistake_ends_in_a_sentence(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(lambda: task(arguments)) == USER_ERROR
+    assert message in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run_cli(lambda: task([str(tmp_path), f"port={port}"])) == USER_ERROR
+    assert f"127.0.0.1 port {port} cannot be used" in capsys.readouterr().err
+
+
+def test_the_name_on_labels_is_the_users_own_unless_given() -> None:
+    assert read_arguments(["user=ada"]).user == "ada"
+    assert read_arguments([]).user
+
+
+@dataclass
+class RunningViewer:
+    url: str  # with its token
+    process: subprocess.Popen[str]
+
+    @property
+    def base(self) -> str:
+        return self.url.partition("/open")[0]
+
+    @contextmanager
+    def connect(self) -> Iterator[httpx.Client]:
+        with httpx.Client(base_url=self.base, timeout=30) as client:
+            client.get(self.url)
+            yield client
+
+
+@contextmanager
+def running_viewer(folder: Path, *options: str) -> Iterator[RunningViewer]:
+    command = [sys.executable, "eval/view.py", str(folder), "port=0", *options]
+    with subprocess.Popen(command, cwd=PROJECT_ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            ready, _, _ = select.select([process.stdout], [], [], 60)
+            found = re.search(r"http://\S+", process.stdout.readline() if ready else "")
+            assert found
+            yield RunningViewer(found[0], process)
+        finally:
+            process.kill()
+
+
+@contextmanager
+def live_run(folder: Path, n: int = 20) -> Iterator[RunStore]:
+    """A run that goes on: its store is locked by this process."""
+    began = datetime.now(UTC).isoformat()
+    with RunStore(folder / "run.db") as store:
+        store.write_plan([question(f"q{number}", None) for number in range(n)])
+        store.write_info(RunInfo(run_id="r", config=CONFIG, system="toy", model="small", started_at=began))
+        store.write_state(RunState(sessions=[SessionInfo(began)], finished=False))
+        yield store
+
+
+def log_step(folder: Path, **fields: object) -> None:
+    (folder / "logs").mkdir(exist_ok=True)
+    line = {"epoch": 1, "attempt": 1, "timestamp": datetime.now(UTC).isoformat(), **fields}
+    with (folder / "logs" / "multi_agent_system.log").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_viewer_at_once_also_with_open_streams(tmp_path: Path) -> None:
+    run = tmp_path / "eval" / "live"
+    with live_run(run), running_viewer(tmp_path) as viewer:
+        opened = threading.Semaphore(0)
+        ended: list[str] = []
+
+        def watch() -> None:
+            with viewer.connect() as client, client.stream("GET", "/runs/live/events") as stream:
+                for line in stream.iter_lines():
+                    if line.startswith("event:"):
+                        opened.release()
+                ended.append("closed")
+
+        threads = [threading.Thread(target=watch, daemon=True) for _ in range(3)]
+        for each in threads:
+            each.start()
+        assert all(opened.acquire(timeout=30) for _ in threads)
+        started = time.monotonic()
+        viewer.process.send_signal(signal.SIGINT)
+        assert viewer.process.wait(timeout=30) == 0
+        assert time.monotonic() - started < 5
+        for each in threads:
+            each.join(timeout=10)
+        assert ended == ["closed"] * 3
+
+
+@pytest.mark.slow
+def test_the_token_is_in_no_argument_of_the_process(tmp_path: Path) -> None:
+    with running_viewer(tmp_path) as viewer:
+        token = viewer.url.partition("token=")[2]
+        arguments = Path(f"/proc/{viewer.process.pid}/cmdline").read_bytes().decode()
+        assert token not in arguments
+        assert httpx.get(viewer.base).status_code == 401
+        assert httpx.get(viewer.base, headers={"Host": "evil.example"}).status_code == 421
+        with viewer.connect() as client:
+            assert client.get("/").status_code == 200
+
+
+@pytest.mark.slow
+@needs_browser
+def test_a_live_run_is_followed_by_several_browsers(tmp_path: Path) -> None:
+    run = tmp_path / "eval" / "live"
+    with live_run(run) as store, running_viewer(tmp_path) as viewer, browser(width=1440) as page:
+        page.goto(viewer.url)
+        page.wait_for_selector("details.row")
+        assert "running" in page.inner_text(".rows")
+        others = [page.context.browser.new_context().new_page() for _ in range(2)]
+        for each in (page, *others):
+            each.goto(viewer.url)
+            each.goto(f"{viewer.base}/runs/live")
+        now = datetime.now(UTC).isoformat()
+        for number in range(8):
+            store.write(answered(f"q{number}", "17" if number % 3 else "x", started_at=now))
+        call = {"arguments": {"expression": "2+2"}, "observation": f"4 {EVIL}"}
+        log_step(run, task_id="q9", event="question started", component="q9")
+        log_step(run, task_id="q9", event="tool finished", component="calculator", agent="expert", **call)
+        for each in (page, *others):
+            each.wait_for_function("() => document.body.innerText.includes('8 of 20')")
+            each.wait_for_function("() => document.body.innerText.includes('calculator(expression=')")
+        errors = collect_errors(page)
+        for theme in THEMES:
+            for width in WIDTHS:
+                set_view(page, width, theme)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                assert check_accessibility(page) == []
+                picture(page, tmp_path, f"live-{width}-{theme}", whole=True)
+        for number in range(8, 20):
+            store.write(answered(f"q{number}", "17", started_at=now))
+        state = store.read_state()
+        store.write_state(replace(state, sessions=[replace(state.sessions[-1], ended_at=now)], finished=True))
+        page.wait_for_function("() => document.body.innerText.includes('20 of 20')")
+        store.close()
+        page.wait_for_function("() => document.body.innerText.includes('The run has ended')")
+        assert errors == []
+
+
+@dataclass
+class Walk:
+    keys: int = 0
+    clicks: int = 0
+
+
+@pytest.mark.slow
+@needs_browser
+def test_twenty_failures_are_reviewed_corrected_and_all_runs_scored_again_in_the_browser(tmp_path: Path) -> None:
+    """42 keys and one click; 20 reviews took 4 s of the program's time, and scoring three runs again 10 s."""
+    ids = [f"q{n:02}" for n in range(20)]
+    wrong = [answered(each, "18") for each in ids]
+    good = [answered(f"r{n:02}", "17") for n in range(20)]
+    runs = tmp_path / "eval"
+    for name, epoch_answers in (("first", "18"), ("second", "18"), ("third", "19")):
+        records = [replace(each, run_id=name, answer=epoch_answers) for each in wrong] + good
+        stored_run(runs / name, records, dataset_sha256=DATA, run_id=name)
+    walk = Walk()
+    with running_viewer(tmp_path, "user=ada") as viewer, browser(width=1440) as page:
+        errors = collect_errors(page)
+
+        def press(*keys: str) -> None:
+            for key in keys:
+                page.keyboard.press(key)
+                walk.keys += 1
+
+        page.goto(viewer.url)
+        page.goto(f"{viewer.base}/runs/first/review")
+        started = time.monotonic()
+        for number in range(20):
+            page.wait_for_function(
+                "n => document.querySelector('#count').textContent.startsWith(n + ' of')"
+                " && document.querySelector('#answer .facts')",
+                arg=str(number),
+            )
+            if number < 8:
+                press("g", "Enter")  # the answer is the right gold: 18
+            elif number < 12:
+                press("r")
+            elif number < 16:
+                press("w")
+            elif number < 18:
+                press("n", *"year", "Enter", "a")
+            else:
+                press("b")
+        page.wait_for_function("() => document.querySelector('#count').textContent.startsWith('20 of')")
+        press("u")
+        page.wait_for_function(
+            "() => document.querySelector('#count').textContent.startsWith('19 of')"
+            " && document.querySelector('#answer .facts')"
+        )
+        press("b")
+        page.wait_for_function("() => document.querySelector('#count').textContent.startsWith('20 of')")
+        reviewed = time.monotonic() - started
+        page.click("#apply")
+        walk.clicks += 1
+        page.wait_for_selector("#applied[data-code]", timeout=120_000)
+        took = time.monotonic() - started
+        said = page.inner_text("#applied")
+        picture(page, tmp_path, "applied")
+        assert [each for each in errors if not each.startswith("http")] == []
+    assert "first: accuracy 50.0% → 80.0% (8 targets corrected, 4 answers accepted, 0 rejected)" in said
+    assert "second: accuracy 50.0% → 80.0% (8 targets corrected, 4 answers accepted, 0 rejected)" in said
+    assert "third: accuracy 50.0% → 50.0% (8 targets corrected, 0 answers accepted, 0 rejected)" in said
+    print(f"{walk.keys} keys, {walk.clicks} clicks, {reviewed:.1f} s for 20 reviews, {took:.1f} s with 3 runs rescored")
+    book = read_labels(tmp_path / "gold")
+    assert (len(book.labels), len(book.withdrawn)) == (20, 1)
+    (again,) = [each for each in runs.iterdir() if each.name.endswith("first_rescored")]
+    review = read_summary(again / "summary.json").human_review
+    assert review is not None
+    assert (review.n_corrected, review.n_ambiguous, review.n_bad_questions) == (8, 2, 2)
+    corrected = next(each for each in review.corrections if each.label == "wrong_gold")
+    assert (corrected.who, corrected.run, corrected.target_before, corrected.target) == ("ada", "first", "17", "18")
+    report = (again / "report.html").read_text("utf-8")
+    assert "8 targets corrected" in report
+
+
+@pytest.mark.slow
+@needs_browser
+def test_hostile_texts_execute_nothing_and_other_origins_read_nothing(tmp_path: Path) -> None:
+    span = {"id": 0, "kind": "tool", "name": EVIL, "start_seconds": 0.0, "end_seconds": 1.0, "error": EVIL}
+    steps = [{**span, "inputs": {EVIL: EVIL}, "outputs": {"observation": EVIL}}]
+    hostile = answered(f"q{EVIL}", EVIL, gold=EVIL + "x", explanation=EVIL, reasoning_trace=EVIL, file=EVIL, level=EVIL)
+    hostile = replace(hostile, question=EVIL, trajectory=steps)
+    run = stored_run(tmp_path / "eval" / "night", [hostile], dataset_sha256=DATA, system=EVIL, model=EVIL)
+    (run / "report.html").write_text(
+        f"<h1>theirs</h1><script>fetch('/')</script>{EVIL}<script>document.title='evil'</script>"
+    )
+    with running_viewer(tmp_path, f"user={EVIL[:90]}") as viewer, browser(width=1440) as page:
+        errors = collect_errors(page)
+        page.goto(viewer.url)
+        page.wait_for_selector("details.row")
+        page.click("details.row summary")
+        page.goto(f"{viewer.base}/runs/night")
+        page.wait_for_function("() => document.body.innerText.includes('1 of 1')")
+        page.goto(f"{viewer.base}/runs/night/review")
+        page.wait_for_selector("#answer .facts")
+        page.keyboard.press("g")
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => document.querySelector('#count').textContent.startsWith('1 of')")
+        page.reload()
+        page.wait_for_selector("#answer .facts")
+        assert EVIL in page.inner_text("#answer")
+        assert check_accessibility(page) == []
+        assert page.locator("#answer img, #answer script, #answer svg").count() == 0
+        addresses = [each for each in errors if each.startswith("http")]
+        assert all(each.startswith(viewer.base) for each in addresses)
+        assert [each for each in errors if not each.startswith("http")] == []
+        page.goto(f"{viewer.base}/runs/night/pages/report.html")
+        assert page.inner_text("h1") == "theirs"
+        page.wait_for_timeout(300)
+        assert page.title() != "evil"
+        assert not any(each.startswith("dialog") for each in errors)
+        refused = [each for each in errors if "Content Security Policy" in each or "violates" in each]
+        assert refused, "the browser says that it has refused the page's scripts"
+
+        origin = tmp_path / "other.html"
+        origin.write_text("<h1>other</h1>")
+        page.goto(origin.as_uri())
+        read = "async address => { try { return await (await fetch(address)).text(); } catch { return 'refused'; } }"
+        assert page.evaluate(read, f"{viewer.base}/runs/night/answers/1") == "refused"
+        write = """async address => { try {
+            await fetch(address, {method: 'POST', mode: 'no-cors', credentials: 'include', body: '{"row": 1}'});
+        } catch {} }"""
+        page.evaluate(write, f"{viewer.base}/runs/night/labels")
+        assert [each.label for each in read_labels(tmp_path / "gold").labels] == ["wrong_gold"]
+
+
+@pytest.mark.slow
+@needs_browser
+def test_the_pages_are_readable_at_every_width_in_both_themes(tmp_path: Path) -> None:
+    records = [answered(f"q{n}", "17" if n % 2 else f"{n} of the lighthouses in the north") for n in range(30)]
+    stored_run(tmp_path / "eval" / "night", records, dataset_sha256=DATA, system="gaia", model="small")
+    with running_viewer(tmp_path, "user=ada") as viewer, browser(width=1440) as page:
+        page.goto(viewer.url)
+        for name, address in (("start", "/"), ("review", "/runs/night/review")):
+            page.goto(viewer.base + address)
+            page.wait_for_selector("details.row, #answer .facts")
+            for theme in THEMES:
+                for width in WIDTHS:
+                    set_view(page, width, theme)
+                    assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
+                    assert check_accessibility(page) == []
+                    picture(page, tmp_path, f"{name}-{width}-{theme}", whole=True)
+        set_view(page, 1440, "light")
+        page.keyboard.press("g")
+        page.wait_for_selector("#target:focus")
+        assert page.input_value("#target").endswith("in the north")
+        page.keyboard.press("Escape")
+        assert page.locator("#target-form").is_hidden()
+        assert not (tmp_path / "gold").exists()

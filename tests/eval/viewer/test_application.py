@@ -1,0 +1,194 @@
+"""The viewer's addresses and their protection, without a server."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from eval.analysis.human_review.labels import read_labels
+from eval.viewer.application import Desk, make_application
+from eval.viewer.catalogue import Catalogue
+from eval.viewer.protection import WRITE_HEADER, Access, Guard
+from tests.eval.stored_run import answered, stored_run
+
+PORT = 8770
+DATA = "d" * 64
+EVIL = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    run = tmp_path / "outputs" / "eval" / "night"
+    stored_run(run, [answered("q1", EVIL), answered("q2", "17")], dataset_sha256=DATA, system="toy", model="small")
+    (run / "report.html").write_text("<script>alert(1)</script>")
+    return tmp_path / "outputs"
+
+
+@pytest.fixture
+def access() -> Access:
+    return Access.make(PORT)
+
+
+@pytest.fixture
+def stranger(outputs: Path, access: Access) -> Iterator[TestClient]:
+    """A client of this machine that does not know the token."""
+    application = Guard(make_application(Desk(Catalogue(outputs), access, "ada")), access)
+    with TestClient(application, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False) as client:
+        yield client
+
+
+@pytest.fixture
+def client(stranger: TestClient, access: Access) -> TestClient:
+    assert stranger.get(access.url).headers["location"] == "/"
+    return stranger
+
+
+@pytest.fixture
+def writing(access: Access) -> dict[str, str]:
+    return {"Origin": f"http://127.0.0.1:{PORT}", WRITE_HEADER: access.write_token}
+
+
+LABEL = {"row": 1, "label": "ambiguous", "note": "which year?"}
+
+
+def test_only_the_printed_address_opens_the_viewer(stranger: TestClient, access: Access) -> None:
+    for path in (
+        "/",
+        "/runs/night",
+        "/runs/night/answers/1",
+        "/runs/night/pages/report.html",
+        "/open?token=x",
+        "/open",
+    ):
+        answer = stranger.get(path)
+        assert (answer.status_code, "night" in answer.text) == (401, False), path
+    opened = stranger.get(access.url)
+    cookie = opened.headers["set-cookie"].lower()
+    assert "httponly" in cookie and "samesite=strict" in cookie
+    assert stranger.get("/").status_code == 200
+    assert access.token not in stranger.get("/").text
+
+
+@pytest.mark.parametrize("host", ["evil.example:8770", "127.0.0.1", "127.0.0.1:80", "127.0.0.1.evil.example:8770", ""])
+def test_another_host_name_is_refused_also_with_the_cookie(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"Host": host}).status_code == 421
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:9999"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_another_origin_is_refused_also_with_the_cookie(client: TestClient, headers: dict[str, str]) -> None:
+    assert client.get("/runs/night/answers/1", headers=headers).status_code == 403
+
+
+def test_a_write_needs_the_origin_the_token_of_our_pages_and_json(
+    client: TestClient, writing: dict[str, str], outputs: Path
+) -> None:
+    path = "/runs/night/labels"
+    for headers in (
+        {},
+        {"Origin": writing["Origin"]},
+        {WRITE_HEADER: writing[WRITE_HEADER]},
+        {**writing, WRITE_HEADER: "x"},
+    ):
+        assert client.post(path, json=LABEL, headers=headers).status_code == 403
+    form = {**writing, "Content-Type": "text/plain"}
+    assert client.post(path, content=json.dumps(LABEL), headers=form).status_code == 403
+    assert client.put(path, json=LABEL, headers=writing).status_code == 405
+    assert not (outputs / "gold").exists()
+    saved = client.post(path, json=LABEL, headers=writing)
+    assert saved.status_code == 200
+    (label,) = read_labels(outputs / "gold").labels
+    assert (label.label, label.note, label.who, label.run) == ("ambiguous", "which year?", "ada", "night")
+    assert client.post("/runs/night/withdrawals", json={"id": label.id}, headers=writing).status_code == 200
+    assert read_labels(outputs / "gold").labels == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [({}, 400), ({"row": True}, 400), ({"row": 1, "label": "great"}, 409), ({"row": 99, "label": "wrong"}, 409),
+     ({"row": 1, "label": "wrong_gold"}, 409), ([], 400), ({"row": 1, "target": ["x"]}, 400),
+     ({"row": 1, "label": "wrong", "note": "x" * 300_000}, 413)],
+)  # fmt: skip
+def test_a_wrong_write_is_refused_with_a_sentence(
+    client: TestClient, writing: dict[str, str], outputs: Path, body: object, status: int
+) -> None:
+    answer = client.post("/runs/night/labels", json=body, headers=writing)
+    assert (answer.status_code, answer.json()["error"][-1]) == (status, ".")
+    assert not (outputs / "gold").exists()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/runs/%2e%2e/pages/run.db", "/runs/night/pages/run.db", "/runs/night/pages/..%2freport.html",
+     "/runs/night/pages/.report.html", "/runs/outside", "/runs/night%2f..%2fnight", "/runs/linked", "/etc/passwd"],
+)  # fmt: skip
+def test_nothing_outside_of_the_runs_pages_is_served(
+    client: TestClient, outputs: Path, tmp_path: Path, path: str
+) -> None:
+    stored_run(tmp_path / "outside", [answered("q9", "secret")])
+    (outputs / "eval" / "linked").symlink_to(tmp_path / "outside")
+    assert client.get(path).status_code == 404
+
+
+def test_a_page_that_is_a_link_is_not_followed(client: TestClient, outputs: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.html").write_text("secret")
+    (outputs / "eval" / "night" / "linked.html").symlink_to(tmp_path / "secret.html")
+    assert client.get("/runs/night/pages/linked.html").status_code == 404
+
+
+def test_pages_of_a_run_get_a_sandbox_in_which_only_our_own_scripts_run(client: TestClient) -> None:
+    answer = client.get("/runs/night/pages/report.html")
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("sandbox allow-scripts allow-downloads; default-src 'none'")
+    assert "unsafe-inline" not in policy.partition("script-src")[2]
+    assert "'sha256-" in policy and "allow-same-origin" not in policy
+
+
+def test_every_answer_forbids_frames_sniffing_and_caches(client: TestClient, stranger: TestClient) -> None:
+    for path in ("/", "/runs/night/review", "/runs/night/pages/report.html", "/missing"):
+        headers = client.get(path).headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"], path
+        assert "default-src 'none'" in headers["content-security-policy"], path
+        assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+
+
+def test_texts_of_others_are_data_in_our_pages(client: TestClient) -> None:
+    page = client.get("/runs/night/review").text
+    assert EVIL not in page
+    assert client.get("/runs/night/answers/1").json()["answer"] == EVIL
+
+
+def test_a_run_that_was_scored_again_is_not_reviewed(
+    client: TestClient, outputs: Path, writing: dict[str, str]
+) -> None:
+    stored_run(outputs / "eval" / "again", [answered("q1", "x")], rescored_from="night", dataset_sha256=DATA)
+    assert "review the answers of that run" in client.get("/runs/again/review").text
+    answer = client.post("/runs/again/labels", json=LABEL, headers=writing)
+    assert (answer.status_code, "night" in answer.json()["error"]) == (409, True)
+
+
+def test_a_damaged_or_hostile_run_is_a_row_of_the_list_and_a_sentence(client: TestClient, outputs: Path) -> None:
+    (outputs / "eval" / "broken").mkdir()
+    (outputs / "eval" / "broken" / "run.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    page = client.get("/").text
+    assert "broken" in page and "unreadable" in page and "night" in page
+    assert client.get("/runs/broken/review").status_code == 409
+    events = client.get("/runs/broken/events").text
+    assert events.startswith("event: failed\ndata: {")
+
+
+def test_the_events_of_a_run_that_has_ended_are_its_last_state(client: TestClient) -> None:
+    event, data = client.get("/runs/night/events").text.strip().split("\n")
+    state = json.loads(data.removeprefix("data: "))
+    assert event == "event: state"
+    assert (state["state"], state["done"], state["total"], state["correct"]) == ("ended", 2, 2, 1)

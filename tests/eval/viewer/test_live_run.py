@@ -1,0 +1,127 @@
+"""A live run: counts, interval, projection, and the steps of what is under way, while another process writes."""
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from eval.runs.run_info import RunInfo, RunState, SessionInfo
+from eval.runs.store import RunStore
+from eval.viewer.live_run import Follower, LiveRun, LogTail
+from eval.viewer.steps import describe_event
+from tests.eval.stored_run import CONFIG, answered, question
+
+
+def line(event: str, sample_id: str = "q3", **fields: object) -> str:
+    names = {"task_id": sample_id, "epoch": 1, "attempt": 1, "timestamp": datetime.now(UTC).isoformat()}
+    return json.dumps({**names, "event": event, **fields}) + "\n"
+
+
+def write_log(folder: Path, *lines: str) -> None:
+    (folder / "logs").mkdir(exist_ok=True)
+    with (folder / "logs" / "multi_agent_system.log").open("a") as file:
+        file.writelines(lines)
+
+
+def test_a_run_is_followed_while_it_goes_on(tmp_path: Path) -> None:
+    began = (datetime.now(UTC) - timedelta(seconds=60)).isoformat()
+    with RunStore(tmp_path / "run.db") as store:
+        store.write_plan([question(f"q{n}", None) for n in range(10)])
+        store.write_info(RunInfo(run_id="r", config={**CONFIG, "run": {"concurrency": 2}}))
+        store.write_state(RunState(sessions=[SessionInfo(began)], finished=False))
+        live = LiveRun(tmp_path)
+        first = live.poll()
+        assert (first["state"], first["done"], first["total"]) == ("running", 0, 10)
+        assert (first["eta_seconds"], first["projected_cost_usd"], first["interval"]) == (None, None, None)
+        now = datetime.now(UTC).isoformat()
+        for n, answer in enumerate(("17", "17", "x", "17")):
+            store.write(answered(f"q{n}", answer, started_at=now))
+        store.write(answered("q4", None, error="down", score=None, started_at=now))
+        arguments = {"arguments": {"expression": "2+2"}, "observation": "4"}
+        write_log(
+            tmp_path,
+            line("question started", "q5"),
+            line("tool finished", "q5", component="calculator", agent="expert", **arguments),
+        )
+        write_log(tmp_path, line("agent started", "q1", component="planner"))  # is done: a late line
+        state = live.poll()
+        assert (state["done"], state["correct"], state["wrong"], state["errors"], state["share"]) == (5, 3, 1, 1, 0.6)
+        assert state["interval"] is not None
+        assert state["cost_usd"] == pytest.approx(2.5)
+        assert state["projected_cost_usd"] == pytest.approx(5.0)
+        assert state["eta_seconds"] == pytest.approx(60, abs=5)
+        (running,) = state["running"]  # type: ignore[misc]
+        assert (running["id"], running["agent"], running["steps"]) == (
+            "q5",
+            "expert",
+            ['calculator(expression="2+2") → 4'],
+        )
+        write_log(tmp_path, line("question finished", "q5"))
+        assert live.poll()["running"] == []
+        live.close()
+
+
+def test_an_answer_that_is_tried_again_counts_once_and_costs_twice(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.write_plan([question("q1", None)])
+        store.write_info(RunInfo(run_id="r", config=CONFIG))
+        store.write(answered("q1", None, error="down", score=None))
+        live = LiveRun(tmp_path)
+        assert live.poll()["errors"] == 1
+        store.write(answered("q1", "17", attempt=2))
+        state = live.poll()
+        assert (state["done"], state["errors"], state["correct"], state["cost_usd"]) == (1, 0, 1, 1.0)
+        live.close()
+    live = LiveRun(tmp_path)
+    assert live.poll()["state"] == "ended"
+    live.close()
+
+
+def test_all_browsers_share_one_reading_a_poll(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.write_plan([question("q1", None)])
+        store.write_info(RunInfo(run_id="r", config=CONFIG))
+        follower = Follower(tmp_path, poll_seconds=60)
+        assert follower.read() is follower.read() is follower.read()
+        assert follower.n_polls == 1
+        follower.close()
+
+
+def test_a_log_is_read_in_pieces_whatever_it_holds(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    tail = LogTail(log)
+    assert list(tail.read()) == []
+    log.write_text('{"a": 1}\nno json\n[1]\n{"a": 2')
+    assert list(tail.read()) == [{"a": 1}]
+    with log.open("a") as file:
+        file.write("}\n")
+    assert list(tail.read()) == [{"a": 2}]
+    with log.open("a") as file:
+        file.write("[" * 200_000 + "\n" + '{"pad": "' + "x" * 1_200_000 + '"}\n{"a": 3}\n')
+    assert list(tail.read())[-1] == {"a": 3}
+
+
+def test_a_log_that_is_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text('{"a": 1}\n')
+    (tmp_path / "link.log").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "pipe.log")
+    assert list(LogTail(tmp_path / "link.log").read()) == []
+    assert list(LogTail(tmp_path / "pipe.log").read()) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"event": "agent finished", "component": "planner", "seconds": 1.25}, "planner finished, 1.2 s"),
+        ({"event": "decision", "component": "critic", "decision": "reject", "feedback": "no"}, "critic: reject: no"),
+        ({"event": "tool finished", "component": "x", "arguments": "cut text", "observation": "4"}, "x(…) → 4"),
+        ({"event": "lm finished", "component": "m", "input_tokens": 5, "output_tokens": 2}, "m: 5 + 2 tokens"),
+        ({"event": "tool failed", "component": "x", "error": "E: down"}, "x: tool failed: E: down"),
+        ({"event": "message", "component": "orchestrator"}, ""),
+        ({"event": {"a": 1}, "component": None}, ": {'a': 1}"),
+    ],
+)
+def test_a_line_of_the_log_in_words(fields: dict[str, object], text: str) -> None:
+    assert describe_event(fields) == text

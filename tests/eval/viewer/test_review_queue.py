@@ -1,0 +1,62 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eval.runs.store import RunStore
+from eval.viewer.catalogue import Catalogue
+from eval.viewer.review_queue import ReviewQueue, Verdict
+from mas.runtime.errors import UserError
+from tests.eval.stored_run import answered, stored_run
+
+DATA = "d" * 64
+
+
+def queue(folder: Path, **facts: object) -> ReviewQueue:
+    records = [
+        answered("right", "17"),
+        replace(answered("down", None), error="down", score=None),
+        answered("wrong", "18"),
+        answered("unscored", "18", gold=None),
+        replace(answered("wrong", "18"), epoch=2),
+    ]
+    return ReviewQueue(stored_run(folder / "eval" / "night", records, epochs=2, dataset_sha256=DATA), folder / "gold")
+
+
+def test_wrong_answers_come_first_and_answers_without_a_target_do_not_come(tmp_path: Path) -> None:
+    items = queue(tmp_path).list_items()
+    assert [(each["id"], each["epoch"], each["mark"]) for each in items] == [
+        ("wrong", 1, "wrong"), ("wrong", 2, "wrong"), ("down", 1, "error"), ("right", 1, "right"),
+    ]  # fmt: skip
+
+
+def test_a_label_is_shown_on_all_answers_that_it_holds_for_until_it_is_taken_back(tmp_path: Path) -> None:
+    found = queue(tmp_path)
+    row = int(str(found.list_items()[0]["row"]))
+    saved = found.save(row, Verdict("right", note="same thing"), who="ada")
+    labels = [each["labels"] for each in found.list_items()]
+    assert labels == [[saved], [saved], [], []], "the same answer in the other epoch"
+    assert found.read_answer(row)["labels"] == [saved]
+    found.withdraw(str(saved["id"]), "ada")
+    assert [each["labels"] for each in found.list_items()] == [[], [], [], []]
+    with pytest.raises(UserError, match="no such label"):
+        found.withdraw(str(saved["id"]), "ada")
+
+
+def test_the_latest_attempt_is_reviewed(tmp_path: Path) -> None:
+    found = queue(tmp_path)
+    with RunStore(found.folder / "run.db") as store:
+        store.write(replace(answered("wrong", "19"), attempt=2))
+    assert [found.read_answer(int(str(each["row"])))["answer"] for each in found.list_items()] == [
+        "19",
+        "18",
+        None,
+        "17",
+    ]
+
+
+def test_the_labels_are_kept_next_to_the_runs(tmp_path: Path) -> None:
+    folder = queue(tmp_path).folder
+    for place in (tmp_path, tmp_path / "eval", folder):
+        assert Catalogue(place).gold == tmp_path / "gold"
+        assert Catalogue(place).list_evaluations() == [folder]
