@@ -27,6 +27,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.bench.contenders import contenders
+from tests.bench.executors import over_http, simulated
 from tests.bench.hostile_reading import ALL, hostile_reading
 from tests.bench.hostile_reading import QUICK as FEW
 from tests.bench.limiter_over_http import tabulate_over_http
@@ -41,7 +42,7 @@ from tests.bench.tracking_cost import tracking
 
 PARTS = (
     *("side_by_side", "all_at_once", "growth", "resume", "tracking", "hostile_reading"),
-    *("request_overhead", "rate_limited", "limiter", "limiter_over_http", "live_viewer"),
+    *("request_overhead", "executors", "rate_limited", "limiter", "limiter_over_http", "live_viewer"),
 )
 RATE_LIMITED = Path(__file__).with_name("rate_limited.py")
 DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
@@ -59,6 +60,8 @@ class Size:
     watched: int = 500
     hostile: tuple[str, ...] = ALL
     hostile_seconds: float = 10.0  # deadline of each
+    simulated: int = 2_000
+    over_http: int = 400
 
 
 QUICK = Size(
@@ -71,6 +74,8 @@ QUICK = Size(
     watched=100,
     hostile=FEW,
     hostile_seconds=5.0,
+    simulated=600,
+    over_http=64,
 )
 
 
@@ -118,6 +123,9 @@ def _tables(work: Path, size: Size, parts: set[str], inspect_python: str) -> Ite
         yield hostile_reading(size.hostile, size.hostile_seconds)
     if "request_overhead" in parts:
         yield request_overhead()
+    if "executors" in parts:
+        yield simulated(work, size.simulated)
+        yield over_http(work, size.over_http)
     if "limiter" in parts:
         yield from tabulate(quick=size is QUICK)
     if "limiter_over_http" in parts:
