@@ -16,6 +16,7 @@ import pytest
 
 from tests.eval.command_line import question, write_questions
 from tests.mlflow_runs import Evaluation, sync
+from tests.report_file import ReportFile
 from tests.servers.fixed_llm import reply_to
 from tests.servers.mlflow_server import ADMIN, PASSWORD, running_mlflow
 from tests.servers.postgres import running_postgres, why_not
@@ -87,7 +88,10 @@ def run(folder: Path, *tracking: str) -> str:
 def leaks(folder: Path) -> list[str]:
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 5
-    return [f"{path}: {canary}" for path in files for canary in CANARIES if canary.encode() in path.read_bytes()]
+    contents = {path: path.read_bytes() for path in files}
+    packed = {path / "unpacked": ReportFile(path).text.encode() for path in files if path.name == "report.html"}
+    held = (contents | packed).items()
+    return [f"{path}: {canary}" for path, content in held for canary in CANARIES if canary.encode() in content]
 
 
 def in_text(text: str) -> list[str]:

@@ -23,8 +23,9 @@ from pathlib import Path
 from eval.analysis.summary.from_store import read_missing, summarise_store
 from eval.analysis.summary.summarise import is_planned
 from eval.analysis.summary.summary import Summary
-from eval.reports.html_report import REPORT, limit_questions, write_report
 from eval.reports.notes import describe_run
+from eval.reports.run_report import REPORT
+from eval.reports.run_report.page import limit_questions, write_report
 from eval.runs.folder import RECORDS, is_in_use, write_lines
 from eval.runs.mlflow_state import read_link
 from eval.runs.record import Record
@@ -51,7 +52,7 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
     write_lines(folder / CORRELATION_IDS, map(json.dumps, store.correlation_ids()))
     write_summary(folder, summary)
     records = chain(_read_with_steps(store), read_missing(store))
-    write_report(folder / REPORT, summary, records, store.list_planned_ids(), describe_run(store.read_info(), summary))
+    write_report(folder / REPORT, summary, records, store.read_plan(), describe_run(store.read_info(), summary))
     return summary
 
 

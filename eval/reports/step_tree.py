@@ -15,6 +15,7 @@ from mas.runtime.trace import Span
 from mas.runtime.untrusted import remove_marks
 
 MAX_TEXT_CHARS = 2_000  # of each text on the page
+MAX_PROMPT_CHARS = 200_000  # of each message of a prompt, and of a reply
 MAX_ASKED_CHARS = 300  # of an agent's inputs: mostly the outputs of earlier agents
 MAX_INLINE_CHARS = 100  # of an argument within the call
 MAX_STEPS = 200  # of a sample
@@ -75,6 +76,7 @@ class Step:
     error: str = ""
     remark: str = ""  # source of a tool's result, if the tool was not called
     calls: Calls = field(default_factory=Calls)
+    call_ids: list[int] = field(default_factory=list)  # spans of its calls to models
     inner: list["Step"] = field(default_factory=list)  # the tools that an agent used
 
     @property
@@ -85,6 +87,15 @@ class Step:
     def facts(self) -> str:
         took = [] if self.kind in (*_FRAME, _MORE) else ["cut off" if self.seconds is None else f"{self.seconds:.1f} s"]
         return " · ".join([*took, *self.calls.list_facts(), *([self.remark] if self.remark else [])])
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what `steps.js` draws, without what is empty."""
+        values: dict[str, object] = {
+            **{name: getattr(self, name) for name in ("kind", "title", "facts", "asked", "said", "decision")},
+            **{"warnings": self.warnings, "error": self.error, "calls": self.call_ids},
+            "inner": [each.to_dict() for each in self.inner],
+        }
+        return {name: value for name, value in values.items() if value}
 
 
 def build_steps(trajectory: Sequence[Mapping[str, object]]) -> list[Step]:
@@ -98,12 +109,47 @@ def build_steps(trajectory: Sequence[Mapping[str, object]]) -> list[Step]:
         outer = _find_outer_step(span, parents, made)
         if span.kind == "lm" and outer is not None:
             _add_call(outer, span)
+            outer.call_ids.append(span.id)
         elif len(made) == MAX_STEPS:
             n_more += span.kind not in ("lm", *_FRAME)
         elif (step := _build_step(span)) is not None:
             made[span.id] = step
             (top if outer is None else outer.inner).append(step)
     return [*top, Step(_MORE, f"… {format_count(n_more, 'step')} more in records.jsonl", None)] if n_more else top
+
+
+def build_calls(trajectory: Sequence[Mapping[str, object]]) -> dict[str, dict[str, object]]:
+    """Return each call to a model with its whole prompt and reply, by the id of its span."""
+    spans = (_read_span(-number, data) for number, data in enumerate(trajectory, start=1))
+    return {str(span.id): _build_call(span) for span in spans if span.kind == "lm"}
+
+
+def find_last_verdict(steps: Sequence[Step]) -> Step | None:
+    """Return the step of the critic that decided last."""
+    found = [each for each in steps if each.decision]
+    return found[-1] if found else None
+
+
+def _build_call(span: Span) -> dict[str, object]:
+    calls = Calls()
+    calls.add(span)
+    took = "cut off" if span.end_seconds is None else f"{span.seconds:.1f} s"
+    system = span.inputs.get("system")
+    messages = [("system", _cut_prompt(str(system)))] if system else []
+    messages += [
+        (str(each.get("role") or ""), _cut_prompt(_join_parts(each))) for each in span.inputs.get("messages") or []
+    ]
+    return {
+        "title": " · ".join([span.name, took, *list(calls.list_facts())[1:]]),
+        "messages": messages,
+        "reply": _cut_prompt(_join_parts(span.outputs)),
+        "error": _flatten(describe_failure(span.error)) if span.error else "",
+    }
+
+
+def _cut_prompt(text: str) -> str:
+    more = len(text) - MAX_PROMPT_CHARS
+    return text if more <= 0 else f"{text[:MAX_PROMPT_CHARS]}… {more:,} characters more in records.jsonl"
 
 
 def _read_span(number: int, data: Mapping[str, object]) -> Span:
@@ -142,6 +188,7 @@ def _build_step(span: Span) -> Step | None:
         step.asked = shorten_line(_join_parts(messages[-1]) if messages else "", MAX_ASKED_CHARS)
         step.said = [("", cut_text(_join_parts(span.outputs)))]
         step.calls.add(span)
+        step.call_ids.append(span.id)
     else:
         outputs = dict(span.outputs)
         step.decision = str(outputs.pop("decision", None) or "")

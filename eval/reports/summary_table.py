@@ -14,7 +14,6 @@ from eval.analysis.summary.from_store import GOING_ON
 from eval.analysis.summary.summary import Counts, EpochNumbers, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.execution.console import Console
-from eval.reports.html_report import REPORT
 from eval.reports.notes import (
     MAX_NAME_CHARS,
     format_floor,
@@ -24,6 +23,7 @@ from eval.reports.notes import (
     list_notes,
     select_ks,
 )
+from eval.reports.run_report import REPORT
 from eval.runs.folder import format_path, format_resume_hint
 from eval.runs.record import Record
 from eval.scorers.score import ACCURACY

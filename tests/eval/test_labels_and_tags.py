@@ -47,7 +47,8 @@ def test_they_are_in_the_table_the_summary_the_report_and_mlflow(eval_command: E
     assert "source mail" in out and "source web" in out
     assert "by title: the 30 values with the most questions are shown, and (30 other values) as one row" in out
     page = (finished.folder / "report.html").read_text("utf-8")
-    assert all(text in page for text in ("<h2>Labels</h2>", "<h2>Confusion matrix</h2>", "<h2>By source</h2>"))
+    titles = ("<h2>Labels</h2>", "<h2>Confusion matrix</h2>", "<figcaption>Accuracy by source</figcaption>")
+    assert all(title in page for title in titles)
     with RunStore(finished.folder / "run.db", read_only=True) as store:
         metrics = build_page(store.read_info(), summarise_store(store)).metrics
     assert metrics["labels/macro_f1"] == pytest.approx(labels["macro_f1"], abs=1e-6)

@@ -125,3 +125,13 @@ def picture(page: Any, folder: Path, name: str, whole: bool = False) -> Path:
     path = folder / f"{name}.png"
     page.screenshot(path=str(path), full_page=whole)
     return path
+
+
+def small_picture(page: Any, folder: Path, name: str) -> Path:
+    """A screenshot for the documentation: 128 colours are enough for text and charts, and a third of the bytes."""
+    from PIL import Image
+
+    path = picture(page, folder, name)
+    with Image.open(path) as image:
+        image.convert("RGB").quantize(128).save(path, optimize=True)
+    return path

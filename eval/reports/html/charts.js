@@ -12,7 +12,7 @@ const Charts = (() => {
     percent: (value) => `${d3.format(".1~f")(100 * value)}%`,
     points: (value) => d3.format("+.1~f")(100 * value),
     usd: (value) => (Math.abs(value) >= 1 ? d3.format("$,.2f")(value) : `$${d3.format(".3~r")(value)}`),
-    seconds: (value) => `${d3.format(",.3~r")(value)} s`,
+    seconds: (value) => `${d3.format(Math.abs(value) < 1 ? ".2~r" : ",.1f")(value)} s`,
   };
 
   const cut = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.max(most - 1, 1))}…`);

@@ -95,5 +95,5 @@ def format_number(value: float | None, form: Format) -> str:
         case "usd":
             return f"${value:,.4f}" if abs(value) < 1 else f"${value:,.2f}"
         case "seconds":
-            return f"{value:,.1f} s"
+            return f"{value:.2g} s" if value < 1 else f"{value:,.1f} s"
     return f"{value:,.4g}" if value != int(value) else f"{value:,.0f}"

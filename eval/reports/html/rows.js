@@ -63,7 +63,8 @@ const RowTables = (() => {
       for (const column of this.columns.filter((each) => each.menu)) {
         const counts = new Map();
         for (const row of this.rows) for (const value of new Set(list(row[column.key]))) counts.set(value, (counts.get(value) ?? 0) + 1);
-        if (counts.size < 2) continue;
+        if (counts.size < 2 && this.rows.every((row) => list(row[column.key]).length)) continue;
+        if (!counts.size) continue;
         const menu = make("select", "", new Option(`${column.title}: all`, ""));
         menu.setAttribute("aria-label", column.title);
         for (const value of [...counts.keys()].sort(collator.compare)) menu.append(new Option(`${value} (${counts.get(value)})`, `=${value}`));
@@ -168,7 +169,7 @@ const RowTables = (() => {
       for (const column of this.drawn) {
         const content = this.options.cell?.(row, column) ?? this.cell(row, column);
         const cell = make("span", FORMATS[column.kind] ? "number" : column.kind === "text" ? "wide" : "", ...list(content));
-        if (FORMATS[column.kind]) cell.dataset.title = column.title;
+        if (column !== this.drawn[0] && column.kind !== "mark") cell.dataset.title = column.title;
         cells.append(cell);
       }
       const details = make("details", "row", make("summary", "", cells));

@@ -4,8 +4,17 @@
 const Steps = (() => {
   const { make, list } = RowTables;
 
+  const isTall = (text) => text.length > 900 || text.split("\n", 13).length > 12;
+
+  // A text; a long one scrolls in a box that the keyboard reaches.
+  const speak = (kind, text) => {
+    const box = make("div", `said ${kind} ${isTall(text) ? "tall" : ""}`.trim());
+    if (isTall(text)) box.tabIndex = 0;
+    return box;
+  };
+
   const said = (name, text, kind = "") => {
-    const box = make("div", `said ${kind}`.trim());
+    const box = speak(kind, text);
     if (name) box.append(make("span", "small", `${name}:`), text.includes("\n") ? "\n" : " ");
     box.append(text);
     return box;
@@ -28,8 +37,13 @@ const Steps = (() => {
 
   function drawCall(call) {
     const box = make("div", "call", make("div", "small", call.title));
-    for (const [role, text] of call.messages) box.append(make("div", "small", role), make("div", "said code", text));
-    box.append(make("div", "small", "reply"), make("div", "said code", call.reply || "–"));
+    const add = (name, text) => {
+      const place = speak("code", text);
+      place.append(text || "–");
+      box.append(make("div", "small", name), place);
+    };
+    for (const [role, text] of call.messages) add(role, text);
+    add("reply", call.reply);
     if (call.error) box.append(make("div", "said wrong", call.error));
     return box;
   }
@@ -64,5 +78,5 @@ const Steps = (() => {
     return make("ol", "steps", ...steps.map((step) => drawStep(step, options)));
   }
 
-  return { draw, fold };
+  return { draw, fold, said };
 })();

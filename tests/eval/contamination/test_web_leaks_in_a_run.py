@@ -127,10 +127,9 @@ def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
     assert "; accuracy without them: 25.0% of 4 (" in out
     assert "blocked pages: 2: huggingface.co 2" in out
     html = (finished.folder / "report.html").read_text("utf-8")
-    section = html.partition("<h2>Pages that give the benchmark away</h2>")[2].partition("<h2>")[0].replace("\n", "")
-    assert f'<td>hidden</td><td>read_page</td><td class="command">{site.base_url}/hidden</td>' in section.replace(
-        "\n", ""
-    )
+    section = html.partition("<summary>Pages that give the benchmark away</summary>")[2].partition("</details>")[0]
+    row = f'<td>hidden</td><td>read_page</td><td class="command">{site.base_url}/hidden</td>'
+    assert row in section.replace("\n", "")
 
 
 def test_gold_answers_change_the_listing_and_nothing_that_anybody_is_sent(

@@ -10,8 +10,8 @@ import pytest
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import LeakedResult, Summary
 from eval.mlflow_export.run_page import build_page
-from eval.reports.html_report import MAX_LEAKS, write_report
 from eval.reports.notes import list_notes
+from eval.reports.run_report.page import MAX_LEAKS, write_report
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 

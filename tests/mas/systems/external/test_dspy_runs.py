@@ -12,6 +12,7 @@ from eval.config.tracking import LocalTracking
 from mas.prompt_sets.prompt_set import name_prompt_file
 from tests.eval.command_line import EvalCommand, Finished, tracked_in
 from tests.mlflow_runs import CopyInMlflow
+from tests.report_file import ReportFile
 from tests.servers.labelling_llm import MEANINGS, labelling_llm
 from tests.servers.running import RunningServer
 
@@ -301,7 +302,7 @@ def test_both_predictors_are_agents_over_http_and_in_mlflow(
     assert finished.summary["by_agent"].keys() == set(names)
     records = finished.records
     assert [each["answer"] for each in records.values()].count("billing") == 5
-    page = (finished.folder / "report.html").read_text("utf-8")
+    page = ReportFile(finished.folder / "report.html").text
     assert all(name in page for name in names) and "dspy (triage:Program)" in page
     kept = {name: (finished.folder / "prompts" / name_prompt_file(name)).read_text() for name in names}
     assert "'not a bug'" in kept["classify[0].predict"]

@@ -1,0 +1,3 @@
+"""`report.html`: a run on one page, in the order of a reader's questions."""
+
+REPORT = "report.html"

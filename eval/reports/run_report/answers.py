@@ -1,0 +1,221 @@
+"""Rows of the report: each question with its answers; everything that is long goes into blocks that are read on demand.
+
+    gathered = gather_answers(records, plan, max_questions=10_000)
+    gathered.questions[0].in_order[0].mark      # "wrong"
+
+Only short texts and numbers of an answer are kept; steps and prompts are compressed while the records pass by.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from eval.benchmarks.dataset import EXPECTED, classify_attachment
+from eval.reports.html.blocks import Blocks, BlockWriter
+from eval.reports.run_report.causes import Cause, find_cause
+from eval.reports.step_tree import build_calls, build_steps, cut_text, find_last_verdict, format_cost, format_count
+from eval.runs.record import NOT_RUN, ExtraScore, PlannedQuestion, Record
+from mas.runtime.terminal import shorten_line
+
+MAX_BLOCK_BYTES = 6_500_000  # of steps and prompts of all answers, as they are written
+MAX_LINE_CHARS = 240  # of a question, an answer or an explanation in the table; all of it is one click away
+MAX_REST_CHARS = 4_000_000  # of all texts that are longer than their line: they are found, too
+RIGHT = "right"
+STEPS, PROMPTS = "steps", "prompts"  # names of blocks
+_APPROVE = "approve"
+
+
+@dataclass(slots=True)
+class AnswerRow:
+    """One answer, as far as the table and the charts need it."""
+
+    key: int  # of its blocks
+    epoch: int
+    attempt: int
+    mark: str  # right, partial, wrong, error, not run, unscored
+    value: float
+    line: str
+    why: str
+    cause: Cause | None  # None: no point was lost
+    error_class: str
+    limit: str
+    approved_by: str  # critic that approved a wrong answer
+    seconds: float
+    tokens: int
+    cost_usd: float | None
+    seconds_by_agent: dict[str, float]
+    error: str  # all of its message, once in memory for each message
+
+
+@dataclass(slots=True)
+class QuestionRow:
+    """One row of the page."""
+
+    id: str
+    level: str
+    line: str
+    file: str
+    target: str | None
+    tags: Mapping[str, str]
+    rest: str = ""  # texts that are longer than their lines
+    answers: dict[int, AnswerRow] = field(default_factory=dict)  # by epoch
+
+    @property
+    def in_order(self) -> list[AnswerRow]:
+        return [answer for _, answer in sorted(self.answers.items())]
+
+    @property
+    def kind(self) -> str:
+        return classify_attachment(self.file or None)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Everything that the page shows of answers."""
+
+    questions: Sequence[QuestionRow]
+    blocks: Blocks
+
+    @property
+    def answers(self) -> list[AnswerRow]:
+        return [answer for question in self.questions for answer in question.in_order]
+
+    @property
+    def tags(self) -> list[str]:
+        """Return the tags that have several values."""
+        values = {(tag, value) for question in self.questions for tag, value in question.tags.items()}
+        return sorted(tag for tag, n in Counter(tag for tag, _ in values).items() if n > 1)
+
+
+def gather_answers(records: Iterable[Record], plan: Sequence[PlannedQuestion], max_questions: int) -> Gathered:
+    """Return the first questions in the dataset's order, with the last attempt at each epoch."""
+    place = {planned.id: place for place, planned in reversed(list(enumerate(plan)))}
+    tags = {planned.id: {k: v for k, v in planned.tags.items() if k != EXPECTED} for planned in plan}
+    rows: dict[int, QuestionRow] = {}
+    writer = BlockWriter(MAX_BLOCK_BYTES)
+    messages: dict[str, str] = {}  # each once: a run may fail ten thousand times in the same way
+    n_rest, key = 0, 0
+    for record in records:
+        at = place.setdefault(record.sample_id, len(place))
+        if at >= max_questions:
+            continue
+        question = rows.setdefault(at, _build_question(record, tags.get(record.sample_id, {})))
+        before = question.answers.get(record.epoch)
+        if before is not None and before.attempt >= record.attempt:
+            continue
+        key += 1
+        answer = _build_answer(record, key)
+        answer.error = messages.setdefault(answer.error, answer.error)
+        question.answers[record.epoch] = answer
+        if n_rest < MAX_REST_CHARS:
+            rest = _join_rest(record, first=len(question.answers) == 1)
+            question.rest += rest
+            n_rest += len(rest)
+        _write_blocks(writer, record, answer)
+    return Gathered([rows[at] for at in sorted(rows)], writer.close())
+
+
+def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:
+    target = None if record.target is None else shorten_line(record.target, MAX_LINE_CHARS)
+    line = shorten_line(record.question, MAX_LINE_CHARS)
+    return QuestionRow(record.sample_id, record.level or "", line, record.file or "", target, tags)
+
+
+def _build_answer(record: Record, key: int) -> AnswerRow:
+    usage = record.usage
+    mark = _mark(record)
+    verdict = find_last_verdict(build_steps(record.trajectory)) if mark in ("wrong", "partial") else None
+    return AnswerRow(
+        key=key,
+        epoch=record.epoch,
+        attempt=record.attempt,
+        mark=mark,
+        value=record.value if record.error is None else 0.0,
+        line="" if record.answer is None else shorten_line(str(record.answer), MAX_LINE_CHARS),
+        why=shorten_line(_describe_error(record) or _describe_score(record), MAX_LINE_CHARS),
+        cause=find_cause(record),
+        error_class=(record.error_class or "unknown") if record.error is not None else "",
+        limit=record.limit or "",
+        approved_by=verdict.title if verdict is not None and verdict.decision == _APPROVE else "",
+        seconds=round(record.wall_seconds, 3),
+        tokens=usage.input_tokens + usage.output_tokens,
+        cost_usd=usage.cost_usd if usage.lm_calls else 0.0,
+        seconds_by_agent=record.seconds_by_agent,
+        error=record.error or "",
+    )
+
+
+def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow) -> None:
+    """Add the answer's texts, steps and prompts. Wrong answers come first where there is no room for all."""
+    wrong = answer.mark != RIGHT
+    steps = build_steps(record.trajectory)
+    verdict = find_last_verdict(steps)
+    details: dict[str, object] = {
+        "question": cut_text(record.question),
+        "target": None if record.target is None else cut_text(record.target),
+        "answer": "" if record.answer is None else cut_text(str(record.answer)),
+        "scorer": cut_text(_describe_score(record)),
+        "extra": [(f"scorer {name}", cut_text(_describe_verdict(each))) for name, each in record.extra_scores.items()],
+        "error": cut_text(_describe_error(record)),
+        "failed in": _describe_place(record),
+        "stack": cut_text(record.error_details.stack) if record.error_details else "",
+        "ended by": record.limit or "",
+        "evidence": answer.cause.evidence if answer.cause else "",
+        "reasoning": cut_text(record.reasoning_trace),
+        "spent": _describe_spending(record, answer),
+        "thread id": record.thread_id,
+        "steps": [each.to_dict() | ({"last": True} if each is verdict else {}) for each in steps],
+    }
+    writer.add(STEPS, answer.key, {name: value for name, value in details.items() if value}, 0 if wrong else 2)
+    if calls := build_calls(record.trajectory):
+        writer.add(PROMPTS, answer.key, calls, 1 if wrong else 3)
+
+
+def _join_rest(record: Record, first: bool) -> str:
+    texts = [record.question if first else "", str(record.answer or ""), record.error or record.explanation]
+    return "\n".join(cut_text(each) for each in texts if len(each) > MAX_LINE_CHARS)
+
+
+def _describe_spending(record: Record, answer: AnswerRow) -> str:
+    if answer.mark == "not run":
+        return ""
+    usage = record.usage
+    parts = [
+        f"{answer.seconds:.1f} s",
+        format_count(usage.lm_calls, "model call"),
+        format_count(usage.tool_calls, "tool call"),
+        f"{answer.tokens:,} tokens",
+        format_cost(answer.cost_usd),
+    ]
+    return ", ".join(parts) + (f"; try {answer.attempt}" if answer.attempt > 1 else "")
+
+
+def _describe_error(record: Record) -> str:
+    return f"{record.error_class or 'unknown'}: {record.error}" if record.error is not None else ""
+
+
+def _describe_score(record: Record) -> str:
+    return f"{record.value:.2f}: {record.explanation}" if 0 < record.value < 1 else record.explanation
+
+
+def _describe_verdict(score: ExtraScore) -> str:
+    if score.value is None:
+        return f"not scored: {score.error}"
+    return f"{score.value:.2f}: {score.explanation}"
+
+
+def _describe_place(record: Record) -> str:
+    parts = [record.error_component or ""]
+    if details := record.error_details:
+        parts += [f"step {details.step}"] if details.step else []
+        rejections = [f"{agent} {count}" for agent, count in details.retry_counts.items() if count]
+        parts += [f"rejections {', '.join(rejections)}"] if rejections else []
+    return "; ".join(filter(None, parts))
+
+
+def _mark(record: Record) -> str:
+    if record.error is not None:
+        return "not run" if record.error_class == NOT_RUN else "error"
+    if not record.scored:
+        return "unscored"
+    return RIGHT if record.correct else "partial" if record.value else "wrong"

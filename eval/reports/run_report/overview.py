@@ -1,0 +1,251 @@
+"""Tiles, errors by message, and charts: everything above the questions."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from urllib.parse import urlencode
+
+from eval.analysis.statistics.metric_interval import compute_metric_interval
+from eval.analysis.summary.summary import Counts, Summary
+from eval.reports.html.charts import Chart, Point, format_number
+from eval.reports.notes import format_duration, format_floor, format_interval, format_usd
+from eval.reports.run_report.answers import AnswerRow, Gathered, QuestionRow
+from eval.scorers.score import ACCURACY
+from mas.runtime.text import format_count
+
+MAX_CAUSES = 15
+MAX_VALUES = 15  # of a level, kind or tag in a chart
+MIN_ANSWERS = 8  # for quarters by cost
+_NUMBERS = re.compile(r"\d+(?:\.\d+)?")
+
+Tile = tuple[str, str, str]  # value, name, remark
+
+
+@dataclass(slots=True)
+class ErrorGroup:
+    """Answers in error whose messages differ in numbers at most."""
+
+    error_class: str
+    message: str  # of the first, all of it
+    n: int = 0
+    others: set[str] = field(default_factory=set)  # messages that differ in numbers
+
+    @property
+    def href(self) -> str:
+        return link(error=self.error_class)
+
+
+def link(**filters: str) -> str:
+    """Return the address of the rows that have these values."""
+    return f"#?{urlencode(filters)}"
+
+
+def build_tiles(summary: Summary, words: dict[str, str], answers: Sequence[AnswerRow]) -> Iterator[Tile]:
+    """Yield the score with its interval, what it cost, and how long it took."""
+    interval = (
+        "not complete: no interval" if summary.incomplete else f"95% interval {format_interval(summary.score_ci95)}"
+    )
+    yield format_floor(summary.score, summary.incomplete), summary.metric, interval
+    over = f" over {summary.epochs} epochs" if summary.epochs > 1 else ""
+    yield f"{summary.n_correct:,} of {summary.n_scored:,}", words["right"] + over, _count_failures(summary, words)
+    yield _build_cost(summary)
+    usage = summary.usage
+    tokens = usage.input_tokens + usage.output_tokens
+    yield _shorten(tokens), "tokens", f"{_shorten(usage.input_tokens)} in, {_shorten(usage.output_tokens)} out"
+    seconds = [each.seconds for each in answers if each.mark != "not run"]
+    typical = f"{format_number(median(seconds), 'seconds')} for a typical answer" if seconds else ""
+    yield format_duration(summary.wall_seconds), "time", typical
+
+
+def _count_failures(summary: Summary, words: dict[str, str]) -> str:
+    n_failed = summary.n_error - summary.n_not_run
+    infrastructure = f", {summary.n_infrastructure} by infrastructure" if summary.n_infrastructure else ""
+    parts = [
+        f"{summary.n_wrong:,} {words['answered_wrong']}" if summary.n_wrong else "",
+        f"{n_failed:,} in error{infrastructure}" if n_failed else "",
+        f"{summary.n_not_run:,} not run" if summary.n_not_run else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _build_cost(summary: Summary) -> Tile:
+    usage = summary.usage
+    cost = format_usd(usage.cost_usd)
+    if usage.cost_usd is None and usage.known_cost_usd:
+        cost = f"at least {format_usd(usage.known_cost_usd)}"
+    remark = "simulated model" if summary.simulated else ""
+    if usage.cost_usd and summary.n_correct and not summary.simulated:
+        remark = f"{format_number(usage.cost_usd / summary.n_correct, 'usd')} for each right answer"
+    return cost, "cost", remark
+
+
+def _shorten(n: int) -> str:
+    for size, unit in ((1_000_000, " M"), (10_000, " k")):
+        if n >= size:
+            return f"{n / (1_000_000 if unit == ' M' else 1_000):,.1f}{unit}"
+    return f"{n:,}"
+
+
+def group_errors(answers: Iterable[AnswerRow]) -> list[ErrorGroup]:
+    """Return the errors by message, the most frequent first; what was not run is none."""
+    groups: dict[tuple[str, str], ErrorGroup] = {}
+    for each in answers:
+        if each.mark != "error":
+            continue
+        same = each.error_class, _NUMBERS.sub("#", each.error)
+        group = groups.setdefault(same, ErrorGroup(each.error_class, each.error))
+        group.n += 1
+        if each.error != group.message:
+            group.others.add(each.error)
+    return sorted(groups.values(), key=lambda group: -group.n)
+
+
+def build_score_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
+    """Yield the score by level, by kind of attachment, and by tag, as far as there are several."""
+    groups = {"level": summary.by_level, **summary.by_tag}
+    for name, counts in groups.items():
+        if len(counts) > 1:
+            yield _chart_counts(summary, name, counts)
+    kinds = _group_values(gathered.questions, lambda question, answer: question.kind)
+    if len(kinds) > 1 and "kind" not in summary.by_tag:
+        yield _chart_values(summary, "attachment", kinds, "kind")
+
+
+def build_loss_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
+    """Yield where points are lost, then whether money and time bought any."""
+    answers = gathered.answers
+    lost = _add_up_causes(answers)
+    if lost:
+        shown = lost[:MAX_CAUSES]
+        rest = f" (the {MAX_CAUSES} largest of {len(lost)})" if len(lost) > MAX_CAUSES else ""
+        yield Chart("bars", f"Points lost, by the first cause{rest}", shown, x_label="points lost")
+    yield from _chart_cost(summary, gathered)
+    yield from _chart_agents(answers)
+
+
+def _add_up_causes(answers: Sequence[AnswerRow]) -> list[Point]:
+    points: defaultdict[str, float] = defaultdict(float)
+    n_answers: Counter[str] = Counter()
+    errors: set[str] = set()
+    for each in answers:
+        if each.cause is not None and each.mark != "unscored":
+            points[each.cause.name] += 1.0 - each.value
+            n_answers[each.cause.name] += 1
+            if each.cause.kind == "error":
+                errors.add(each.cause.name)
+    return [
+        Point(
+            name, round(lost, 2), tone="error" if name in errors else "wrong",
+            note=format_count(n_answers[name], "answer"), href=link(lost=name),
+        )
+        for name, lost in sorted(points.items(), key=lambda item: -item[1])
+    ]  # fmt: skip
+
+
+def _chart_counts(summary: Summary, name: str, counts: dict[str, Counts]) -> Chart:
+    points = [
+        _build_share(
+            f"level {value}" if name == "level" else value,
+            each.score,
+            None if summary.incomplete else each.score_ci95,
+            each.n_scored,
+            link(**{name if name == "level" else f"tag {name}": value}),
+        )
+        for value, each in list(counts.items())[:MAX_VALUES]
+        if each.score is not None
+    ]
+    return _chart_shares(summary, name, points, len(counts))
+
+
+def _chart_values(summary: Summary, name: str, groups: dict[str, list[list[float]]], key: str) -> Chart:
+    points = []
+    for value, samples in sorted(groups.items(), key=lambda item: -len(item[1]))[:MAX_VALUES]:
+        values = [each for sample in samples for each in sample]
+        bounds = None if summary.incomplete else compute_metric_interval(samples)
+        points.append(_build_share(value, sum(values) / len(values), bounds, len(values), link(**{key: value})))
+    return _chart_shares(summary, name, points, len(groups))
+
+
+def _chart_shares(summary: Summary, name: str, points: list[Point], n_values: int) -> Chart:
+    floor = ", so far" if summary.incomplete else ""
+    few = f" (the {MAX_VALUES} most frequent of {n_values})" if n_values > MAX_VALUES else ""
+    title = f"{summary.metric[0].upper()}{summary.metric[1:]} by {name}{few}{floor}"
+    return Chart("dots", title, points, summary.metric, x_format="percent", x_domain=(0, 1), x_mark=summary.score)
+
+
+def _build_share(label: str, value: float | None, bounds: tuple[float, float] | None, n: int, href: str) -> Point:
+    low, high = bounds or (None, None)
+    share = value or 0.0
+    return Point(label, share, low=low, high=high, tone="accent", note=f"{share:.0%} of {n:,}", href=href)
+
+
+def _group_values(
+    questions: Sequence[QuestionRow], name: Callable[[QuestionRow, AnswerRow], str | None]
+) -> dict[str, list[list[float]]]:
+    """Return, for each name, the values of each question's answers; answers without a target are left out."""
+    groups: defaultdict[str, list[list[float]]] = defaultdict(list)
+    for question in questions:
+        if question.target is None:
+            continue
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        for answer in question.in_order:
+            if (group := name(question, answer)) is not None:
+                found[group].append(answer.value)
+        for group, values in found.items():
+            groups[group].append(values)
+    return dict(groups)
+
+
+def _chart_cost(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
+    """Yield the score by quarters of cost, or of tokens where nothing has a price: does more spending buy points?"""
+    asked = [each for each in gathered.answers if each.mark not in ("not run", "unscored")]
+    costs = {each.key: each.cost_usd for each in asked if each.cost_usd is not None}
+    by_cost = any(costs.values())
+    spent = costs if by_cost else {each.key: float(each.tokens) for each in asked}
+    amounts = sorted(each for each in spent.values() if each is not None)
+    if len(amounts) < MIN_ANSWERS or amounts[0] == amounts[-1]:
+        return
+    bounds = [amounts[len(amounts) * n // 4] for n in (1, 2, 3)]
+
+    def name(question: QuestionRow, answer: AnswerRow) -> str | None:
+        amount = spent.get(answer.key)
+        return None if amount is None else str(sum(amount >= bound for bound in bounds))
+
+    groups = _group_values(gathered.questions, name)
+    edges = [amounts[0], *bounds, amounts[-1]]
+    points = []
+    for quarter, samples in sorted(groups.items()):
+        n = int(quarter)
+        written = [f"${each:.2g}" if by_cost else _shorten(int(each)) for each in (edges[n], edges[n + 1])]
+        values = [each for sample in samples for each in sample]
+        share = sum(values) / len(values)
+        interval = None if summary.incomplete else compute_metric_interval(samples)
+        points.append(_build_share(f"{written[0]} to {written[1]}", share, interval, len(values), ""))
+    what = "cost" if by_cost else "tokens"
+    title = f"{summary.metric[0].upper()}{summary.metric[1:]} by quarters of the answers' {what}, the cheapest first"
+    yield Chart("dots", title, points, summary.metric, x_format="percent", x_domain=(0, 1), x_mark=summary.score)
+
+
+def _chart_agents(answers: Sequence[AnswerRow]) -> Iterator[Chart]:
+    seconds: defaultdict[str, list[float]] = defaultdict(list)
+    for each in answers:
+        for agent, one in each.seconds_by_agent.items():
+            seconds[agent].append(one)
+    n = sum(each.mark != "not run" for each in answers)
+    if not seconds or not n:
+        return
+    points = []
+    for agent, times in sorted(seconds.items(), key=lambda item: -sum(item[1])):
+        slow = sorted(times)[min(len(times) * 9 // 10, len(times) - 1)]
+        note = f"one in ten over {format_number(slow, 'seconds')}"
+        points.append(Point(agent, round(sum(times) / n, 4), tone="accent", note=note))
+    yield Chart("bars", "Seconds of each agent, mean of all answers", points, "seconds", x_format="seconds")
+
+
+def choose_words(metric: str) -> dict[str, str]:
+    """Return what right and wrong are called: a graded answer may be partly right."""
+    if metric == ACCURACY:
+        return {"right": "right", "wrong": "wrong", "answered_wrong": "answered wrongly"}
+    return {"right": "fully right", "wrong": "not fully", "answered_wrong": "answered, not fully right"}

@@ -1,0 +1,179 @@
+"""`report.html` in a real Chromium: what a reader does on it, what it costs, and what hostile texts do not do.
+
+The pictures are in pytest's folder of the test; PAGE_PICTURES=docs/images replaces those of the documentation.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.analysis.summary.summarise import RunDetails, summarise
+from eval.cli.paths import PROJECT_ROOT
+from eval.reports.files import write_reports
+from eval.reports.run_report.page import write_report
+from eval.runs.record import Record, Usage
+from eval.runs.store import RunStore
+from tests.eval.command_line import EvalCommand
+from tests.eval.stored_run import answered
+from tests.pages.browser import (
+    THEMES,
+    WIDTHS,
+    browser,
+    check_accessibility,
+    collect_errors,
+    open_file,
+    picture,
+    set_view,
+    small_picture,
+    why_not,
+)
+from tests.pages.hostile_run import ATTACKS, write_hostile_run
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+NAMES = {(1440, "light"): "report", (400, "dark"): "report-phone"}  # of the pictures in docs/images
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Any]:
+    with browser(width=1440) as page:
+        yield page
+
+
+def record(sample_id: str, **changes: Any) -> Record:
+    fields = {"answer": "another", "gold": "SECRET-GOLD", "question": "Which?", "trajectory": [], **changes}
+    return answered(sample_id, **fields)
+
+
+def list_ids(page: Any) -> str:
+    return "".join(row.get_attribute("data-id") for row in page.query_selector_all("details.row"))
+
+
+def open_row(page: Any, sample_id: str) -> Any:
+    """Open a row as a link does, and wait until it is filled."""
+    page.evaluate("id => { location.hash = '#' + encodeURIComponent(id); }", sample_id)
+    page.wait_for_function(
+        "id => { const row = document.querySelector('details.row[open]');"
+        "return row?.dataset.id === id && row.querySelector('.facts') && row.querySelector('.pair, .details p'); }",
+        arg=sample_id,
+    )
+    return page.locator("details.row[open]")
+
+
+def test_questions_are_found_filtered_sorted_and_opened(page: Any, tmp_path: Path) -> None:
+    records = [
+        record("a", question="How many ROPES?", score=1.0, wall_seconds=2.0, usage=Usage(lm_calls=1, input_tokens=30)),
+        record("b", question="Which ropes in June?", level="2", wall_seconds=10.0, answer=f"{'x ' * 200}latest"),
+        record("c", score=None, answer=None, error="down", error_class="infrastructure", wall_seconds=1.0),
+    ]
+    write_report(tmp_path / "report.html", summarise(records, RunDetails(run_id="r")), records)
+    errors = collect_errors(page)
+    open_file(page, tmp_path / "report.html")
+    assert list_ids(page) == "abc"
+    page.fill(".tools input", "ropes june")
+    assert (list_ids(page), page.inner_text(".found")) == ("b", "1 of 3 shown")
+    page.fill(".tools input", "latest")
+    assert list_ids(page) == "b", "the row itself shows only the beginning of the answer"
+    page.fill(".tools input", "")
+    for verdict, found in (("=not right", "bc"), ("=error", "c"), ("=right", "a"), ("", "abc")):
+        page.select_option("select[aria-label=verdict]", verdict)
+        assert list_ids(page) == found
+    page.click("a:text('show them')")
+    page.wait_for_function("() => document.querySelector('.found').textContent === '1 of 3 shown'")
+    assert page.input_value("select[aria-label=error]") == "=infrastructure"
+    page.select_option("select[aria-label=error]", "")
+    page.select_option("select[aria-label=level]", "=2")
+    assert list_ids(page) == "b"
+    page.select_option("select[aria-label=level]", "")
+    for order in ("cab", "bac"):
+        page.click(".head button:text('time')")
+        assert list_ids(page) == order
+    row = open_row(page, "b")
+    assert row.locator(".pair").inner_text().splitlines()[:2] == ["gold answer", "SECRET-GOLD"]
+    assert "latest" in row.inner_text()
+    assert page.url.endswith("#b")
+    assert errors == []
+
+
+def test_a_wrong_answer_shows_its_words_its_steps_and_its_whole_prompts(page: Any, tmp_path: Path) -> None:
+    prompt = "You solve. " * 5_000
+    spans: list[dict[str, Any]] = [
+        {"id": 0, "kind": "agent", "name": "critic", "outputs": {"decision": "approve"}},
+        {"id": 1, "parent": 0, "kind": "lm", "name": "m", "inputs": {"system": prompt}, "outputs": {}},
+    ]
+    records = [record("a", gold="17 red ropes", answer="18 red ropes", trajectory=spans, epoch=n) for n in (1, 2)]
+    write_report(tmp_path / "report.html", summarise(records, RunDetails(run_id="r")), records)
+    open_file(page, tmp_path / "report.html")
+    assert "✗ wrong \N{MULTIPLICATION SIGN}2 18 red ropes" in page.inner_text("details.row .answer").replace("\n", " ")
+    row = open_row(page, "a")
+    assert row.locator("ins").all_inner_texts() == ["17"] and row.locator("del").all_inner_texts() == ["18"]
+    assert "critic approved a wrong answer" in row.inner_text()
+    assert row.locator(".call").count() == 0, "prompts are read when they are asked for"
+    row.locator(".prompts summary").first.click()
+    row.locator(".call").first.wait_for()
+    assert prompt.strip() in row.locator(".call").first.inner_text()
+
+
+def test_hostile_texts_execute_nothing_and_leave_no_formula_in_an_export(page: Any, tmp_path: Path) -> None:
+    folder = write_hostile_run(tmp_path / "run", epochs=2)
+    with RunStore(folder / "run.db", read_only=True) as store:
+        write_reports(folder, store)
+    errors = collect_errors(page)
+    open_file(page, folder / "report.html")
+    ids = [row.get_attribute("data-id") for row in page.query_selector_all("details.row")]
+    assert len(ids) == 2 * len(ATTACKS)
+    for sample_id in ids:
+        closed = open_row(page, sample_id).locator("details:not([open]) > summary")
+        while closed.count():
+            closed.first.click()
+    for chart in page.locator("figure.chart svg").all():
+        chart.scroll_into_view_if_needed()
+        chart.hover()
+    closed = page.locator("main > details:not([open]) > summary")
+    while closed.count():
+        closed.first.click()
+    for menu in page.locator(".tools select:not(.sorting)").all():
+        menu.select_option(index=1)
+        menu.select_option(index=0)
+    page.fill(".tools input", "")
+    with page.expect_download() as download:
+        page.click("button.csv")
+    cells = Path(download.value.path()).read_text("utf-8-sig").replace('"', "").split(",")
+    assert any("'=HYPERLINK" in cell for cell in cells)
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "@", "-"))]
+    foreign = "img, iframe, object, embed, link, [onerror], [onload], a:not([href^='#'])"
+    assert page.evaluate(f'document.querySelectorAll("{foreign}").length') == 0
+    assert page.evaluate("document.querySelectorAll('body script:not([type])').length") == page.evaluate(
+        "document.querySelectorAll('body > script').length"
+    )
+    assert errors == []
+
+
+def test_the_report_is_readable_at_every_width_in_both_themes(
+    eval_command: EvalCommand, page: Any, tmp_path: Path
+) -> None:
+    folder = eval_command("experiment=offline", "run.epochs=2", "run.name=report", "tracking=off").folder
+    errors = collect_errors(page)
+    open_file(page, folder / "report.html")
+    wrong = page.evaluate("document.querySelector('details.row:has(.badge)').dataset.id")
+    pictures = PROJECT_ROOT / os.environ.get("PAGE_PICTURES", tmp_path / "pictures")
+    pictures.mkdir(exist_ok=True)
+    for theme in THEMES:
+        for width in WIDTHS:
+            set_view(page, width, theme, height=1300)
+            open_file(page, folder / "report.html")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the window"
+            assert check_accessibility(page) == []
+            picture(page, tmp_path, f"report-{width}-{theme}", whole=True)
+            if (name := NAMES.get((width, theme))) is not None:
+                made = [small_picture(page, pictures, name)]
+            open_row(page, wrong)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert check_accessibility(page) == []
+            picture(page, tmp_path, f"answer-{width}-{theme}")
+            if name is not None:
+                made.append(small_picture(page, pictures, f"{name}-answer"))
+                assert all(each.stat().st_size < 200_000 for each in made)
+    assert errors == []

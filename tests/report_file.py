@@ -1,0 +1,69 @@
+"""A report.html as its reader gets it: the rows, and what opens in them, which the page holds compressed.
+
+page = ReportFile(folder / "report.html")
+page.rows[0]["question"], page.details("q1")["steps"], page.prompts("q1")
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, cast
+
+from eval.reports.html.blocks import decode_data
+
+FIELDS = ("key", "epoch", "attempt", "mark", "line", "why", "cause", "limit", "approved", "seconds", "tokens", "cost")
+_SCRIPT = re.compile(r"<script[^>]*>.*?</script>", re.DOTALL)
+
+
+class ReportFile:
+    def __init__(self, path: Path) -> None:
+        self.html = path.read_text("utf-8")
+        self.visible = _SCRIPT.sub("", self.html)  # without scripts and data
+        self._blocks = re.findall(r'<script type="application/octet-stream" class="block">(.*?)</script>', self.html)
+        index = re.search(r'<script type="application/json" class="block-index">(.*?)</script>', self.html)
+        self._index = json.loads(index[1]) if index else {}
+        self.rows = self._read_rows()
+
+    def _read_rows(self) -> list[dict[str, Any]]:
+        found = re.search(r'data-rows="questions">\s*<script type="([^"]*)" class="data">(.*?)</script>', self.html)
+        if found is None:
+            return []
+        data = cast(Any, json.loads(found[2]) if found[1] == "application/json" else decode_data(found[2]))
+        rows = [dict(zip(data["keys"], values, strict=True)) for values in data["rows"]]
+        return [row | {"answers": [dict(zip(FIELDS, each, strict=True)) for each in row["answers"]]} for row in rows]
+
+    @property
+    def ids(self) -> list[str]:
+        return [row["id"] for row in self.rows]
+
+    def answers(self, sample_id: str) -> list[dict[str, Any]]:
+        return next(cast(list[dict[str, Any]], row["answers"]) for row in self.rows if row["id"] == sample_id)
+
+    def details(self, sample_id: str, epoch: int = 1) -> dict[str, Any]:
+        """Everything that opens with an answer; empty: there was no room for it."""
+        return self._read("steps", sample_id, epoch)
+
+    def prompts(self, sample_id: str, epoch: int = 1) -> dict[str, Any]:
+        return self._read("prompts", sample_id, epoch)
+
+    def _read(self, name: str, sample_id: str, epoch: int) -> dict[str, Any]:
+        key = next(each["key"] for each in self.answers(sample_id) if each["epoch"] == epoch)
+        for place, keys in self._index.get(name, []):
+            if key in keys:
+                data = cast(Any, decode_data(self._blocks[place]))
+                return cast(dict[str, Any], _resolve(data["values"][str(key)], data["texts"]))
+        return {}
+
+    @property
+    def text(self) -> str:
+        """All that a reader can get to see, as one text."""
+        blocks = [json.dumps(decode_data(each), ensure_ascii=False) for each in self._blocks]
+        return "\n".join([self.visible, json.dumps(self.rows, ensure_ascii=False), *blocks])
+
+
+def _resolve(value: Any, texts: list[str]) -> Any:
+    if isinstance(value, list):
+        return [_resolve(each, texts) for each in value]
+    if isinstance(value, dict):
+        return texts[value["\0"]] if "\0" in value else {name: _resolve(each, texts) for name, each in value.items()}
+    return value
