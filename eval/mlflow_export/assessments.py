@@ -19,10 +19,11 @@ from eval.mlflow_export.values import (
     to_storable,
     truncate,
 )
-from eval.runs.record import Record
+from eval.runs.record import HumanVerdict, Record
 from eval.scorers.score import read_value
 
 GOLD, CORRECT, ERROR_CLASS = "expected_response", "correct", "error_class"
+HUMAN_ANSWER, HUMAN_QUESTION = "human_review", "human_review_question"
 FORMAT_LOSS = "format_loss"
 NO_ERROR = "none"
 
@@ -57,6 +58,11 @@ def _list_assessments(record: Record) -> Iterator[Assessment]:
         source = AssessmentSource(kind, truncate(extra, 250))
         why = clean_text(found.error or found.explanation) or None
         yield Feedback(_extra_name(extra), to_storable(read_value(found.value)), rationale=why, source=source)
+    for verdict in record.human:
+        text = f"corrected to {verdict.target}" if verdict.target is not None else ""
+        why = clean_text(": ".join(filter(None, (text, verdict.note)))) or None
+        source = AssessmentSource("HUMAN", truncate(verdict.who or "unknown", 250))
+        yield Feedback(_human_name(verdict), verdict.label.replace("_", " "), rationale=why, source=source)
     harness = AssessmentSource("CODE", "harness")
     yield Feedback(ERROR_CLASS, record.error_class or NO_ERROR, rationale=error, source=harness)
 
@@ -67,6 +73,7 @@ def list_assessment_names(record: Record) -> list[str]:
         *([GOLD, CORRECT] if record.scored else []),
         *map(_part_name, record.parts),
         *map(_extra_name, record.extra_scores),
+        *map(_human_name, record.human),
         ERROR_CLASS,
     ]
 
@@ -75,6 +82,10 @@ def _part_name(name: str) -> str:
     """Return the name of a part's assessment; a scorer of the user's own may call a part as it likes."""
     taken = name in (GOLD, CORRECT, ERROR_CLASS)
     return truncate(f"part_{name}" if taken else name, 250)
+
+
+def _human_name(verdict: HumanVerdict) -> str:
+    return HUMAN_QUESTION if verdict.is_of_question else HUMAN_ANSWER
 
 
 def _extra_name(name: str) -> str:

@@ -14,6 +14,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from eval.analysis.human_review.applying import attach_labels, find_gold_folder
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary, read_summary
 from eval.config.tracking import Tracking
@@ -79,6 +80,7 @@ class RunExport(Export):
         self._unsent = 0  # records that were read for the page's numbers alone
         self._refusals = 0  # of the next batch
         self._row = 0  # the last one that is done
+        self._gold = find_gold_folder(folder.resolve())
         self._there: set[str] = set()  # ids of traces that MLflow had before
         self._numbers = RunNumbers()
         self._page = RunPage()
@@ -130,7 +132,9 @@ class RunExport(Export):
         self._refused = self._unsent = 0
 
     def _has(self, record: Record) -> bool:
-        return derive_trace_id(get_record_key(record)) in self._there
+        """Return whether MLflow had the record; one that people have labelled since is sent again."""
+        is_labelled = any(not each.is_applied for each in record.human)
+        return not is_labelled and derive_trace_id(get_record_key(record)) in self._there
 
     def _read_batch(self) -> tuple[int, list[Record]]:
         """Read the next records, as many as one call should carry, and the row of the last one."""
@@ -140,7 +144,7 @@ class RunExport(Export):
             chars += len(line)
             if len(records) >= BATCH_TRACES or chars >= BATCH_CHARS:
                 break
-        return row, records
+        return row, list(attach_labels(records, self.store.read_info(), self._gold, keeps_withdrawn=True))
 
     def _finish_batch(self, row: int, records: list[Record]) -> None:
         for record in records:

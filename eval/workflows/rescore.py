@@ -22,7 +22,7 @@ from typing import cast
 from omegaconf import DictConfig, OmegaConf
 
 from eval.analysis.human_review.applying import LabelIndex, list_verdicts, overrule_score
-from eval.analysis.human_review.labels import OF_QUESTIONS, LabelBook, is_dataset_digest, read_labels
+from eval.analysis.human_review.labels import LabelBook, is_dataset_digest, read_labels
 from eval.benchmarks.columns import GAIA_COLUMNS
 from eval.benchmarks.jsonl import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows
@@ -418,7 +418,7 @@ async def _copy(source: RunStore, target: RunStore, scorers: Scorers, changes: _
 
 def _keep_verdicts(record: Record) -> list[HumanVerdict]:
     """Return the labels on a run that was itself scored again: its corrected targets stay, its verdicts do not."""
-    return [each for each in record.human if each.label in OF_QUESTIONS]
+    return [each for each in record.human if each.is_of_question]
 
 
 def _forget_targets(task: TaskInfo) -> TaskInfo:

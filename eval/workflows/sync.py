@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dotenv import load_dotenv
 from omegaconf import OmegaConf
 
+from eval.analysis.human_review.applying import attach_labels, find_gold_folder
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import (
     FINISHED,
@@ -189,8 +190,20 @@ def _is_incomplete(folder: Path, overrides: Sequence[str]) -> bool:
         or (state.uri, state.experiment) != (settings.shown_uri, settings.experiment)
     ):
         return True
+    if _has_newer_labels(folder):
+        return True
     with _open_store(folder) as store:  # a session whose exporter died at once leaves the state of the one before
         return state.counts.get("traces", {}).get("store") != len(store.list_finished_keys())
+
+
+def _has_newer_labels(folder: Path) -> bool:
+    """Return whether people have labelled answers of the run since it was sent."""
+    gold, sent_at = find_gold_folder(folder), (folder / STATE).stat().st_mtime
+    if not any(each.stat().st_mtime > sent_at for each in gold.glob("*.jsonl")):
+        return False
+    with _open_store(folder) as store:
+        records = store.records(without_trajectory=True)
+        return any(each.human for each in attach_labels(records, store.read_info(), gold, keeps_withdrawn=True))
 
 
 def _sync_one_of_many(folder: Path, overrides: Sequence[str]) -> int:

@@ -10,13 +10,14 @@ saw if it is the same without differences of case, spacing and the spelling of a
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eval.analysis.human_review.labels import (
     GOLD,
     OF_QUESTIONS,
     RIGHT,
+    WITHDRAWN,
     WRONG_GOLD,
     HumanLabel,
     LabelBook,
@@ -58,14 +59,20 @@ class FoundLabels:
 class LabelIndex:
     """Labels by question and answer."""
 
-    def __init__(self, book: LabelBook | None = None) -> None:
-        labels = (book or LabelBook()).labels
+    def __init__(self, book: LabelBook | None = None, *, keeps_withdrawn: bool = False) -> None:
+        """`keeps_withdrawn`: where a label was taken back and none has followed, a label that says so is found."""
+        book = book or LabelBook()
+        withdrawn = book.withdrawn if keeps_withdrawn else []
+        labels = [
+            *((each, replace(each, label=WITHDRAWN)) for each in withdrawn),
+            *((each, each) for each in book.labels),
+        ]
         self._questions: dict[tuple[str, str, str], HumanLabel] = {}
         self._answers: dict[tuple[str, str, str, str], HumanLabel] = {}
         self._ids: set[str] = set()
-        for each in labels:
+        for original, each in labels:
             self._ids.add(each.sample_id)
-            if each.label in OF_QUESTIONS:
+            if original.label in OF_QUESTIONS:
                 self._questions[each.key] = each
             else:
                 self._answers[*each.key, each.answer_sha256] = each
@@ -95,15 +102,19 @@ def find_gold_folder(run_folder: Path) -> Path:
     return run_folder.parent.with_name(GOLD) if run_folder.parent.name == "eval" else OUTPUTS / GOLD
 
 
-def attach_labels(records: Iterable[Record], info: RunInfo, gold: Path) -> Iterator[Record]:
+def attach_labels(
+    records: Iterable[Record], info: RunInfo, gold: Path, keeps_withdrawn: bool = False
+) -> Iterator[Record]:
     """Yield the records of a run with the labels on them, which change no score: `eval/rescore.py` applies them.
 
     Args:
         records: as the run's store has them; those of a run that was scored again keep what they have.
         info: of the run.
         gold: folder of the labels.
+        keeps_withdrawn: as of `LabelIndex`.
     """
-    index = LabelIndex() if info.rescored_from else LabelIndex(read_labels(gold))
+    book = LabelBook() if info.rescored_from else read_labels(gold)
+    index = LabelIndex(book, keeps_withdrawn=keeps_withdrawn)
     for record in records:
         if index and (found := index.find(record, info.task.file_sha256.get(record.sample_id))):
             record.human = list_verdicts(record, found, is_applied=False)
@@ -137,6 +148,7 @@ def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> li
             target=each.target,
             target_before=record.target,
             score_before=record.score,
+            is_of_question=each is found.on_question,
             is_applied=is_applied,
         )
         for each in (found.on_question, found.on_answer)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from eval.mlflow_export.assessments import build_assessments, list_assessment_names
-from eval.runs.record import ExtraScore, Record
+from eval.runs.record import ExtraScore, HumanVerdict, Record
 from tests.eval.mlflow_export.records import a_record
 
 
@@ -57,3 +57,12 @@ def test_judges_and_rules_are_told_apart_by_their_spans() -> None:
     record.trajectory += [judged("JudgeScorer")]
     assert build(record)["correct"].source.source_type == "LLM_JUDGE"
     assert build(record)["correct"].source.source_id == "JudgeScorer"
+
+
+def test_labels_of_people_are_feedback_with_their_name_and_note() -> None:
+    on_question = HumanVerdict("1", "wrong_gold", "ada", "t", "night", "table 2", target="418", is_of_question=True)
+    found = build(a_record(human=[on_question, HumanVerdict("2", "right", "bob", "t", "night")]))
+    question, answer = found["human_review_question"], found["human_review"]
+    assert (question.value, question.rationale) == ("wrong gold", "corrected to 418: table 2")
+    assert (question.source.source_type, question.source.source_id) == ("HUMAN", "ada")
+    assert (answer.value, answer.rationale, answer.source.source_id) == ("right", None, "bob")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from eval.analysis.human_review.labels import append_label, describe_label, withdraw
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
 from eval.runs.folder import RunLock
@@ -238,3 +239,31 @@ def test_the_exporter_that_a_run_left_behind_is_waited_for(
     threading.Timer(1.5, exporter.release).start()  # later than a lock is waited for in silence
     assert synced(folder) == FINISHED
     assert "waiting for the process that is just sending run" in capsys.readouterr().out
+
+
+def test_labels_of_people_reach_mlflow_at_the_next_sync_and_so_does_their_withdrawal(
+    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = own_records("q1", "q2")
+    folder = a_run(tmp_path / "eval" / "run", local, records)
+    assert synced(folder) == FINISHED
+    label = describe_label(records[0], "wrong", file_sha256=None, who="ada", run="run", note="no unit")
+
+    def read_feedback() -> list[tuple[str, str, str | None]]:
+        state = read_state(folder)
+        assert state is not None
+        run = in_mlflow(local, state)
+        return [
+            (each.feedback.value, each.source.source_id, each.rationale)
+            for trace in run.tracing.search_traces(locations=[run.experiment_id], run_id=run.run_id)
+            for each in trace.info.assessments
+            if each.name == "human_review"
+        ]
+
+    append_label(tmp_path / "gold", "d" * 64, label)
+    assert synced(folder) == FINISHED
+    assert "run: sent 1 traces" in capsys.readouterr().out
+    assert read_feedback() == [("wrong", "ada", "no unit")]
+    append_label(tmp_path / "gold", "d" * 64, withdraw(label, "ada"))
+    assert synced(folder) == FINISHED
+    assert [value for value, _, _ in read_feedback()] == ["withdrawn"]
