@@ -150,7 +150,23 @@ def _describe_sample(run: str, record: Record, tags: Mapping[str, str]) -> Row:
         *(record.wall_seconds, record.wall_seconds - record.waited_seconds, record.started_at, record.thread_id),
     )
     row: Row = dict(zip(SAMPLE_COLUMNS, values, strict=True))
-    return row | {f"metadata_{k}": v for k, v in tags.items()} | {f"score_{k}": v for k, v in record.parts.items()}
+    parts = {f"score_{k}": v for k, v in record.parts.items()}
+    return row | {f"metadata_{k}": v for k, v in tags.items()} | parts | _describe_labels(record)
+
+
+def _describe_labels(record: Record) -> Row:
+    """Return what people said of an answer, if they did: their labels, and the first target and score."""
+    if not record.human:
+        return {}
+    last = max(record.human, key=lambda each: each.when)
+    return {
+        "human_label": "; ".join(each.label for each in record.human),
+        "human_who": last.who,
+        "human_when": last.when,
+        "human_note": last.note,
+        "target_before": last.target_before,
+        "score_before": last.score_before,
+    }
 
 
 def _read_calls(folder: Path) -> Iterator[Row]:

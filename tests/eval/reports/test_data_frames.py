@@ -8,6 +8,7 @@ import pytest
 
 from eval.analysis.summary.from_store import summarise_store
 from eval.reports.data_frames import CALL_COLUMNS, SAMPLE_COLUMNS, calls_df, runs_df, samples_df
+from eval.runs.record import HumanVerdict
 from eval.runs.store import RunStore
 from mas.runtime.errors import UserError
 from tests.eval.foreign_folder import edit_info
@@ -104,3 +105,12 @@ def test_what_is_no_run_is_a_sentence(wrong: object) -> None:
 def test_pandas_is_imported_only_when_a_frame_is_built() -> None:
     code = "import sys, eval.reports.data_frames; assert 'pandas' not in sys.modules and 'dspy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
+
+
+def test_labels_of_people_are_columns_where_there_are_any(tmp_path: Path) -> None:
+    verdict = HumanVerdict("1", "wrong_gold", "ada", "2026", "old", "table 2", "18", "17", 0.0, is_of_question=True)
+    folder = stored_run(tmp_path / "a", [answered("q1", "18", gold="18", human=[verdict]), answered("q2", "17")])
+    row = samples_df(folder).set_index("id").loc["q1"]
+    assert tuple(row[["human_label", "human_who", "human_note", "target_before", "score_before"]]) == (
+        "wrong_gold", "ada", "table 2", "17", 0.0,
+    )  # fmt: skip
