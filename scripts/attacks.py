@@ -92,6 +92,11 @@ ATTACKS: dict[str, tuple[str, ...]] = {
         "tests/eval/mlflow_export/test_values.py",
         "tests/test_mlflow_pages.py::test_no_picture_of_another_host_is_loaded",
     ),
+    "Another user, host name or site, or a text in a run, uses the viewer": (
+        "tests/eval/viewer/test_application.py",
+        "tests/eval/viewer/test_live_run.py::test_a_log_that_is_a_link_or_a_pipe_is_not_read",
+        "tests/eval/test_view.py::test_hostile_texts_execute_nothing_and_other_origins_read_nothing",
+    ),
     "The gold answer is in a candidate prompt": ("tests/optimize/publishing/test_leaks.py",),
     "A unique gold answer passes for a label": (
         "tests/eval/scorers/test_labels.py",

@@ -11,7 +11,10 @@ from typing import Any, cast
 
 from eval.reports.html.blocks import decode_data
 
-FIELDS = ("key", "epoch", "attempt", "mark", "line", "why", "cause", "limit", "approved", "seconds", "tokens", "cost")
+FIELDS = (
+    *("key", "epoch", "attempt", "mark", "line", "why", "cause", "limit", "approved", "seconds", "tokens", "cost"),
+    "people",
+)
 _SCRIPT = re.compile(r"<script[^>]*>.*?</script>", re.DOTALL)
 
 

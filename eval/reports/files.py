@@ -20,6 +20,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from eval.analysis.human_review.applying import attach_labels, find_gold_folder
 from eval.analysis.summary.from_store import read_missing, summarise_store
 from eval.analysis.summary.summarise import is_planned
 from eval.analysis.summary.summary import Summary
@@ -51,8 +52,9 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
     _write_records(folder / RECORDS, store)
     write_lines(folder / CORRELATION_IDS, map(json.dumps, store.correlation_ids()))
     write_summary(folder, summary)
-    records = chain(_read_with_steps(store), read_missing(store))
-    write_report(folder / REPORT, summary, records, store.read_plan(), describe_run(store.read_info(), summary))
+    info, gold = store.read_info(), find_gold_folder(store.path.resolve().parent)
+    records = chain(attach_labels(_read_with_steps(store), info, gold), read_missing(store))
+    write_report(folder / REPORT, summary, records, store.read_plan(), describe_run(info, summary))
     return summary
 
 

@@ -26,7 +26,7 @@ from eval.analysis.summary.summary import (
     TuningOverlap,
 )
 from eval.analysis.tuned_on import describe_unknown, format_questions
-from eval.runs.record import NOT_RUN, Usage
+from eval.runs.record import NOT_RUN, HumanVerdict, Usage
 from eval.runs.run_info import RunInfo
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
@@ -275,6 +275,17 @@ def describe_changes(review: HumanReview) -> str:
     """Return the numbers of corrected targets and overruled verdicts."""
     answers = f"{format_count(review.n_accepted, 'answer')} accepted, {review.n_rejected} rejected"
     return f"{format_count(review.n_corrected, 'target')} corrected, {answers}"
+
+
+def describe_verdict(verdict: HumanVerdict) -> str:
+    """Return what a person said of an answer or its question, who, when and where, and what it changed."""
+    name = verdict.label.replace("_", " ")
+    parts = [f"{name}: {verdict.who}, {verdict.when[:16].replace('T', ' ')} UTC, who saw it in {verdict.run}"]
+    if verdict.target is not None:
+        parts.append(f"gold answer {verdict.target_before!r} corrected to {verdict.target!r}")
+    before = "no score" if verdict.score_before is None else f"a score of {verdict.score_before:g}"
+    parts.append(f"the scorer had given {before}" if verdict.is_applied else "not applied yet")
+    return "; ".join([*parts, *([f"note: {verdict.note}"] if verdict.note else [])])
 
 
 def describe_review(review: HumanReview, summary: Summary) -> str:

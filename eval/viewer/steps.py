@@ -7,7 +7,7 @@ describe_event({"event": "tool finished", "component": "calculator", "arguments"
 import json
 from collections.abc import Mapping, Sequence
 
-from eval.reports.step_tree import Step, build_steps
+from eval.reports.step_tree import build_steps, find_last_verdict
 from mas.runtime.terminal import shorten_line
 from mas.runtime.untrusted import remove_marks
 
@@ -54,18 +54,7 @@ def _call(line: Mapping[str, object]) -> str:
 
 
 def list_steps(trajectory: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-    """Return the steps of a record, with their texts cut, as JSON."""
-    return [_to_json(each) for each in build_steps(trajectory)]
-
-
-def _to_json(step: Step) -> dict[str, object]:
-    return {
-        "title": step.title,
-        "facts": step.facts,
-        "decision": step.decision,
-        "asked": step.asked,
-        "said": step.said,
-        "error": step.error,
-        "warnings": step.warnings,
-        "inner": [_to_json(each) for each in step.inner],
-    }
+    """Return the steps of a record as `steps.js` draws them."""
+    steps = build_steps(trajectory)
+    verdict = find_last_verdict(steps)
+    return [each.to_dict() | ({"last": True} if each is verdict else {}) for each in steps]

@@ -257,8 +257,12 @@ def test_twenty_failures_are_reviewed_corrected_and_all_runs_scored_again_in_the
     assert (review.n_corrected, review.n_ambiguous, review.n_bad_questions) == (8, 2, 2)
     corrected = next(each for each in review.corrections if each.label == "wrong_gold")
     assert (corrected.who, corrected.run, corrected.target_before, corrected.target) == ("ada", "first", "17", "18")
-    report = (again / "report.html").read_text("utf-8")
-    assert "8 targets corrected" in report
+    assert "8 targets corrected" in (again / "report.html").read_text("utf-8")
+    with browser(width=1440) as page:
+        page.goto((again / "report.html").as_uri() + "#q00")
+        page.wait_for_function("() => document.body.innerText.includes('ada')")
+        shown = " ".join(page.inner_text("details.row[open]").split())
+    assert "wrong gold: ada" in shown and "who saw it in first; gold answer '17' corrected to '18'" in shown
 
 
 @pytest.mark.slow

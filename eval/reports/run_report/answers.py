@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.reports.html.blocks import Blocks, BlockWriter
+from eval.reports.notes import describe_verdict
 from eval.reports.run_report.causes import Cause, find_cause
 from eval.reports.step_tree import build_calls, build_steps, cut_text, find_last_verdict, format_cost, format_count
 from eval.runs.record import NOT_RUN, ExtraScore, PlannedQuestion, Record
@@ -45,6 +46,7 @@ class AnswerRow:
     cost_usd: float | None
     seconds_by_agent: dict[str, float]
     error: str  # all of its message, once in memory for each message
+    people: str = ""  # labels of people on it and on its question
 
 
 @dataclass(slots=True)
@@ -142,6 +144,7 @@ def _build_answer(record: Record, key: int) -> AnswerRow:
         cost_usd=usage.cost_usd if usage.lm_calls else 0.0,
         seconds_by_agent=record.seconds_by_agent,
         error=record.error or "",
+        people=", ".join(each.label.replace("_", " ") for each in record.human),
     )
 
 
@@ -155,6 +158,7 @@ def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow) -> Non
         "target": None if record.target is None else cut_text(record.target),
         "answer": "" if record.answer is None else cut_text(str(record.answer)),
         "scorer": cut_text(_describe_score(record)),
+        "people": cut_text("\n".join(map(describe_verdict, record.human))),
         "extra": [(f"scorer {name}", cut_text(_describe_verdict(each))) for name, each in record.extra_scores.items()],
         "error": cut_text(_describe_error(record)),
         "failed in": _describe_place(record),

@@ -175,6 +175,7 @@ def _build_rows(summary: Summary, gathered: Gathered) -> Rows:
         Column("cause", "cause", kind="hidden", menu=True, find=False),
         Column("error", "error", kind="hidden", menu=True),
         Column("critic", "critic", kind="hidden", menu=True),
+        Column("people", "people", kind="hidden", menu=True, find=False),
         Column("level", "level", kind="hidden", menu=True, find=False),
         Column("kind", "attachment", kind="hidden", menu=True, find=False),
         *tags,
@@ -203,6 +204,7 @@ def _build_row(question: QuestionRow, tags: Sequence[str]) -> Iterator[tuple[str
         "critic",
         _list_names(f"{each.approved_by} approved a wrong answer" if each.approved_by else "" for each in answers),
     )
+    yield "people", _list_names(each.people for each in answers)
     yield from (("level", question.level), ("kind", question.kind))
     yield from ((f"tag {tag}", question.tags.get(tag, "")) for tag in tags)
     yield from (("file", question.file), ("why", _list_names(each.why for each in answers)))
@@ -216,7 +218,7 @@ def _build_answer(answer: AnswerRow) -> list[object]:
     cause = answer.cause.name if answer.cause else ""
     return [
         *(answer.key, answer.epoch, answer.attempt, answer.mark, answer.line, answer.why, cause, answer.limit),
-        *(answer.approved_by, answer.seconds, answer.tokens, answer.cost_usd),
+        *(answer.approved_by, answer.seconds, answer.tokens, answer.cost_usd, answer.people),
     ]
 
 

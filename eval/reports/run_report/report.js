@@ -2,7 +2,7 @@
 // Rows of report.html: the question first, the gold answer next to the answer; what opens is read from the page's blocks.
 const Report = (() => {
   const { make, mark, list, format } = RowTables;
-  const FIELDS = ["key", "epoch", "attempt", "mark", "line", "why", "cause", "limit", "approved", "seconds", "tokens", "cost"]; // _build_answer
+  const FIELDS = ["key", "epoch", "attempt", "mark", "line", "why", "cause", "limit", "approved", "seconds", "tokens", "cost", "people"]; // _build_answer
   const SHORT = 300; // characters of texts whose words are compared
   const ONCE = ["question", "target", "steps", "answer", "extra"]; // of the details: drawn apart from the other facts
 
@@ -18,7 +18,7 @@ const Report = (() => {
   function drawAnswers(row) {
     const groups = new Map();
     for (const each of read(row)) {
-      const same = [each.mark, each.line, each.why].join("\n");
+      const same = [each.mark, each.line, each.why, each.people].join("\n");
       groups.set(same, [...(groups.get(same) ?? []), each]);
     }
     return [...groups.values()].map((answers) => {
@@ -29,6 +29,7 @@ const Report = (() => {
       if (first.mark !== "right" && first.why) box.append(make("span", `clip small${first.mark === "error" ? " error" : ""}`, first.why));
       const notes = [
         answers.some((each) => each.approved) && `${first.approved || answers.find((each) => each.approved).approved} approved a wrong answer`,
+        first.people && `people: ${first.people}`,
         first.limit && `ended by ${first.limit}`,
         first.attempt > 1 && `try ${first.attempt}`,
       ].filter(Boolean);
@@ -108,12 +109,12 @@ const Report = (() => {
     });
   }
 
-  const TITLES = ["id", "epoch", "question", "gold answer", "answer", "verdict", "why", "lost at", "critic that approved", "level", "attachment", "file", "seconds", "tokens", "cost"];
+  const TITLES = ["id", "epoch", "question", "gold answer", "answer", "verdict", "why", "lost at", "critic that approved", "level", "attachment", "file", "seconds", "tokens", "cost", "people"];
   const exportRows = (row) =>
     row === null ? TITLES
       : read(row).map((each) => [
         row.id, each.epoch, row.question, row.target, each.line, each.mark, each.why, each.cause, each.approved, row.level, row.kind, row.file,
-        each.seconds, each.tokens, each.cost,
+        each.seconds, each.tokens, each.cost, each.people,
       ]);
 
   RowTables.mount("questions", { cell, open, export: exportRows });

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eval.reports.run_report.answers import AnswerRow, Gathered, gather_answers
-from eval.runs.record import NOT_RUN, ErrorDetails, ExtraScore, PlannedQuestion, Record, Usage
+from eval.runs.record import NOT_RUN, ErrorDetails, ExtraScore, HumanVerdict, PlannedQuestion, Record, Usage
 from tests.eval.reports.html.test_blocks import read
 from tests.eval.stored_run import answered
 
@@ -101,3 +101,15 @@ def test_tags_with_one_value_are_no_filter() -> None:
         PlannedQuestion("q2", "Which?", tags={"source": "mail", "year": "1"}),
     ]
     assert gather_answers([answered("q1", "17"), answered("q2", "17")], plan, 10).tags == ["source"]
+
+
+def test_what_people_said_is_shown_with_its_provenance() -> None:
+    verdict = HumanVerdict("1", "wrong_gold", "ada", "2026-11-23T02:10:00+00:00", "night", "table 2", "17", "16", 0.0)
+    pending = HumanVerdict("2", "right", "bob", "2026-11-23T02:11:00+00:00", "night", is_applied=False)
+    assert row(human=[verdict, pending]).people == "wrong gold, right"
+    assert details(human=[verdict, pending])["people"].split("\n") == [
+        "wrong gold: ada, 2026-11-23 02:10 UTC, who saw it in night; gold answer '16' corrected to '17'; "
+        "the scorer had given a score of 0; note: table 2",
+        "right: bob, 2026-11-23 02:11 UTC, who saw it in night; not applied yet",
+    ]
+    assert "people" not in details()
