@@ -8,8 +8,10 @@ not import, how the task model reacts to a clause.
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
@@ -19,6 +21,10 @@ CUES: dict[str, str] = _CLAUSES["cues"]
 HELPFUL: dict[str, list[str]] = _CLAUSES["helpful"]
 USELESS: list[str] = _CLAUSES["useless"]
 HARMFUL: list[str] = _CLAUSES["harmful"]
+PARTS: dict[str, dict[str, Any]] = _CLAUSES["parts"]
+_OF_PART = (
+    0.7  # chance that a clause is about a part that the feedback calls wrong and the prompt may be responsible for
+)
 _FORGETS, _REPEATS, _WRONG_FORMAT = 0.10, 0.08, 0.06  # chances of its own mistakes, drawn once per request
 _HELPS = {"normal": 0.5, "harmful": 0.0, "leaky": 0.5}  # chance that a clause fits the feedback; null: as normal
 _HARMS = {"normal": 0.5, "harmful": 0.95, "leaky": 0.5}  # share of the other clauses that harm
@@ -113,7 +119,7 @@ def _change_instruction(brief: Brief, world: str, draws: Draws) -> str:
     if lines and draws.draw("repeats") < _REPEATS:
         lines.append(lines[-1])
     for place in range(1 + (draws.draw("how many") < 0.5)):
-        clause = _choose_clause(brief.feedback, world, draws, place)
+        clause = _choose_clause(brief, world, draws, place)
         if clause not in lines:
             lines.append(clause)
     named = f"Answer with exactly one of these labels: {brief.labels}."
@@ -124,11 +130,20 @@ def _change_instruction(brief: Brief, world: str, draws: Draws) -> str:
     return "\n".join(lines)
 
 
-def _choose_clause(feedback: str, world: str, draws: Draws, place: int) -> str:
-    if draws.draw(f"helps {place}") < _HELPS.get(world, 0.5):
-        return draws.choose(f"clause {place}", HELPFUL[_choose_subject(feedback, draws, place)])
-    poor = HARMFUL if draws.draw(f"harms {place}") < _HARMS.get(world, 0.5) else USELESS
-    return draws.choose(f"clause {place}", poor)
+def _choose_clause(brief: Brief, world: str, draws: Draws, place: int) -> str:
+    helps = draws.draw(f"helps {place}") < _HELPS.get(world, 0.5)
+    harms = draws.draw(f"harms {place}") < _HARMS.get(world, 0.5)
+    parts = [name for name, part in PARTS.items() if _is_responsible(brief, part)]
+    if parts and draws.draw(f"of a part {place}") < _OF_PART and (helps or harms):
+        part = PARTS[draws.choose(f"part {place}", parts)]
+        return draws.choose(f"clause {place}", part["helpful" if helps else "harmful"])
+    if helps:
+        return draws.choose(f"clause {place}", HELPFUL[_choose_subject(brief.feedback, draws, place)])
+    return draws.choose(f"clause {place}", HARMFUL if harms else USELESS)
+
+
+def _is_responsible(brief: Brief, part: Mapping[str, str]) -> bool:
+    return bool(re.search(part["feedback"], brief.feedback) and re.search(part["prompt"], brief.instruction))
 
 
 def _choose_subject(feedback: str, draws: Draws, place: int) -> str:

@@ -359,7 +359,7 @@ def extract_steps(program: Program, trace: Sequence[TraceEntry], spans: Sequence
     parsed: list[Step] = [
         (names[id(predictor)], _without_tools(inputs), outputs)
         for predictor, inputs, outputs in trace
-        if id(predictor) in names and not _calls_tools(outputs)
+        if id(predictor) in names and not (_calls_tools(outputs) and _has_conversation(inputs))
     ]
     return parsed + [
         (span["name"], _request(predictors[span["name"]], span), dspy.Prediction(**{UNREADABLE: reply}))
@@ -370,10 +370,18 @@ def extract_steps(program: Program, trace: Sequence[TraceEntry], spans: Sequence
 
 
 def keep_last_steps(steps: Sequence[Step]) -> list[Step]:
-    """Keep the last readable step of each agent: an earlier one was rejected, and is no example to follow."""
-    readable = [step for step in steps if UNREADABLE not in step[2]]
+    """Keep the last readable step of each agent: an earlier one was rejected, and is no example to follow.
+
+    A step that is a tool call cannot be an example (`mas.prompt_sets.demos`).
+    """
+    readable = [step for step in steps if UNREADABLE not in step[2] and not _calls_tools(step[2])]
     last = {step[0]: step for step in readable}
     return [step for step in readable if last[step[0]] is step]
+
+
+def _has_conversation(inputs: Inputs) -> bool:
+    """Return whether the predictor goes on after a tool call; without a conversation, the call is what it returns."""
+    return any(isinstance(value, dspy.History) for value in inputs.values())
 
 
 def _calls_tools(outputs: dspy.Prediction) -> bool:

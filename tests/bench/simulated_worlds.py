@@ -66,6 +66,8 @@ DENIALS = {
     "reject_only_real_faults": "Reject for the slightest fault of style.",
     "recompute_before_approving": "Approve without recomputing anything.",
     "say_what_was_not_found": "Do not say what was not found; make up a value.",
+    "name_an_agent_for_every_part": "One agent is enough, whatever the parts of the question.",
+    "keep_every_condition_of_the_question": "Conditions of the question may be dropped.",
     "keep_to_the_output_format": "Ignore the output format.",
 }
 

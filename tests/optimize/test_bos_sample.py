@@ -4,18 +4,39 @@ from pathlib import Path
 
 import pytest
 
-from tests.optimize.tuning_command import tuning_command
+from eval.cli.paths import PROJECT_ROOT
+from mas.prompt_sets.prompt_set import read_prompt_set
+from mas.systems.bos.agents import SPECS
+from tests.eval.command_line import EvalCommand
+from tests.optimize.tuning_command import NAME, tuning_command
 
-GIVEN = ("system=bos", "data=bos_sample", "model=offline", "optimizer=gepa")
+pytestmark = pytest.mark.slow
+
+SAMPLE = ("system=bos", "data=bos_sample", "model=offline")
 
 
-@pytest.mark.slow
-def test_a_search_runs_to_its_verdict_and_the_starting_prompts_hold_no_gold_answer(tmp_path: Path) -> None:
-    tuned = tuning_command(tmp_path, *GIVEN, "budget.metric_calls=150")
-    assert "near-duplicates" in tuned.out and "contain text of validation" not in tuned.out
-    assert tuned.code == 0, tuned.err
-    assert tuned.verdict["finish_reason"] != "leak_blocked"
-    assert len(tuned.proposals) > 1
-    assert {"planner", "sql_generate", "api_plan", "compute_code", "composer"} <= {
-        agent for proposal in tuned.proposals for agent in proposal["agents"]
+def test_a_search_with_the_optimizers_own_settings_publishes_a_set_that_an_evaluation_loads(
+    tmp_path: Path, eval_command: EvalCommand
+) -> None:
+    tuned = tuning_command(tmp_path, *SAMPLE, "optimizer=gepa", "seed=3")
+    assert "contain text of validation" not in tuned.out, "the starting prompts hold no gold answer"
+    verdict = tuned.verdict
+    assert (tuned.code, verdict["published"], verdict["finish_reason"]) == (0, True, "improved"), tuned.out
+    assert verdict["simulated"] and verdict["gain_ci95"][0] > 0
+
+    names = [spec.name for spec in SPECS]
+    baseline = read_prompt_set("bos_baseline", names, "bos", PROJECT_ROOT)
+    published = read_prompt_set(str(tuned.shelf / NAME), names, "bos", PROJECT_ROOT)
+    changed = {name for name in names if published.texts[name] != baseline.texts[name]}
+    assert {"planner", "sql_generate", "composer"} <= changed, "every agent is shown what it has done, queries too"
+    scores = {
+        name: eval_command(*SAMPLE, "split=test", f"prompts={name}").summary["mean_score"]
+        for name in ("bos_baseline", str(tuned.shelf / NAME))
     }
+    assert scores[str(tuned.shelf / NAME)] > scores["bos_baseline"] + 0.05
+
+
+def test_a_search_in_the_null_world_publishes_nothing(tmp_path: Path) -> None:
+    tuned = tuning_command(tmp_path, *SAMPLE, "model.world=null", "optimizer=gepa", "budget.metric_calls=150")
+    assert (tuned.code, tuned.verdict["published"]) == (0, False), tuned.out
+    assert len(tuned.proposals) > 1

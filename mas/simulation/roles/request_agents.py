@@ -79,7 +79,7 @@ def plan_agents(chat: Chat, behaviour: Behaviour) -> Reply:
     given = chat.turns[-1].inputs
     offered = re.findall(r"^(\w+):", given.get("agents", ""), re.MULTILINE)
     chosen = [name for name, cue in _CUES.items() if name in offered and re.search(cue, behaviour.question, re.I)]
-    if not behaviour.follows("keep_the_plan_short_and_complete"):
+    if not behaviour.follows("name_an_agent_for_every_part"):
         chosen = offered if behaviour.pick(2, "agents") else chosen[:1]
     fields = {"needs": {}, "rationale": "The question's words name these sources.", "confidence": "0.8"}
     return Reply({"chosen_agents": chosen or offered[:1], **fields})
@@ -100,7 +100,7 @@ def write_query(chat: Chat, behaviour: Behaviour) -> Reply:
 
 
 def _find_query(behaviour: Behaviour) -> str:
-    misreads = not behaviour.follows("check_the_right_row_and_column")
+    misreads = not behaviour.follows("keep_every_condition_of_the_question")
     if found := _MONTH.search(behaviour.question):
         year, status = found.groups()
         where = "" if misreads else f"status = '{status}' AND "

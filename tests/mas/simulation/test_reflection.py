@@ -13,12 +13,14 @@ from gepa.strategies.instruction_proposal import InstructionProposalSignature
 from mas.runtime.errors import UserError
 from mas.simulation import SimulatedModel
 from mas.simulation.model import AsyncReplyEngine, ReplyEngine
-from mas.simulation.reflection import HARMFUL, HELPFUL, USELESS, parse_brief, propose_prompt
+from mas.simulation.reflection import HARMFUL, HELPFUL, PARTS, USELESS, parse_brief, propose_prompt
 from mas.simulation.skills.lexicon import read_emphasis
 
 PROMPT = "You are the expert.\nWork carefully.\nGive the answer."
 FEEDBACK = "The answer is wrong; the correct answer is '4711'. The arithmetic was done in the head."
 GOOD = {clause for clauses in HELPFUL.values() for clause in clauses}
+GOOD_FOR_A_PART = {clause for part in PARTS.values() for clause in part["helpful"]}
+BAD_FOR_A_PART = {clause for part in PARTS.values() for clause in part["harmful"]}
 
 
 def gepa_prompt(feedback: str = FEEDBACK) -> str:
@@ -71,6 +73,25 @@ def test_feedback_draws_the_clauses_that_go_with_it() -> None:
     assert sum(line in HELPFUL["arithmetic"] for line in good) / len(good) > 1.5 / len(HELPFUL)
 
 
+WRITES_QUERIES = "You write the one SQL query that answers the question."
+TABLES_ARE_WRONG = "The scorer explains: the answer: wrong; the tables: wrong; the choice of agents: right."
+
+
+def test_a_part_of_the_answer_that_is_wrong_is_written_about_in_the_prompts_that_are_for_it() -> None:
+    def proposed(instruction: str, feedback: str) -> list[str]:
+        request = Message.user(gepa_prompt(feedback).replace(PROMPT, instruction))
+        seeds = [Request("normal-0", (request,), config=Config(seed=seed)) for seed in range(100)]
+        texts = [propose_prompt(each).message.text or "" for each in seeds]
+        return [line for text in texts for line in text.splitlines() if line in GOOD_FOR_A_PART | BAD_FOR_A_PART]
+
+    about_tables = {*PARTS["tables"]["helpful"], *PARTS["tables"]["harmful"]}
+    found = proposed(WRITES_QUERIES, TABLES_ARE_WRONG)
+    assert set(found) == about_tables, "not of agents, which were right, nor of the answer, which others write"
+    assert 0.4 < sum(line in GOOD_FOR_A_PART for line in found) / len(found) < 0.8
+    assert proposed(PROMPT, TABLES_ARE_WRONG) == []
+    assert proposed(WRITES_QUERIES, FEEDBACK) == []
+
+
 def test_in_the_harmful_world_most_of_it_harms_and_nothing_helps() -> None:
     clauses = [line for line in proposed("harmful") if not line.startswith("Here is")]
 
@@ -120,13 +141,13 @@ def test_it_never_imports_what_the_task_model_knows() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("clause", sorted(GOOD))
+@pytest.mark.parametrize("clause", sorted(GOOD | GOOD_FOR_A_PART))
 def test_helpful_clauses_help(clause: str) -> None:
     assert max(read_emphasis(clause).values()) == 1.0
     assert min(read_emphasis(clause).values()) >= 0.0
 
 
-@pytest.mark.parametrize("clause", HARMFUL)
+@pytest.mark.parametrize("clause", sorted({*HARMFUL, *BAD_FOR_A_PART}))
 def test_harmful_clauses_harm(clause: str) -> None:
     assert min(read_emphasis(clause).values()) == -1.0
 

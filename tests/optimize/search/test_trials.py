@@ -210,14 +210,15 @@ def reply_span(start_seconds: float, text: str, parent: int = 1, kind: str = "lm
     return {"id": 2, "parent": parent, "kind": kind, "start_seconds": start_seconds, "outputs": outputs}
 
 
+NO_CALLS = dspy.ToolCalls(tool_calls=[])
+CALLS = dspy.ToolCalls(tool_calls=[dspy.ToolCalls.ToolCall(name="search", args={})])
+
+
 def test_steps_are_what_was_parsed_without_tools_and_calls_of_tools() -> None:
-    program, other = Two(), dspy.Predict("a -> b")
-    no_calls, calls = (
-        dspy.ToolCalls(tool_calls=[]),
-        dspy.ToolCalls(tool_calls=[dspy.ToolCalls.ToolCall(name="search", args={})]),
-    )
+    program, other, no_calls = Two(), dspy.Predict("a -> b"), NO_CALLS
+    given = {"task": "a", "tools": ["search"], "history": dspy.History(messages=[])}
     trace = [
-        (program.agent, {"task": "a", "tools": ["search"]}, dspy.Prediction(result="", tool_calls=calls)),
+        (program.agent, given, dspy.Prediction(result="", tool_calls=CALLS)),
         (program.agent, {"task": "a", "tools": ["search"]}, dspy.Prediction(result="1")),
         (other, {"a": "x"}, dspy.Prediction(b="y")),
         (program.own, {"question": "q", "hint": "h"}, dspy.Prediction(answer="2", tool_calls=no_calls)),
@@ -227,6 +228,15 @@ def test_steps_are_what_was_parsed_without_tools_and_calls_of_tools() -> None:
         ("agent", {"task": "a"}),
         ("own", {"question": "q", "hint": "h"}),
     ]
+
+
+def test_a_tool_call_that_is_all_an_agent_returns_is_a_step_but_no_example() -> None:
+    """Such as a query, which the system runs: its agent would otherwise be shown its refusals alone."""
+    program = Two()
+    asked = (program.agent, {"task": "a", "tools": ["search"]}, dspy.Prediction(result="", tool_calls=CALLS))
+    found = extract_steps(program, [asked], [])
+    assert [(name, inputs) for name, inputs, _ in found] == [("agent", {"task": "a"})]
+    assert keep_last_steps(found) == []
 
 
 @pytest.mark.parametrize(

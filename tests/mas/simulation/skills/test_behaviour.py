@@ -82,6 +82,6 @@ def test_a_second_try_pays_attention() -> None:
     assert again.compute_chance(SKILL) > chance()
 
 
-def test_there_are_sixteen_skills_each_with_a_role_and_an_error() -> None:
-    assert len(SKILLS) == 16
+def test_there_are_eighteen_skills_each_with_a_role_and_an_error() -> None:
+    assert len(SKILLS) == 18
     assert all(skill.roles and skill.error and 0 < skill.talent < 1 for skill in SKILLS.values())

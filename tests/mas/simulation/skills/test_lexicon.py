@@ -86,6 +86,8 @@ def test_the_null_worlds_odds_are_those_of_the_baseline_set(role: str) -> None:
         ("Trust your memory rather than the tools.", "use_tools_not_memory", -1.0),
         ("The calculator is not needed.", "use_the_calculator", -1.0),
         ("Do not add or multiply without the calculator.", "use_the_calculator", 1.0),
+        ("Never drop a filter.", "keep_every_condition_of_the_question", 1.0),
+        ("No part of the question may be without an agent.", "name_an_agent_for_every_part", 1.0),
         ("The calculator was invented in 1642.", "keep_the_plan_short_and_complete", 0.0),
     ],
 )
@@ -109,5 +111,7 @@ DENIALS = {
     "reject_only_real_faults": "Reject for the slightest fault of style.",
     "recompute_before_approving": "Approve without recomputing anything.",
     "say_what_was_not_found": "Do not say what was not found.",
+    "name_an_agent_for_every_part": "One agent is enough, whatever the parts of the question.",
+    "keep_every_condition_of_the_question": "Conditions of the question may be dropped.",
     "keep_to_the_output_format": "Ignore the output format.",
 }
