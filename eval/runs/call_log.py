@@ -24,6 +24,7 @@ one that was edited or added is reported, and its call is made again (`Signer`).
 """
 
 import json
+import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -64,6 +65,9 @@ _PAY = f"""
 INSERT INTO payments VALUES(?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE SET
 {", ".join(f"{name} = {name} + excluded.{name}" for name in PAID)}"""
 _TOTAL = f"SELECT {', '.join(f'total({name})' for name in PAID)} FROM payments"
+
+
+_MAC = re.compile(r"\A([0-9a-f]{64})?\n")  # before a signed text; there is none before one that was never signed
 
 
 @dataclass(frozen=True)
@@ -140,11 +144,9 @@ class _ReplyFile(BestEffortSqlite):
     def sign_all(self) -> None:
         """Sign what is kept as it is now, whoever kept it."""
         for sample_key, key, kept in self.execute("SELECT sample, key, reply FROM replies"):
-            try:
-                _, _, reply = unseal_text(kept).partition("\n")
+            with suppress(ValueError, AttributeError):  # it is damaged
+                reply = _MAC.sub("", unseal_text(kept), count=1)
                 self.put(sample_key, key.decode("utf-8", "surrogatepass"), reply)
-            except (ValueError, AttributeError):  # it is damaged
-                continue
 
     def count(self) -> int:
         rows = self.execute("SELECT count(*) FROM replies")

@@ -185,12 +185,12 @@ def test_forged_replies_and_trials_do_not_help_the_winner(tmp_path: Path) -> Non
 
 def test_replies_of_a_folder_that_is_trusted_are_signed_as_they_are(tmp_path: Path) -> None:
     own, other = Signer("this run"), Signer("another")
-    with closing(CallLog(tmp_path / CALL_LOG, signer=other)) as log:
-        log.for_sample(SampleKey("q1")).put("key", "two\nlines")
+    for number, signer in enumerate((other, own, None)):
+        with closing(CallLog(tmp_path / CALL_LOG, signer=signer)) as log:
+            log.for_sample(SampleKey(f"q{number}")).put("key", "two\nlines")
     sign_replies(tmp_path, own.run_id)
     with closing(CallLog(tmp_path / CALL_LOG, signer=own)) as log:
-        assert log.for_sample(SampleKey("q1")).get("key") == "two\nlines"
-        assert log.for_sample(SampleKey("q2")).get("key") is None
+        assert [log.for_sample(SampleKey(f"q{number}")).get("key") for number in range(3)] == ["two\nlines"] * 3
 
 
 PROGRAM = """
