@@ -73,17 +73,19 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     folder = tmp_path_factory.mktemp("pages")
     tracking = ("tracking=local", f"tracking.folder={folder / 'store'}", "data=sample")
     careful = write_careful_prompts(folder / "careful")
-    folders = {name: folder / f"run-{name}" for name in ("baseline", "careful", "priced")}
+    folders = {name: folder / f"run-{name}" for name in ("baseline", "careful", "priced", "unnamed")}
     simulated = ("model=offline", f"limit={LIMIT}", *tracking)
     priced = ("model=openai_compatible", "model.name=loopback", PRICES, NO_BROWSER, CONTACT)
     with running_llm() as llm:
         options = {
             "baseline": simulated,
             "careful": (*simulated, f"prompts={careful}"),
+            "unnamed": ("system=toy", "data=toy", "limit=8", *simulated[:1], *tracking[:2]),
             "priced": (*priced, f"model.base_url={llm.base_url}", f"limit={PRICED}", *tracking),
         }
         for name, given in options.items():
-            finished = Evaluation.of_options(folders[name], f"run.name={name}", *given).ended()
+            named = () if name == "unnamed" else (f"run.name={name}",)
+            finished = Evaluation.of_options(folders[name], *named, *given).ended()
             assert finished.code in (0, 2), finished.err
             assert finished.err == (NO_SEARCH if name == "priced" else ""), finished.err
     backend = f"sqlite:///{folder / 'store' / 'mlflow.db'}"
@@ -131,9 +133,14 @@ def test_two_runs_are_compared_question_by_question(stored: Stored, page: Any) -
     text = see(page, None, "error_class")
     picture(page, stored.pictures, "mlflow-compare")
     page.set_viewport_size({"width": 1600, "height": 900})
+    first_words = {each.sample_id: each.question[:12] for each in records_in_store(stored.folders["careful"])}
     better = sum(stored.correct("careful").values()) / LIMIT
     assert f"{round(better * 100)}%" in text
-    shown = [sample_id for sample_id in stored.correct("careful") if f"{sample_id}: " in text]
+    shown = [
+        sample_id
+        for sample_id in stored.correct("careful")
+        if f" · {sample_id}" in text or first_words[sample_id] in text
+    ]
     assert len(shown) >= 5, "the rows that fit on the page"
 
 
@@ -157,12 +164,24 @@ def test_a_trace_is_a_tree_with_tokens_and_cost(stored: Stored, page: Any) -> No
     record = next(each for each in records_in_store(stored.folders["priced"]) if each.usage.tool_calls)
     page_of_trace = f"{stored.experiment}/traces?selectedEvaluationId={derive_trace_id(get_record_key(record))}"
     text = see(page, page_of_trace, "critic_planner", "read_file", "loopback")
+    assert "orchestrator" not in text, "a span of its own would be empty"
     picture(page, stored.pictures, "mlflow-trace")
     tokens = record.usage.input_tokens + record.usage.output_tokens
     assert f"{tokens:,} tokens" in text
     first = next(step for step in record.trajectory if step["kind"] == "lm")
     assert f"${first['attributes']['cost_usd']:.6f}".rstrip("0") in text
     assert text.index("question") < text.index("planner") < text.index("researcher") < text.index("finalizer")
+
+
+def test_the_lists_begin_with_system_model_and_question_at_1440_pixels(stored: Stored, page: Any) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    text = see(page, f"{stored.experiment}/evaluation-runs", "toy offline")
+    assert "2026-" not in text.partition("Run Name")[2].partition("toy offline")[0]
+    text = see(page, f"{stored.experiment}/traces", "Input")
+    picture(page, stored.pictures, "mlflow-traces")
+    shown = [each.question[:20] for each in records_in_store(stored.folders["unnamed"])]
+    assert sum(question in text for question in shown) >= 5
+    page.set_viewport_size({"width": 1600, "height": 900})
 
 
 def test_two_versions_of_a_prompt_are_compared(stored: Stored, page: Any) -> None:

@@ -1,7 +1,7 @@
 """The assessments of an answer in MLflow's form: target, verdict, diagnostics and error class.
 
 [found.name for found in build_assessments(record, run_id, start_ns)]
-# ["expected_response", "correct", "format_loss", "error_class"]
+# ["expected_response", "correct", "format_ok", "error_class"]
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from eval.scorers.score import read_value
 
 GOLD, CORRECT, ERROR_CLASS = "expected_response", "correct", "error_class"
 HUMAN_ANSWER, HUMAN_QUESTION = "human_review", "human_review_question"
-FORMAT_LOSS = "format_loss"
+FORMAT_LOSS, FORMAT_OK = "format_loss", "format_ok"  # a part, and what MLflow shows: its pages paint False red
 NO_ERROR = "none"
 
 
@@ -51,7 +51,7 @@ def _list_assessments(record: Record) -> Iterator[Assessment]:
         why = clean_text(record.explanation) or (f"error: {error}" if error else None)
         yield Feedback(CORRECT, record.correct, rationale=why, source=scorer)
     for name, value in record.parts.items():
-        yield Feedback(_part_name(name), value > 0 if name == FORMAT_LOSS else to_storable(value), source=scorer)
+        yield Feedback(_part_name(name), value == 0 if name == FORMAT_LOSS else to_storable(value), source=scorer)
     judged = {step["name"] for step in record.trajectory if step["kind"] == "scorer"}
     for extra, found in record.extra_scores.items():
         kind = "LLM_JUDGE" if f"{EXTRA}{extra}" in judged else "CODE"
@@ -80,7 +80,9 @@ def list_assessment_names(record: Record) -> list[str]:
 
 def _part_name(name: str) -> str:
     """Return the name of a part's assessment; a scorer of the user's own may call a part as it likes."""
-    taken = name in (GOLD, CORRECT, ERROR_CLASS)
+    if name == FORMAT_LOSS:
+        return FORMAT_OK
+    taken = name in (GOLD, CORRECT, ERROR_CLASS, FORMAT_OK)
     return truncate(f"part_{name}" if taken else name, 250)
 
 

@@ -94,9 +94,13 @@ def build_page(
 
 
 def build_run_name(info: RunInfo, folder_name: str) -> str:
-    """Return the run's own name, or its folder's, and mark a simulation: lists of runs show nothing else."""
+    """Return the name given to the run, else system and model before its folder's name; a simulation is marked.
+
+    Lists show little more than its beginning. No two folders of runs have the same name.
+    """
     given = info.part("run").get("name")
-    name = str(given or folder_name or info.run_id or "run")
+    asked = " ".join(filter(None, (info.system, info.model)))
+    name = str(given or " · ".join(filter(None, (asked, folder_name or info.run_id))) or "run")
     return f"{name} (simulated)" if info.simulated else name
 
 

@@ -13,7 +13,7 @@ parts, the system prompt apart.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -162,10 +162,14 @@ def build_trace(record: Record, experiment_id: str, run_id: str) -> RecordTrace:
 
 
 def format_request_preview(record: Record) -> str:
-    """Return the question after its id, epoch and attempt: MLflow pairs the rows of two runs by this text."""
+    """Return the question with its id, epoch and attempt: MLflow pairs the rows of two runs by this text.
+
+    The id comes last, because lists show the beginning; a long question is cut, so that equal ones still differ by id.
+    """
     epoch = f" · epoch {record.epoch}" if record.epoch > 1 else ""
     attempt = f" · attempt {record.attempt}" if record.attempt > 1 else ""
-    return truncate(f"{record.sample_id}{epoch}{attempt}: {record.question}", PREVIEW_CHARS)
+    end = truncate(f" · {record.sample_id}{epoch}{attempt}", PREVIEW_CHARS // 2)
+    return truncate(record.question, PREVIEW_CHARS - len(end)) + end
 
 
 def _response(record: Record) -> str:
@@ -209,6 +213,25 @@ def _tags(record: Record) -> dict[str, str]:
     return {name: truncate(str(value), 500) for name, value in found.items() if value is not None and value != ""}
 
 
+def list_shown_steps(record: Record) -> list[Step]:
+    """Return the record's steps without those of an orchestrator that hold nothing but events.
+
+    These go to the step around it: a page with a row for each decision between two agents hides the agents.
+    """
+    steps = [Step(**each) for each in record.trajectory] or [Step(ROOT, None, "question", "question", 0.0)]
+    parents = {step.parent for step in steps}
+    empty = {
+        step.id: step.parent or ROOT
+        for step in steps
+        if step.kind == "orchestrator" and not (step.inputs or step.outputs or step.error or step.id in parents)
+        if step.id != ROOT
+    }
+    shown = {step.id: replace(step, events=[]) for step in steps if step.id not in empty}
+    for step in steps:
+        shown[empty.get(step.id, step.id)].events.extend(step.events)
+    return list(shown.values())
+
+
 class _SpanBuilder:
     """Converts the record's trajectory to MLflow's spans, in its order."""
 
@@ -218,8 +241,7 @@ class _SpanBuilder:
         self.number = int(self.trace[3:], 16)  # OpenTelemetry's form of the same id
 
     def build(self) -> list[Span]:
-        steps = [Step(**each) for each in self.record.trajectory] or [Step(ROOT, None, "question", "question", 0.0)]
-        return [Span(self._build_span(step)) for step in steps]
+        return [Span(self._build_span(step)) for step in list_shown_steps(self.record)]
 
     def _build_span(self, step: Step) -> ReadableSpan:
         is_root = step.id == ROOT

@@ -10,16 +10,19 @@ they begin in their order, a millisecond apart. Lists cut a name to a dozen char
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from eval.mlflow_export.run_page import MAX_TAG_CHARS, RunPage, write_page
 from eval.mlflow_export.tracked_run import PARENT_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import truncate
+from eval.runs.record import Record, Usage
 from mas.prompt_sets.prompt_set import PromptSet, name_prompt_file
 from optimize.mlflow_export.folder import DECIDED, ProposalRow, TuningSnapshot
 from optimize.mlflow_export.page import build_interval_metrics, flatten_metrics, select_finite
 from optimize.mlflow_export.report import build_notice
+from optimize.search.candidate import PARENT
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -71,18 +74,22 @@ def _send(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRow, num
     write_page(child, page)
     for file, text in files.items():
         child.client.log_text(child.run_id, text, file)
+    child.send([_build_record(child, tuning, proposal, files.get(_DIFF, ""), start_ms)])
     child.finish("KILLED" if proposal.decision == "cut_off" else "FINISHED", start_ms)
     child.client.set_tag(child.run_id, DIGEST_TAG, digest)
 
 
 def _build_name(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
     """Return a name such as `c004 val 63.3%, accepted: planner`; `val` says that the score is not a test result."""
+    agents = f": {' '.join(proposal.agents)}" if proposal.agents else ""
+    return tuning.mark_simulated(f"{proposal.candidate_id} {_describe_fate(tuning, proposal)}{agents}")[:250]
+
+
+def _describe_fate(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
     scored = ""
     if proposal.val_score is not None and proposal.decision in DECIDED:  # cut off, it answered a part of the questions
         scored = f"val {100 * proposal.val_score:.1f}%, "
-    fate = "winner" if _has_won(tuning, proposal) else proposal.decision.replace("_", " ")
-    agents = f": {' '.join(proposal.agents)}" if proposal.agents else ""
-    return tuning.mark_simulated(f"{proposal.candidate_id} {scored}{fate}{agents}")[:250]
+    return scored + ("winner" if _has_won(tuning, proposal) else proposal.decision.replace("_", " "))
 
 
 def _has_won(tuning: TuningSnapshot, proposal: ProposalRow) -> bool:
@@ -112,6 +119,33 @@ def _build_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRo
         **build_interval_metrics("fresh_ci95", fresh.get("fresh_ci95")),
     }
     return RunPage(tags={name: truncate(text, MAX_TAG_CHARS) for name, text in tags.items() if text}, metrics=metrics)
+
+
+def _build_record(child: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRow, diff: str, start_ms: int) -> Record:
+    """Return the proposal in the form of an answer: MLflow opens an experiment on its traces, and else shows nothing.
+
+    What the search spent on it is its usage; it has no time of its own.
+    """
+    scores = select_finite({"val_score": proposal.val_score, "minibatch_after": proposal.minibatch_after})
+    known = {each.name for each in fields(Usage)}
+    usage = Usage(**{name: value for name, value in proposal.spend.items() if name in known})
+    usage.cost_usd = None if usage.unknown_cost_calls else usage.cost_usd
+    return Record(
+        run_id=f"{tuning.run_id}-{child.experiment_id}",  # the same run in another experiment has traces of its own
+        sample_id=proposal.candidate_id,
+        epoch=1,
+        attempt=1,
+        thread_id=proposal.candidate_id,
+        question=f"{proposal.candidate_id}: {', '.join(proposal.agents)} of {', '.join(proposal.parent_ids) or PARENT}",
+        file=None,
+        level=None,
+        target=None,
+        answer=f"{_describe_fate(tuning, proposal)}; {proposal.reason}",
+        reasoning_trace=diff,
+        parts=scores,
+        usage=usage,
+        started_at=datetime.fromtimestamp(start_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+    )
 
 
 def _build_files(tuning: TuningSnapshot, proposal: ProposalRow) -> dict[str, str]:

@@ -16,6 +16,7 @@ that somebody has moved by hand; sent late, it does not replace a set that was p
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 from eval.mlflow_export.prompt_registry import (
@@ -28,8 +29,11 @@ from eval.mlflow_export.prompt_registry import (
     set_alias,
 )
 from eval.mlflow_export.tracked_run import TrackedRun
+from mas.prompt_sets.prompt_set import PromptSet
 from optimize.mlflow_export.folder import TuningSnapshot
+from optimize.search.candidate import PARENT
 
+TUNED_FROM_TAG = "harness.tuned_from"  # of a prompt's version: the version of its parent
 PROMOTED_TAG = "harness.champion"  # of the tuning run: moved | superseded
 
 Promotion = Literal["moved", "superseded"]
@@ -46,13 +50,32 @@ def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | 
     prompts = tuning.read_prompts(str(tuning.verdict["winner"]["candidate_id"])) if tuning.published else None
     if prompts is None or not tuning.is_intact or _is_done(parent):
         return None
-    named = name_owner(replace(prompts, name=tuning.info.name), tuning.info.config.get("system") or {})
-    linked = register_prompts(parent, named, is_now=True)
+    linked = _register(parent, tuning, prompts)
     ended_ms = tuning.end_ms if tuning.info.state.ended_at else tuning.start_ms
     since = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat(timespec="milliseconds")
     outcome = _move_alias(parent, linked, CHAMPION_SIMULATED if tuning.simulated else CHAMPION, since)
     parent.client.set_tag(parent.run_id, PROMOTED_TAG, outcome)
     return outcome
+
+
+def _register(parent: TrackedRun, tuning: TuningSnapshot, prompts: PromptSet) -> Sequence[LinkedPrompt]:
+    """Register the set after the one that it was tuned from; a tuned text names the version of its parent."""
+    system, before = tuning.info.config.get("system") or {}, tuning.read_prompts(PARENT)
+    named = [name_owner(replace(prompts, name=tuning.info.name), system)]
+    if before is not None:
+        named.insert(0, name_owner(replace(before, name=_name_parent(tuning)), system))
+    linked = register_prompts(parent, *named, is_now=True)
+    oldest = {each.name: each.version for each in reversed(linked)}
+    newest = {each.name: each for each in linked}
+    for name, each in newest.items():
+        if each.version != oldest[name]:
+            text = f"version {oldest[name]} ({_name_parent(tuning)})"
+            parent.client.set_prompt_version_tag(name, each.version, TUNED_FROM_TAG, text)
+    return list(newest.values())
+
+
+def _name_parent(tuning: TuningSnapshot) -> str:
+    return Path(str(tuning.info.config.get("prompts") or PARENT)).name
 
 
 def _is_done(parent: TrackedRun) -> bool:

@@ -40,7 +40,7 @@ def agent(name: str, calls: int = 1, tool: str | None = None, decision: str | No
 
 
 def a_record(sample_id: str = "q1", rounds: int = 1, **changes: Any) -> Record:
-    """Right, with `4 + 8 * rounds` spans; `changes` are fields of `Record`."""
+    """Right, with `3 + 8 * rounds` spans; `changes` are fields of `Record`."""
     trace = Trace(f"thread-{sample_id}")
     with record_trace(trace), span("question", sample_id):
         agent("planner", calls=2)

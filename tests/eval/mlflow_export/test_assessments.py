@@ -26,7 +26,8 @@ def test_a_right_answer_has_target_verdict_diagnostics_and_no_error() -> None:
     assert found["expected_response"].value == "391" and found["expected_response"].source.source_type == "HUMAN"
     correct = found["correct"]
     assert (correct.value, correct.rationale, correct.source.source_type) == (True, "equal numbers", "CODE")
-    assert found["format_loss"].value is False
+    assert found["format_ok"].value is True, "the pages paint False red"
+    assert "format_loss" not in found
     assert (found["error_class"].value, found["error_class"].rationale) == ("none", None)
 
 
@@ -43,8 +44,9 @@ def test_without_a_target_there_is_no_verdict() -> None:
 
 
 def test_parts_keep_their_names_unless_these_are_taken() -> None:
-    found = build(a_record(parts={"correct": 0.5, "format_loss": 0.25, "recall": 0.75}))
-    assert (found["part_correct"].value, found["format_loss"].value, found["recall"].value) == (0.5, True, 0.75)
+    found = build(a_record(parts={"correct": 0.5, "format_loss": 0.25, "format_ok": 0.1, "recall": 0.75}))
+    assert (found["part_correct"].value, found["format_ok"].value, found["recall"].value) == (0.5, False, 0.75)
+    assert found["part_format_ok"].value == 0.1
 
 
 def test_judges_and_rules_are_told_apart_by_their_spans() -> None:

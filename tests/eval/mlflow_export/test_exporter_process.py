@@ -22,7 +22,7 @@ from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from tests.eval.mlflow_export.exporting import a_run, everything, exported, in_mlflow, own_records
 
-EQUAL = {"traces": 2, "spans": 24, "assessments": 8}
+EQUAL = {"traces": 2, "spans": 22, "assessments": 8}
 
 
 def test_a_whole_run_arrives_and_is_counted(tmp_path: Path, local: LocalTracking) -> None:
@@ -73,7 +73,7 @@ def test_a_resumed_run_goes_on_as_the_same_run_and_each_attempt_is_a_trace(
     second = exported(folder, local)
     assert (second.run_id, second.status, second.complete) == (first.run_id, "FINISHED", True)
     run = in_mlflow(local, second)
-    assert count_in_mlflow(run) == Sent(3, 36, 11)  # the try that was replaced has lost its verdict
+    assert count_in_mlflow(run) == Sent(3, 33, 11)  # the try that was replaced has lost its verdict
     assert mean_verdict(run) == run.client.get_run(run.run_id).data.metrics["accuracy"] == 1.0
     (folder / "mlflow.json").unlink()
     assert exported(folder, local, live=False).counts["assessments"] == {"store": 11, "mlflow": 11}
@@ -205,7 +205,7 @@ def test_spans_that_a_crash_left_out_are_found_by_counting(
     export.close()
     state = exported(folder, local)
     assert state.complete
-    assert state.counts["spans"] == {"store": 24, "mlflow": 24}
+    assert state.counts["spans"] == {"store": 22, "mlflow": 22}
 
 
 def crash(*_: Any) -> None:

@@ -135,8 +135,13 @@ def test_times_and_status() -> None:
     assert (read_start_ms(INFO), read_end_ms(STATE)) == (1795168800000, 1795169100000)
     assert read_status(summary()) == "FINISHED"
     assert read_status(replace(summary(), stopped="the disk is full")) == "KILLED"
-    assert build_run_name(INFO, "2026_gaia") == "2026_gaia"
-    assert build_run_name(replace(INFO, simulated=True), "2026_gaia") == "2026_gaia (simulated)"
+
+
+def test_a_run_without_a_name_of_its_own_is_named_for_system_and_model_and_by_its_folder() -> None:
+    unnamed = replace(INFO, system="gaia", model="gpt-4o-mini", config={})
+    assert build_run_name(unnamed, "2026-11-23_gaia") == "gaia gpt-4o-mini · 2026-11-23_gaia"
+    assert build_run_name(replace(unnamed, simulated=True), "b") == "gaia gpt-4o-mini · b (simulated)"
+    assert build_run_name(replace(unnamed, config={"run": {"name": "careful"}}), "b") == "careful"
 
 
 def test_the_page_is_read_back_and_writing_it_again_changes_nothing(opened: Opened) -> None:

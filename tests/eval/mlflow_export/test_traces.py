@@ -30,7 +30,6 @@ def test_the_tree_is_the_record_s_own_in_its_order() -> None:
         ("planner", "AGENT", "question"),
         ("gpt-4o-mini", "CHAT_MODEL", "planner"),
         ("gpt-4o-mini", "CHAT_MODEL", "planner"),
-        ("orchestrator", "CHAIN", "question"),
         ("expert", "AGENT", "question"),
         ("gpt-4o-mini", "CHAT_MODEL", "expert"),
         ("calculator", "TOOL", "expert"),
@@ -46,7 +45,8 @@ def test_times_are_the_record_s() -> None:
     found = made(record)
     assert found.info.request_time == 1795168800250
     assert found.info.execution_duration == round(record.wall_seconds * 1000)
-    for step, shown in zip(record.trajectory, found.spans, strict=True):
+    steps = [step for step in record.trajectory if step["kind"] != "orchestrator"]
+    for step, shown in zip(steps, found.spans, strict=True):
         assert shown.start_time_ns == 1795168800250_000_000 + round(step["start_seconds"] * 1e9)
         assert shown.end_time_ns - shown.start_time_ns == pytest.approx(
             (step["end_seconds"] - step["start_seconds"]) * 1e9, abs=1
@@ -82,11 +82,12 @@ def test_an_unknown_cost_is_zero_and_says_so() -> None:
 def test_retries_decisions_and_limits_are_events() -> None:
     found = made(a_record(limit="lm_calls"))
     events = [(each.name, [event.name for event in each.events]) for each in found.spans]
-    assert events[0] == ("question", ["limit reached"])
-    assert events[2:5] == [("gpt-4o-mini", []), ("gpt-4o-mini", ["retry"]), ("orchestrator", ["step"])]
-    decision = found.spans[8].events[0]
+    assert events[0] == ("question", ["step", "limit reached"]), "the orchestrator's own span would be empty"
+    assert events[2:5] == [("gpt-4o-mini", []), ("gpt-4o-mini", ["retry"]), ("expert", [])]
+    decision = found.spans[7].events[0]
     assert (decision.name, decision.attributes["decision"]) == ("decision", "reject")
-    assert found.spans[0].events[0].attributes == {"limit": "lm_calls"}
+    assert found.spans[0].events[0].attributes["step"] == "expert"
+    assert found.spans[0].events[1].attributes == {"limit": "lm_calls"}
     assert found.spans[3].events[0].attributes == {"attempt": 2}
 
 
@@ -127,7 +128,7 @@ def test_gold_verdict_and_diagnostics_are_assessments() -> None:
     record = a_record(parts={"format_loss": 1.0, "rule": 0.5, "correct": 0.0})
     found = made(record)
     assert feedback(found) == {
-        "expected_response": "391", "correct": True, "format_loss": True, "rule": 0.5, "part_correct": 0.0,
+        "expected_response": "391", "correct": True, "format_ok": False, "rule": 0.5, "part_correct": 0.0,
         "error_class": "none",
     }  # fmt: skip
     assert list(feedback(found)) == list_assessment_names(record)
@@ -161,20 +162,49 @@ def test_a_judge_is_named_and_its_span_stands_under_the_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "attempt", "start"),
+    ("epoch", "attempt", "end"),
     [
-        (1, 1, "q1: What"),
-        (2, 1, "q1 · epoch 2: What"),
-        (1, 3, "q1 · attempt 3: What"),
-        (2, 3, "q1 · epoch 2 · attempt 3: What"),
+        (1, 1, " · q1"),
+        (2, 1, " · q1 · epoch 2"),
+        (1, 3, " · q1 · attempt 3"),
+        (2, 3, " · q1 · epoch 2 · attempt 3"),
     ],
 )
-def test_previews_start_with_the_id_and_pair_the_same_draw_of_two_runs(epoch: int, attempt: int, start: str) -> None:
+def test_previews_start_with_the_question_and_pair_the_same_draw_of_two_runs(
+    epoch: int, attempt: int, end: str
+) -> None:
     mine = a_record(epoch=epoch, attempt=attempt)
-    assert format_request_preview(mine).startswith(start)
+    assert format_request_preview(mine) == f"What is 17 * 23?{end}"
     assert format_request_preview(mine) == format_request_preview(
         a_record(epoch=epoch, attempt=attempt, run_id="run-2")
     )
+
+
+def test_equal_questions_have_previews_that_differ_however_long_question_and_id_are() -> None:
+    records = [a_record(f"{'q' * n}{end}", question="x" * 4000) for n in (1, 36, 700) for end in "ab"]
+    shown = [format_request_preview(each) for each in records]
+    assert all(each.startswith("xxxxx") and len(each) == 1000 for each in shown)
+    assert len(set(shown[:4])) == 4
+
+
+def test_an_orchestrator_s_span_stays_if_it_failed_or_has_others_below_it() -> None:
+    trace = Trace("t")
+    with record_trace(trace), span("question", "q1"):
+        with span("orchestrator", "orchestrator", after="planner"):
+            event("step", step="expert")
+            with span("tool", "calculator"):
+                event("inside")
+        with span("orchestrator", "orchestrator"):
+            event("step", step="finalizer")
+        with pytest.raises(ValueError, match="no"), span("orchestrator", "orchestrator"):
+            raise ValueError("no")
+    found = made(a_record(trajectory=[vars(each) for each in trace.spans]))
+    assert [(each.name, [one.name for one in each.events]) for each in found.spans] == [
+        ("question", ["step"]),
+        ("orchestrator", ["step"]),
+        ("calculator", ["inside"]),
+        ("orchestrator", ["exception"]),
+    ]
 
 
 def test_ids_are_derived_and_differ_where_the_key_does() -> None:

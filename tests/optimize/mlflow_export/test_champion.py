@@ -16,7 +16,7 @@ from eval.mlflow_export.prompt_registry import (
 )
 from eval.mlflow_export.tracked_run import open_run
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.mlflow_export.champion import PROMOTED_TAG
+from optimize.mlflow_export.champion import PROMOTED_TAG, TUNED_FROM_TAG
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, client, send, verdict
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores
@@ -34,13 +34,16 @@ def test_a_published_set_is_registered_and_champion(tmp_path: Path, local: Local
     for agent, text in {"planner": "You plan.", "finalizer": "You answer, as c001 of crown_a does."}.items():
         named = {alias: version(local, "crown_a", agent, alias) for alias in (CHAMPION, "tuned")}
         assert {each.template for each in named.values()} == {text}
-        assert {each.version for each in named.values()} == {1}
+        tuned_from = {"planner": None, "finalizer": "version 1 (parent)"}  # the planner's text is its parent's
+        assert {each.tags.get(TUNED_FROM_TAG) for each in named.values()} == {tuned_from[agent]}
+        assert {each.version for each in named.values()} == {1 if agent == "planner" else 2}
         assert version(local, "crown_a", agent, CHAMPION_SIMULATED) is None
     tags = client(local).get_run(sent.run.run_id).data.tags
     assert tags[PROMOTED_TAG] == "moved"
-    assert [each["name"] for each in json.loads(tags["mlflow.linkedPrompts"])] == [
-        "crown_a.finalizer",
-        "crown_a.planner",
+    assert sorted((each["name"], each["version"]) for each in json.loads(tags["mlflow.linkedPrompts"])) == [
+        ("crown_a.finalizer", "1"),
+        ("crown_a.finalizer", "2"),
+        ("crown_a.planner", "1"),
     ]
 
 
@@ -77,7 +80,7 @@ def test_a_later_champion_takes_over_and_a_hand_s_choice_stands(tmp_path: Path, 
     for folder in (old, new, old):
         send(folder, local)
     assert "c002" in version(local, "crown_e", "finalizer", CHAMPION).template
-    client(local).set_prompt_alias("crown_e.finalizer", CHAMPION, 1)
+    client(local).set_prompt_alias("crown_e.finalizer", CHAMPION, 2)  # 1 is that of their parent
     send(new, local)
     assert "c001" in version(local, "crown_e", "finalizer", CHAMPION).template
 

@@ -103,6 +103,27 @@ def test_the_description_tells_of_sealed_answers_that_the_server_failed(tmp_path
     assert told in describe_tuning(read_tuning(folder), openings=0)
 
 
+def test_each_proposal_is_a_trace_too_since_mlflow_opens_an_experiment_on_these(
+    tmp_path: Path, local: LocalTracking
+) -> None:
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(), shortlist=FRESH)
+    sent = send(folder, local)
+    again = send(folder, local)
+    found = again.run.tracing.search_traces(locations=[sent.run.experiment_id], include_spans=True)
+    traces = {each.info.tags["harness.question_id"]: each for each in found if each.info.request_metadata}
+    traces = {
+        name: each
+        for name, each in traces.items()
+        if each.info.trace_metadata["mlflow.sourceRun"] == sent.children.get(name)
+    }
+    assert sorted(traces) == ["c001", "c002", "c003"]
+    first, second = traces["c001"].info, traces["c002"].info
+    assert first.request_preview.startswith("c001: finalizer of parent")
+    assert second.response_preview == "rejected; reason 2"
+    assert first.response_preview.startswith("val 25.0%, winner; ")
+    assert "val_score" in {each.name for each in first.assessments}
+
+
 def test_a_child_shows_its_scores_its_fate_and_what_it_changed(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(), shortlist=FRESH)
     sent = send(folder, local)
