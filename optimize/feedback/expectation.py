@@ -16,12 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from eval.analysis.attribution.target_matcher import NUMBER_WORDS, LabelMatcher, Remark, TargetMatcher, split_elements
 from eval.scorers.labels import LabelSet
 from eval.scorers.numeric import parse_quantity
-from optimize.feedback.target_matcher import NUMBER_WORDS, LabelMatcher, TargetMatcher, split_elements
 
 Kind = Literal["label", "number", "list", "date", "decision", "word", "words", "text"]
-Remark = tuple[str, ...]  # wordings of one thing, from the most specific to the vaguest
 
 _MONTH = (
     r"(?:january|february|march|april|may|june|july|august|september|october|november|december"

@@ -13,13 +13,13 @@ left out. (Masking it would reveal what it was.)
 import re
 from collections.abc import Iterable, Iterator
 
+from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, Attribution, attribute_failure
+from eval.analysis.attribution.agent_steps import AgentSteps, Step
+from eval.analysis.attribution.predictor_attribution import RightAnswers, is_own_program
+from eval.analysis.attribution.target_matcher import Remark, TargetMatcher
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
-from optimize.feedback.agent_steps import AgentSteps, Step
-from optimize.feedback.attribution import RETRY_LIMIT, Attribution, attribute_failure
-from optimize.feedback.expectation import Expectation, Remark
-from optimize.feedback.predictor_attribution import RightAnswers, is_own_program
-from optimize.feedback.target_matcher import TargetMatcher
+from optimize.feedback.expectation import Expectation
 
 MAX_QUOTED_CHARS = 300  # of a message of an error or of the scorer
 MAX_OWN_CHARS = 4_000  # of the feedback of the user's own metric

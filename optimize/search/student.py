@@ -28,6 +28,9 @@ from dataclasses import replace
 
 import dspy
 
+from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.predictor_attribution import RightAnswers, is_own_program
+from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.benchmarks.dataset import Sample, list_gold_texts
 from eval.execution.scoring import SCORER, describe_answered
 from eval.scorers.labels import LabelSet
@@ -37,11 +40,8 @@ from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.system import Program
-from optimize.feedback.agent_steps import AgentSteps
 from optimize.feedback.expectation import Expectation
 from optimize.feedback.feedback import NOT_ASKED, build_feedback, remove_quotes
-from optimize.feedback.predictor_attribution import RightAnswers, is_own_program
-from optimize.feedback.target_matcher import TargetMatcher
 from optimize.search.dspy_compat import BaseModule
 from optimize.search.trials import Trial, Trials, keep_last_steps
 

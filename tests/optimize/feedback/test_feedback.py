@@ -2,8 +2,8 @@
 
 import pytest
 
+from eval.analysis.attribution.target_matcher import TargetMatcher
 from optimize.feedback.feedback import MAX_OWN_CHARS, join_unquoted, remove_quotes
-from optimize.feedback.target_matcher import TargetMatcher
 
 MATCHER = TargetMatcher("Korthburg")
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eval.analysis.attribution.target_matcher import LabelMatcher
 from eval.benchmarks.dataset import Sample
 from eval.scorers.labels import LabelSet
 from optimize.feedback.expectation import Expectation
 from optimize.feedback.feedback import build_feedback
-from optimize.feedback.target_matcher import LabelMatcher
 from optimize.search.student import Objective
 from tests.optimize.simulated_runs import record, step
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
@@ -22,7 +23,6 @@ from eval.scorers.gaia import GaiaScorer
 from eval.scorers.numeric import NumericScorer
 from eval.scorers.score import Score
 from optimize.feedback.feedback import remove_quotes
-from optimize.feedback.target_matcher import TargetMatcher
 from optimize.search.student import Objective, check_scorer
 from tests.optimize.simulated_runs import lm, record, records, step, tool
 

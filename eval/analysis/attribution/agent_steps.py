@@ -8,7 +8,7 @@ Roles follow from the outputs: an agent with a `decision` is a critic of the age
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ class ToolUse:
     asked: str  # arguments
     seen: str  # what came back
     error: str | None
+    span: int = field(default=-1, compare=False)  # its id in the trajectory
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Step:
     tools: tuple[ToolUse, ...]
     offered: bool  # True: it had tools
     error: str | None
+    span: int = field(default=-1, compare=False)  # its id in the trajectory
 
     @property
     def decision(self) -> str | None:
@@ -81,7 +83,12 @@ class AgentSteps:
     @classmethod
     def of(cls, record: Record) -> "AgentSteps":
         spans = {span["id"]: span for span in record.trajectory if "id" in span}
-        steps = tuple(_step(span, spans) for span in spans.values() if span.get("kind") == "agent")
+        below: dict[int, list[Span]] = {}
+        for span in spans.values():
+            if (owner := _owner(span, spans)) is not None:
+                below.setdefault(owner["id"], []).append(span)
+        agents = [span for span in spans.values() if span.get("kind") == "agent"]
+        steps = tuple(_step(span, below.get(span["id"], [])) for span in agents)
         return cls(steps, tuple(_unusable(spans)))
 
     @cached_property
@@ -125,11 +132,14 @@ class AgentSteps:
         return [step for step in self.steps if step.agent == agent]
 
 
-def _step(span: Span, spans: dict[int, Span]) -> Step:
-    below = [each for each in spans.values() if _owner(each, spans) is span]
+def _step(span: Span, below: Sequence[Span]) -> Step:
     tools = tuple(
         ToolUse(
-            str(each.get("name")), _text(each.get("inputs") or {}), _text(each.get("outputs") or {}), each.get("error")
+            str(each.get("name")),
+            _text(each.get("inputs") or {}),
+            _text(each.get("outputs") or {}),
+            each.get("error"),
+            each["id"],
         )
         for each in below
         if each.get("kind") == "tool"
@@ -137,7 +147,7 @@ def _step(span: Span, spans: dict[int, Span]) -> Step:
     offered = any((each.get("inputs") or {}).get("tools") for each in below if each.get("kind") == "lm")
     request = _text(span.get("inputs") or {})
     outputs = dict(span.get("outputs") or {})
-    return Step(str(span.get("name")), request, outputs, tools, offered or bool(tools), span.get("error"))
+    return Step(str(span.get("name")), request, outputs, tools, offered or bool(tools), span.get("error"), span["id"])
 
 
 def _owner(span: Span, spans: dict[int, Span]) -> Span | None:

@@ -7,7 +7,7 @@ The evidence, in this order: fields of the target that a predictor got wrong; an
 later predictor lost it; the first output that holds the wrong answer; an output that says nothing, or lacks what it has
 in right answers; evidence in a predictor's input that its output lacks; the value of an output that is an arithmetic
 expression; the right answers whose outputs are most alike; an output without a word of its input. Without any, the
-author of the answer is named. Reasons are remarks (`optimize.feedback.expectation`): they never quote anybody.
+author of the answer is named. Reasons are remarks: they never quote anybody.
 """
 
 import json
@@ -17,13 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from eval.analysis.attribution.agent_steps import AgentSteps, Step
+from eval.analysis.attribution.target_matcher import Remark, TargetMatcher
 from eval.runs.record import Record
 from mas.runtime.text import to_jsonable
 from mas.tools.calculator import calculator
 from mas.tools.results import ToolError
-from optimize.feedback.agent_steps import AgentSteps, Step
-from optimize.feedback.expectation import Remark
-from optimize.feedback.target_matcher import TargetMatcher
 
 INPUTS, OUTPUTS = "inputs", "outputs"  # of the final state of a user's own program
 MIN_RIGHT = 3  # right answers from which a habit of a predictor can be read
@@ -51,8 +50,12 @@ def is_own_program(record: Record) -> bool:
 class PredictorFault:
     """The responsible predictor and the reason."""
 
-    agent: str
+    step: Step  # of the predictor
     reason: Remark
+
+    @property
+    def agent(self) -> str:
+        return self.step.agent
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ def find_failed_predictor(record: Record, agent_steps: AgentSteps) -> PredictorF
     if record.error_class != "internal" or record.error_component != "system" or not worked:
         return None
     why = "The program's code failed on what this agent had replied, the last reply before the failure."
-    return PredictorFault(worked[-1].agent, (why, "The program failed after this agent's reply."))
+    return PredictorFault(worked[-1], (why, "The program failed after this agent's reply."))
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,7 @@ def _wrong_field(case: _Case) -> PredictorFault | None:
     for step in case.agent_steps.steps:
         if any(name in fields and _simplify(value) != _simplify(fields[name]) for name, value in step.outputs.items()):
             why = "A field that this agent gave is not the one that was expected."
-            return PredictorFault(step.agent, (why, "One of its fields was wrong."))
+            return PredictorFault(step, (why, "One of its fields was wrong."))
     return None
 
 
@@ -198,9 +201,9 @@ def _target_lost(case: _Case) -> PredictorFault | None:
     at_fault = case.chain[min(holders[-1] + 1, len(case.chain) - 1)]
     if holders[-1] == len(case.chain) - 1:
         why = "This agent's own output held the right content, and its answer was not that in the right form."
-        return PredictorFault(at_fault.agent, (why, "The content was there, and this agent's answer was another."))
+        return PredictorFault(at_fault, (why, "The content was there, and this agent's answer was another."))
     why = "What this agent was given held the right answer, and what it made of it did not."
-    return PredictorFault(at_fault.agent, (why, "A right intermediate result was spoilt by this agent."))
+    return PredictorFault(at_fault, (why, "A right intermediate result was spoilt by this agent."))
 
 
 def _wrong_introduced(case: _Case) -> PredictorFault | None:
@@ -212,7 +215,7 @@ def _wrong_introduced(case: _Case) -> PredictorFault | None:
     if first is case.author:
         return None
     why = "The wrong answer first occurs in this agent's output, and the agents after it took it over."
-    return PredictorFault(first.agent, (why, "It was wrong from this agent on."))
+    return PredictorFault(first, (why, "It was wrong from this agent on."))
 
 
 def _evidence_lost(case: _Case) -> PredictorFault | None:
@@ -222,11 +225,11 @@ def _evidence_lost(case: _Case) -> PredictorFault | None:
         if len(case.chain) == 1:
             return None
         why = "The evidence was in front of this agent, and it did not draw the right answer from it."
-        return PredictorFault(case.author.agent, (why, "This agent did not make the right use of its evidence."))
+        return PredictorFault(case.author, (why, "This agent did not make the right use of its evidence."))
     for step in case.chain[:-1]:
         if matcher.is_within(step.seen) and not matcher.is_within("\n".join(_list_texts(step))):
             why = "The evidence was in what this agent was given, and its output left it out."
-            return PredictorFault(step.agent, (why, "This agent lost the evidence."))
+            return PredictorFault(step, (why, "This agent lost the evidence."))
     return None
 
 
@@ -234,7 +237,7 @@ def _says_nothing(case: _Case) -> PredictorFault | None:
     for step in case.chain[:-1]:
         if all(len(text) <= _MAX_NOTHING and _NOTHING.fullmatch(text) for text in _list_texts(step)):
             why = "This agent's output was empty or said that there is nothing, so the agents after it had nothing."
-            return PredictorFault(step.agent, (why, "This agent delivered nothing."))
+            return PredictorFault(step, (why, "This agent delivered nothing."))
     return None
 
 
@@ -244,10 +247,10 @@ def _calculates_wrongly(case: _Case) -> PredictorFault | None:
         results = [result for text in _list_texts(step) if (result := _calculate(text)) is not None]
         if any(map(case.matcher.matches, results)):
             why = "What this agent was given yields the right number, and its own calculation went wrong."
-            return PredictorFault(case.author.agent, (why, "This agent's calculation was wrong."))
+            return PredictorFault(case.author, (why, "This agent's calculation was wrong."))
         if results and case.wrong is not None and any(map(case.wrong.matches, results)):
             why = "The wrong number follows from what this agent gave to the agents after it."
-            return PredictorFault(step.agent, (why, "It was wrong from this agent on."))
+            return PredictorFault(step, (why, "It was wrong from this agent on."))
     return None
 
 
@@ -255,7 +258,7 @@ def _lacks_usual_content(case: _Case) -> PredictorFault | None:
     for step in case.chain[:-1]:
         if case.right_answers.usually_hold_target(step.agent):
             why = "Where answers were right, this agent's output already held what the answer needs; here it did not."
-            return PredictorFault(step.agent, (why, "This agent's output lacked what the answer needs."))
+            return PredictorFault(step, (why, "This agent's output lacked what the answer needs."))
     return None
 
 
@@ -264,14 +267,14 @@ def _is_like_another(case: _Case) -> PredictorFault | None:
     right, wrong = case.matcher.text.casefold(), (case.record.answer or "").strip().casefold()
     if right == wrong:
         return None
-    found = {step.agent: case.right_answers.find_nearest_target(step, [right, wrong]) for step in case.chain[:-1]}
-    misled = next((agent for agent, target in found.items() if target == wrong), None)
+    found = [(step, case.right_answers.find_nearest_target(step, [right, wrong])) for step in case.chain[:-1]]
+    misled = next((step for step, target in found if target == wrong), None)
     if misled is not None:
         why = "This agent's output was like those from which, in right answers, the answer given here follows."
         return PredictorFault(misled, (why, "This agent's output led to the wrong answer."))
-    if right in found.values():
+    if any(target == right for _, target in found):
         why = "What this agent was given was like what it is given in right answers, and its own result was another."
-        return PredictorFault(case.author.agent, (why, "This agent's own conclusion was wrong."))
+        return PredictorFault(case.author, (why, "This agent's own conclusion was wrong."))
     return None
 
 
@@ -280,13 +283,13 @@ def _ignores_input(case: _Case) -> PredictorFault | None:
     for step in case.chain[:-1]:
         if not _shares_words(step) and case.right_answers.usually_share_words(step.agent):
             why = "This agent's output has nothing to do with what it was given."
-            return PredictorFault(step.agent, (why, "This agent went off the subject."))
+            return PredictorFault(step, (why, "This agent went off the subject."))
     return None
 
 
 def _author_is_wrong(case: _Case) -> PredictorFault:
     why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
-    return PredictorFault(case.author.agent, (why, "As far as can be told, it went wrong here."))
+    return PredictorFault(case.author, (why, "As far as can be told, it went wrong here."))
 
 
 _RULES: tuple[Callable[[_Case], PredictorFault | None], ...] = (

@@ -7,25 +7,24 @@ The rules, in this order: a reply that could not be read; exhausted retries; a r
 an empty plan; an attachment that nobody opened; failed tools; values without a source; lost evidence. Evidence is text
 that contains the target. That is no criterion for answers that must be computed, or that are so short that they occur
 anywhere; then the author of the draft is named. A user's own program has other rules
-(`optimize.feedback.predictor_attribution`), since nobody has declared what its predictors do. Reasons are remarks
-(`optimize.feedback.expectation`): they never quote anybody.
+(`eval.analysis.attribution.predictor_attribution`), since nobody has declared what its predictors do. Reasons are
+remarks: they never quote anybody, so that an optimizer may read them.
 """
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eval.runs.record import Record
-from optimize.feedback.agent_steps import AgentSteps, Step
-from optimize.feedback.expectation import Remark
-from optimize.feedback.predictor_attribution import (
+from eval.analysis.attribution.agent_steps import AgentSteps, Step, ToolUse
+from eval.analysis.attribution.predictor_attribution import (
     PredictorFault,
     RightAnswers,
     attribute_to_predictor,
     find_failed_predictor,
     is_own_program,
 )
-from optimize.feedback.target_matcher import TargetMatcher, extract_numbers
+from eval.analysis.attribution.target_matcher import Remark, TargetMatcher, extract_numbers
+from eval.runs.record import Record
 
 RETRY_LIMIT = "retry_limit:"
 _MIN_TELLING_NUMBER = 100  # smaller whole numbers are counts, ranks and the like, and may come from anywhere
@@ -38,6 +37,8 @@ class Attribution:
 
     agent: str | None  # None: nothing went wrong, or the cause is unknown
     reason: Remark = ()  # about that agent
+    step: Step | None = None  # of that agent, where it went wrong
+    tool: ToolUse | None = None  # that failed, if the agent's tools are the cause
 
 
 def attribute_failure(
@@ -66,7 +67,7 @@ def attribute_failure(
 
 
 def _as_attribution(fault: PredictorFault | None) -> Attribution:
-    return Attribution(None) if fault is None else Attribution(fault.agent, fault.reason)
+    return Attribution(None) if fault is None else Attribution(fault.agent, fault.reason, fault.step)
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,11 @@ def _failed(record: Record, agent_steps: AgentSteps) -> Attribution:
     }.get(record.error_class or "")
     if why is None:  # the model's provider or a defect: prompts are not the cause
         return Attribution(None)
-    return Attribution(
-        at_fault, (f"The question failed with this agent: {why}.", "The question failed with this agent.")
-    )
+    step = [each for each in agent_steps.steps if each.agent == at_fault][-1]
+    failed = [tool for tool in step.tools if tool.error]
+    tool = failed[-1] if failed and record.error_class == "tool" else None
+    reason = (f"The question failed with this agent: {why}.", "The question failed with this agent.")
+    return Attribution(at_fault, reason, step, tool)
 
 
 def _retries_exhausted(case: _Case) -> Attribution | None:
@@ -120,12 +123,12 @@ def _retries_exhausted(case: _Case) -> Attribution | None:
         (critic, step) for critic, step in case.agent_steps.pair_reviews() if critic.rejects and step.agent == worker
     ]
     if wronged := next((critic for critic, step in rejected if case.has_right_answer(step)), None):
-        return _false_alarm(wronged.agent)
+        return _false_alarm(wronged)
     unread = any(agent == worker for agent, _ in case.agent_steps.unusable)
     why = "some of its replies could not be read" if unread else "its work was rejected until its retries ran out"
-    return Attribution(
-        worker, (f"The question was given up: {why}.", "The question was given up with this agent's work.")
-    )
+    reason = (f"The question was given up: {why}.", "The question was given up with this agent's work.")
+    steps = case.agent_steps.select_agent(worker)
+    return Attribution(worker, reason, steps[-1] if steps else None)
 
 
 def _finisher_spoilt_right_draft(case: _Case) -> Attribution | None:
@@ -148,6 +151,7 @@ def _finisher_spoilt_right_draft(case: _Case) -> Attribution | None:
                 "The content was there, and this agent got its form wrong.",
                 "The final form was due to this agent.",
             ),
+            at_fault,
         )
     return Attribution(
         finish.agent,
@@ -156,23 +160,25 @@ def _finisher_spoilt_right_draft(case: _Case) -> Attribution | None:
             "where only the form was to be given.",
             "A right draft was spoilt by this agent.",
         ),
+        finish,
     )
 
 
 def _rejected_though_right(case: _Case) -> Attribution | None:
     for critic, step in case.agent_steps.pair_reviews():
         if critic.rejects and step in case.agent_steps.drafts and case.has_right_answer(step):
-            return _false_alarm(critic.agent)
+            return _false_alarm(critic)
     return None
 
 
-def _false_alarm(critic: str) -> Attribution:
+def _false_alarm(critic: Step) -> Attribution:
     return Attribution(
-        critic,
+        critic.agent,
         (
             "This agent rejected a draft that was right in content, and the right answer was lost: a false alarm.",
             "This agent rejected work that should have been approved.",
         ),
+        critic,
     )
 
 
@@ -180,7 +186,7 @@ def _plan_is_empty(case: _Case) -> Attribution | None:
     plan = case.agent_steps.plan
     if plan is None or plan.said.strip():
         return None
-    return Attribution(plan.agent, ("The plan was empty.", "This agent delivered nothing."))
+    return Attribution(plan.agent, ("The plan was empty.", "This agent delivered nothing."), plan)
 
 
 def _file_not_read(case: _Case) -> Attribution | None:
@@ -192,15 +198,15 @@ def _file_not_read(case: _Case) -> Attribution | None:
         return None
     if tried:
         why = "The attached file was never read: the tool call that was to open it failed."
-        return Attribution(tried[-1][0].agent, (why, "The evidence was never retrieved: a tool failed."))
+        return Attribution(tried[-1][0].agent, (why, "The evidence was never retrieved: a tool failed."), *tried[-1])
     if agent_steps.plan and file not in agent_steps.plan.said:
         why = "The plan does not name the attached file, and nobody read it: the evidence was never retrieved."
-        return Attribution(agent_steps.plan.agent, (why, "The plan left out the evidence."))
+        return Attribution(agent_steps.plan.agent, (why, "The plan left out the evidence."), agent_steps.plan)
     offered = [step for step in agent_steps.work if step.offered and step is not agent_steps.plan]
     if not offered:
         return None
     why = "The attached file was never read with a tool: the evidence was never retrieved."
-    return Attribution(offered[0].agent, (why, "The evidence was never retrieved."))
+    return Attribution(offered[0].agent, (why, "The evidence was never retrieved."), offered[0])
 
 
 def _tools_failed(case: _Case) -> Attribution | None:
@@ -208,7 +214,7 @@ def _tools_failed(case: _Case) -> Attribution | None:
     for step in case.agent_steps.work:
         if step.tools and all(tool.error for tool in step.tools):
             why = "Every tool call of this agent failed, and it went on without the evidence."
-            return Attribution(step.agent, (why, "The tools of this agent failed."))
+            return Attribution(step.agent, (why, "The tools of this agent failed."), step, step.tools[-1])
     return None
 
 
@@ -222,7 +228,7 @@ def _values_from_nowhere(case: _Case) -> Attribution | None:
                 "This agent reported values that stand in nothing it had read: made up, rounded off or copied wrongly, "
                 "where the exact values of the source were needed as evidence."
             )
-            return Attribution(step.agent, (why, "The evidence was not reported with its exact values."))
+            return Attribution(step.agent, (why, "The evidence was not reported with its exact values."), step)
     return None
 
 
@@ -235,7 +241,7 @@ def _evidence_lost(case: _Case) -> Attribution | None:
         returned = any(case.matcher.is_within(tool.seen) for step in steps for tool in step.tools)
         if returned and not any(case.matcher.is_within(step.said) for step in steps):
             why = "The evidence was in what the tools returned to this agent, and its report left it out."
-            return Attribution(agent, (why, "This agent lost the evidence."))
+            return Attribution(agent, (why, "This agent lost the evidence."), steps[-1])
     return None
 
 
@@ -246,15 +252,17 @@ def _draft_is_wrong(case: _Case) -> Attribution | None:
         return None
     if case.matcher.is_within(draft.seen) and not case.matcher.is_within(case.record.question):
         why = "The evidence was in front of this agent, and it did not draw the right answer from it."
-        return Attribution(draft.agent, (why, "This agent did not make the right use of its evidence."))
+        return Attribution(draft.agent, (why, "This agent did not make the right use of its evidence."), draft)
     if _calculated_without_tool(draft, case.record):
         why = (
             "As far as can be told, this agent's result is wrong: the number comes from no tool and from nothing it "
             "was given, so it was calculated without the tools that it has."
         )
-        return Attribution(draft.agent, (why, "The calculation was done without a tool."))
+        return Attribution(draft.agent, (why, "The calculation was done without a tool."), draft)
     why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
-    return Attribution(draft.agent, (why, "As far as can be told, it went wrong here.", "The draft was at fault."))
+    return Attribution(
+        draft.agent, (why, "As far as can be told, it went wrong here.", "The draft was at fault."), draft
+    )
 
 
 def _calculated_without_tool(draft: Step, record: Record) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from optimize.feedback.target_matcher import TargetMatcher
+from eval.analysis.attribution.target_matcher import TargetMatcher
 
 
 @pytest.mark.parametrize(

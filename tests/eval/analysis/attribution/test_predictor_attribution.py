@@ -10,6 +10,10 @@ import dspy
 import pytest
 from dspy.lm15 import Request
 
+from eval.analysis.attribution.agent_attribution import attribute_failure
+from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.predictor_attribution import RightAnswers, attribute_to_predictor
+from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.benchmarks.dataset import Sample
 from eval.execution.runner import SampleRunner
 from eval.runs.record import Record
@@ -20,12 +24,8 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.system import Resources
 from mas.systems.external.dspy_system import DspySystem
-from optimize.feedback.agent_steps import AgentSteps
-from optimize.feedback.attribution import attribute_failure
 from optimize.feedback.expectation import Expectation
 from optimize.feedback.feedback import build_feedback
-from optimize.feedback.predictor_attribution import RightAnswers, attribute_to_predictor
-from optimize.feedback.target_matcher import TargetMatcher
 from optimize.search.student import Objective
 from tests.mas.systems.external.user_code import AnyonesModel, module
 from tests.optimize.search.test_objective import Trial, quoted

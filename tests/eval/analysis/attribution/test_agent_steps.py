@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from eval.analysis.attribution.agent_steps import AgentSteps
 from eval.runs.record import Record
-from optimize.feedback.agent_steps import AgentSteps
 from tests.optimize.simulated_runs import lm, record, step, tool
 
 APPROVED, REJECTED = {"decision": "approve"}, {"decision": "REJECTED: no"}

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from eval.analysis.attribution.agent_attribution import Attribution, attribute_failure
+from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
 from eval.runs.record import Record
-from optimize.feedback.agent_steps import AgentSteps
-from optimize.feedback.attribution import Attribution, attribute_failure
-from optimize.feedback.target_matcher import TargetMatcher
 from tests.optimize.simulated_runs import lm, record, records, step, tool
 
 FILE = "ships.csv"

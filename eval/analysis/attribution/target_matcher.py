@@ -1,4 +1,4 @@
-"""Matching of a target in texts: what the system saw and said, and feedback that must not quote it.
+"""Matching of a target in texts: what the system saw and said, and remarks that must not quote it.
 
 matcher = TargetMatcher("1,234.5 km")
 matcher.is_quoted_in("about 1234.5")               # True: it contains the number, in another form
@@ -15,6 +15,8 @@ from functools import cached_property
 from eval.scorers.gaia import match_leniently
 from eval.scorers.labels import LabelSet
 from eval.scorers.numeric import parse_quantity
+
+Remark = tuple[str, ...]  # wordings of one thing, from the most specific to the vaguest; none quotes anybody
 
 _SEPARATORS = re.compile(r"\s*[,;\n]\s*(?:and\b\s*)?|\s+and\s+", re.IGNORECASE)
 _TOKEN = re.compile(r"[^\W_]+")

@@ -1,0 +1,178 @@
+"""First broken link of a wrong answer: the agent, tool, limit, format or error that cost its points.
+
+    link = find_broken_link(record)                  # None: no point was lost
+    link.kind, link.name                             # "tool", "read_file"
+    link.evidence.for_people                         # 'Every tool call … read_file failed: "ToolError: damaged".'
+    link.step                                        # id of the span that shows it, to jump to
+
+The agent comes from the rules that also make an optimizer's feedback (`agent_attribution`, `predictor_attribution`).
+Those reasons quote nobody; evidence quotes the record, and even the target. It is therefore a type of its own, and a
+contract in pyproject.toml keeps `optimize` from importing this module.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, Attribution, attribute_failure
+from eval.analysis.attribution.agent_steps import AgentSteps, Step, ToolUse
+from eval.analysis.attribution.predictor_attribution import RightAnswers
+from eval.analysis.attribution.target_matcher import LabelMatcher, TargetMatcher
+from eval.runs.record import NOT_RUN, Record
+from eval.scorers.labels import LabelSet
+
+Kind = Literal["agent", "tool", "limit", "format", "error"]
+
+PROGRAM = "program"  # name of the link where a program shows no steps
+MAX_QUOTED_CHARS = 200
+_UNREADABLE = "malformed"  # error class
+_LENGTH_LIMITS = {"truncated": "max_tokens", "context_overflow": "context_window"}  # error class → limit
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A text for people that may quote the target: neither a `str` nor a `Remark`, so that no prompt takes it."""
+
+    for_people: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLink:
+    """Link of an answer that lost points, with what shows it."""
+
+    kind: Kind
+    name: str  # of the agent, tool or limit; of a format the agent whose reply it was; of an error its class
+    evidence: Evidence
+    step: int | None = None  # id of the span in the record's trajectory; None: the record has no such step
+
+
+def find_broken_link(
+    record: Record, right_answers: RightAnswers | None = None, labels: LabelSet | None = None
+) -> BrokenLink | None:
+    """Return the first broken link of an answer that lost points or failed; None for any other.
+
+    Args:
+        record: with its trajectory and state.
+        right_answers: of the same program, which help to attribute among the predictors of a user's own.
+        labels: that the targets of the run are, if they are.
+    """
+    if record.error is None and (not record.scored or record.correct):
+        return None
+    steps, matcher = AgentSteps.of(record), build_matcher(record.target or "", labels)
+    attribution = attribute_failure(record, steps, matcher, right_answers)
+    if record.error is not None:
+        return _explain_error(record, steps, attribution)
+    if record.limit and not record.limit.startswith(RETRY_LIMIT):
+        return _explain_limit(record, steps, record.limit, attribution)
+    if attribution.tool is not None:
+        return _explain_tool(attribution.tool, attribution.reason[0])
+    if (failed := _find_useless_tool(steps)) is not None:
+        return _explain_tool(failed, f"Every call of the tool {failed.name} failed, and the answer was wrong.")
+    if _gave_up_unread(record, steps):
+        agent, error = next(each for each in steps.unusable if each[0] == attribution.agent)
+        text = f"Replies of {agent} could not be read until its retries ran out: {_quote(error)}."
+        return BrokenLink("format", agent, Evidence(text), _last_span(steps, agent))
+    if record.parts.get("format_loss", 0.0) > 0:
+        return _explain_format(record, attribution)
+    return _explain_agent(record, steps, attribution)
+
+
+def build_matcher(target: str, labels: LabelSet | None = None) -> TargetMatcher:
+    """Return what finds a target in texts; a label is found as a label."""
+    label = labels.find(target) if labels is not None else None
+    return TargetMatcher(target) if labels is None or label is None else LabelMatcher(label, labels)
+
+
+def _explain_error(record: Record, steps: AgentSteps, attribution: Attribution) -> BrokenLink:
+    error_class, message = record.error_class or "unknown", _quote(record.error or "")
+    running = attribution.agent or (record.error_details.agent if record.error_details else None)
+    span = attribution.step.span if attribution.step else _last_span(steps, running)
+    if error_class == NOT_RUN:
+        return BrokenLink("error", NOT_RUN, Evidence("The run stopped before this question was answered."))
+    if error_class == "limit":
+        return _explain_limit(record, steps, record.limit or "limit", attribution)
+    if error_class in _LENGTH_LIMITS:
+        return BrokenLink("limit", _LENGTH_LIMITS[error_class], Evidence(f"{_at(running)}{message}."), span)
+    if error_class == "tool":
+        tool = attribution.tool
+        name = tool.name if tool else record.error_component or "tool"
+        return BrokenLink("tool", name, Evidence(f"The tool {name} failed: {message}."), tool.span if tool else span)
+    if error_class == _UNREADABLE and running is not None:
+        return BrokenLink("format", running, Evidence(f"A reply of {running} could not be read: {message}."), span)
+    return BrokenLink("error", error_class, Evidence(f"{_at(running)}{message}."), span)
+
+
+def _explain_limit(record: Record, steps: AgentSteps, limit: str, attribution: Attribution) -> BrokenLink:
+    details = record.error_details
+    running = (details.agent if details else None) or attribution.agent
+    message = f": {_quote(record.error)}" if record.error else ", and the answer was wrong"
+    text = f"{_at(running)}the limit {limit} was reached{message}."
+    return BrokenLink("limit", limit, Evidence(text[0].upper() + text[1:]), _last_span(steps, running))
+
+
+def _explain_tool(tool: ToolUse, reason: str) -> BrokenLink:
+    said = (
+        f" {tool.name} failed: {_quote(tool.error)}." if tool.error else f" {tool.name} returned {_quote(tool.seen)}."
+    )
+    return BrokenLink("tool", tool.name, Evidence(reason + said), tool.span)
+
+
+def _explain_format(record: Record, attribution: Attribution) -> BrokenLink:
+    text = f"Right in content, wrong in form: {_quote(record.answer or '')} in place of {_quote(record.target or '')}."
+    step = attribution.step
+    return BrokenLink("format", attribution.agent or PROGRAM, Evidence(text), step.span if step else None)
+
+
+def _explain_agent(record: Record, steps: AgentSteps, attribution: Attribution) -> BrokenLink:
+    step = attribution.step
+    if attribution.agent is None or step is None:
+        text = f"{_differ(record)} The program shows no steps, so that no part of it can be named."
+        return BrokenLink("agent", attribution.agent or PROGRAM, Evidence(text))
+    parts = [attribution.reason[0], f"{step.agent} said {_quote(step.answer or step.said)}."]
+    rejections = [critic for critic, judged in steps.pair_reviews() if judged == step and critic.rejects]
+    approvals = [critic for critic, judged in steps.pair_reviews() if judged is step and not critic.rejects]
+    if (record.limit or "").startswith(RETRY_LIMIT) and rejections:
+        parts.append(f"{rejections[-1].agent} rejected it: {_quote(_read_feedback(rejections[-1]))}.")
+    elif approvals:
+        parts.append(f"{approvals[-1].agent} approved it.")
+    return BrokenLink("agent", step.agent, Evidence(" ".join([*parts, _differ(record)])), step.span)
+
+
+def _find_useless_tool(steps: AgentSteps) -> ToolUse | None:
+    """Return the first failed call of a tool that never worked in this answer."""
+    calls = [tool for step in steps.steps for tool in step.tools]
+    worked = {tool.name for tool in calls if tool.error is None}
+    return next((tool for tool in calls if tool.name not in worked), None)
+
+
+def _gave_up_unread(record: Record, steps: AgentSteps) -> bool:
+    """Return whether an agent's retries ran out on replies that could not be read, and not on rejections."""
+    limit = record.limit or ""
+    if not limit.startswith(RETRY_LIMIT):
+        return False
+    worker = limit.removeprefix(RETRY_LIMIT)
+    n_unread = sum(agent == worker for agent, _ in steps.unusable)
+    n_rejected = sum(critic.rejects and judged.agent == worker for critic, judged in steps.pair_reviews())
+    return n_unread > n_rejected
+
+
+def _read_feedback(critic: Step) -> str:
+    said = critic.outputs.get("feedback")
+    return str(said) if said else critic.said
+
+
+def _differ(record: Record) -> str:
+    answer = _quote(record.answer) if record.answer else "nothing"
+    return f"The answer was {answer}; expected was {_quote(record.target or '')}."
+
+
+def _last_span(steps: AgentSteps, agent: str | None) -> int | None:
+    return next((step.span for step in reversed(steps.steps) if step.agent == agent), None)
+
+
+def _at(agent: str | None) -> str:
+    return f"While {agent} was running, " if agent else ""
+
+
+def _quote(text: str | None) -> str:
+    line = " ".join((text or "").split())
+    return f'"{line if len(line) <= MAX_QUOTED_CHARS else line[:MAX_QUOTED_CHARS] + "…"}"'
