@@ -52,6 +52,16 @@ const RowTables = (() => {
       this.shown = this.rows;
       this.build();
       this.filter();
+      this.prepare(0);
+    }
+
+    // What is searched is put together while nothing else happens, so that the first search is as fast as the next.
+    prepare(from) {
+      const wait = window.requestIdleCallback ?? ((then) => setTimeout(then, 50));
+      wait(() => {
+        for (const row of this.rows.slice(from, from + 500)) this.words(row);
+        if (from + 500 < this.rows.length) this.prepare(from + 500);
+      });
     }
 
     build() {

@@ -14,7 +14,15 @@ from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.reports.html.blocks import Blocks, BlockWriter
 from eval.reports.notes import describe_verdict
 from eval.reports.run_report.causes import Cause, find_cause
-from eval.reports.step_tree import build_calls, build_steps, cut_text, find_last_verdict, format_cost, format_count
+from eval.reports.step_tree import (
+    Step,
+    build_calls,
+    build_steps,
+    cut_text,
+    find_last_verdict,
+    format_cost,
+    format_count,
+)
 from eval.runs.record import NOT_RUN, ExtraScore, PlannedQuestion, Record
 from mas.runtime.terminal import shorten_line
 
@@ -77,16 +85,11 @@ class Gathered:
 
     questions: Sequence[QuestionRow]
     blocks: Blocks
+    tags: Sequence[str]  # that have several values
 
     @property
     def answers(self) -> list[AnswerRow]:
         return [answer for question in self.questions for answer in question.in_order]
-
-    @property
-    def tags(self) -> list[str]:
-        """Return the tags that have several values."""
-        values = {(tag, value) for question in self.questions for tag, value in question.tags.items()}
-        return sorted(tag for tag, n in Counter(tag for tag, _ in values).items() if n > 1)
 
 
 def gather_answers(records: Iterable[Record], plan: Sequence[PlannedQuestion], max_questions: int) -> Gathered:
@@ -106,15 +109,19 @@ def gather_answers(records: Iterable[Record], plan: Sequence[PlannedQuestion], m
         if before is not None and before.attempt >= record.attempt:
             continue
         key += 1
-        answer = _build_answer(record, key)
+        steps = build_steps(record.trajectory)
+        answer = _build_answer(record, key, find_last_verdict(steps))
         answer.error = messages.setdefault(answer.error, answer.error)
         question.answers[record.epoch] = answer
         if n_rest < MAX_REST_CHARS:
             rest = _join_rest(record, first=len(question.answers) == 1)
             question.rest += rest
             n_rest += len(rest)
-        _write_blocks(writer, record, answer)
-    return Gathered([rows[at] for at in sorted(rows)], writer.close())
+        _write_blocks(writer, record, answer, steps)
+    questions = [rows[at] for at in sorted(rows)]
+    values = {(tag, value) for question in questions for tag, value in question.tags.items()}
+    several = sorted(tag for tag, n in Counter(tag for tag, _ in values).items() if n > 1)
+    return Gathered(questions, writer.close(), several)
 
 
 def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:
@@ -123,10 +130,10 @@ def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:
     return QuestionRow(record.sample_id, record.level or "", line, record.file or "", target, tags)
 
 
-def _build_answer(record: Record, key: int) -> AnswerRow:
+def _build_answer(record: Record, key: int, verdict: Step | None) -> AnswerRow:
     usage = record.usage
     mark = _mark(record)
-    verdict = find_last_verdict(build_steps(record.trajectory)) if mark in ("wrong", "partial") else None
+    misled = mark in ("wrong", "partial") and verdict is not None and verdict.decision == _APPROVE
     return AnswerRow(
         key=key,
         epoch=record.epoch,
@@ -138,7 +145,7 @@ def _build_answer(record: Record, key: int) -> AnswerRow:
         cause=find_cause(record),
         error_class=(record.error_class or "unknown") if record.error is not None else "",
         limit=record.limit or "",
-        approved_by=verdict.title if verdict is not None and verdict.decision == _APPROVE else "",
+        approved_by=verdict.title if misled and verdict is not None else "",
         seconds=round(record.wall_seconds, 3),
         tokens=usage.input_tokens + usage.output_tokens,
         cost_usd=usage.cost_usd if usage.lm_calls else 0.0,
@@ -148,10 +155,9 @@ def _build_answer(record: Record, key: int) -> AnswerRow:
     )
 
 
-def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow) -> None:
+def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps: Sequence[Step]) -> None:
     """Add the answer's texts, steps and prompts. Wrong answers come first where there is no room for all."""
     wrong = answer.mark != RIGHT
-    steps = build_steps(record.trajectory)
     verdict = find_last_verdict(steps)
     details: dict[str, object] = {
         "question": cut_text(record.question),
