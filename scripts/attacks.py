@@ -92,6 +92,12 @@ ATTACKS: dict[str, tuple[str, ...]] = {
         "tests/eval/mlflow_export/test_values.py",
         "tests/test_mlflow_pages.py::test_no_picture_of_another_host_is_loaded",
     ),
+    "A question, answer, prompt, file name or tool result runs code on a page, or is a formula in its export": (
+        "tests/eval/reports/html/test_templates.py",
+        "tests/eval/reports/run_report/test_page.py::test_data_stays_text",
+        "tests/pages/test_report.py::test_hostile_texts_execute_nothing_and_leave_no_formula_in_an_export",
+        "tests/pages/test_base.py::test_texts_of_charts_and_rows_execute_nothing",
+    ),
     "Another user, host name or site, or a text in a run, uses the viewer": (
         "tests/eval/viewer/test_application.py",
         "tests/eval/viewer/test_live_run.py::test_a_log_that_is_a_link_or_a_pipe_is_not_read",
