@@ -28,10 +28,10 @@ from eval.runs.foreign_run import refuse_unreadable
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, write_prompt_set
 from mas.runtime.errors import UserError
 from mas.system import OwnProgramSystem, System, can_derive_prompts
-from optimize.mlflow_export.folder import PROPOSALS, TuningSnapshot, read_tuning
 from optimize.publishing.leaks import LeakReport
 from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import describe_published, publish
+from optimize.reports.snapshot import PROPOSALS, TuningSnapshot, read_tuning
 from optimize.search.candidate import PARENT
 from optimize.session.run_files import CANDIDATES, RunFiles, find_tuning_run, read_candidate_set
 from optimize.session.signed_files import check_files

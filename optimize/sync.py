@@ -27,8 +27,8 @@ from eval.cli.hydra_compat import MISTAKES
 from eval.config.tracking import Tracking
 from eval.runs.run_info import TUNING_FILE
 from eval.workflows.sync import JsonObject, RunSource, run_sync
-from optimize.mlflow_export.folder import read_tuning
 from optimize.mlflow_export.tuning_export import TUNING, TuningExport
+from optimize.reports.snapshot import read_tuning
 from optimize.session.config import read_config
 from optimize.session.run_files import find_tuning_run
 from optimize.session.signed_files import DIGESTS, check_files

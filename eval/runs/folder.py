@@ -28,6 +28,7 @@ from mas.runtime.security.child_environment import build_child_environment
 from mas.runtime.security.private_file import write_atomically
 
 DATABASE = "run.db"
+REPORT = "report.html"  # the page of a run, also of a tuning run
 JOURNAL, RECORDS = "run.journal", "records.jsonl"  # copies of what it holds, written as it is
 LATEST = "latest"
 _TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"

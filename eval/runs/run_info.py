@@ -183,7 +183,9 @@ class TuningState:
     session_started_at: str = ""  # UTC, ISO 8601, as are `ended_at` and `sealed_opened_at`
     session_seconds_before: float = 0.0  # wall time of the sessions before
     ended_at: str | None = None  # None: it is still running, or was killed
+    stopped: str | None = None  # why the last session ended before a verdict
     spend: dict[str, float] = field(default_factory=dict)  # `optimize.search.budget.Spend`, of all sessions
+    spend_by_phase: dict[str, dict[str, float]] = field(default_factory=dict)  # the same when each phase first began
     sealed_opened_at: str | None = None  # None: its sealed questions were not used yet, as below
     sealed_opened_before: int | None = None  # earlier sealed tests that used some of them
     sealed_questions_opened_before: int | None = None

@@ -19,9 +19,9 @@ from eval.mlflow_export.tracked_run import PARENT_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Record, Usage
 from mas.prompt_sets.prompt_set import PromptSet, name_prompt_file
-from optimize.mlflow_export.folder import DECIDED, ProposalRow, TuningSnapshot
 from optimize.mlflow_export.page import build_interval_metrics, flatten_metrics, select_finite
 from optimize.mlflow_export.report import build_notice
+from optimize.reports.snapshot import DECIDED, ProposalRow, TuningSnapshot
 from optimize.search.candidate import PARENT
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from eval.mlflow_export.prompt_registry import (
 )
 from eval.mlflow_export.tracked_run import TrackedRun
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.mlflow_export.folder import TuningSnapshot
+from optimize.reports.snapshot import TuningSnapshot
 from optimize.search.candidate import PARENT
 
 TUNED_FROM_TAG = "harness.tuned_from"  # of a prompt's version: the version of its parent

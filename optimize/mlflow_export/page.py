@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from eval.mlflow_export.run_page import MAX_PARAM_CHARS, MAX_TAG_CHARS, RunPage, flatten_params
 from eval.mlflow_export.tracked_run import HOST_TAG, PID_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import clean_text, truncate
+from eval.runs.folder import REPORT
 from eval.runs.run_info import RunInfo, dump_config
 from eval.scorers.score import ACCURACY
-from optimize.mlflow_export.folder import CONFIG, SOURCES, TuningSnapshot
 from optimize.mlflow_export.report import build_report, describe_tuning
+from optimize.reports.snapshot import CONFIG, SOURCES, TuningSnapshot
 from optimize.search.candidate import PARENT
 
 if TYPE_CHECKING:
@@ -66,8 +67,10 @@ def write_files(parent: TrackedRun, tuning: TuningSnapshot, openings: int) -> No
 
 
 def _file(tuning: TuningSnapshot, name: str) -> str:
-    text = (tuning.folder / name).read_text("utf-8", errors="replace")
-    return clean_text(tuning.redact(text), _MAX_FILE_CHARS)
+    text = tuning.redact((tuning.folder / name).read_text("utf-8", errors="replace"))
+    if name == REPORT:  # it loads nothing; scripts that were changed would not run
+        return text
+    return clean_text(text, _MAX_FILE_CHARS)
 
 
 def _tags(tuning: TuningSnapshot, openings: int) -> dict[str, str]:

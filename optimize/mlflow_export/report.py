@@ -14,7 +14,7 @@ from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
 from optimize.gate.sealed_log import describe_level
 from optimize.gate.verdict import Verdict
-from optimize.mlflow_export.folder import JsonObject, TuningSnapshot
+from optimize.reports.snapshot import JsonObject, TuningSnapshot
 
 _COLUMNS = ("candidate", "from", "agents", "decision", "minibatch", "validation", "fresh", "reason")
 

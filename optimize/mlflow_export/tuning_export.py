@@ -23,7 +23,6 @@ from eval.mlflow_export.run_page import write_page
 from eval.mlflow_export.tracked_run import HOST_TAG, PID_TAG, TrackedRun, open_run
 from optimize.mlflow_export.candidates import send_candidates
 from optimize.mlflow_export.champion import promote_champion
-from optimize.mlflow_export.folder import TuningSnapshot, read_file_states, read_tuning
 from optimize.mlflow_export.page import (
     KIND,
     KIND_TAG,
@@ -32,6 +31,7 @@ from optimize.mlflow_export.page import (
     count_openings,
     write_files,
 )
+from optimize.reports.snapshot import TuningSnapshot, read_file_states, read_tuning
 
 TUNING = ExportKind("optimize.mlflow_export.tuning_export", "optimize/sync.py", "optimize")
 EXPERIMENT_SUFFIX = "-tuning"  # after `tracking.experiment`

@@ -6,6 +6,7 @@ A resumed run skips the phases whose result is in its folder. The phase that was
 are replayed from the run's call log up to where it stopped.
 """
 
+import shlex
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
 from eval.runs.mlflow_state import STATE
+from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
@@ -35,7 +37,7 @@ from optimize.pipeline.search import run_search
 from optimize.pipeline.shortlist import approve_winner, choose_winner
 from optimize.pipeline.terminal import show_verdict
 from optimize.session.config import TuningRequest
-from optimize.session.run_files import check_sources, describe_resume, find_tuning_run
+from optimize.session.run_files import check_sources, describe_resume, find_tuning_run, format_command
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 
 
@@ -68,6 +70,7 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
             code = _run_to_verdict(run, output)
             run.answers.note("run ended", exit_code=code)
             run.save_state(run.files.read_info().state.phase, ended_at=datetime.now(UTC).isoformat())
+            _write_page(run)
             tracked = exporter.finish(run.show) if exporter else ExportOutcome()
         if tracked.warning:
             run.show(f"warning: {tracked.warning}")
@@ -85,6 +88,17 @@ def _open_exporter(config: EvalConfig, folder: Path) -> AbstractContextManager[E
     if isinstance(config.tracking, NoTracking) and not (folder / STATE).exists():
         return nullcontext()
     return ExporterLauncher(config.tracking, folder, config.secrets(), TUNING)
+
+
+def _write_page(run: TuningRun) -> None:
+    """Write the run's page; a failure is a warning, and changes no exit code."""
+    from optimize.reports.tuning_page import write_tuning_page  # late: only needed once the run has ended
+
+    try:
+        write_tuning_page(run.files.folder, run.config.redact)
+    except (OSError, UserError) as error:
+        again = f"{format_command('report.py')} {shlex.quote(str(format_path(run.files.folder)))}"
+        run.show(f"warning: the run's page could not be written: {error}; make it with: {again}")
 
 
 def _new_folder(request: TuningRequest) -> Path:
@@ -111,6 +125,7 @@ def _run_to_verdict(run: TuningRun, output: Output) -> int:
 
 
 def _report_stop(run: TuningRun, output: Output, reason: str, *options: str) -> int:
+    run.files.update_state(stopped=run.config.redact(reason))
     output.print(f"stopped: {run.config.redact(reason)}", error=True)
     output.print(describe_resume(run.files.folder, *options), error=True)
     return STOPPED
@@ -147,6 +162,7 @@ def run_phases(run: TuningRun) -> None:
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:
     check_sources(run.files.read_info(), run.program_sha256, run.scorer_sha256)
-    run.save_state(phase)
+    before = run.files.read_info().state.spend_by_phase
+    run.save_state(phase, spend_by_phase={**before, phase: before.get(phase, run.ledger.spend().to_dict())})
     run.answers.note("phase started", phase=phase)
     run.show(line)

@@ -1,12 +1,14 @@
-"""HTML page with two prompt sets side by side; it needs no script and loads nothing.
+"""HTML page with two prompt sets side by side; it needs no script and loads nothing. Other pages embed its parts.
 
 write_page(Path("diff.html"), parent, tuned)
+render_agents(parent, tuned)        # the differences alone, for a page that has `render_styles()`
 """
 
+import functools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from eval.reports.html.templates import load_template
+from eval.reports.html.templates import load_scripts, load_template
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically
@@ -18,6 +20,10 @@ from optimize.publishing.prompt_diff import (
     replace_invisible,
 )
 from optimize.publishing.provenance import build_headline
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from markupsafe import Markup
 
 _TEMPLATE = Path(__file__).with_name("diff.html.jinja")
 
@@ -37,16 +43,37 @@ def write_page(path: Path, a: PromptSet, b: PromptSet) -> None:
 
 def render_page(a: PromptSet, b: PromptSet) -> str:
     """Return the page as HTML; all text of the prompts is escaped."""
-    diffs = compare_sets(a, b)
-    return str(
-        load_template(_TEMPLATE, {"fields": format_demo}).render(
-            sets=[_about(each) for each in (a, b)],
-            changed=[each for each in diffs if each.changed],
-            unchanged=[each.agent for each in diffs if not each.changed],
-            same=not format_unified_diff(a, b),
-            rows=build_rows,
-        )
+    page = load_template(_TEMPLATE).render(
+        sets=[_describe_set(each) for each in (a, b)], agents=render_agents(a, b), scripts=load_scripts()
     )
+    return str(page)
+
+
+def render_agents(a: PromptSet, b: PromptSet) -> "Markup":
+    """Return what differs between two sets, agent by agent, as a part of a page."""
+    from markupsafe import Markup
+
+    diffs = compare_sets(a, b)
+    part = _load_part("diff_agents.html.jinja").render(
+        names=[replace_invisible(each.name) for each in (a, b)],
+        changed=[each for each in diffs if each.changed],
+        unchanged=[each.agent for each in diffs if not each.changed],
+        same=not format_unified_diff(a, b),
+        rows=build_rows,
+    )
+    return Markup(part)
+
+
+def render_styles() -> "Markup":
+    """Return the styles of `render_agents`."""
+    from markupsafe import Markup
+
+    return Markup(_load_part("diff.css.jinja").render())
+
+
+@functools.cache
+def _load_part(name: str) -> "Template":
+    return load_template(_TEMPLATE.with_name(name), {"fields": format_demo})
 
 
 def build_notes(prompts: PromptSet) -> list[str]:
@@ -60,7 +87,7 @@ def build_notes(prompts: PromptSet) -> list[str]:
     return origin + edited
 
 
-def _about(prompts: PromptSet) -> dict[str, Any]:
+def _describe_set(prompts: PromptSet) -> dict[str, object]:
     return {
         "name": replace_invisible(prompts.name),
         "description": replace_invisible(prompts.description),

@@ -421,7 +421,9 @@ def _build_info(
         parent_sha256=digest(parent),
         program_sha256=read_program_digest(config.base.system),
         scorer_sha256=read_scorer_digest(config.base.scorer),
-        state=replace(first.state, session_started_at=now, session_seconds_before=seconds_before, ended_at=None),
+        state=replace(
+            first.state, session_started_at=now, session_seconds_before=seconds_before, ended_at=None, stopped=None
+        ),
     ).sign()
 
 

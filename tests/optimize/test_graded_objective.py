@@ -12,8 +12,8 @@ from dspy.lm15 import Response, Usage
 from eval.cli.command import run_cli
 from eval.compare import task as compare
 from eval.scorers.token_f1 import split_words
-from optimize.mlflow_export.folder import read_tuning
 from optimize.mlflow_export.page import build_tuning_page
+from optimize.reports.snapshot import read_tuning
 from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
 from tests.scripted_model import _response, all_text, system_text
 

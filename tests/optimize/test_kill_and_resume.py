@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from optimize.export import task as export
-from optimize.mlflow_export.folder import read_tuning
+from optimize.reports.snapshot import read_tuning
 from tests.optimize.tuned import Moment, SimulatedServer, TunedRun, over_http, simulated_server
 
 pytestmark = pytest.mark.slow  # whole runs, in processes of their own

@@ -21,7 +21,7 @@ from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import digest, read_set_folder
 from mas.runtime.sample_context import SampleKey
 from optimize.export import task as export
-from optimize.mlflow_export.folder import read_tuning
+from optimize.reports.snapshot import read_tuning
 from optimize.session.signed_answers import sign_replies
 from optimize.session.tuning_run import TRIALS
 from optimize.sync import sync

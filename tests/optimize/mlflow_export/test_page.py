@@ -12,9 +12,9 @@ from eval.mlflow_export.prompt_registry import LinkedPrompt
 from eval.mlflow_export.tracked_run import HOST_TAG, TrackedRun, to_ms
 from optimize.mlflow_export import champion, page
 from optimize.mlflow_export.candidates import _build_files, _build_name, _build_page
-from optimize.mlflow_export.folder import TuningSnapshot, read_tuning
 from optimize.mlflow_export.page import build_tuning_page, count_openings, flatten_metrics, write_files
 from optimize.mlflow_export.report import build_report, describe_tuning
+from optimize.reports.snapshot import TuningSnapshot, read_tuning
 from optimize.search.candidate import PARENT
 from tests.optimize.mlflow_export.tuning_folder import ENDED, PROPOSALS, STARTED, a_tuning, verdict
 

@@ -11,10 +11,10 @@ from eval.config.tracking import LocalTracking
 from eval.mlflow_export.tracked_run import PARENT_TAG, open_run
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from optimize.mlflow_export.folder import read_tuning
 from optimize.mlflow_export.page import count_openings
 from optimize.mlflow_export.report import describe_tuning
 from optimize.mlflow_export.tuning_export import TuningExport
+from optimize.reports.snapshot import read_tuning
 from optimize.session.run_files import RunFiles
 from tests.optimize.mlflow_export.tuning_folder import (
     ENDED,

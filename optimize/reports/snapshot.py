@@ -1,4 +1,4 @@
-"""A tuning run as its folder has it at one moment: the source of everything that goes to MLflow, without secrets.
+"""A tuning run as its folder has it at one moment: the source of its page and of what goes to MLflow, without secrets.
 
     tuning = read_tuning(outputs / "optimize" / "2026-11-21_10-00-00_tuned", redact=config.redact)
     tuning.verdict["published"], len(tuning.proposals)     # False, 43
@@ -11,10 +11,11 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.mlflow_export.tracked_run import to_ms
+from eval.runs.folder import REPORT
 from eval.runs.run_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, read_set_folder
 from mas.runtime.errors import UserError
@@ -22,15 +23,54 @@ from optimize.search.candidate import PARENT
 from optimize.session.signed_files import check_files
 
 CONFIG, VERDICT = "config.yaml", "verdict.json"
-PROPOSALS, SHORTLIST = "proposals.jsonl", "shortlist.json"
-SOURCES = (TUNING_FILE, VERDICT, PROPOSALS, SHORTLIST, "splits.json", "leaks.json", "report.md")
+PROPOSALS, SHORTLIST, FLIPS = "proposals.jsonl", "shortlist.json", "flips"
+SOURCES = (TUNING_FILE, VERDICT, PROPOSALS, SHORTLIST, "splits.json", "leaks.json", "report.md", REPORT)
 DECIDED = ("accepted", "rejected")  # decisions that stay, also when the search is replayed
 
 Redact = Callable[[str], str]
 
 Json = Any  # what json.loads returns
 JsonObject = dict[str, Any]
-Tree = TypeVar("Tree", JsonObject, list[JsonObject])
+Tree = TypeVar("Tree")
+
+
+class AnswerLine(TypedDict, total=False):
+    """An answer of the sealed test, as flips.json has it."""
+
+    value: float
+    text: str
+    error_class: str | None
+    format_lost: bool
+
+
+class FlipLine(TypedDict):
+    """A sealed question on which one side was better."""
+
+    id: str
+    level: str | None
+    question: str
+    target: str
+    difference: float
+    first: list[AnswerLine | None]  # of the parent, by epoch
+    second: list[AnswerLine | None]  # of the winner
+
+
+class BaselineLine(TypedDict, total=False):
+    """The parent on the validation questions, with the means of one answer."""
+
+    val_score: float
+    ci95: list[float] | None
+    n_questions: int
+    lm_calls: float
+    cost_usd: float | None
+
+
+class SplitIds(TypedDict, total=False):
+    """Ids of the questions of each split."""
+
+    train: list[str]
+    val: list[str]
+    sealed: list[str]
 
 
 @dataclass(frozen=True)
@@ -72,6 +112,11 @@ class TuningSnapshot:
     @property
     def published(self) -> bool:
         return self.verdict.get("published") is True
+
+    @property
+    def is_final(self) -> bool:
+        """True if no later session can change the verdict: only then may a page show the sealed questions' targets."""
+        return bool(self.verdict) and not self.verdict.get("resumable")
 
     @property
     def is_intact(self) -> bool:
@@ -121,6 +166,19 @@ class TuningSnapshot:
             return to_ms(ended_at)
         files = [path for name in (TUNING_FILE, PROPOSALS) if (path := self.folder / name).exists()]
         return round(max(path.stat().st_mtime for path in files) * 1000)
+
+    def read_part(self, name: str, default: Tree) -> Tree:
+        """Return the content of `<name>.json`, such as `baseline`; the default if it is not written yet.
+
+        Raises:
+            UserError: it cannot be read.
+        """
+        return _read_json(self.folder / f"{name}.json", default, self.redact)
+
+    def read_flips(self) -> "list[FlipLine]":
+        """Return the sealed questions on which one side was better, with targets; none before the verdict is final."""
+        none: list[FlipLine] = []
+        return self.read_part(FLIPS, none) if self.is_final else none
 
     def read_prompts(self, candidate_id: str) -> PromptSet | None:
         """Return a candidate's prompts; None if the folder does not have the whole set, or not yet."""

@@ -1,0 +1,50 @@
+"""Write the page of a tuning run again from its files, also while the run is going on or after it was killed.
+
+    python optimize/report.py latest
+    python optimize/report.py outputs/optimize/2026-11-21_08-30-31_tuned_gepa
+
+Exit codes: 0 done · 1 a mistake of the user, in one sentence · 3 the page could not be written.
+"""
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import eval.cli.start  # noqa: F401
+
+import argparse
+
+from eval.cli.arguments import UserErrorParser
+from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
+from eval.cli.paths import OUTPUTS
+from eval.runs.folder import find_run
+from eval.runs.run_info import TUNING_FILE
+from mas.runtime.terminal import print_line
+
+
+def read_arguments(arguments: list[str]) -> argparse.Namespace:
+    description = "Write the page of a tuning run again from its files."
+    parser = UserErrorParser(usage="python optimize/report.py RUN", description=description, allow_abbrev=False)
+    parser.add_argument("run", metavar="RUN", help="latest, a name under outputs/optimize, or the path of its folder")
+    return parser.parse_args(arguments)
+
+
+def task(arguments: list[str]) -> int:
+    folder = find_run(read_arguments(arguments).run, OUTPUTS / "optimize", TUNING_FILE, "python optimize/run.py")
+
+    from eval.execution.console import Console  # heavier, and only needed for a run that exists
+    from eval.reports.summary_table import print_report_path
+    from optimize.reports.tuning_page import write_tuning_page
+
+    try:
+        write_tuning_page(folder)
+    except OSError as error:
+        print_line(f"stopped: the page cannot be written: {error}", error=True)
+        return STOPPED
+    print_report_path(folder, Console())
+    return FINISHED
+
+
+if __name__ == "__main__":
+    exit_now(run_cli(lambda: task(sys.argv[1:])))

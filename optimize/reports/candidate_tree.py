@@ -1,0 +1,101 @@
+"""The proposals of a search as a tree, in the order in which a page lists them: who was derived from whom.
+
+    for branch in build_tree(tuning):
+        branch.depth, branch.row.candidate_id, branch.row.decision      # 1, "c004", "accepted"
+        branch.folded                                                    # rejected proposals from it, without offspring
+
+A page shows the difference to the first parent for as many proposals as it has room for, the accepted ones first.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mas.runtime.errors import UserError
+from optimize.publishing.diff_page import render_agents
+from optimize.reports.snapshot import BaselineLine, ProposalRow, TuningSnapshot
+from optimize.search.candidate import PARENT
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+MAX_DIFF_CHARS = 1_500_000  # of all differences together
+MAX_DIFFS = 100
+MAX_ROWS = 2_000
+_FOLDED_FROM = 3  # so many rejected proposals of one parent are one line
+
+
+@dataclass
+class Branch:
+    """A candidate with its place in the tree."""
+
+    row: ProposalRow
+    depth: int = 0
+    marks: Sequence[str] = ()  # published, tested, on the shortlist
+    difference: "Markup | None" = None  # to the first parent; None: the page has no room for it
+    folded: list["Branch"] = field(default_factory=list)  # rejected ones derived from it, without offspring
+
+    @property
+    def score_width(self) -> float:
+        """Percent of the width of a bar."""
+        return 100 * min(max(self.row.val_score or 0.0, 0.0), 1.0)
+
+
+def build_tree(tuning: TuningSnapshot) -> list[Branch]:
+    """Return the parent and all proposals, each below the first candidate that it was derived from."""
+    measured = tuning.read_part("baseline", BaselineLine())
+    root = Branch(ProposalRow(PARENT, "start", origin=tuning.info.parent_set, val_score=measured.get("val_score")))
+    branches = {PARENT: root}
+    children: defaultdict[str, list[Branch]] = defaultdict(list)
+    for row in tuning.proposals[:MAX_ROWS]:
+        parent = next(iter(row.parent_ids), PARENT)
+        branch = Branch(row, marks=_list_marks(tuning, row.candidate_id))
+        # a parent comes before its offspring; what a folder of others says otherwise is put below the first prompts
+        children[parent if parent in branches else PARENT].append(branch)
+        branches[row.candidate_id] = branch
+    _add_differences(tuning, branches)
+    return _order(root, children)
+
+
+def _order(root: Branch, children: dict[str, list[Branch]]) -> list[Branch]:
+    ordered, left = [], [root]
+    while left:
+        branch = left.pop()
+        ordered.append(branch)
+        own = children.pop(branch.row.candidate_id, [])
+        leaves = [each for each in own if each.row.decision != "accepted" and each.row.candidate_id not in children]
+        if len(leaves) >= _FOLDED_FROM:
+            branch.folded = leaves
+            own = [each for each in own if each not in leaves]
+        for each in own:
+            each.depth = branch.depth + 1
+        left += reversed(own)
+    return ordered
+
+
+def _list_marks(tuning: TuningSnapshot, candidate_id: str) -> list[str]:
+    tested = (tuning.verdict.get("winner") or {}).get("candidate_id") == candidate_id
+    marks = ["published"] if tested and tuning.published else ["tested"] if tested else []
+    return [*marks, *(["shortlist"] if candidate_id in tuning.shortlist else [])]
+
+
+def _add_differences(tuning: TuningSnapshot, branches: dict[str, Branch]) -> None:
+    wanted = [each for each in branches.values() if each.row.candidate_id != PARENT]
+    wanted.sort(key=lambda each: (not each.marks, each.row.decision != "accepted"))
+    n_chars = 0
+    for branch in wanted[:MAX_DIFFS]:
+        if n_chars > MAX_DIFF_CHARS:
+            return
+        row = branch.row
+        branch.difference = render_difference(tuning, next(iter(row.parent_ids), PARENT), row.candidate_id)
+        n_chars += len(branch.difference or "")
+
+
+def render_difference(tuning: TuningSnapshot, before: str, after: str) -> "Markup | None":
+    """Return how the prompts of two candidates differ; None if the folder does not have both, or they are damaged."""
+    try:
+        sets = (tuning.read_prompts(before), tuning.read_prompts(after))
+    except UserError:
+        return None
+    return None if sets[0] is None or sets[1] is None else render_agents(sets[0], sets[1])

@@ -1,0 +1,323 @@
+"""`report.html` of a tuning run: whether its prompts are better and how sure that is, on one page that loads nothing.
+
+    write_tuning_page(folder, redact=config.redact)         # at the end of a run, and when it was stopped
+
+Made from the run's files alone, and read by no command. With the sealed test's verdict the page shows the questions on
+which one side was better, with their targets: it is for the run's owner.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from eval.reports.html.blocks import BLOCKS, Blocks, BlockWriter
+from eval.reports.html.charts import CHARTS, Chart, Point, Tone
+from eval.reports.html.rows import ROWS, Column, Rows
+from eval.reports.html.templates import load_scripts, load_template
+from eval.reports.notes import format_duration, format_percent, format_points, format_usd
+from eval.runs.folder import REPORT, check_entries
+from eval.runs.foreign_run import refuse_unreadable
+from eval.scorers.score import ACCURACY
+from mas.runtime.security.private_file import write_atomically
+from mas.runtime.terminal import escape_controls
+from mas.simulation import SIMULATED_NOTICE
+from optimize.gate.verdict import SideNumbers
+from optimize.publishing.diff_page import render_styles
+from optimize.reports.candidate_tree import build_tree, render_difference
+from optimize.reports.outcome import describe_outcome, format_bounds, get_scores
+from optimize.reports.snapshot import AnswerLine, BaselineLine, FlipLine, SplitIds, TuningSnapshot, read_tuning
+from optimize.search.candidate import PARENT
+
+MAX_FLIPS = 2_000
+MAX_ANSWER_BYTES = 5_000_000  # of the answers to flipped questions, compressed
+MAX_LEAKS = 200
+_QUESTION_CHARS = 600
+_TEMPLATE = Path(__file__).with_name("tuning.html.jinja")
+_SCRIPT = Path(__file__).with_name("tuning.js")
+_PHASES = ("preflight", "baseline", "search", "shortlist", "sealed", "gate")
+
+
+def write_tuning_page(folder: Path, redact: Callable[[str], str] = str) -> Path:
+    """Write the page of a run, also while it is going on; a reader sees the old one or the whole new one.
+
+    Args:
+        folder: of the run.
+        redact: removes secrets from a text.
+
+    Raises:
+        UserError: the folder holds no tuning run, or one of its files cannot be read.
+        OSError: the page cannot be written; one that is already there stays as it was.
+    """
+    check_entries(folder)
+    tuning = read_tuning(folder, redact)
+    with refuse_unreadable(folder, is_signed=lambda _: tuning.info.is_signed):
+        page = load_template(_TEMPLATE).render(_build_page(tuning))
+    path = folder / REPORT
+    with write_atomically(path) as file:
+        file.write(escape_controls(page))
+    return path
+
+
+def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
+    flips = tuning.read_flips()
+    winner = _find_best(tuning)
+    tested = bool(tuning.verdict.get("winner"))
+    return {
+        "title": f"Tuning of {tuning.info.system}: {tuning.name}",
+        "outcome": describe_outcome(tuning),
+        "notice": SIMULATED_NOTICE if tuning.simulated else "",
+        "intact": tuning.is_intact,
+        "tiles": list(_list_tiles(tuning)),
+        "test_charts": list(_draw_test(tuning)),
+        "sealed": tuning.verdict.get("sealed") or {},
+        "flips": _build_rows(flips) if flips else None,
+        "n_flips_left_out": max(len(flips) - MAX_FLIPS, 0),
+        "blocks": _collect_answers(flips),
+        "shortlist": _draw_shortlist(tuning),
+        "tree": build_tree(tuning),
+        "n_proposals": len(tuning.proposals),
+        "budget_charts": list(_draw_budget(tuning)),
+        "winner": winner,
+        "tested": tested,
+        "difference": render_difference(tuning, PARENT, winner) if winner else None,
+        "parent_set": tuning.info.parent_set,
+        "leaks": _read_leaks(tuning),
+        "max_leaks": MAX_LEAKS,
+        "facts": list(_list_facts(tuning)),
+        "diff_styles": render_styles(),
+        "scripts": load_scripts(*CHARTS, *BLOCKS, *ROWS, _SCRIPT),
+        "percent": format_percent,
+        "points": format_points,
+    }
+
+
+def _read_leaks(tuning: TuningSnapshot) -> Mapping[str, object]:
+    none: dict[str, object] = {}
+    return tuning.read_part("leaks", none)
+
+
+def _find_best(tuning: TuningSnapshot) -> str | None:
+    """Return the tested candidate, or else the best one so far."""
+    if found := (tuning.verdict.get("winner") or {}).get("candidate_id"):
+        return str(found)
+    fresh = {name: row["fresh_score"] for name, row in tuning.shortlist.items() if name != PARENT}
+    scores = fresh or {
+        each.candidate_id: each.val_score
+        for each in tuning.proposals
+        if each.val_score is not None and each.decision == "accepted"
+    }
+    return max(scores, key=lambda name: scores[name]) if scores else None
+
+
+def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
+    """Yield value, name and remark of each number at the top."""
+    verdict, metric = tuning.verdict, tuning.verdict.get("metric", ACCURACY)
+    if verdict.get("winner"):
+        sealed = verdict.get("sealed") or {}
+        before, after = (get_scores(verdict.get(name) or {})[0] for name in ("baseline", "winner"))
+        gain = format_points(verdict.get("gain") or 0.0)
+        yield gain, f"points gained in {metric}", f"95% interval {format_bounds(verdict.get('gain_ci95'))}"
+        if (shrunken := verdict.get("gain_shrunken")) is not None:
+            yield format_points(shrunken), "likeliest true gain", "corrected for being selected"
+        yield f"{format_percent(before)} → {format_percent(after)}", f"{metric} before → after", ""
+        level = f"at most {sealed['level']:.3g} required" if "level" in sealed else ""
+        yield f"{verdict.get('p') or 0.0:.3g}", "p value", level
+        flipped = f"{sealed.get('wins')}/{sealed.get('losses')}/{sealed.get('ties')}"
+        yield flipped, "questions better/worse/same", f"{sealed.get('epochs')} answers each, both sides"
+    elif baseline := tuning.read_part("baseline", BaselineLine()):
+        low, high = baseline.get("ci95") or (None, None)
+        interval = f"95% interval {format_percent(low)} to {format_percent(high)}"
+        yield format_percent(baseline["val_score"]), "starting prompts on validation", interval
+    n_accepted = sum(each.decision == "accepted" for each in tuning.proposals)
+    n_fresh = len(tuning.shortlist.keys() - {PARENT})
+    yield f"{len(tuning.proposals):,}", "proposals", f"{n_accepted} accepted, {n_fresh} re-evaluated"
+    spend = verdict.get("spend") or tuning.info.state.spend
+    if spend:
+        tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
+        remark = f"{_format_cost(tuning, spend)}, {tokens:,} tokens, {format_duration(spend.get('seconds', 0.0))}"
+        yield f"{spend.get('lm_calls', 0):,}", "requests", remark
+
+
+def _format_cost(tuning: TuningSnapshot, spend: Mapping[str, float]) -> str:
+    if tuning.simulated:
+        return "nothing paid"
+    known = format_usd(spend.get("cost_usd", 0.0))
+    if not spend.get("unknown_cost_calls"):
+        return known
+    return f"at least {known}" if spend.get("cost_usd") else "cost n/a"
+
+
+def _draw_test(tuning: TuningSnapshot) -> Iterator[Chart]:
+    verdict = tuning.verdict
+    if not verdict.get("winner"):
+        return
+    metric, name = verdict.get("metric", ACCURACY), str(verdict["winner"].get("candidate_id"))
+    points = []
+    for label, side in (("starting prompts", verdict.get("baseline")), (name, verdict["winner"])):
+        score, bounds = get_scores(side or SideNumbers())
+        color: Tone = "accent" if label == name else "quiet"
+        if score is not None:
+            low, high = bounds or (None, None)
+            points.append(Point(label, score, low=low, high=high, tone=color, note=format_percent(score)))
+    yield Chart(
+        "dots", f"{metric} on the sealed questions", points, x_label=metric, x_format="percent", x_domain=(0, 1)
+    )
+    gain, sealed = verdict.get("gain") or 0.0, verdict.get("sealed") or {}
+    tone: Tone = "right" if tuning.published else "wrong"
+    low, high = verdict.get("gain_ci95") or (None, None)
+    gains = [Point("gain, 95% interval", gain, low=low, high=high, tone=tone, note=f"{format_points(gain)}")]
+    if (deciding := sealed.get("gain_interval")) and "level" in sealed:
+        label = f"gain, {100 * (1 - sealed['level']):.4g}% interval (decides)"
+        gains.append(Point(label, gain, low=deciding[0], high=deciding[1], tone=tone, note=format_bounds(deciding)))
+    if (shrunken := verdict.get("gain_shrunken")) is not None:
+        gains.append(Point("likeliest true gain", shrunken, tone="quiet", note=format_points(shrunken)))
+    yield Chart("dots", "gain, in points", gains, x_label="points", x_format="points", x_mark=0.0)
+
+
+def _draw_shortlist(tuning: TuningSnapshot) -> Chart | None:
+    if not tuning.shortlist:
+        return None
+    winner = (tuning.verdict.get("winner") or {}).get("candidate_id")
+    points = []
+    for name, row in tuning.shortlist.items():
+        low, high = row.get("fresh_ci95") or (None, None)
+        tone: Tone = "quiet" if name == PARENT else "accent" if name == winner else ""
+        label = "starting prompts" if name == PARENT else f"{name} (tested)" if name == winner else name
+        note = f"{format_percent(row['fresh_score'])}; {format_percent(row.get('val_score'))} in the search"
+        points.append(Point(label, row["fresh_score"], low=low, high=high, tone=tone, note=note))
+    start = (tuning.shortlist.get(PARENT) or {}).get("fresh_score")
+    title = "score of new answers to the validation questions, 95% intervals"
+    return Chart("dots", title, points, x_label="score", x_format="percent", x_domain=(0, 1), x_mark=start)
+
+
+def _draw_budget(tuning: TuningSnapshot) -> Iterator[Chart]:
+    """Yield the best score of the search against what was spent, and what each phase took."""
+    baseline, state = tuning.read_part("baseline", BaselineLine()), tuning.info.state
+    if not baseline:
+        return
+    start = state.spend_by_phase.get("search") or _estimate_baseline(baseline)
+    spent = (tuning.verdict.get("spend") or state.spend or {}).get("cost_usd")
+    axes = [("metric_calls", "answers", "number"), ("lm_calls", "requests", "number")]
+    if spent and not tuning.simulated:
+        axes.append(("cost_usd", "USD", "usd"))
+    for key, label, form in axes if tuning.proposals else ():
+        points = list(_list_best(tuning, baseline["val_score"], start.get(key) or 0, key))
+        yield Chart(
+            "lines",
+            f"best validation score of the search by {label}",
+            points,
+            x_label=f"{label}, baseline and proposals",
+            y_label="score",
+            x_format="usd" if form == "usd" else "number",
+            y_format="percent",
+        )
+    if phases := list(_list_phases(tuning, "cost_usd" if len(axes) > 2 else "lm_calls")):
+        unit = "USD" if len(axes) > 2 else "requests"
+        yield Chart("bars", f"{unit} by phase", phases, x_label=unit, x_format="usd" if len(axes) > 2 else "number")
+
+
+def _estimate_baseline(baseline: BaselineLine) -> Mapping[str, float]:
+    """Return the spend before the search of a run that did not record it: its answers' means times their number."""
+    n = baseline.get("n_questions") or 0
+    means = {"lm_calls": baseline.get("lm_calls"), "cost_usd": baseline.get("cost_usd")}
+    return {"metric_calls": n, **{key: n * (mean or 0.0) for key, mean in means.items()}}
+
+
+def _list_best(tuning: TuningSnapshot, best: float, x: float, key: str) -> Iterator[Point]:
+    yield Point("starting prompts", x, y=best, group="best so far")
+    for row in tuning.proposals:
+        x += row.spend.get(key) or 0
+        if row.val_score is not None and row.decision == "accepted" and row.val_score > best:
+            yield Point(f"before {row.candidate_id}", x, y=best, group="best so far")
+            best = row.val_score
+            yield Point(row.candidate_id, x, y=best, group="best so far", note=", ".join(row.agents))
+    yield Point("end of the search", x, y=best, group="best so far")
+
+
+def _list_phases(tuning: TuningSnapshot, key: str) -> Iterator[Point]:
+    state = tuning.info.state
+    begun = [(name, state.spend_by_phase[name]) for name in _PHASES if name in state.spend_by_phase]
+    ends = [spend for _, spend in begun[1:]] + [tuning.verdict.get("spend") or state.spend]
+    for (name, before), after in zip(begun, ends, strict=True):
+        took = {each: (after.get(each) or 0) - (before.get(each) or 0) for each in ("lm_calls", "cost_usd", "seconds")}
+        if took["lm_calls"] > 0:
+            note = f"{took['lm_calls']:,} requests, {format_duration(max(took['seconds'], 0.0))}"
+            yield Point("sealed test" if name == "sealed" else name, took[key], note=note)
+
+
+def _build_rows(flips: Sequence[FlipLine]) -> Rows:
+    columns = [
+        Column("question", "question", width="4fr"),
+        Column("change", "change", kind="mark", width="90px", menu=True),
+        Column("difference", "points", kind="points", width="70px"),
+        Column("before", "before", kind="percent", width="80px"),
+        Column("after", "after", kind="percent", width="80px"),
+        Column("level", "level", width="60px", menu=True),
+        Column("target", "target", kind="hidden"),
+    ]
+    values = (
+        {
+            "id": str(flip["id"]),
+            "question": str(flip["question"])[:_QUESTION_CHARS],
+            "change": "better" if flip["difference"] > 0 else "worse",
+            "difference": flip["difference"],
+            "before": _mean(flip["first"]),
+            "after": _mean(flip["second"]),
+            "level": None if flip.get("level") is None else str(flip["level"]),
+            "target": str(flip["target"])[:_QUESTION_CHARS],
+        }
+        for flip in flips[:MAX_FLIPS]
+    )
+    return Rows("flips", columns, values)
+
+
+def _mean(answers: Sequence[AnswerLine | None]) -> float | None:
+    values = [0.0 if each is None else float(each["value"]) for each in answers]
+    return sum(values) / len(values) if values else None
+
+
+def _collect_answers(flips: Sequence[FlipLine]) -> Blocks:
+    """Return both sides' answers to each flipped question, which the page reads when its row is opened."""
+    writer = BlockWriter(MAX_ANSWER_BYTES)
+    for place, flip in enumerate(flips[:MAX_FLIPS]):
+        sides = [[_shorten_answer(each) for each in side] for side in (flip["first"], flip["second"])]
+        writer.add("flips", place, {"question": flip["question"], "target": flip["target"], "sides": sides})
+    return writer.close()
+
+
+def _shorten_answer(answer: AnswerLine | None) -> dict[str, object]:
+    if answer is None:
+        return {"mark": "not run", "text": ""}
+    error, value = answer.get("error_class"), float(answer["value"])
+    mark = "error" if error else "right" if value >= 1 else "partial" if value > 0 else "wrong"
+    return {"mark": mark, "text": str(error or answer["text"] or ""), "format": bool(answer.get("format_lost"))}
+
+
+def _list_facts(tuning: TuningSnapshot) -> Iterator[tuple[str, str]]:
+    info, splits = tuning.info, tuning.read_part("splits", SplitIds())
+    parts = (
+        (splits.get("train"), "training"),
+        (splits.get("val"), "validation"),
+        (splits.get("sealed"), "sealed test"),
+    )
+    sizes = [f"{len(ids)} {name}" for ids, name in parts if ids]
+    reflection = info.reflection_model if info.reflection_model != info.model else ""
+    facts = (
+        ("system", info.system),
+        ("model", f"{info.model} (simulated)" if info.simulated else info.model),
+        ("reflection model", reflection),
+        ("data", str((info.config.get("data") or {}).get("name") or "")),
+        ("questions", ", ".join(sizes)),
+        ("optimizer", f"{info.optimizer}, seed {info.seed}"),
+        ("starting prompts", info.parent_set),
+        ("began", _format_time(info.started_at)),
+        ("ended", _format_time(info.state.ended_at or "")),
+        ("command", " ".join(["python optimize/run.py", *info.command])),
+        ("folder", tuning.place),
+        ("run", info.run_id),
+    )
+    return ((name, value) for name, value in facts if value)
+
+
+def _format_time(moment: str) -> str:
+    return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M} UTC" if moment else ""
