@@ -63,9 +63,7 @@ class Desk:
     access: Access
     user: str
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    followers: dict[str, Follower] = field(default_factory=dict)
-    watchers: dict[str, int] = field(default_factory=dict)  # browsers that watch each run
-    turns: asyncio.Lock = field(default_factory=asyncio.Lock)  # of reading live runs
+    watched: dict[Path, "Watched"] = field(default_factory=dict)  # live runs that are open in a browser
     rescoring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def find_run(self, request: Request) -> Path:
@@ -73,6 +71,15 @@ class Desk:
         if folder is None:
             raise HTTPException(404, "There is no such run; go back to the list.")
         return folder
+
+
+@dataclass
+class Watched:
+    """A live run and its one reader."""
+
+    follower: Follower
+    n_browsers: int = 0
+    turns: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 def make_application(desk: Desk) -> Starlette:
@@ -158,15 +165,13 @@ async def stream_events(desk: Desk, request: Request) -> Response:
 
 async def _watch(desk: Desk, folder: Path) -> AsyncIterator[str]:
     """Yield the state of a run whenever it has changed. All browsers that watch the run share one reader."""
-    name, last = folder.name, ""
-    desk.watchers[name] = desk.watchers.get(name, 0) + 1
+    watched, last = desk.watched.setdefault(folder, Watched(Follower(folder))), ""
+    watched.n_browsers += 1
     try:
         while not desk.stopping.is_set():
             try:
-                async with desk.turns:
-                    if name not in desk.followers:
-                        desk.followers[name] = Follower(folder)
-                    snapshot = await run_in_threadpool(desk.followers[name].read)
+                async with watched.turns:
+                    snapshot = await run_in_threadpool(watched.follower.read)
             except (StoreError, ValueError, TypeError, LookupError, AttributeError) as error:  # a run from elsewhere
                 yield _format_event("failed", {"error": f"The run cannot be read: {error}"[:500]})
                 return
@@ -178,9 +183,10 @@ async def _watch(desk: Desk, folder: Path) -> AsyncIterator[str]:
             with suppress(TimeoutError):
                 await asyncio.wait_for(desk.stopping.wait(), POLL_SECONDS)
     finally:
-        desk.watchers[name] -= 1
-        if not desk.watchers[name] and (follower := desk.followers.pop(name, None)):
-            follower.close()
+        watched.n_browsers -= 1
+        if not watched.n_browsers:
+            desk.watched.pop(folder, None)
+            watched.follower.close()
 
 
 def _format_event(name: str, data: Json) -> str:

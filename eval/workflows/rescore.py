@@ -79,6 +79,9 @@ def rescore_all(originals: Sequence[Path], overrides: Sequence[str], gold: Path 
     n_without = n_done = 0
     for original in originals:
         try:
+            if is_in_use(original / DATABASE):
+                print_line(f"{original.name}: it is still running; score it again when it has ended", error=True)
+                continue
             if labels is not None:
                 ids = _list_applying(original, labels)
                 if not ids:
@@ -117,8 +120,6 @@ def _list_applied_ids(store: RunStore) -> set[str]:
 
 def _list_applying(original: Path, labels: LabelIndex) -> set[str]:
     """Return the ids of the labels that hold for the answers of a run; none for one that was itself scored again."""
-    if is_in_use(original / DATABASE):
-        return set()
     with refuse_unreadable(original), _open_source(original) as store:
         info = store.read_info()
         if info.rescored_from:
