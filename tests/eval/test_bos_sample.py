@@ -13,7 +13,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.runs.store import RunStore
 from mas.simulation.skills.behaviour import Behaviour
 from scripts.make_bos_sample import write_sample
-from tests.eval.command_line import EvalCommand, Finished
+from tests.eval.command_line import EvalCommand, Finished, dataset
 from tests.optimize.tuned import simulated_server
 
 SAMPLE = ("system=bos", "data=bos_sample", "model=offline")
@@ -85,6 +85,37 @@ def test_over_http_a_perfect_model_answers_all_of_another_seeds_questions_and_no
         assert server.asked > 3 * len(scores)
         finished = eval_command("system=bos", "data=bos_sample", *away, *model)
     assert answered_with_tools_away(finished) == {"computation"}, "which needs none of the tools that are away"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "execution"), [(True, "sequential"), (True, "parallel"), (False, "sequential")])
+def test_the_average_of_what_an_earlier_agent_found_needs_shared_results(
+    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: bool, execution: str
+) -> None:
+    monkeypatch.setattr(Behaviour, "compute_chance", lambda *_, **__: 1.0)
+
+    def ask(category: str, least: int, wish: str, value: float) -> dict[str, str]:
+        where = f"category = '{category}' AND price > {least}"
+        table = {"database": "shop", "query": f"SELECT price FROM products WHERE {where}"}
+        answer = {"type": "number", "value": value, "tolerance": 0.01}
+        expected = {"answer": answer, "tables": [table], "agents": ["sql", "computation"]}
+        asked = (
+            f"List the prices in the database of the products of the category {category} that cost more than {least}"
+        )
+        question = f"{asked}, and calculate the {wish} of that."
+        return {"id": category, "question": question, "Final answer": str(value), "expected": json.dumps(expected)}
+
+    rows = [ask("kitchen", 30, "average", 52.003333), ask("sport", 30, "median", 54.21)]
+    data = dataset(tmp_path / "two_steps", *rows)
+    place = (f"system.sql.folder={SHOP}", "system.sql.folder_tables={shop: [products]}", f"scorer.databases={SHOP}")
+    how = (f"system.share_results={str(share).lower()}", f"system.execution={execution}")
+    finished = eval_command(
+        "system=bos", "model=offline", *data, "data.tags=[expected]", "scorer=expected", *place, *how
+    )
+    with RunStore(finished.folder / "run.db", read_only=True) as store:
+        parts = {record.sample_id: record.parts for record in store.final_records()}
+    found = {"answer": float(share), "tables": 1.0, "agents": 1.0}
+    assert parts == {"kitchen": found, "sport": found}
 
 
 def test_ones_own_database_and_questions_run_as_the_page_on_the_system_says(

@@ -49,6 +49,10 @@ _QUERIES: tuple[tuple[str, str], ...] = (  # pattern of a question → query; {0
         "WHERE o.customer_id = c.id AND strftime('%Y', o.ordered_on) = '{1}')",
     ),
     (
+        r"prices in the database of the products of the category (\w+) that cost more than (\d+)",
+        "SELECT price FROM products WHERE category = '{0}' AND price > {1} ORDER BY price",
+    ),
+    (
         r"category (\w+) that cost less than (\d+)",
         "SELECT avg(price) AS mean_price FROM products WHERE category = '{0}' AND price < {1}",
     ),
@@ -70,6 +74,7 @@ _CALLS: tuple[tuple[str, str, tuple[str, ...]], ...] = (  # pattern, endpoint, n
     (r"quarter (\d) of (\d{4})", "/reports/margin", ("quarter", "year")),
     (r"least (\d+) units in the warehouse (\w+)", "/stock", ("at_least", "warehouse")),
 )
+_THAT = re.compile(r"(average|median) of (?:that|those|these)", re.IGNORECASE)  # of what another agent has found
 _MONTHS = [month.lower() for month in calendar.month_name]  # from 1 on
 _VALUES = ("units", "total", "per_euro", "price_euro", "deliveries")  # of a reply, by what questions ask for
 _FACTORS = {"miles": 1.609344, "pounds": 0.45359237, "inches": 2.54}
@@ -81,7 +86,8 @@ def plan_agents(chat: Chat, behaviour: Behaviour) -> Reply:
     chosen = [name for name, cue in _CUES.items() if name in offered and re.search(cue, behaviour.question, re.I)]
     if not behaviour.follows("name_an_agent_for_every_part"):
         chosen = offered if behaviour.pick(2, "agents") else chosen[:1]
-    fields = {"needs": {}, "rationale": "The question's words name these sources.", "confidence": "0.8"}
+    later = {"computation": ["sql"]} if _THAT.search(behaviour.question) and {"sql", "computation"} <= {*chosen} else {}
+    fields = {"needs": later, "rationale": "The question's words name these sources.", "confidence": "0.8"}
     return Reply({"chosen_agents": chosen or offered[:1], **fields})
 
 
@@ -180,6 +186,10 @@ def summarize_reply(chat: Chat, behaviour: Behaviour) -> Reply:
 
 def write_code(chat: Chat, behaviour: Behaviour) -> Reply:
     slips = not behaviour.follows("use_the_calculator")
+    if found := _THAT.search(behaviour.question):
+        numbers = re.findall(r"^\[(-?\d+(?:\.\d+)?)\]$", _read_data(chat, "earlier_results"), re.MULTILINE)
+        word = "mean" if found[1].lower() == "average" else "median"
+        return Reply({"code": _write_statistics(word, ", ".join(numbers), slips) if numbers else ""})
     for pattern, write in _CODE:
         if found := re.search(pattern, behaviour.question, re.I):
             return Reply({"code": write(found, slips)})
