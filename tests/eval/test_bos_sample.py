@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -116,6 +117,20 @@ def test_the_average_of_what_an_earlier_agent_found_needs_shared_results(
         parts = {record.sample_id: record.parts for record in store.final_records()}
     found = {"answer": float(share), "tables": 1.0, "agents": 1.0}
     assert parts == {"kitchen": found, "sport": found}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("dbhub"), reason="no program dbhub (npm package @bytebase/dbhub)")
+def test_another_server_of_databases_answers_as_the_page_on_the_system_says(
+    eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Behaviour, "compute_chance", lambda *_, **__: 1.0)
+    page = (PROJECT_ROOT / "docs" / "how-to" / "second-system.md").read_text("utf-8")
+    (block,) = re.findall(r"^```text\n(system\.sql\.command=.*?)^```", page, re.MULTILINE | re.DOTALL)
+    given = shlex.split(block.replace("/my_folder/shop.sqlite", str(SHOP / "shop.sqlite")).replace("\\\n", " "))
+    finished = eval_command(*SAMPLE, "ids=[sql-val-01,sql-val-03,sql-val-04,sql-val-08]", *given)
+    assert finished.code == 0, finished.err
+    assert {id_: score for id_, score in read_scores(finished).items() if score != 1} == {}
 
 
 def test_ones_own_database_and_questions_run_as_the_page_on_the_system_says(

@@ -98,7 +98,8 @@ def choose_tables(chat: Chat, behaviour: Behaviour) -> Reply:
 
 def write_query(chat: Chat, behaviour: Behaviour) -> Reply:
     query = _find_query(behaviour)
-    shown = set(re.findall(r"^table (\w+)", chat.turns[-1].inputs.get("table_overview", ""), re.MULTILINE))
+    overview = chat.turns[-1].inputs.get("table_overview", "")
+    shown = {ours or theirs for ours, theirs in re.findall(r'^table (\w+)|"name": "(\w+)"', overview, re.MULTILINE)}
     needed = set(re.findall(r"\b(?:FROM|JOIN) ([a-z_]+)", query))
     if not query or not needed <= shown or query.startswith("DELETE"):
         return Reply({"remark": "No query that only reads the tables shown can answer this."})

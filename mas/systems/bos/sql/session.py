@@ -232,8 +232,8 @@ def read_foreign_result(reply: Reply) -> QueryResult:
 
 def _find_rows(content: object) -> list[dict[str, object]]:
     if isinstance(content, list) and content and all(isinstance(each, dict) for each in content):
-        inner = next((found for each in content if (found := _find_rows(each.get("rows")))), [])
-        return inner or content
+        statements = [each["rows"] for each in content if isinstance(each.get("rows"), list)]
+        return next((found for rows in statements if (found := _find_rows(rows))), [] if statements else content)
     if isinstance(content, dict):
         return next((found for value in content.values() if (found := _find_rows(value))), [])
     return []

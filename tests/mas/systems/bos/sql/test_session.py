@@ -216,6 +216,7 @@ def test_another_server_is_attached_by_a_map_of_its_tools(tmp_path: Path) -> Non
     [
         (Reply('[{"a": 1}, {"a": 2}]', False), (True, ["a"], [[1], [2]])),
         (Reply("", False, {"data": {"rows": []}}), (True, [], [])),
+        (Reply('{"data": {"statements": [{"sql": "x", "rows": [], "count": 0}]}}', False), (True, [], [])),
         (Reply("no such table: x", True), (False, [], [])),
         (Reply("Error: not JSON", False), (False, [], [])),
         (Reply('{"success": false, "error": "no"}', False), (False, [], [])),
