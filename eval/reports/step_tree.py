@@ -76,6 +76,7 @@ class Step:
     error: str = ""
     remark: str = ""  # source of a tool's result, if the tool was not called
     calls: Calls = field(default_factory=Calls)
+    span: int | None = None  # its id
     call_ids: list[int] = field(default_factory=list)  # spans of its calls to models
     inner: list["Step"] = field(default_factory=list)  # the tools that an agent used
 
@@ -95,7 +96,7 @@ class Step:
             **{"warnings": self.warnings, "error": self.error, "calls": self.call_ids},
             "inner": [each.to_dict() for each in self.inner],
         }
-        return {name: value for name, value in values.items() if value}
+        return {name: value for name, value in values.items() if value} | {"span": self.span}
 
 
 def build_steps(trajectory: Sequence[Mapping[str, object]]) -> list[Step]:
@@ -175,7 +176,7 @@ def _add_call(step: Step, span: Span) -> None:
 
 
 def _build_step(span: Span) -> Step | None:
-    step = Step(span.kind, span.name, None if span.end_seconds is None else span.seconds)
+    step = Step(span.kind, span.name, None if span.end_seconds is None else span.seconds, span=span.id)
     if span.error and span.kind != "question":  # the page shows the sample's error above its steps
         step.error = _flatten(describe_failure(span.error))
     step.warnings = list(map(_flatten, list_warnings(span.events)))

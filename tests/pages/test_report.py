@@ -4,7 +4,10 @@ The pictures are in pytest's folder of the test; PAGE_PICTURES=docs/images repla
 """
 
 import os
+import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +117,38 @@ def test_a_wrong_answer_shows_its_words_its_steps_and_its_whole_prompts(page: An
     row.locator(".prompts summary").first.click()
     row.locator(".call").first.wait_for()
     assert prompt.strip() in row.locator(".call").first.inner_text()
+
+
+HOST = """<!doctype html><meta charset="utf-8">
+<iframe sandbox="allow-scripts" style="width: 1000px; height: 700px"></iframe>
+<script>fetch("report.html").then((reply) => reply.text()).then((text) => {
+    document.querySelector("iframe").src = URL.createObjectURL(new Blob([text], { type: "text/html" }));
+});</script>"""
+
+
+def test_the_report_works_in_a_frame_without_an_address_as_mlflow_shows_it(page: Any, tmp_path: Path) -> None:
+    records = [record("a", score=1.0), record("b"), record("c", score=None, answer=None, error="x", error_class="tool")]
+    write_report(tmp_path / "report.html", summarise(records, RunDetails(run_id="r")), records)
+    (tmp_path / "host.html").write_text(HOST)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            errors = collect_errors(page)
+            page.goto(f"http://127.0.0.1:{server.server_port}/host.html")
+            frame = page.frame_locator("iframe")
+            frame.locator("details.row summary").first.click()
+            frame.locator("details.row .pair").wait_for()
+            frame.locator("figure.chart svg .bar rect").first.click()
+            frame.locator(".found:text('1 of 3 shown')").wait_for()
+            frame.locator("select[aria-label='lost at']").select_option("")
+            frame.locator("a:text('show them')").click()
+            frame.locator(".found:text('1 of 3 shown')").wait_for()
+            assert [each for each in errors if not each.endswith("/report.html")] == []
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_hostile_texts_execute_nothing_and_leave_no_formula_in_an_export(page: Any, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ const Charts = (() => {
     }
     drawn.addEventListener("click", () => {
       const href = drawn.value?.href || "";
-      if (href.startsWith("#")) location.hash = href;
+      if (href.startsWith("#") && typeof RowTables !== "undefined") RowTables.visit(href);
     });
     if (data.points.some((each) => each.href)) drawn.style.cursor = "pointer";
     place.replaceChildren(...[legend(chart), drawn].filter(Boolean));

@@ -290,13 +290,19 @@ const RowTables = (() => {
     };
     const source = box.querySelector("script.data");
     if (source.type === "application/json") build(JSON.parse(source.textContent));
-    else Blocks.read(source).then(build).then(follow);
+    else Blocks.read(source).then(build).then(() => follow());
   }
 
   const ready = () => [...tables.values()].filter(Boolean);
 
-  function follow() {
-    const hash = location.hash.slice(1);
+  // Go where a link of this page leads; a page in a frame, as in MLflow, has no address that could change.
+  function visit(href) {
+    try { history.pushState(null, "", href); } catch { /* as said */ }
+    follow(href);
+  }
+
+  function follow(href = location.hash) {
+    const hash = href.slice(1);
     if (!hash) return;
     if (hash.startsWith("?")) {
       for (const table of ready()) table.choosing(new URLSearchParams(hash.slice(1)));
@@ -332,10 +338,16 @@ const RowTables = (() => {
       table.chosen = table.shown.findIndex((each) => String(each.id) === row.dataset.id);
     }
   });
-  window.addEventListener("hashchange", follow);
+  document.addEventListener("click", (event) => {
+    const href = event.target.closest?.("a[href^='#']")?.getAttribute("href");
+    if (!href || document.getElementById(href.slice(1))) return;
+    event.preventDefault();
+    visit(href);
+  });
+  window.addEventListener("hashchange", () => follow());
   document.addEventListener("DOMContentLoaded", () => {
     for (const box of document.querySelectorAll(".rows")) mount(box.dataset.rows);
     follow();
   });
-  return { mount, make, mark, list, format, toCsv };
+  return { mount, visit, make, mark, list, format, toCsv };
 })();

@@ -64,6 +64,10 @@ const Steps = (() => {
       const kind = step.decision === "reject" ? "error" : misled ? "wrong" : "";
       item.append(make("span", kind, misled ? "approved a wrong answer" : step.decision), " ");
     }
+    if (options.broken !== undefined && step.span === options.broken) {
+      item.classList.add("broken");
+      item.append(make("span", "badge wrong", "points were lost here first"), " ");
+    }
     item.append(make("span", "small", step.facts ?? ""));
     if (step.asked) item.append(make("div", "small", `asked: ${step.asked}`));
     if (step.inner?.length) item.append(draw(step.inner, options));

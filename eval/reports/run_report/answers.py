@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.reports.html.blocks import Blocks, BlockWriter
 from eval.reports.notes import describe_verdict
-from eval.reports.run_report.causes import Cause, find_cause
 from eval.reports.step_tree import (
     Step,
     build_calls,
@@ -45,7 +45,8 @@ class AnswerRow:
     value: float
     line: str
     why: str
-    cause: Cause | None  # None: no point was lost
+    link: BrokenLink | None  # None: no point was lost
+    points_lost: float
     error_class: str
     limit: str
     approved_by: str  # critic that approved a wrong answer
@@ -55,6 +56,11 @@ class AnswerRow:
     seconds_by_agent: dict[str, float]
     error: str  # all of its message, once in memory for each message
     people: str = ""  # labels of people on it and on its question
+
+    @property
+    def lost(self) -> str:
+        """Return the name of the link that broke first, as the table and the chart show it."""
+        return name_link(self.link) if self.link else ""
 
 
 @dataclass(slots=True)
@@ -124,6 +130,13 @@ def gather_answers(records: Iterable[Record], plan: Sequence[PlannedQuestion], m
     return Gathered(questions, writer.close(), several)
 
 
+def name_link(link: BrokenLink) -> str:
+    """Return a link in words: agents have their name alone, for they are what prompts are written for."""
+    if link.name == NOT_RUN:
+        return "not run"
+    return link.name if link.kind == "agent" else f"{link.kind} {link.name}"
+
+
 def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:
     target = None if record.target is None else shorten_line(record.target, MAX_LINE_CHARS)
     line = shorten_line(record.question, MAX_LINE_CHARS)
@@ -142,7 +155,8 @@ def _build_answer(record: Record, key: int, verdict: Step | None) -> AnswerRow:
         value=record.value if record.error is None else 0.0,
         line="" if record.answer is None else shorten_line(str(record.answer), MAX_LINE_CHARS),
         why=shorten_line(_describe_error(record) or _describe_score(record), MAX_LINE_CHARS),
-        cause=find_cause(record),
+        link=find_broken_link(record),
+        points_lost=1.0 - (record.value if record.error is None else 0.0) if record.scored else 0.0,
         error_class=(record.error_class or "unknown") if record.error is not None else "",
         limit=record.limit or "",
         approved_by=verdict.title if misled and verdict is not None else "",
@@ -170,13 +184,19 @@ def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps:
         "failed in": _describe_place(record),
         "stack": cut_text(record.error_details.stack) if record.error_details else "",
         "ended by": record.limit or "",
-        "evidence": answer.cause.evidence if answer.cause else "",
+        "evidence": answer.link.evidence.for_people if answer.link else "",
         "reasoning": cut_text(record.reasoning_trace),
         "spent": _describe_spending(record, answer),
         "thread id": record.thread_id,
+        "broken": answer.link.step if answer.link else None,
         "steps": [each.to_dict() | ({"last": True} if each is verdict else {}) for each in steps],
     }
-    writer.add(STEPS, answer.key, {name: value for name, value in details.items() if value}, 0 if wrong else 2)
+    writer.add(
+        STEPS,
+        answer.key,
+        {name: value for name, value in details.items() if value not in ("", None, [])},
+        0 if wrong else 2,
+    )
     if calls := build_calls(record.trajectory):
         writer.add(PROMPTS, answer.key, calls, 1 if wrong else 3)
 

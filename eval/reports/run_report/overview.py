@@ -120,7 +120,7 @@ def build_loss_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
     if lost:
         shown = lost[:MAX_CAUSES]
         rest = f" (the {MAX_CAUSES} largest of {len(lost)})" if len(lost) > MAX_CAUSES else ""
-        yield Chart("bars", f"Points lost, by the first cause{rest}", shown, x_label="points lost")
+        yield Chart("bars", f"Points lost, by the first broken link{rest}", shown, x_label="points lost")
     yield from _chart_cost(summary, gathered)
     yield from _chart_agents(answers)
 
@@ -130,11 +130,11 @@ def _add_up_causes(answers: Sequence[AnswerRow]) -> list[Point]:
     n_answers: Counter[str] = Counter()
     errors: set[str] = set()
     for each in answers:
-        if each.cause is not None and each.mark != "unscored":
-            points[each.cause.name] += 1.0 - each.value
-            n_answers[each.cause.name] += 1
-            if each.cause.kind == "error":
-                errors.add(each.cause.name)
+        if each.link is not None and each.points_lost:
+            points[each.lost] += each.points_lost
+            n_answers[each.lost] += 1
+            if each.link.kind == "error":
+                errors.add(each.lost)
     return [
         Point(
             name, round(lost, 2), tone="error" if name in errors else "wrong",

@@ -193,8 +193,8 @@ def _build_row(question: QuestionRow, tags: Sequence[str]) -> Iterator[tuple[str
     answers = question.in_order
     yield from (("id", question.id), ("question", question.line), ("target", question.target))
     yield "answer", [each.line for each in answers]
-    yield "lost", _list_names(each.cause.name if each.cause else "" for each in answers)
-    yield "cause", _list_names(each.cause.kind if each.cause else "" for each in answers)
+    yield "lost", _list_names(each.lost for each in answers)
+    yield "cause", _list_names(each.link.kind if each.link else "" for each in answers)
     yield "cost", None if any(each.cost_usd is None for each in answers) else _add(each.cost_usd for each in answers)
     yield "seconds", _add(each.seconds for each in answers)
     marks = _list_names(each.mark for each in answers)
@@ -215,9 +215,8 @@ def _build_row(question: QuestionRow, tags: Sequence[str]) -> Iterator[tuple[str
 
 def _build_answer(answer: AnswerRow) -> list[object]:
     """Return what `report.js` draws of an answer; its order is that of FIELDS there."""
-    cause = answer.cause.name if answer.cause else ""
     return [
-        *(answer.key, answer.epoch, answer.attempt, answer.mark, answer.line, answer.why, cause, answer.limit),
+        *(answer.key, answer.epoch, answer.attempt, answer.mark, answer.line, answer.why, answer.lost, answer.limit),
         *(answer.approved_by, answer.seconds, answer.tokens, answer.cost_usd, answer.people),
     ]
 

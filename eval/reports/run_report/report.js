@@ -4,7 +4,7 @@ const Report = (() => {
   const { make, mark, list, format } = RowTables;
   const FIELDS = ["key", "epoch", "attempt", "mark", "line", "why", "cause", "limit", "approved", "seconds", "tokens", "cost", "people"]; // _build_answer
   const SHORT = 300; // characters of texts whose words are compared
-  const ONCE = ["question", "target", "steps", "answer", "extra"]; // of the details: drawn apart from the other facts
+  const ONCE = ["question", "target", "steps", "answer", "extra", "broken", "evidence"]; // of the details: drawn apart from the other facts
 
   const read = (row) => row.answers.map((values) => Object.fromEntries(FIELDS.map((name, place) => [name, values[place]])));
 
@@ -78,13 +78,13 @@ const Report = (() => {
     }
     addAnswer(facts, answer, details);
     if (answer.approved) addFact(facts, "critic", make("span", "wrong", `${answer.approved} approved this wrong answer`));
-    if (answer.cause && answer.cause !== "wrong answer") addFact(facts, "lost at", answer.cause);
+    if (answer.cause) addFact(facts, "lost at", make("strong", "", answer.cause), details.evidence ? `: ${details.evidence}` : "");
     for (const [name, text] of details.extra ?? []) addFact(facts, name, text);
     for (const [name, text] of Object.entries(details)) if (!ONCE.includes(name)) addFact(facts, name, text);
     if (details.steps?.length) {
       const prompts = () => Blocks.get("prompts", answer.key);
       const missing = "There was no room on this page for the prompts of this answer; they are in records.jsonl.";
-      box.append(make("h3", "", "Steps"), Steps.draw(details.steps, { prompts, missing, wrong: answer.mark === "wrong" || answer.mark === "partial" }));
+      box.append(make("h3", "", "Steps"), Steps.draw(details.steps, { prompts, missing, broken: details.broken, wrong: answer.mark === "wrong" || answer.mark === "partial" }));
     }
     return box;
   }

@@ -24,21 +24,21 @@ def details(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "mark", "cause"),
+    ("changes", "mark", "lost"),
     [
-        ({}, "right", None),
-        ({"score": 0.5}, "partial", "wrong answer"),
-        ({"score": 0.0}, "wrong", "wrong answer"),
-        ({"score": None}, "wrong", "wrong answer"),
+        ({}, "right", ""),
+        ({"score": 0.5}, "partial", "program"),
+        ({"score": 0.0}, "wrong", "program"),
+        ({"score": None}, "wrong", "program"),
         ({"score": 0.0, "limit": "tokens"}, "wrong", "limit tokens"),
-        ({"target": None, "score": None}, "unscored", None),
+        ({"target": None, "score": None}, "unscored", ""),
         ({"error": "it broke", "error_class": "model"}, "error", "error model"),
         ({"error": "too late", "error_class": NOT_RUN}, "not run", "not run"),
     ],
 )
-def test_each_answer_has_its_mark_and_its_cause(changes: dict[str, Any], mark: str, cause: str | None) -> None:
+def test_each_answer_has_its_mark_and_its_cause(changes: dict[str, Any], mark: str, lost: str) -> None:
     made = row(**changes)
-    assert (made.mark, made.cause and made.cause.name) == (mark, cause)
+    assert (made.mark, made.lost) == (mark, lost)
     assert ("spent" in details(**changes)) == (mark != "not run")
 
 
@@ -93,6 +93,20 @@ def test_calls_are_written_whole_and_found_from_their_step() -> None:
             "error": "",
         }
     }
+
+
+def test_a_wrong_answer_names_the_step_at_which_it_was_lost_and_shows_why() -> None:
+    times = {"start_seconds": 0.0, "end_seconds": 1.0}
+    spans: list[dict[str, Any]] = [
+        {"id": 0, "parent": None, "kind": "agent", "name": "solver", "outputs": {"answer": "16"}, **times},
+        {"id": 1, "parent": 0, "kind": "tool", "name": "read_file", "error": "ToolError: damaged", **times},
+    ]
+    gathered = gather(answered("q1", "16", trajectory=spans))
+    assert gathered.answers[0].lost == "tool read_file"
+    opened = read(gathered.blocks)["steps", 1]
+    assert opened["broken"] == opened["steps"][0]["inner"][0]["span"] == 1
+    assert "ToolError: damaged" in opened["evidence"]
+    assert "evidence" not in details(trajectory=spans), "a right answer lost nothing"
 
 
 def test_tags_with_one_value_are_no_filter() -> None:

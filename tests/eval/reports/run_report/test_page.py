@@ -230,9 +230,10 @@ def test_points_lost_are_shown_by_cause(tmp_path: Path, record: Make) -> None:
         record("d", score=None, answer=None, error="down", error_class="infrastructure"),
         record("e", score=1.0),
         record("f", target=None, score=None),
+        record("g", target=None, score=None, answer=None, error="down", error_class="infrastructure"),
     ]
     text = page(tmp_path, records).text
-    table = "Points lost, by the first cause as a table name points lost note wrong answer 1.75 2 answers"
+    table = "Points lost, by the first broken link as a table name points lost note program 1.75 2 answers"
     assert table in text
     assert "limit tokens 1 1 answer" in text and "error infrastructure 1 1 answer" in text
 
@@ -284,7 +285,7 @@ def test_a_question_opens_to_all_that_is_known_of_it(tmp_path: Path, record: Mak
     made = page(tmp_path, [wrong]).report
     opened = made.details("a")
     assert opened["steps"] == [
-        {"kind": "agent", "title": "planner", "facts": "2.5 s", "asked": "Plan!", "said": [["plan", "One."]]}
+        {"kind": "agent", "title": "planner", "facts": "2.5 s", "asked": "Plan!", "said": [["plan", "One."]], "span": 0}
     ]
     assert {name: opened[name] for name in ("question", "target", "scorer", "reasoning", "spent", "thread id")} == {
         "question": question, "target": "SECRET-GOLD", "scorer": "expected a number", "reasoning": "I looked.",
