@@ -54,6 +54,7 @@
     facts.append(...fact("gold", shown.target ?? "", "gold"));
     facts.append(...fact("answer", shown.error ? `(none) ${shown.error}` : shown.answer ?? "(none)", shown.mark));
     facts.append(...fact("scorer", `${shown.mark}${shown.explanation ? `: ${shown.explanation}` : ""}`));
+    if (shown.lost) facts.append(...fact("lost at", shown.lost));
     const labels = shown.labels.map((each) => {
       const target = each.target ? ` → ${each.target}` : "";
       const note = each.note ? `: ${each.note}` : "";

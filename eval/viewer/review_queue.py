@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.human_review.applying import FoundLabels, LabelIndex
 from eval.analysis.human_review.labels import (
     HumanLabel,
@@ -29,6 +30,7 @@ from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError
+from eval.scorers.labels import LabelSet
 from eval.viewer.steps import list_steps
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
@@ -87,6 +89,7 @@ class ReviewQueue:
         with self._open() as (store, info):
             record = _read_record(store, row)
             found = LabelIndex(self._read_book()).find(record, info.task.file_sha256.get(record.sample_id))
+            link = find_broken_link(record, labels=LabelSet(tuple(info.task.labels)))
             return {
                 "row": row,
                 "id": record.sample_id,
@@ -99,6 +102,7 @@ class ReviewQueue:
                 "mark": _mark(record),
                 "explanation": record.explanation,
                 "error": record.error or "",
+                "lost": f"{link.kind} {link.name}: {link.evidence.for_people}" if link else "",
                 "reasoning": cut_text(record.reasoning_trace),
                 "steps": list_steps(record.trajectory),
                 "labels": [_describe_label(each) for each in (found.on_question, found.on_answer) if each],

@@ -60,3 +60,9 @@ def test_the_labels_are_kept_next_to_the_runs(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "eval", folder):
         assert Catalogue(place).gold == tmp_path / "gold"
         assert Catalogue(place).list_evaluations() == [folder]
+
+
+def test_an_answer_is_shown_with_what_cost_its_point(tmp_path: Path) -> None:
+    found = queue(tmp_path)
+    shown = [found.read_answer(int(str(each["row"])))["lost"] for each in found.list_items()]
+    assert shown[2].startswith("error ") and shown[3] == ""  # type: ignore[attr-defined]
