@@ -168,7 +168,7 @@ def _build_rows(summary: Summary, gathered: Gathered) -> Rows:
         Column("question", "question", width="46fr"),
         Column("target", "gold answer", width="18fr"),
         Column("answer", "answer", width="36fr"),
-        Column("lost", "lost at", width="15fr", menu=True),
+        Column("lost", "lost at", width="19fr", menu=True),
         Column("cost", "cost", kind="usd", width="74px"),
         Column("seconds", "time", kind="seconds", width="70px"),
         Column("mark", "verdict", kind="hidden", menu=True, find=False),

@@ -246,7 +246,7 @@ def test_spending_is_set_against_points(tmp_path: Path, record: Make) -> None:
     text = page(tmp_path, records).text
     assert "quarters of the answers' cost, the cheapest first" in text and "$0.01 to $0.03 100.0%" in text
     assert "$0.07 to $0.08 0.0%" in text
-    assert "Seconds of each agent, mean of all answers as a table name seconds note solve 3.5 s one in ten over" in text
+    assert "Seconds of each agent, mean of all answers as a table name seconds note solve 3.5 s 10 % over" in text
     assert "cost $0.3600 $0.0600 for each right answer" in text
 
 
