@@ -38,6 +38,7 @@ from eval.viewer.protection import WRITE_HEADER, Access
 from eval.viewer.review_queue import ReviewQueue, Verdict
 from eval.viewer.run_list import describe_parts, list_rows
 from mas.runtime.errors import UserError
+from mas.runtime.text import format_count
 
 _HERE = Path(__file__).parent
 _MAX_BODY_BYTES = 200_000
@@ -214,6 +215,7 @@ async def show_review(desk: Desk, request: Request) -> Response:
     queue = ReviewQueue(folder, desk.catalogue.gold)
     refusal = await run_in_threadpool(queue.explain_refusal)
     items = [] if refusal else await run_in_threadpool(queue.list_items)
+    unreadable = format_count(n, "line") if (n := await run_in_threadpool(queue.count_unreadable)) else ""
     data = {
         "run": folder.name,
         "items": items,
@@ -222,7 +224,7 @@ async def show_review(desk: Desk, request: Request) -> Response:
         "runs": [each.name for each in desk.catalogue.list_evaluations()],
     }
     scripts = load_scripts(*ROWS, FOLDER / "steps.js", *_SCRIPTS, _HERE / "review.js")
-    return _render(desk, "review.html.jinja", scripts, data=data, refusal=refusal)
+    return _render(desk, "review.html.jinja", scripts, data=data, refusal=refusal, unreadable=unreadable)
 
 
 async def show_answer(desk: Desk, request: Request) -> Response:

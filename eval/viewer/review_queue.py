@@ -64,6 +64,10 @@ class ReviewQueue:
                 return "It does not say which data it was made with, so labels on it could not be used."
             return ""
 
+    def count_unreadable(self) -> int:
+        """Return the number of lines in the files of labels that are none."""
+        return len(self._read_book().unreadable)
+
     def list_items(self) -> list[Json]:
         """Return the last attempt at each question and epoch that has a target, wrong answers first."""
         index = LabelIndex(self._read_book())

@@ -45,6 +45,7 @@ from eval.runs.folder import (
     read_kept_prompts,
 )
 from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.mlflow_state import STATE
 from eval.runs.record import HumanVerdict, PlannedQuestion, Record, Usage
 from eval.runs.run_info import RunInfo, TaskInfo, dump_config
 from eval.runs.store import RunStore, StoreError, check_free
@@ -97,6 +98,8 @@ def rescore_all(originals: Sequence[Path], overrides: Sequence[str], gold: Path 
     done = f", {n_done} were already, by the same labels" if n_done else ""
     without = f", {n_without} without a labelled answer" if n_without else ""
     print_line(f"{format_count(len(codes) - codes.count(USER_ERROR), 'run')} scored again{done}{without}")
+    if labels is not None and any((each / STATE).is_file() for each in originals):
+        print_line("send the labels to MLflow with: python eval/sync.py --all")
     return next((code for code in WORST_FIRST if code in codes), FINISHED)
 
 

@@ -71,23 +71,15 @@ def test_only_the_printed_address_opens_the_viewer(stranger: TestClient, access:
     assert access.token not in stranger.get("/").text
 
 
-@pytest.mark.parametrize("host", ["evil.example:8770", "127.0.0.1", "127.0.0.1:80", "127.0.0.1.evil.example:8770", ""])
-def test_another_host_name_is_refused_also_with_the_cookie(client: TestClient, host: str) -> None:
-    assert client.get("/", headers={"Host": host}).status_code == 421
+def test_another_host_name_is_refused_also_with_the_cookie(client: TestClient) -> None:
+    for host in ("evil.example:8770", "127.0.0.1", "127.0.0.1:80", "127.0.0.1.evil.example:8770", ""):
+        assert client.get("/", headers={"Host": host}).status_code == 421, host
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Origin": "http://evil.example"},
-        {"Origin": "null"},
-        {"Origin": "http://127.0.0.1:9999"},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"},
-    ],
-)
-def test_another_origin_is_refused_also_with_the_cookie(client: TestClient, headers: dict[str, str]) -> None:
-    assert client.get("/runs/night/answers/1", headers=headers).status_code == 403
+def test_another_origin_is_refused_also_with_the_cookie(client: TestClient) -> None:
+    origins = [{"Origin": each} for each in ("http://evil.example", "null", "http://127.0.0.1:9999")]
+    for headers in (*origins, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}):
+        assert client.get("/runs/night/answers/1", headers=headers).status_code == 403, headers
 
 
 def test_a_write_needs_the_origin_the_token_of_our_pages_and_json(
@@ -113,31 +105,26 @@ def test_a_write_needs_the_origin_the_token_of_our_pages_and_json(
     assert read_labels(outputs / "gold").labels == []
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [({}, 400), ({"row": True}, 400), ({"row": 1, "label": "great"}, 409), ({"row": 99, "label": "wrong"}, 409),
-     ({"row": 1, "label": "wrong_gold"}, 409), ([], 400), ({"row": 1, "target": ["x"]}, 400),
-     ({"row": 1, "label": "wrong", "note": "x" * 300_000}, 413)],
-)  # fmt: skip
-def test_a_wrong_write_is_refused_with_a_sentence(
-    client: TestClient, writing: dict[str, str], outputs: Path, body: object, status: int
-) -> None:
-    answer = client.post("/runs/night/labels", json=body, headers=writing)
-    assert (answer.status_code, answer.json()["error"][-1]) == (status, ".")
+def test_a_wrong_write_is_refused_with_a_sentence(client: TestClient, writing: dict[str, str], outputs: Path) -> None:
+    wrong: list[tuple[object, int]] = [
+        ({}, 400), ({"row": True}, 400), ({"row": 1, "label": "great"}, 409), ({"row": 99, "label": "wrong"}, 409),
+        ({"row": 1, "label": "wrong_gold"}, 409), ([], 400), ({"row": 1, "target": ["x"]}, 400),
+        ({"row": 1, "label": "wrong", "note": "x" * 300_000}, 413),
+    ]  # fmt: skip
+    for body, status in wrong:
+        answer = client.post("/runs/night/labels", json=body, headers=writing)
+        assert (answer.status_code, answer.json()["error"][-1]) == (status, "."), str(body)[:80]
     assert not (outputs / "gold").exists()
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/runs/%2e%2e/pages/run.db", "/runs/night/pages/run.db", "/runs/night/pages/..%2freport.html",
-     "/runs/night/pages/.report.html", "/runs/outside", "/runs/night%2f..%2fnight", "/runs/linked", "/etc/passwd"],
-)  # fmt: skip
-def test_nothing_outside_of_the_runs_pages_is_served(
-    client: TestClient, outputs: Path, tmp_path: Path, path: str
-) -> None:
+def test_nothing_outside_of_the_runs_pages_is_served(client: TestClient, outputs: Path, tmp_path: Path) -> None:
     stored_run(tmp_path / "outside", [answered("q9", "secret")])
     (outputs / "eval" / "linked").symlink_to(tmp_path / "outside")
-    assert client.get(path).status_code == 404
+    for path in (
+        *("/runs/%2e%2e/pages/run.db", "/runs/night/pages/run.db", "/runs/night/pages/..%2freport.html"),
+        *("/runs/night/pages/.report.html", "/runs/outside", "/runs/night%2f..%2fnight", "/runs/linked", "/etc/passwd"),
+    ):
+        assert client.get(path).status_code == 404, path
 
 
 def test_a_page_that_is_a_link_is_not_followed(client: TestClient, outputs: Path, tmp_path: Path) -> None:
@@ -192,3 +179,9 @@ def test_the_events_of_a_run_that_has_ended_are_its_last_state(client: TestClien
     state = json.loads(data.removeprefix("data: "))
     assert event == "event: state"
     assert (state["state"], state["done"], state["total"], state["correct"]) == ("ended", 2, 2, 1)
+
+
+def test_lines_of_the_labels_that_cannot_be_read_are_named_above_the_queue(client: TestClient, outputs: Path) -> None:
+    (outputs / "gold").mkdir()
+    (outputs / "gold" / f"{DATA}.jsonl").write_text("no label\n")
+    assert "1 line of the labels cannot be read" in client.get("/runs/night/review").text
