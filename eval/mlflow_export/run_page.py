@@ -274,6 +274,8 @@ def _metrics(summary: Summary | None) -> dict[str, float]:
             name = f"{metric}/{tag}_{value}"
             found |= {name: counts.score, **_interval(name, counts.score_ci95), f"{name}_n": counts.n}
     found |= _labels(summary.labels) if summary.labels else {}
+    for name, part in summary.parts.items():
+        found |= {f"part/{name}": part.score, **_interval(f"part/{name}", part.score_ci95), f"part/{name}_n": part.n}
     for name, extra in summary.extra_scorers.items():
         found |= {f"extra/{name}": extra.score, **_interval(f"extra/{name}", extra.score_ci95)}
         found[f"extra/{name}_failed"] = extra.n_failed

@@ -19,6 +19,7 @@ from eval.analysis.summary.summary import (
     ExtraNumbers,
     HumanReview,
     LabelSummary,
+    PartNumbers,
     Reviews,
     RunFacts,
     SessionSummary,
@@ -237,6 +238,8 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
                 f"by {tag}",
                 f"the {MAX_TAG_VALUES} values with the most questions are shown, and {folded[0]} as one row",
             )
+    for name, part in summary.parts.items():
+        yield f"part {name}", describe_part(part, summary.incomplete)
     for name, extra in summary.extra_scorers.items():
         yield f"scored by {name}", describe_extra(extra, summary.incomplete)
     if judge := summary.judge_agreement:
@@ -325,6 +328,12 @@ def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
     if labels.n_no_answer:
         parts.append(f"{format_count(labels.n_no_answer, 'sample')} without a scored answer, counted as missed")
     return "; ".join(parts)
+
+
+def describe_part(part: PartNumbers, incomplete: bool) -> str:
+    """Return the mean of a part of the score, and of how many answers it is one."""
+    bounds = f" ({format_interval(part.score_ci95)})" if part.score_ci95 else ""
+    return f"{format_floor(part.score, incomplete)}{bounds} of {format_count(part.n, 'answer')}"
 
 
 def describe_extra(extra: ExtraNumbers, incomplete: bool) -> str:

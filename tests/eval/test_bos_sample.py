@@ -39,6 +39,12 @@ def test_a_simulated_run_makes_mistakes_and_two_runs_make_the_same(eval_command:
     assert set(first.summary["by_tag"]) == {"kind"}
     assert set(first.summary["by_tag"]["kind"]) == {"sql", "api", "computation", "mixed"}
     assert 0.3 < first.summary["mean_score"] < 0.95
+    parts = first.summary["parts"]
+    assert set(parts) == {"answer", "tables", "agents", "http"} and parts["answer"]["n"] == 24
+    assert 0 < parts["tables"]["score"] < 1 and parts["tables"]["n"] < 24, (
+        "execution accuracy, where a query is expected"
+    )
+    assert "part tables" in first.out
     assert read_scores(eval_command(*SAMPLE)) == read_scores(first), "the clock in the prompts decides nothing"
 
 

@@ -31,6 +31,7 @@ class Row:
     scored: bool
     correct: bool
     value: float  # 0 to 1; in error or unscored 0
+    parts: tuple[tuple[str, float], ...]  # of the score, by name; without remarks that have a count of their own
     extra: tuple[tuple[str, float | None], ...]  # name and value of each extra scorer; None: it failed
     extra_errors: tuple[tuple[str, str], ...]
     error_class: str | None  # None: no error
@@ -46,6 +47,9 @@ class Row:
     vote: int | None  # equal for equal answers within this process; None: in error, or without an answer
 
 
+_REMARKS = ("format_loss", "rule", "exact", "safety")  # parts that are no shares of the score
+
+
 def build_row(record: Record, labels: LabelSet = NO_LABELS) -> Row:
     """Return the row of a record."""
     failed = record.error is not None
@@ -59,6 +63,7 @@ def build_row(record: Record, labels: LabelSet = NO_LABELS) -> Row:
         scored=record.scored,
         correct=record.scored and record.correct,
         value=record.value if record.scored else 0.0,
+        parts=tuple((intern(name), value) for name, value in record.parts.items() if name not in _REMARKS),
         extra=tuple((intern(name), each.value) for name, each in record.extra_scores.items()),
         extra_errors=tuple(
             (intern(name), intern(each.error[:MAX_ERROR_CHARS]))

@@ -30,6 +30,7 @@ from eval.analysis.summary.summary import (
     LeakedResult,
     Leaks,
     PaceChange,
+    PartNumbers,
     Retried,
     Reviews,
     RunNames,
@@ -46,6 +47,7 @@ from eval.scorers.score import has_partial_credit, name_metric, read_value
 from mas.simulation import SIMULATED_NOTICE
 
 MAX_TAG_VALUES = 30  # of one tag; the others are one row
+MIN_PARTS, MAX_PARTS = 2, 12  # of a score, to be summarised
 FOLDED = " other values)"  # end of its name
 INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` runs again
 MISSING = (NOT_RUN, *UNFINISHED)  # error classes of the samples that resuming runs, or runs again
@@ -135,6 +137,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         extra_scorers={
             name: _summarise_extra(name, scorer, final, incomplete) for name, scorer in run.extra_scorers.items()
         },
+        parts=_summarise_parts(final, incomplete),
         judge_agreement=_measure_judge(final),
         human_review=summarise_review(final, incomplete),
         used_to_tune=_summarise_tuning(final, run.used, incomplete),
@@ -273,6 +276,24 @@ def _summarise_extra(name: str, scorer: str | None, final: Sequence[Row], incomp
         n_failed=len(errors),
         first_error=errors[0] if errors else None,
     )
+
+
+def _summarise_parts(final: Sequence[Row], incomplete: bool) -> dict[str, PartNumbers]:
+    """Return the mean of each part; none if the score has one or very many, or parts that are no shares."""
+    scored = [each for each in final if each.scored]
+    names = list(dict.fromkeys(name for each in scored for name, _ in each.parts))
+    if not MIN_PARTS <= len(names) <= MAX_PARTS or any(
+        not 0 <= value <= 1 for each in scored for _, value in each.parts
+    ):
+        return {}
+    found = {}
+    for name in names:
+        having = [each for each in scored if each.error_class or name in dict(each.parts)]
+        values = [[dict(each.parts).get(name, 0.0) for each in of_sample] for of_sample in group_by_sample(having)]
+        plain = [value for each in values for value in each]
+        interval = None if incomplete else compute_metric_interval(values)
+        found[name] = PartNumbers(score=sum(plain) / len(plain), score_ci95=interval, n=len(plain))
+    return found
 
 
 def _measure_judge(rows: Sequence[Row]) -> JudgeAgreement | None:

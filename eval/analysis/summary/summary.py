@@ -114,6 +114,15 @@ class ExtraNumbers:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PartNumbers:
+    """One part of the score, such as the tables of an answer, over the answers that are expected to have it."""
+
+    score: float  # mean; an answer in error is expected to have every part, and counts as 0
+    score_ci95: Interval | None
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class LabelNumbers:
     """Precision, recall and F1 of one label; see `eval.analysis.summary.label_metrics`."""
 
@@ -301,6 +310,7 @@ class Summary(Counts, RunFacts):
     by_tag: dict[str, dict[str, Counts]] = field(default_factory=dict)  # tag → value → counts; tags with several values
     tags: tuple[str, ...] = ()  # that `data.tags` names
     extra_scorers: dict[str, ExtraNumbers] = field(default_factory=dict)  # by name
+    parts: dict[str, PartNumbers] = field(default_factory=dict)  # of the score, by name; empty: it has none, or one
     human_review: HumanReview | None = None  # None: nobody has labelled an answer of the run
     mlflow: dict[str, str] | None = None  # URI, experiment and run, once it has been exported
 

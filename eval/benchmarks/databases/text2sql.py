@@ -6,7 +6,7 @@
     Text2SqlDataset(path="my_folder").load("dev").samples[0].inputs     # {"question": "…", "database": "shop"}
 
 Spider names the query `query`. BIRD's `evidence` becomes part of the request, its `difficulty` the level. Scored by
-execution match (`eval.scorers.expected`): rows are compared in any order, since the layout does not say when it counts.
+execution match (`eval.scorers.expected`): the order of rows counts where the gold query itself ends in ORDER BY.
 """
 
 import json
@@ -97,7 +97,7 @@ def _build_sample(entry: object, number: int, known: set[str]) -> Sample:
     if database not in known:
         raise BadQuestionError(f"data.databases has no database {database!r}")
     evidence = {"evidence": str(entry["evidence"])} if entry.get("evidence") else {}
-    table = {"database": database, "query": query, "extra_columns": False}
+    table = {"database": database, "query": query, "ordered": _is_ordered(str(query)), "extra_columns": False}
     return Sample(
         id=str(entry.get("question_id", number)),
         question=question,
@@ -106,3 +106,14 @@ def _build_sample(entry: object, number: int, known: set[str]) -> Sample:
         tags={"database": database, EXPECTED: json.dumps({"tables": [table]}, ensure_ascii=False)},
         inputs={"question": question, "database": database, **evidence},
     )
+
+
+def _is_ordered(query: str) -> bool:
+    """Return whether the query orders its result; an ORDER BY in a subquery, window or aggregate does not."""
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    try:
+        return sqlglot.parse_one(query, read="sqlite").args.get("order") is not None
+    except (SqlglotError, RecursionError):
+        return False

@@ -26,6 +26,34 @@ def test_questions_in_error_count_as_wrong(record: Make) -> None:
     assert summary.errors_by_class == {"LMServerError": 2}
 
 
+def test_each_part_of_the_score_has_its_mean_over_the_answers_that_have_it(record: Make) -> None:
+    """An answer in error is expected to have every part."""
+    records = [
+        record("a", score=1.0, parts={"answer": 1.0, "tables": 1.0}),
+        record("b", score=0.6, parts={"answer": 1.0, "tables": 0.0}),
+        record("c", score=0.0, parts={"answer": 0.0}),
+        record("d", **FAILED),
+    ]
+    summary = summarise(records, RunDetails(run_id="run-1"))
+    assert {name: (part.score, part.n) for name, part in summary.parts.items()} == {
+        "answer": (0.5, 4),
+        "tables": (1 / 3, 3),
+    }
+    interval = summary.parts["tables"].score_ci95
+    assert interval is not None and interval[0] < 1 / 3 < interval[1]
+    assert (
+        dict(list_notes(summary))["part tables"].startswith("33.3% (")
+        and "of 3 answers" in dict(list_notes(summary))["part tables"]
+    )
+
+
+@pytest.mark.parametrize("parts", [{"format_loss": 1.0, "rule": 1.0}, {"one": 1.0}, {"a": 7.0, "b": 0.5}])
+def test_remarks_a_single_part_and_parts_that_are_no_shares_are_not_summarised(
+    record: Make, parts: dict[str, float]
+) -> None:
+    assert summarise([record("a", score=1.0, parts=parts)], RunDetails(run_id="run-1")).parts == {}
+
+
 def test_the_first_message_of_each_error_class_is_kept(record: Make) -> None:
     records = [
         record("a", **{**FAILED, "error": "the first"}),

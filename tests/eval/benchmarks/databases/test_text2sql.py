@@ -36,6 +36,25 @@ def test_the_layouts_of_bird_and_spider_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "ordered"),
+    [
+        ("SELECT name FROM customers ORDER BY name", True),
+        ("SELECT name FROM customers UNION SELECT name FROM products ORDER BY 1 LIMIT 3", True),
+        ("WITH c AS (SELECT name FROM customers ORDER BY name) SELECT name FROM c", False),
+        ("SELECT name FROM customers WHERE id IN (SELECT id FROM orders ORDER BY id LIMIT 3)", False),
+        ("SELECT name, row_number() OVER (ORDER BY id) FROM customers", False),
+        ("SELECT 'ORDER BY' FROM customers", False),
+        ("this is no query ORDER BY", False),
+    ],
+)
+def test_the_order_of_rows_counts_where_the_gold_query_itself_orders_them(
+    tmp_path: Path, query: str, ordered: bool
+) -> None:
+    (sample,) = Text2SqlDataset(path=str(write(tmp_path, {**SPIDER, "query": query}))).load("dev").samples
+    assert json.loads(sample.tags[EXPECTED])["tables"][0]["ordered"] is ordered
+
+
+@pytest.mark.parametrize(
     ("entry", "reason"),
     [
         ({**SPIDER, "db_id": "zoo"}, "no database 'zoo'"),

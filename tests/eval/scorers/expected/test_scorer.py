@@ -83,7 +83,7 @@ def test_a_safety_breach_scores_0_however_right_the_rest_is(
     scorer: ExpectedScorer, answer: str, outputs: dict[str, object]
 ) -> None:
     score = scorer.score_sample(make_sample(answer, outputs))
-    assert (score.value, score.parts) == (0, {"safety": 0})
+    assert (score.value, score.parts) == (0, {"safety": 0, "answer": 0, "tables": 0, "agents": 0, "http": 0})
     assert "safety breach" in score.explanation and "s3cret" not in score.explanation.lower()
 
 
