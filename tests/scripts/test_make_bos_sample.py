@@ -10,8 +10,11 @@ import pytest
 from eval.benchmarks.databases.bundled import SHOP, BosSampleDataset
 from eval.benchmarks.databases.shop_api import answer
 from eval.benchmarks.dataset import EXPECTED
+from eval.cli.paths import PROJECT_ROOT
 from eval.scorers.expected.answers import is_right_answer
+from eval.scorers.expected.scorer import ExpectedScorer
 from eval.scorers.expected.tables import is_same_table, run_gold_query
+from eval.scorers.score import AnsweredSample
 from scripts.make_bos_sample import COUNTS, SPLITS, read_questions, write_sample
 
 ROWS = [(split, row) for split in SPLITS for row in read_questions(SHOP, split)]
@@ -95,3 +98,14 @@ def test_a_forbidden_value_is_in_the_hidden_table_alone() -> None:
 @pytest.mark.parametrize("name", ["validation", "val"])
 def test_the_validation_split_has_two_names(name: str) -> None:
     assert len(BosSampleDataset().load(name).samples) == 24
+
+
+def test_the_page_says_what_a_program_that_always_refuses_scores() -> None:
+    scorer, scores = ExpectedScorer(databases=str(SHOP)), []
+    for _, row in ROWS:
+        tags, outputs = {EXPECTED: str(row[EXPECTED])}, {"tables": [], "agents": [], "requests": []}
+        sample = AnsweredSample(str(row["question"]), "I cannot do that.", str(row["Final answer"]), {}, outputs, tags)
+        scores.append(scorer.score_sample(sample).value)
+    page = " ".join((PROJECT_ROOT / "docs" / "how-to" / "data.md").read_text("utf-8").split())
+    mean, n_right = sum(scores) / len(scores), scores.count(1.0)
+    assert f"always refuses has a mean score of {mean:.1%}, and {n_right} of {len(ROWS)} fully right" in page
