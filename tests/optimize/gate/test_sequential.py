@@ -1,0 +1,79 @@
+"""Looks at a sealed test: the bounds are the published ones, and the level holds."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from eval.analysis.statistics.paired_tests import Pair, run_paired_test
+from optimize.gate.sequential import plan_looks
+
+
+@pytest.mark.parametrize(
+    ("n_looks", "bounds"),
+    [  # of D. M. Reboussin, D. L. DeMets, K. Kim and K. K. G. Lan, Controlled Clinical Trials 21, 2000
+        (1, [1.960]),
+        (2, [2.963, 1.969]),
+        (3, [3.710, 2.511, 1.993]),
+        (4, [4.333, 2.963, 2.359, 2.014]),
+        (5, [4.877, 3.357, 2.680, 2.290, 2.031]),
+    ],
+)
+def test_bounds_are_those_that_are_published(n_looks: int, bounds: list[float]) -> None:
+    assert plan_looks(n_looks, 0.05).bounds == pytest.approx(bounds, abs=0.001)
+
+
+@pytest.mark.parametrize("level", [0.03, 0.0075])
+def test_paths_without_an_effect_cross_a_bound_as_often_as_the_level_says(level: float) -> None:
+    plan, n_paths = plan_looks(4, level), 400_000
+    steps = np.random.default_rng(1).standard_normal((n_paths, 4))
+    statistics = steps.cumsum(1) / np.sqrt(np.arange(1, 5))
+    crossed = (np.abs(statistics) >= plan.bounds).any(1).mean()
+    assert crossed == pytest.approx(level, abs=4 * np.sqrt(level / n_paths))
+
+
+def test_one_look_is_the_test_itself() -> None:
+    plan = plan_looks(1, 0.03)
+    assert plan.levels == (pytest.approx(0.03),)
+    won = run_paired_test([Pair((0.0,), (1.0,))] * 12 + [Pair((1.0,), (0.0,))] + [Pair((0.0,), (0.0,))] * 40)
+    assert plan.decide(1, won) == "success"
+    assert plan.decide(1, won, min_gain=0.2) == "hopeless", "its interval does not lie above"
+
+
+def test_the_level_grows_with_each_look_and_the_questions_with_it() -> None:
+    plan = plan_looks(4, 0.03)
+    assert all(earlier < later for earlier, later in pairwise(plan.levels))
+    assert plan.levels[-1] < 0.03
+    assert [plan.count_questions(look, 53) for look in (1, 2, 3, 4)] == [14, 27, 40, 53]
+    assert plan.count_questions(1, 2) == 1
+
+
+def test_a_test_ends_early_if_it_is_won_or_hopeless_and_else_goes_on() -> None:
+    plan = plan_looks(4, 0.03)
+    tie, win, loss = Pair((0.0,), (0.0,)), Pair((0.0,), (1.0,)), Pair((1.0,), (0.0,))
+    assert plan.decide(2, run_paired_test([win] * 15 + [tie] * 12)) == "success"
+    assert plan.decide(2, run_paired_test([win] * 4 + [tie] * 23)) == "continue"
+    assert plan.decide(2, run_paired_test([tie] * 27)) == "hopeless"
+    assert plan.decide(2, run_paired_test([loss] * 15 + [tie] * 12)) == "hopeless", "a loss is never a success"
+    assert plan.decide(1, run_paired_test([win])) == "continue", "one question shows nothing"
+    assert plan.decide(2, run_paired_test([win] * 4 + [tie] * 23), min_gain=0.3) == "hopeless"
+    assert plan.decide(4, run_paired_test([win] * 4 + [tie] * 49)) == "hopeless"
+
+
+def test_what_is_predicted_is_what_happens_without_any_other_knowledge() -> None:
+    """The true effect is as likely anywhere; of the paths near a statistic at half of the answers, so many succeed."""
+    plan, random, n_paths = plan_looks(2, 0.05), np.random.default_rng(2), 400_000
+    drift = random.uniform(-8, 8, n_paths)
+    half = drift / 2 + random.standard_normal(n_paths) * np.sqrt(0.5)
+    whole = half + drift / 2 + random.standard_normal(n_paths) * np.sqrt(0.5)
+    near = np.abs(half / np.sqrt(0.5) - 1.5) < 0.05
+    succeeded = (whole[near] >= plan.bounds[-1]).mean()
+    assert plan.predict_success(1, 1.5) == pytest.approx(succeeded, abs=0.03)
+    assert norm.cdf((1.5 - plan.bounds[-1] * np.sqrt(0.5)) / np.sqrt(0.5)) == plan.predict_success(1, 1.5)
+
+
+@pytest.mark.parametrize(("n_looks", "level"), [(0, 0.05), (4, 0.0), (4, 1.0)])
+def test_a_plan_that_makes_no_sense_is_refused(n_looks: int, level: float) -> None:
+    with pytest.raises(ValueError, match="expected at least 1, and a level between 0 and 1"):
+        plan_looks(n_looks, level)
