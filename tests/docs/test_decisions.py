@@ -15,7 +15,17 @@ CITATION = re.compile(r"decisions\.md ((?:\d+[a-d]?)(?:(?:, | and )\d+[a-d]?)*)"
 
 
 def read_lines() -> list[tuple[str, str]]:
-    command = ["git", "grep", "--untracked", "-nI", "", "--", *FOLDERS, ":!tests/docs/test_decisions.py"]
+    command = [
+        "git",
+        "grep",
+        "--untracked",
+        "-nI",
+        "",
+        "--",
+        *FOLDERS,
+        ":!tests/docs/test_decisions.py",
+        ":!*/vendor/*",
+    ]
     listed = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True)
     split = (line.split(":", 2) for line in listed.stdout.splitlines())
     return [(f"{path}:{number}", text) for path, number, text in split if "/sample/" not in path]
