@@ -198,6 +198,11 @@ def can_be_served(system: System) -> TypeGuard[ServedSystem]:
     return hasattr(system, "serve_application")
 
 
+def list_critics(system: System) -> list[str]:
+    """Return the names of the agents that review others' work."""
+    return sorted({spec.critic for spec in system.agent_specs if spec.critic})
+
+
 def agent_names(system: System) -> list[str]:
     """Return the names of the system's agents, in order."""
     return [spec.name for spec in system.agent_specs]

@@ -14,6 +14,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from eval.analysis.attribution.run_attribution import attribute_run
 from eval.analysis.human_review.applying import attach_labels, find_gold_folder
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary, read_summary
@@ -157,7 +158,7 @@ class RunExport(Export):
         while (batch := self._read_batch())[1]:  # there was no time to send these; the page's numbers count them
             self._unsent += sum(not self._has(record) for record in batch[1])
             self._finish_batch(*batch)
-        summary = summarise_store(self.store)
+        summary = summarise_store(self.store, attribute_run(self.store))
         self._write_page(summary)
         self._register_prompts(is_now=False)
         self._write_files()

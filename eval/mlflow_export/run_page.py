@@ -265,6 +265,13 @@ def _metrics(summary: Summary | None) -> dict[str, float]:
     found |= {f"agents/{name}_seconds": seconds for name, seconds in summary.by_agent.items()}
     for agent, reviews in summary.reviews_by_agent.items():
         found |= {f"agents/{agent}_{name}": count for name, count in vars(reviews).items()}
+    for lost in summary.attribution or ():
+        name = f"lost/{lost.name}" if lost.kind in ("agent", "tool") else f"lost/{lost.kind}_{lost.name}"
+        found |= {name: lost.points, **_interval(name, lost.points_ci95)}
+    for critic, numbers in summary.critics.items():
+        found |= {f"critics/{critic}_{key}": value for key, value in vars(numbers).items() if key != "is_exact"}
+        for key in ("precision", "recall"):
+            found |= _interval(f"critics/{critic}_{key}", getattr(numbers, f"{key}_ci95"))
     found |= {f"retried/{name}": value for name, value in vars(summary.retried).items()}
     found |= usage
     if summary.scorer_usage.lm_calls:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
+from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
+from eval.analysis.attribution.run_attribution import attribute_run
 from eval.analysis.summary.from_store import read_missing, summarise_store
 from eval.analysis.summary.summarise import is_planned
 from eval.runs.folder import DATABASE, find_run, list_runs
@@ -29,7 +31,8 @@ Row = dict[str, object]
 
 SAMPLE_COLUMNS = (
     *("run", "run_id", "id", "epoch", "attempt", "input", "file", "target", "answer", "level", "score", "explanation"),
-    *("error", "error_class", "error_component", "limit", "total_tokens", "input_tokens", "output_tokens", "cost_usd"),
+    *("error", "error_class", "error_component", "limit", "lost_at_kind", "lost_at"),
+    *("total_tokens", "input_tokens", "output_tokens", "cost_usd"),
     *("model_calls", "tool_calls", "retries", "total_time", "working_time", "started_at", "thread_id"),
 )
 CALL_COLUMNS = (
@@ -129,22 +132,25 @@ def _open(folder: Path) -> Iterator[RunStore]:
 
 def _read_samples(folder: Path) -> Iterator[Row]:
     with _open(folder) as store:
+        links = attribute_run(store).links
         info, plan = store.read_info(), store.read_plan()
         tags = {planned.id: planned.tags for planned in plan}
         for record in store.final_records():
             if is_planned(record, info.epochs, set(tags)):
-                yield _describe_sample(folder.name, record, tags.get(record.sample_id, {}))
+                link = links.get((record.sample_id, record.epoch))
+                yield _describe_sample(folder.name, record, tags.get(record.sample_id, {}), link)
         for record in read_missing(store):
-            yield _describe_sample(folder.name, record, tags.get(record.sample_id, {}))
+            yield _describe_sample(folder.name, record, tags.get(record.sample_id, {}), find_broken_link(record))
 
 
-def _describe_sample(run: str, record: Record, tags: Mapping[str, str]) -> Row:
+def _describe_sample(run: str, record: Record, tags: Mapping[str, str], link: BrokenLink | None) -> Row:
     usage = record.usage
     values = (
         *(run, record.run_id, record.sample_id, record.epoch, record.attempt, record.question, record.file),
         *(record.target, record.answer, record.level),
         record.score if record.error is None or not record.scored else 0.0,
         *(record.explanation, record.error, record.error_class, record.error_component, record.limit),
+        *((link.kind, link.name) if link else (None, None)),
         *(usage.input_tokens + usage.output_tokens, usage.input_tokens, usage.output_tokens, usage.cost_usd),
         *(usage.lm_calls, usage.tool_calls, usage.retries),
         *(record.wall_seconds, record.wall_seconds - record.waited_seconds, record.started_at, record.thread_id),

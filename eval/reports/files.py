@@ -20,6 +20,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
 from eval.analysis.human_review.applying import attach_labels, find_gold_folder
 from eval.analysis.summary.from_store import read_missing, summarise_store
 from eval.analysis.summary.summarise import is_planned
@@ -47,14 +48,15 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
         StoreError: the store cannot be read.
         OSError: the folder cannot be written; files already there stay as they were.
     """
-    summary = replace(summarise_store(store), mlflow=read_link(folder))
+    attribution = attribute_run(store)
+    summary = replace(summarise_store(store, attribution), mlflow=read_link(folder))
     write_lines(folder / ANSWERS, (json.dumps(_build_answer(record)) for record in _read_final(store)))
     _write_records(folder / RECORDS, store)
     write_lines(folder / CORRELATION_IDS, map(json.dumps, store.correlation_ids()))
     write_summary(folder, summary)
     info, gold = store.read_info(), find_gold_folder(store.path.resolve().parent)
     records = chain(attach_labels(_read_with_steps(store), info, gold), read_missing(store))
-    write_report(folder / REPORT, summary, records, store.read_plan(), describe_run(info, summary))
+    write_report(folder / REPORT, summary, records, store.read_plan(), describe_run(info, summary), attribution.links)
     return summary
 
 
@@ -91,10 +93,7 @@ def _read_final(store: RunStore) -> Iterator[Record]:
 
 
 def _read_with_steps(store: RunStore) -> Iterator[Record]:
-    """Yield the last attempts that the page shows; no other record is parsed, for each may have megabytes."""
-    epochs, last = store.read_info().epochs, store.read_last_attempts()
+    """Yield the last attempts that the page shows."""
+    epochs = store.read_info().epochs
     shown = set(store.list_planned_ids()[: limit_questions(epochs)])
-    for ids, line in zip(store.correlation_ids(), store.lines(), strict=False):  # both in the order of writing
-        key = (ids["task_id"], ids["epoch"])
-        if key[0] in shown and key[1] <= epochs and last.get(key, (0, None))[0] == ids["attempt"]:
-            yield Record.from_dict(json.loads(line))
+    return read_with_steps(store, lambda key: key[0] in shown and key[1] <= epochs)

@@ -9,16 +9,19 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
+from eval.analysis.attribution.broken_link import name_link
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.kappa import HumanAgreement
 from eval.analysis.summary.summarise import FOLDED, MAX_TAG_VALUES
 from eval.analysis.summary.summary import (
     AccuracyWithout,
     Agreement,
+    CriticNumbers,
     EpochNumbers,
     ExtraNumbers,
     HumanReview,
     LabelSummary,
+    LostPoints,
     PartNumbers,
     Reviews,
     RunFacts,
@@ -38,6 +41,7 @@ RATE_LIMIT = "rate limit"  # a reason in `pace_history`
 MAX_LINES_OF_K = 6
 MAX_SOURCE_CHARS = 120
 MAX_ERROR_CHARS = 240
+MAX_LISTED_LOSSES = 6  # links in the line of lost points
 MAX_LISTED = 3  # sources or hosts in one line
 MAX_NAME_CHARS = 60
 _DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
@@ -155,6 +159,7 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.used_to_tune:
         yield "tuned on", describe_tuned_on(summary.used_to_tune, summary.incomplete, summary.metric)
     yield from _list_failures(summary)
+    yield from _list_losses(summary)
     yield from _list_answers(summary)
     yield from _list_leaks(summary)
     yield from _list_epochs(summary)
@@ -213,6 +218,51 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
         share = format_floor(retried.score_first_tries, summary.incomplete)
         before = f"on first tries the {summary.metric} was {share}"
         yield "retried", f"{retried.n} after an error, {retried.recovered} of them without one now; {before}"
+
+
+def _list_losses(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yield where points are lost, and what critics made of the work that they reviewed."""
+    if summary.attribution:
+        lost = summary.attribution
+        parts = [f"{_name_loss(each)} {_format_loss(each)}" for each in lost[:MAX_LISTED_LOSSES]]
+        if rest := lost[MAX_LISTED_LOSSES:]:
+            parts.append(f"{len(rest)} more {100 * sum(each.points for each in rest):.1f}")
+        yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
+    for name, critic in summary.critics.items():
+        yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
+
+
+def describe_critic(critic: CriticNumbers) -> str:
+    """Return how a critic's verdicts agree with what was right, what its rejections gained, and what it cost."""
+    rejected, wrong = critic.hits + critic.false_alarms, critic.hits + critic.misses
+    parts = [
+        f"{format_count(critic.n_reviews, 'review')} of {', '.join(critic.judges)}",
+        f"{critic.hits} of {rejected} rejections justified{_format_bounds(critic.precision_ci95)}",
+        f"{critic.hits} of {wrong} faults found{_format_bounds(critic.recall_ci95)}",
+        f"{critic.misses} missed, {format_count(critic.false_alarms, 'false alarm')}",
+        f"{critic.n_recovered} of {format_count(critic.n_rejecting, 'answer')} right in the end after a rejection",
+    ]
+    if not critic.is_exact:
+        parts[0] += f" (judged by attribution, an approximation; {critic.n_unknown} unknown)"
+    elif critic.n_unknown:
+        parts[0] += f" ({critic.n_unknown} unknown)"
+    tokens = critic.input_tokens + critic.output_tokens
+    parts.append(f"cost {format_usd(critic.cost_usd)}, {tokens:,} tokens, {critic.seconds:,.1f} s")
+    return "; ".join(parts)
+
+
+def _name_loss(lost: LostPoints) -> str:
+    return shorten_line(name_link(lost.kind, lost.name), MAX_NAME_CHARS)
+
+
+def _format_loss(lost: LostPoints) -> str:
+    low, high = lost.points_ci95 or (None, None)
+    bounds = f" ({100 * low:.0f} to {100 * high:.0f})" if low is not None and high is not None else ""
+    return f"{100 * lost.points:.1f}{bounds}"
+
+
+def _format_bounds(bounds: Interval | None) -> str:
+    return f" ({format_interval(bounds)})" if bounds else ""
 
 
 def _count_so_far(summary: Summary) -> str:

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 SILENT = "its process ended without notice"
 
 VERSION = 4  # of RunInfo, RunState and TuningInfo
-_ADDED_LATER = {3: {"parent_gated"}}  # earlier version that is read → fields that it lacks: they get their defaults
+# Version that is read → fields that it may lack: they get their defaults.
+_ADDED_LATER = {3: {"parent_gated", "critics"}, 4: {"critics"}}
 TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
 _TUNING_RUN = "tuning run"  # kind of what is signed
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
@@ -98,6 +99,7 @@ class RunInfo:
     prompts_edited: list[str] = field(default_factory=list)  # files of the set that changed since it was published
     tuning_use: TuningUse | None = None  # None: nothing is known of it
     tools: dict[str, list[str]] | None = None  # agent → names of the tools it was offered
+    critics: list[str] | None = None  # agents that review others' work; None: an older run, which did not say
     origin: dict[str, str] = field(default_factory=dict)  # see `eval.runs.folder.read_origin`
     program_sha256: str = ""  # the program's source (`mas.agents.source_digest`); empty: it is elsewhere
     sweep: SweepJob | None = None

@@ -37,7 +37,7 @@ from eval.workflows.sweep import AddToSweep
 from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from mas.system import Resources, read_program_digest
+from mas.system import Resources, list_critics, read_program_digest
 
 _SHOWN_WRONG = 3  # answers, at the end of a run
 
@@ -90,7 +90,9 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
         sweep = request.add_to_sweep(folder, config) if request.add_to_sweep else None
-        info = replace(info, tools=list_offered_tools(executor.program), sweep=sweep)
+        info = replace(
+            info, tools=list_offered_tools(executor.program), critics=list_critics(config.system), sweep=sweep
+        )
         with _open_store(folder) as store:
             run = _Evaluation(request, folder, store, samples, missing, output or Output())
             try:

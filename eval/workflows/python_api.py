@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from omegaconf import OmegaConf
 
+from eval.analysis.attribution.run_attribution import attribute_run
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.benchmarks.columns import USUAL, normalise_column
@@ -187,7 +188,7 @@ def open_run(run: RunName = "latest") -> Run:
     (folder,) = find_folders([run])
     try:
         with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
-            return Run(folder, summarise_store(store))
+            return Run(folder, summarise_store(store, attribute_run(store)))
     except StoreError as error:
         raise UserError(f"{error}.") from error
 

@@ -26,6 +26,7 @@ from eval.runs.store import RETRIED, UNFINISHED, RunStore, StoreError
 from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey, current_context
+from mas.system import list_critics
 from optimize.gate.failed_answers import AGAINST, HALT, exceeds_failure_limit, format_ids, max_failing_questions
 from optimize.gate.sealed_log import (
     Allowance,
@@ -303,6 +304,7 @@ def _build_run_info(run: TuningRun) -> RunInfo:
             dataset_sha256=run.splits.sealed_digest,
         ),
         tools=list_offered_tools(run.build_program(run.parent.prompts)),
+        critics=list_critics(config.system),
         system=config.system.name,
         model=config.model_name,
         simulated=config.simulated,

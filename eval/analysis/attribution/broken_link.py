@@ -44,6 +44,17 @@ class BrokenLink:
     evidence: Evidence
     step: int | None = None  # id of the span in the record's trajectory; None: the record has no such step
 
+    @property
+    def title(self) -> str:
+        return name_link(self.kind, self.name)
+
+
+def name_link(kind: str, name: str) -> str:
+    """Return a link's name where links of all kinds are listed: an agent's alone, others with their kind."""
+    if kind == "agent":
+        return name
+    return "not run" if name == NOT_RUN else f"{kind} {name}"
+
 
 def find_broken_link(
     record: Record, right_answers: RightAnswers | None = None, labels: LabelSet | None = None

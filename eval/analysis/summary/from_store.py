@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
+from eval.analysis.attribution.run_attribution import RunAttribution
 from eval.analysis.human_review.applying import attach_labels, find_gold_folder
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary, Summary, build_from_json
@@ -26,8 +27,12 @@ GOING_ON = "it is still going on"
 WITHOUT_RECORD = "some questions ended without a record"
 
 
-def summarise_store(store: RunStore) -> Summary:
+def summarise_store(store: RunStore, attribution: RunAttribution | None = None) -> Summary:
     """Return the numbers of the run as far as it has come; samples that it has not run count as wrong.
+
+    Args:
+        store: of the run.
+        attribution: of its answers (`attribute_run`), which needs their steps; None: the summary has none.
 
     Raises:
         StoreError: the store cannot be read.
@@ -51,6 +56,7 @@ def summarise_store(store: RunStore) -> Summary:
         pace_history=tuple(build_from_json(PaceChange, each) for each in state.pace_history),
         unfinished=build_from_json(Usage, state.unfinished) if state.unfinished else None,
         used=read_tuning_use(info),
+        attribution=attribution,
     )
     records = attach_labels(store.records(without_trajectory=True), info, find_gold_folder(store.path.resolve().parent))
     return summarise(chain(records, read_missing(store)), details)

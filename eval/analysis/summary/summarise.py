@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol, TypeVar
 
+from eval.analysis.attribution.run_attribution import RunAttribution
 from eval.analysis.statistics.intervals import compute_clustered_interval
 from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.analysis.summary.epochs import count_correct, group_by_sample, measure_agreement, summarise_epochs
@@ -21,6 +22,7 @@ from eval.analysis.summary.human_review import (
     was_accepted,
 )
 from eval.analysis.summary.label_metrics import summarise_labels
+from eval.analysis.summary.lost_points import count_lost_points, summarise_critics
 from eval.analysis.summary.rows import NO_LABELS, Row, Spending, build_row
 from eval.analysis.summary.summary import (
     BlockedPages,
@@ -73,6 +75,7 @@ class RunDetails:
     sessions: tuple[SessionSummary, ...] = ()
     pace_history: tuple[PaceChange, ...] = ()
     unfinished: Usage | None = None  # of samples that were interrupted and have no record yet
+    attribution: RunAttribution | None = None  # None: not computed
     used: UsedToTune | None = None  # samples that the run's prompts were tuned on; None: unknown
 
 
@@ -140,6 +143,8 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         parts=_summarise_parts(final, incomplete),
         judge_agreement=_measure_judge(final),
         human_review=summarise_review(final, incomplete),
+        attribution=count_lost_points(final, found.links, incomplete) if (found := run.attribution) else None,
+        critics=summarise_critics(found.critics.counts, incomplete) if found else {},
         used_to_tune=_summarise_tuning(final, run.used, incomplete),
         leaks=_summarise_leaks(final, incomplete),
         blocked_pages=_count_blocked(attempts),

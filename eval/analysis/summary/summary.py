@@ -239,6 +239,42 @@ class Reviews:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LostPoints:
+    """Points of the metric that were lost at one link (`eval.analysis.attribution`)."""
+
+    kind: str  # agent, tool, limit, format, error
+    name: str
+    n: int  # answers
+    points: float  # 0 to 1: what the metric would gain if none had been lost there
+    points_ci95: Interval | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticNumbers:
+    """A critic as a classifier of the work that it reviewed, over the last attempts: positive is a rejection."""
+
+    judges: tuple[str, ...]  # agents whose work it reviewed
+    is_exact: bool  # True: the target decides what was right; False: attribution does, an approximation
+    n_reviews: int
+    approved_right: int
+    misses: int  # wrong work that it approved
+    false_alarms: int  # right work that it rejected
+    hits: int  # wrong work that it rejected
+    n_unknown: int  # reviews of work of which nobody knows whether it was right
+    precision: float | None  # hits of hits and false alarms; None: none
+    precision_ci95: Interval | None
+    recall: float | None  # hits of hits and misses; None: none
+    recall_ci95: Interval | None
+    n_rejecting: int  # answers in which it rejected something
+    n_recovered: int  # of which: right in the end, after it had rejected wrong or unknown work
+    lm_calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None  # None: the cost of a call is unknown
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionSummary:
     """One process's share of the run."""
 
@@ -312,6 +348,8 @@ class Summary(Counts, RunFacts):
     extra_scorers: dict[str, ExtraNumbers] = field(default_factory=dict)  # by name
     parts: dict[str, PartNumbers] = field(default_factory=dict)  # of the score, by name; empty: it has none, or one
     human_review: HumanReview | None = None  # None: nobody has labelled an answer of the run
+    attribution: tuple[LostPoints, ...] | None = None  # the most points first; None: not computed
+    critics: dict[str, CriticNumbers] = field(default_factory=dict)  # by name
     mlflow: dict[str, str] | None = None  # URI, experiment and run, once it has been exported
 
     def to_dict(self) -> dict[str, object]:

@@ -33,6 +33,8 @@ RIGHT = "right"
 STEPS, PROMPTS = "steps", "prompts"  # names of blocks
 _APPROVE = "approve"
 
+Links = Mapping[tuple[str, int], BrokenLink]  # by sample id and epoch
+
 
 @dataclass(slots=True)
 class AnswerRow:
@@ -60,7 +62,7 @@ class AnswerRow:
     @property
     def lost(self) -> str:
         """Return the name of the link that broke first, as the table and the chart show it."""
-        return name_link(self.link) if self.link else ""
+        return self.link.title if self.link else ""
 
 
 @dataclass(slots=True)
@@ -98,8 +100,17 @@ class Gathered:
         return [answer for question in self.questions for answer in question.in_order]
 
 
-def gather_answers(records: Iterable[Record], plan: Sequence[PlannedQuestion], max_questions: int) -> Gathered:
-    """Return the first questions in the dataset's order, with the last attempt at each epoch."""
+def gather_answers(
+    records: Iterable[Record], plan: Sequence[PlannedQuestion], max_questions: int, links: Links | None = None
+) -> Gathered:
+    """Return the first questions in the dataset's order, with the last attempt at each epoch.
+
+    Args:
+        records: last attempts, with their steps.
+        plan: the dataset's order, and the tags of its samples.
+        max_questions: that the page has room for.
+        links: first broken links by sample id and epoch; others are found from the record.
+    """
     place = {planned.id: place for place, planned in reversed(list(enumerate(plan)))}
     tags = {planned.id: {k: v for k, v in planned.tags.items() if k != EXPECTED} for planned in plan}
     rows: dict[int, QuestionRow] = {}
@@ -130,13 +141,6 @@ def gather_answers(records: Iterable[Record], plan: Sequence[PlannedQuestion], m
     return Gathered(questions, writer.close(), several)
 
 
-def name_link(link: BrokenLink) -> str:
-    """Return a link in words: agents have their name alone, for they are what prompts are written for."""
-    if link.name == NOT_RUN:
-        return "not run"
-    return link.name if link.kind == "agent" else f"{link.kind} {link.name}"
-
-
 def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:
     target = None if record.target is None else shorten_line(record.target, MAX_LINE_CHARS)
     line = shorten_line(record.question, MAX_LINE_CHARS)
@@ -155,7 +159,7 @@ def _build_answer(record: Record, key: int, verdict: Step | None) -> AnswerRow:
         value=record.value if record.error is None else 0.0,
         line="" if record.answer is None else shorten_line(str(record.answer), MAX_LINE_CHARS),
         why=shorten_line(_describe_error(record) or _describe_score(record), MAX_LINE_CHARS),
-        link=find_broken_link(record),
+        link=link or find_broken_link(record),
         points_lost=1.0 - (record.value if record.error is None else 0.0) if record.scored else 0.0,
         error_class=(record.error_class or "unknown") if record.error is not None else "",
         limit=record.limit or "",

@@ -24,7 +24,7 @@ from eval.reports.notes import (
     select_ks,
 )
 from eval.reports.run_report import answers as blocks
-from eval.reports.run_report.answers import AnswerRow, Gathered, QuestionRow, gather_answers
+from eval.reports.run_report.answers import AnswerRow, Gathered, Links, QuestionRow, gather_answers
 from eval.reports.run_report.overview import (
     build_loss_charts,
     build_score_charts,
@@ -58,6 +58,7 @@ def write_report(
     records: Iterable[Record],
     plan: Sequence[PlannedQuestion] = (),
     facts: Iterable[tuple[str, str]] = (),
+    links: Links | None = None,
 ) -> None:
     """Write the page; a reader sees the old one or the whole new one.
 
@@ -67,11 +68,12 @@ def write_report(
         records: last attempts, with their steps if these are to be shown; states are not needed.
         plan: the dataset's order, and the tags of its samples; records of other ids follow in the given order.
         facts: names and sentences about the run.
+        links: first broken links by sample id and epoch; others are found from the record.
 
     Raises:
         OSError: the page cannot be written; one that is already there stays as it was.
     """
-    gathered = gather_answers(records, plan, limit_questions(summary.epochs))
+    gathered = gather_answers(records, plan, limit_questions(summary.epochs), links)
     filters: dict[str, Callable[..., str]] = {
         "percent": format_percent,
         "floor": format_floor,

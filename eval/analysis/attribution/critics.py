@@ -1,0 +1,134 @@
+"""Critics as classifiers of the work that they review: misses, false alarms, what a rejection gained, and what it cost.
+
+    tally = CriticTally(("critic_planner", "critic_expert"))
+    tally.add(record, find_broken_link(record))          # of each last attempt, right or wrong
+    tally.count("critic_expert").false_alarms
+
+A draft, the work that becomes the answer, is right if it holds the target apart from its form: that is exact. Other
+work (plans, reports) has no target. Its last version is taken as wrong if the answer's first broken link is the agent
+that made it, and else as right; earlier versions are not judged. That is an approximation.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from eval.analysis.attribution.agent_steps import AgentSteps, Step
+from eval.analysis.attribution.broken_link import BrokenLink, build_matcher
+from eval.analysis.attribution.predictor_attribution import is_own_program
+from eval.runs.record import Record
+from eval.scorers.labels import LabelSet
+
+
+@dataclass
+class SampleReviews:
+    """Reviews of one critic in the answers to one sample."""
+
+    approved_right: int = 0
+    approved_wrong: int = 0  # misses
+    rejected_right: int = 0  # false alarms
+    rejected_wrong: int = 0
+
+
+@dataclass
+class CriticCount:
+    """All that is counted of one critic."""
+
+    by_sample: defaultdict[str, SampleReviews] = field(default_factory=lambda: defaultdict(SampleReviews))
+    judges: set[str] = field(default_factory=set)  # agents whose work it reviewed
+    n_reviews: int = 0
+    n_drafts: int = 0  # of which: of drafts, which the target decides
+    n_unknown: int = 0  # of which: of work of which nobody knows whether it was right
+    n_rejecting: int = 0  # answers in which it rejected something
+    n_recovered: int = 0  # answers that were right after it had rejected wrong work
+    lm_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    known_cost_usd: float = 0.0
+    unknown_cost_calls: int = 0
+    seconds: float = 0.0
+
+
+class CriticTally:
+    """Counts of all critics of a run; per sample it keeps four numbers."""
+
+    def __init__(self, critics: Iterable[str] | None, labels: LabelSet | None = None) -> None:
+        """
+        Args:
+            critics: names, as the system declares them; None: an older run, in which all agents that decide are.
+            labels: that the targets of the run are, if they are.
+        """
+        self._declared = None if critics is None else set(critics)
+        self._labels = labels
+        self.counts: dict[str, CriticCount] = {}
+
+    def add(self, record: Record, link: BrokenLink | None) -> None:
+        """Count the reviews of a record.
+
+        Args:
+            record: with its trajectory.
+            link: its first broken link.
+        """
+        if is_own_program(record):
+            return
+        steps = AgentSteps.of(record)
+        rejecting, recovered = set[str](), set[str]()
+        last = {judged.agent: judged for _, judged in steps.pair_reviews()}
+        for critic, judged in steps.pair_reviews():
+            if not self._is_critic(critic.agent):
+                continue
+            count = self.counts.setdefault(critic.agent, CriticCount())
+            is_draft = judged in steps.drafts
+            right = self._is_right(record, judged, is_draft, judged is last[judged.agent], link)
+            count.n_reviews += 1
+            count.n_drafts += is_draft
+            count.judges.add(judged.agent)
+            rejecting |= {critic.agent} if critic.rejects else set()
+            if right is None:
+                count.n_unknown += 1
+                recovered |= {critic.agent} if critic.rejects and not is_draft else set()
+                continue
+            reviews = count.by_sample[record.sample_id]
+            reviews.approved_right += right and not critic.rejects
+            reviews.approved_wrong += not right and not critic.rejects
+            reviews.rejected_right += right and critic.rejects
+            reviews.rejected_wrong += not right and critic.rejects
+            recovered |= {critic.agent} if critic.rejects and not right else set()
+        for name in rejecting:
+            self.counts[name].n_rejecting += 1
+            self.counts[name].n_recovered += name in recovered and record.scored and record.correct
+        self._add_cost(record)
+
+    def _is_critic(self, agent: str) -> bool:
+        return self._declared is None or agent in self._declared
+
+    def _is_right(
+        self, record: Record, judged: Step, is_draft: bool, is_last: bool, link: BrokenLink | None
+    ) -> bool | None:
+        """Return whether reviewed work was right; None: that cannot be known."""
+        if not record.scored:
+            return None
+        if is_draft:
+            return build_matcher(record.target or "", self._labels).is_contained_in(judged.answer)
+        if not is_last or (record.error is not None and link is not None and link.kind == "error"):
+            return None
+        return link is None or link.kind not in ("agent", "format") or link.name != judged.agent
+
+    def _add_cost(self, record: Record) -> None:
+        agents: dict[object, str] = {}  # id of a span → agent that it belongs to; an owner comes before what it holds
+        for span in record.trajectory:
+            is_agent = span.get("kind") == "agent"
+            agent = str(span.get("name")) if is_agent else agents.get(span.get("parent"), "")
+            agents[span.get("id")] = agent
+            if (count := self.counts.get(agent)) is None:
+                continue
+            if is_agent:
+                began, ended = span.get("start_seconds"), span.get("end_seconds")
+                count.seconds += ended - began if began is not None and ended is not None else 0.0
+            elif span.get("kind") == "lm":
+                attributes = span.get("attributes") or {}
+                count.lm_calls += 1
+                count.input_tokens += attributes.get("input_tokens") or 0
+                count.output_tokens += attributes.get("output_tokens") or 0
+                count.known_cost_usd += attributes.get("cost_usd") or 0.0
+                count.unknown_cost_calls += attributes.get("cost_usd") is None

@@ -1,0 +1,76 @@
+"""Attribution over a whole run: the first broken link of each answer that lost points, and its critics' reviews.
+
+    found = attribute_run(store)
+    found.links["q17", 1].name                      # "researcher"
+    found.critics.counts["critic_expert"].n_reviews
+
+Records are read one at a time. Of a run without critics only the answers that lost points are parsed; of a user's own
+program also right ones, which show what its predictors usually do.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.broken_link import BrokenLink, build_matcher, find_broken_link
+from eval.analysis.attribution.critics import CriticTally
+from eval.analysis.attribution.predictor_attribution import RightAnswers, is_own_program
+from eval.runs.record import Record
+from eval.runs.store import RunStore
+from eval.scorers.labels import LabelSet
+
+MAX_RIGHT_ANSWERS = 1_000  # of a user's own program, from which the habits of its predictors are read
+
+Key = tuple[str, int]  # sample id, epoch
+
+
+@dataclass(frozen=True)
+class RunAttribution:
+    """First broken links and critics' reviews of a run."""
+
+    links: dict[Key, BrokenLink]
+    critics: CriticTally
+
+
+def attribute_run(store: RunStore) -> RunAttribution:
+    """Return the links and reviews of a run's last attempts.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    info = store.read_info()
+    labels = LabelSet(tuple(info.task.labels))
+    right, lost = set[Key](), set[Key]()
+    for each in store.final_records():
+        loses = each.error is not None or (each.scored and not each.correct)
+        (lost if loses else right).add((each.sample_id, each.epoch))
+    right_answers = _read_right_answers(store, right, labels)
+    critics, links = CriticTally(info.critics, labels), dict[Key, BrokenLink]()
+    parsed = lost if info.critics == [] else lost | right
+    for record in read_with_steps(store, parsed.__contains__):
+        link = find_broken_link(record, right_answers, labels)
+        if link is not None:
+            links[record.sample_id, record.epoch] = link
+        critics.add(record, link)
+    return RunAttribution(links, critics)
+
+
+def read_with_steps(store: RunStore, wants: Callable[[Key], bool]) -> Iterator[Record]:
+    """Yield the last attempts that are wanted; no other record is parsed, for each may have megabytes."""
+    last = store.read_last_attempts()
+    for ids, line in zip(store.correlation_ids(), store.lines(), strict=False):  # both in the order of writing
+        key = (ids["task_id"], ids["epoch"])
+        if last.get(key, (0, None))[0] == ids["attempt"] and wants(key):
+            yield Record.from_dict(json.loads(line))
+
+
+def _read_right_answers(store: RunStore, right: set[Key], labels: LabelSet) -> RightAnswers:
+    """Return what the predictors of a user's own program do in right answers; nothing for other systems."""
+    found = RightAnswers()
+    for number, record in enumerate(read_with_steps(store, right.__contains__)):
+        if number >= MAX_RIGHT_ANSWERS or not is_own_program(record):
+            break
+        if record.scored:
+            found.add(record, AgentSteps.of(record), build_matcher(record.target or "", labels))
+    return found
