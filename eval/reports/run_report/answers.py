@@ -127,7 +127,8 @@ def gather_answers(
             continue
         key += 1
         steps = build_steps(record.trajectory)
-        answer = _build_answer(record, key, find_last_verdict(steps))
+        link = (links or {}).get((record.sample_id, record.epoch)) or find_broken_link(record)
+        answer = _build_answer(record, key, find_last_verdict(steps), link)
         answer.error = messages.setdefault(answer.error, answer.error)
         question.answers[record.epoch] = answer
         if n_rest < MAX_REST_CHARS:
@@ -147,7 +148,7 @@ def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:
     return QuestionRow(record.sample_id, record.level or "", line, record.file or "", target, tags)
 
 
-def _build_answer(record: Record, key: int, verdict: Step | None) -> AnswerRow:
+def _build_answer(record: Record, key: int, verdict: Step | None, link: BrokenLink | None) -> AnswerRow:
     usage = record.usage
     mark = _mark(record)
     misled = mark in ("wrong", "partial") and verdict is not None and verdict.decision == _APPROVE
@@ -159,7 +160,7 @@ def _build_answer(record: Record, key: int, verdict: Step | None) -> AnswerRow:
         value=record.value if record.error is None else 0.0,
         line="" if record.answer is None else shorten_line(str(record.answer), MAX_LINE_CHARS),
         why=shorten_line(_describe_error(record) or _describe_score(record), MAX_LINE_CHARS),
-        link=link or find_broken_link(record),
+        link=link,
         points_lost=1.0 - (record.value if record.error is None else 0.0) if record.scored else 0.0,
         error_class=(record.error_class or "unknown") if record.error is not None else "",
         limit=record.limit or "",
