@@ -7,6 +7,7 @@
   if (!items) return;
   const NAMES = { right: "right", wrong: "wrong", wrong_gold: "wrong gold", ambiguous: "ambiguous", bad_question: "bad question" };
   const KEYS = { r: "right", w: "wrong", g: "wrong_gold", a: "ambiguous", b: "bad_question" };
+  const NEAR = 40; // answers of the list before and after the current one: of ten thousand only these are drawn
   const OF_QUESTION = new Set(["wrong_gold", "ambiguous", "bad_question"]);
   const undone = []; // labels of this visit, the newest last
   let current = null;
@@ -26,7 +27,8 @@
 
   function drawList() {
     const some = visible();
-    const rows = some.map((item) => {
+    const from = Math.max(some.indexOf(current) - NEAR, 0);
+    const rows = some.slice(from, from + 2 * NEAR).map((item) => {
       const names = item.labels.map((each) => NAMES[each.label] ?? each.label).join(", ");
       const button = make("button", item === current ? "item current" : "item", make("span", "small", `${item.mark}${names ? ` · ${names}` : ""}`), make("span", "clip", item.question));
       button.type = "button";
@@ -35,7 +37,8 @@
       button.addEventListener("click", () => open(item));
       return button;
     });
-    list.replaceChildren(...rows);
+    const more = (n, where) => (n > 0 ? [make("p", "small more", `${n.toLocaleString("en")} ${where}`)] : []);
+    list.replaceChildren(...more(from, "before"), ...rows, ...more(some.length - from - rows.length, "after"));
     list.querySelector(".current")?.scrollIntoView({ block: "nearest" });
     const done = some.filter(labelled).length;
     byId("count").textContent = `${done} of ${some.length} reviewed`;
