@@ -42,6 +42,7 @@ from mas.runtime.text import format_count
 
 _HERE = Path(__file__).parent
 _MAX_BODY_BYTES = 200_000
+_MAX_QUEUES = 4
 _RESCORE_LINES = 200
 _SCRIPTS = (_HERE / "page.js",)
 _POLICY = (
@@ -65,7 +66,16 @@ class Desk:
     user: str
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     watched: dict[Path, "Watched"] = field(default_factory=dict)  # live runs that are open in a browser
+    queues: dict[Path, ReviewQueue] = field(default_factory=dict)  # the newest last
     rescoring: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def open_queue(self, folder: Path) -> ReviewQueue:
+        """Return the queue of a run, one for all browsers; the oldest is closed when there are several."""
+        queue = self.queues.pop(folder, None) or ReviewQueue(folder, self.catalogue.gold)
+        self.queues[folder] = queue  # as the newest
+        while len(self.queues) > _MAX_QUEUES:
+            self.queues.pop(next(iter(self.queues))).close()
+        return queue
 
     def find_run(self, request: Request) -> Path:
         folder = self.catalogue.find(request.path_params["run_id"])
@@ -212,7 +222,7 @@ def list_own_scripts() -> str:
 
 async def show_review(desk: Desk, request: Request) -> Response:
     folder = desk.find_run(request)
-    queue = ReviewQueue(folder, desk.catalogue.gold)
+    queue = desk.open_queue(folder)
     refusal = await run_in_threadpool(queue.explain_refusal)
     items = [] if refusal else await run_in_threadpool(queue.list_items)
     unreadable = format_count(n, "line") if (n := await run_in_threadpool(queue.count_unreadable)) else ""
@@ -228,13 +238,13 @@ async def show_review(desk: Desk, request: Request) -> Response:
 
 
 async def show_answer(desk: Desk, request: Request) -> Response:
-    queue = ReviewQueue(desk.find_run(request), desk.catalogue.gold)
+    queue = desk.open_queue(desk.find_run(request))
     answer = await run_in_threadpool(queue.read_answer, request.path_params["row"])
     return Response(write_json(answer), media_type="application/json")
 
 
 async def save_label(desk: Desk, request: Request) -> Response:
-    queue = ReviewQueue(desk.find_run(request), desk.catalogue.gold)
+    queue = desk.open_queue(desk.find_run(request))
     body = await _read_body(request)
     row, target = body.get("row"), body.get("target")
     if not isinstance(row, int) or isinstance(row, bool) or not (target is None or isinstance(target, str)):
@@ -244,7 +254,7 @@ async def save_label(desk: Desk, request: Request) -> Response:
 
 
 async def withdraw_label(desk: Desk, request: Request) -> Response:
-    queue = ReviewQueue(desk.find_run(request), desk.catalogue.gold)
+    queue = desk.open_queue(desk.find_run(request))
     body = await _read_body(request)
     await run_in_threadpool(queue.withdraw, str(body.get("id") or ""), desk.user)
     return JSONResponse({})

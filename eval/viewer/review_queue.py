@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.human_review.applying import FoundLabels, LabelIndex
@@ -49,20 +50,18 @@ class Verdict:
 
 
 class ReviewQueue:
-    """Answers of one evaluation. Every call opens the store anew: a queue is open for hours."""
+    """Answers of one evaluation. Any thread may call it. The store stays open: to check a large one takes a while."""
 
     def __init__(self, folder: Path, gold: Path) -> None:
         """`gold`: folder of the labels."""
         self.folder, self.gold = folder, gold
+        self._store: RunStore | None = None
+        self._opening = Lock()
 
     def explain_refusal(self) -> str:
         """Return why answers of the run cannot be reviewed; empty if they can."""
         with self._open() as (_, info):
-            if info.rescored_from:
-                return f"It was scored again from {info.rescored_from}; review the answers of that run."
-            if not is_dataset_digest(info.task.dataset_sha256):
-                return "It does not say which data it was made with, so labels on it could not be used."
-            return ""
+            return _explain_refusal(info)
 
     def count_unreadable(self) -> int:
         """Return the number of lines in the files of labels that are none."""
@@ -118,9 +117,9 @@ class ReviewQueue:
         Raises:
             UserError: it is not complete, the run cannot be reviewed, or the file cannot be written.
         """
-        if reason := self.explain_refusal():
-            raise UserError(reason)
         with self._open() as (store, info):
+            if reason := _explain_refusal(info):
+                raise UserError(reason)
             record = _read_record(store, row)
             label = describe_label(
                 record,
@@ -155,12 +154,29 @@ class ReviewQueue:
         Raises:
             UserError: the run cannot be read.
         """
-        check_entries(self.folder)
         try:
-            with refuse_unreadable(self.folder), RunStore(self.folder / DATABASE, read_only=True) as store:
-                yield store, store.read_info()
+            with refuse_unreadable(self.folder):
+                with self._opening:
+                    if self._store is None:
+                        check_entries(self.folder)
+                        self._store = RunStore(self.folder / DATABASE, read_only=True)
+                yield self._store, self._store.read_info()
         except StoreError as error:
             raise UserError(f"{error}.") from error
+
+    def close(self) -> None:
+        with self._opening:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+
+
+def _explain_refusal(info: RunInfo) -> str:
+    if info.rescored_from:
+        return f"It was scored again from {info.rescored_from}; review the answers of that run."
+    if not is_dataset_digest(info.task.dataset_sha256):
+        return "It does not say which data it was made with, so labels on it could not be used."
+    return ""
 
 
 def _read_record(store: RunStore, row: int) -> Record:

@@ -34,9 +34,12 @@ def access() -> Access:
 @pytest.fixture
 def stranger(outputs: Path, access: Access) -> Iterator[TestClient]:
     """A client of this machine that does not know the token."""
-    application = Guard(make_application(Desk(Catalogue(outputs), access, "ada")), access)
+    desk = Desk(Catalogue(outputs), access, "ada")
+    application = Guard(make_application(desk), access)
     with TestClient(application, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False) as client:
         yield client
+    for queue in desk.queues.values():
+        queue.close()
 
 
 @pytest.fixture

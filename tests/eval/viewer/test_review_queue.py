@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from tests.eval.stored_run import answered, stored_run
 DATA = "d" * 64
 
 
-def queue(folder: Path, **facts: object) -> ReviewQueue:
+@pytest.fixture
+def found(tmp_path: Path) -> Iterator[ReviewQueue]:
     records = [
         answered("right", "17"),
         replace(answered("down", None), error="down", score=None),
@@ -20,18 +23,19 @@ def queue(folder: Path, **facts: object) -> ReviewQueue:
         answered("unscored", "18", gold=None),
         replace(answered("wrong", "18"), epoch=2),
     ]
-    return ReviewQueue(stored_run(folder / "eval" / "night", records, epochs=2, dataset_sha256=DATA), folder / "gold")
+    run = stored_run(tmp_path / "eval" / "night", records, epochs=2, dataset_sha256=DATA)
+    with closing(ReviewQueue(run, tmp_path / "gold")) as queue:
+        yield queue
 
 
-def test_wrong_answers_come_first_and_answers_without_a_target_do_not_come(tmp_path: Path) -> None:
-    items = queue(tmp_path).list_items()
+def test_wrong_answers_come_first_and_answers_without_a_target_do_not_come(found: ReviewQueue) -> None:
+    items = found.list_items()
     assert [(each["id"], each["epoch"], each["mark"]) for each in items] == [
         ("wrong", 1, "wrong"), ("wrong", 2, "wrong"), ("down", 1, "error"), ("right", 1, "right"),
     ]  # fmt: skip
 
 
-def test_a_label_is_shown_on_all_answers_that_it_holds_for_until_it_is_taken_back(tmp_path: Path) -> None:
-    found = queue(tmp_path)
+def test_a_label_is_shown_on_all_answers_that_it_holds_for_until_it_is_taken_back(found: ReviewQueue) -> None:
     row = int(str(found.list_items()[0]["row"]))
     saved = found.save(row, Verdict("right", note="same thing"), who="ada")
     labels = [each["labels"] for each in found.list_items()]
@@ -43,8 +47,7 @@ def test_a_label_is_shown_on_all_answers_that_it_holds_for_until_it_is_taken_bac
         found.withdraw(str(saved["id"]), "ada")
 
 
-def test_the_latest_attempt_is_reviewed(tmp_path: Path) -> None:
-    found = queue(tmp_path)
+def test_the_latest_attempt_is_reviewed(found: ReviewQueue) -> None:
     with RunStore(found.folder / "run.db") as store:
         store.write(replace(answered("wrong", "19"), attempt=2))
     assert [found.read_answer(int(str(each["row"])))["answer"] for each in found.list_items()] == [
@@ -55,14 +58,13 @@ def test_the_latest_attempt_is_reviewed(tmp_path: Path) -> None:
     ]
 
 
-def test_the_labels_are_kept_next_to_the_runs(tmp_path: Path) -> None:
-    folder = queue(tmp_path).folder
+def test_the_labels_are_kept_next_to_the_runs(tmp_path: Path, found: ReviewQueue) -> None:
+    folder = found.folder
     for place in (tmp_path, tmp_path / "eval", folder):
         assert Catalogue(place).gold == tmp_path / "gold"
         assert Catalogue(place).list_evaluations() == [folder]
 
 
-def test_an_answer_is_shown_with_what_cost_its_point(tmp_path: Path) -> None:
-    found = queue(tmp_path)
+def test_an_answer_is_shown_with_what_cost_its_point(found: ReviewQueue) -> None:
     shown = [found.read_answer(int(str(each["row"])))["lost"] for each in found.list_items()]
     assert shown[2].startswith("error ") and shown[3] == ""  # type: ignore[attr-defined]
