@@ -146,14 +146,17 @@ def _list_runs_in(folder: Path) -> list[Path]:
     return list_runs(folder / "eval") or list_runs(folder)
 
 
-def check_entries(folder: Path) -> None:
+def check_entries(folder: Path) -> int:
     """Check that a run's folder has ordinary files and folders only: a link may lead anywhere, a pipe never ends.
+
+    Returns:
+        Bytes of all files.
 
     Raises:
         UserError: it has a link or a special file, or too many files to look at.
     """
     left = [str(folder)]
-    n_entries = 0
+    n_entries = n_bytes = 0
     while left:
         try:
             with os.scandir(left.pop()) as found:
@@ -171,8 +174,11 @@ def check_entries(folder: Path) -> None:
                 raise UserError(
                     f"{each.path} is a link or a special file, which nothing in a run's folder may be; remove it."
                 )
-            elif each.name.endswith(_READ_WHOLE) and _get_size(each) > _MAX_BYTES:
+            elif (size := _get_size(each)) > _MAX_BYTES and each.name.endswith(_READ_WHOLE):
                 raise UserError(f"{each.path} has more than {_MAX_BYTES:,} bytes, so no run wrote it; remove it.")
+            else:
+                n_bytes += size
+    return n_bytes
 
 
 def _get_size(entry: "os.DirEntry[str]") -> int:

@@ -200,6 +200,9 @@ def _draw_budget(tuning: TuningSnapshot) -> Iterator[Chart]:
     axes = [("metric_calls", "answers", "number"), ("lm_calls", "requests", "number")]
     if spent and not tuning.simulated:
         axes.append(("cost_usd", "USD", "usd"))
+    if phases := list(_list_phases(tuning, "cost_usd" if len(axes) > 2 else "lm_calls")):
+        unit = "USD" if len(axes) > 2 else "requests"
+        yield Chart("bars", f"{unit} by phase", phases, x_label=unit, x_format="usd" if len(axes) > 2 else "number")
     for key, label, form in axes if tuning.proposals else ():
         points = list(_list_best(tuning, baseline["val_score"], start.get(key) or 0, key))
         yield Chart(
@@ -211,9 +214,6 @@ def _draw_budget(tuning: TuningSnapshot) -> Iterator[Chart]:
             x_format="usd" if form == "usd" else "number",
             y_format="percent",
         )
-    if phases := list(_list_phases(tuning, "cost_usd" if len(axes) > 2 else "lm_calls")):
-        unit = "USD" if len(axes) > 2 else "requests"
-        yield Chart("bars", f"{unit} by phase", phases, x_label=unit, x_format="usd" if len(axes) > 2 else "number")
 
 
 def _estimate_baseline(baseline: BaselineLine) -> Mapping[str, float]:

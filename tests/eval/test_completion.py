@@ -43,6 +43,8 @@ def test_a_completion_query_is_answered_by_the_command(
         (["eval/doctor.py", "model=off"], ["model=offline"]),
         (["eval/serve.py", "system=b"], ["system=bos"]),
         (["eval/ask.py", 'What "is [2 + 3?', "model=off"], ["model=offline"]),
+        (["eval/list_runs.py", "state=c"], ["state=complete", "state=crashed"]),
+        (["eval/list_runs.py", "cl"], ["clean"]),
         (["other.py", "model="], []),
     ],
 )

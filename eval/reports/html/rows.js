@@ -4,7 +4,7 @@
 //
 //   RowTables.mount("questions", { cell(row, column) → Node | string, open(row, box) (may be async), export(row) → lines });
 //
-// `row._place` is the place of the row in the data; `export(null)` is the line of titles.
+// With `href(row) → address` a row is a link; one without an address opens as usual. `row._place` is the place of the row in the data; `export(null)` is the line of titles.
 //
 // Links: `#ID` opens a row, `#?KEY=VALUE&…` filters. Keys: j or ↓, k or ↑, Enter, Esc, /.
 const RowTables = (() => {
@@ -182,6 +182,13 @@ const RowTables = (() => {
         if (column !== this.drawn[0] && column.kind !== "mark") cell.dataset.title = column.title;
         cells.append(cell);
       }
+      const href = this.options.href?.(row);
+      if (href) {
+        const link = make("a", "row", cells);
+        link.href = href;
+        link.dataset.id = row.id;
+        return link;
+      }
       const details = make("details", "row", make("summary", "", cells));
       details.dataset.id = row.id;
       details.addEventListener("toggle", () => {
@@ -234,7 +241,7 @@ const RowTables = (() => {
       if (place < this.at || place >= this.at + SIZE) this.show(place);
       const element = this.element(row);
       if (reading) element.open = true;
-      element.querySelector("summary").focus({ preventScroll: true });
+      (element.querySelector("summary") ?? element).focus({ preventScroll: true });
       element.scrollIntoView({ block: reading ? "start" : "nearest" });
     }
 
@@ -331,7 +338,7 @@ const RowTables = (() => {
     event.preventDefault();
   });
   document.addEventListener("focusin", (event) => {
-    const row = event.target.closest?.("details.row");
+    const row = event.target.closest?.(".row");
     for (const table of ready()) {
       if (!row || !table.box.contains(row)) continue;
       current = table;

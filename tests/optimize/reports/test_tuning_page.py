@@ -115,6 +115,12 @@ def test_candidates_are_listed_below_those_that_they_were_derived_from(tmp_path:
     assert "as c001 of" in str(tree[1].difference)
 
 
+def test_a_candidate_that_was_cut_off_has_no_score(tmp_path: Path) -> None:
+    folder = a_tuning(tmp_path / "run", [a_proposal(1, "cut_off", val_score=0.1234)])
+    page = write_page(folder)
+    assert "not scored whole" in page and "12.3%" not in page
+
+
 def test_a_changed_and_a_foreign_folder_are_marked_and_a_broken_one_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,305 @@
+"""All runs and tuning runs below some folders, read as data: whatever a folder holds, it is one entry of the list.
+
+    found = read_runs([OUTPUTS])
+    found.runs[0].name, found.runs[0].state, found.runs[0].score       # "2026-11-21_10-00-00_night", "complete", 0.72
+    found.pages                                                         # other pages: comparisons
+
+A run's numbers come from its `summary.json` where nothing was written to the run since, so that 500 runs take about a
+second. Only of others, such as one that goes on, the store is opened. A folder with a link, or with a store of another
+program, becomes an entry that says so.
+"""
+
+import json
+import math
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from eval.runs.folder import DATABASE, JOURNAL, REPORT, check_entries, is_in_use
+from eval.runs.run_info import SILENT, TUNING_FILE
+from eval.scorers.score import ACCURACY
+from mas.runtime.errors import UserError
+
+EVALUATION, TUNING = "evaluation", "tuning"
+COMPLETE, STOPPED, RUNNING, CRASHED, REFUSED = "complete", "stopped", "running", "crashed", "refused"
+STATES = (COMPLETE, STOPPED, RUNNING, CRASHED, REFUSED)
+INDEX = "index.html"
+_SUMMARY, _VERDICT = "summary.json", "verdict.json"
+_SKIPPED = ("mlflow-artifacts", "cache", "gold")  # folders of outputs/ without runs
+_MAX_DEPTH = 4  # of a run's folder below the given one
+_MAX_FOLDERS = 100_000
+_MAX_PAGES = 1_000
+_MAX_BYTES = 16_000_000  # of a file that is read
+_MAX_CHARS = 300  # of a text
+_TIME_CHARS = 19  # of a folder's name
+_NO_FILE: Mapping[str, object] = {}
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEntry:
+    """One run. Empty texts and None are unknown."""
+
+    folder: Path
+    kind: str
+    state: str = REFUSED
+    reason: str = ""  # of a run that is not complete; of a tuning run its outcome
+    run_id: str = ""
+    system: str = ""
+    model: str = ""
+    simulated: bool = False
+    data: str = ""
+    prompts: str = ""
+    metric: str = ACCURACY
+    score: float | None = None  # of a tuning run: of the winner on the sealed questions
+    score_ci95: Interval | None = None
+    is_floor: bool = False  # answers are missing, and count as wrong
+    gain: float | None = None  # of a tuning run, as its interval
+    gain_ci95: Interval | None = None
+    n: int | None = None  # answers; of a tuning run the sealed questions
+    n_answered: int | None = None  # of a run without a summary
+    cost_usd: float | None = None
+    started_at: str = ""  # UTC, ISO 8601
+    seconds: float | None = None
+    size_bytes: int = 0
+    report: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    def to_dict(self) -> dict[str, object]:
+        paths = {"folder": str(self.folder), "report": str(self.report) if self.report else None}
+        return {"name": self.name, **asdict(self), **paths}
+
+
+@dataclass(frozen=True)
+class FoundRuns:
+    runs: list[RunEntry] = field(default_factory=list)  # the newest first
+    pages: list[Path] = field(default_factory=list)  # pages that are of no run, such as comparisons
+
+
+def read_runs(roots: Iterable[Path]) -> FoundRuns:
+    """Read all runs below the folders; links are not followed."""
+    runs: dict[Path, RunEntry] = {}
+    pages: list[Path] = []
+    for root in roots:
+        for folder, kind in _find_runs(root.absolute(), pages):
+            runs[folder] = read_entry(folder, kind)
+    ordered = sorted(runs.values(), key=lambda run: (run.started_at, run.name), reverse=True)
+    return FoundRuns(ordered, sorted(pages)[:_MAX_PAGES])
+
+
+def read_entry(folder: Path, kind: str) -> RunEntry:
+    """Read one run; of what cannot be read, the entry has the reason."""
+    entry = RunEntry(folder=folder, kind=kind, started_at=_read_time(folder))
+    try:
+        size = check_entries(folder)
+        entry = replace(entry, size_bytes=size, report=_find_report(folder))
+        return _read_tuning(entry) if kind == TUNING else _read_evaluation(entry)
+    except UserError as error:
+        return replace(entry, reason=str(error).replace(f"{folder}/", "")[:_MAX_CHARS])
+
+
+def _find_runs(root: Path, pages: list[Path]) -> Iterator[tuple[Path, str]]:
+    left, n_folders = [(root, 0)], 0
+    while left and n_folders < _MAX_FOLDERS:
+        folder, depth = left.pop()
+        n_folders += 1
+        try:
+            with os.scandir(folder) as entries:
+                found = {each.name: each.is_dir(follow_symlinks=False) for each in entries}
+        except OSError:
+            continue
+        if TUNING_FILE in found:
+            yield folder, TUNING
+        elif DATABASE in found or JOURNAL in found:
+            yield folder, EVALUATION
+        else:
+            pages += [folder / name for name in found if name.endswith(".html") and name not in (INDEX, REPORT)]
+            if depth < _MAX_DEPTH:
+                names = [name for name, is_folder in found.items() if is_folder and not name.startswith(".")]
+                left += [(folder / name, depth + 1) for name in names if depth or name not in _SKIPPED]
+
+
+def _read_evaluation(entry: RunEntry) -> RunEntry:
+    folder = entry.folder
+    summary = _read_object(folder / _SUMMARY) if _is_fresh(folder) else _NO_FILE
+    if not _text(summary.get("run_id")):
+        return _read_store(entry)
+    usage, sessions = _mapping(summary.get("usage")), _list(summary.get("sessions"))
+    started_at = _text(_mapping(sessions[0]).get("started_at")) if sessions else ""
+    is_floor, stopped = summary.get("incomplete") is True, _text(summary.get("stopped"))
+    state, reason = (COMPLETE, "") if not is_floor else _read_state(folder / DATABASE, stopped)
+    data, split = _text(summary.get("data")), _text(summary.get("split"))
+    scored = summary if summary.get("score") is not None else {"score": summary.get("accuracy"), **summary}
+    n = _number(summary.get("n"))
+    judged = _number(_mapping(summary.get("scorer_usage")).get("known_cost_usd")) or 0.0
+    cost = _number(usage.get("cost_usd"))
+    return replace(
+        entry,
+        state=state,
+        reason=reason,
+        run_id=_text(summary.get("run_id")),
+        system=_text(summary.get("system")),
+        model=_text(summary.get("model")),
+        simulated=summary.get("simulated") is True,
+        data=f"{data}/{split}" if data and split else data,
+        prompts=_text(summary.get("prompts")),
+        metric=_text(summary.get("metric")) or ACCURACY,
+        score=_number(scored.get("score")),
+        score_ci95=_interval(summary.get("score_ci95")) or _interval(summary.get("accuracy_ci95")),
+        is_floor=is_floor,
+        n=None if n is None else int(n),
+        cost_usd=None if cost is None else cost + judged,
+        started_at=started_at or entry.started_at,
+        seconds=_number(summary.get("wall_seconds")),
+    )
+
+
+def _read_store(entry: RunEntry) -> RunEntry:
+    """Read a run whose summary is missing, or older than its records."""
+    from eval.runs.foreign_run import refuse_unreadable
+    from eval.runs.store import RunStore, StoreError
+
+    folder = entry.folder
+    try:
+        with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
+            info, state = store.read_info(), store.read_state()
+            last = store.read_last_attempts()
+            n = len(store.list_planned_ids()) * info.epochs
+            cost = store.cost_usd()
+    except StoreError as error:
+        raise UserError(str(error)) from error
+    session = state.sessions[-1] if state.sessions else None
+    stopped = (session.stopped or "") if session else ""
+    found = (COMPLETE, "") if state.finished and len(last) >= n else _read_state(folder / DATABASE, stopped)
+    return replace(
+        entry,
+        state=found[0],
+        reason=found[1],
+        run_id=info.run_id,
+        system=_text(info.system),
+        model=_text(info.model),
+        simulated=info.simulated is True,
+        data=_text(info.part("data").get("name")),
+        prompts=_text(info.prompts_name),
+        n=n,
+        n_answered=len(last),
+        cost_usd=cost,
+        started_at=_text(info.started_at) or entry.started_at,
+        seconds=_number(state.wall_seconds),
+    )
+
+
+def _read_tuning(entry: RunEntry) -> RunEntry:
+    folder = entry.folder
+    info, verdict = _read_object(folder / TUNING_FILE), _read_object(folder / _VERDICT)
+    if not _text(info.get("run_id")):
+        raise UserError(f"{TUNING_FILE} cannot be read, or names no run.")
+    state, config = _mapping(info.get("state")), _mapping(info.get("config"))
+    spend = _mapping(verdict.get("spend")) or _mapping(state.get("spend"))
+    sealed, winner = _mapping(verdict.get("sealed")), _mapping(verdict.get("winner"))
+    n = _number(sealed.get("n_questions"))
+    score = _number(winner.get("score"))
+    known = not _number(spend.get("unknown_cost_calls"))
+    if verdict and verdict.get("resumable") is not True:
+        published = verdict.get("published") is True
+        reason = f"published as {_text(verdict.get('set'))}" if published else _text(verdict.get("finish_reason"))
+        found = (COMPLETE, reason if published else f"not published: {reason.replace('_', ' ')}")
+    else:
+        stopped = _text(state.get("stopped")) or ("a budget was used up" if verdict else "")
+        found = _read_state(folder / TUNING_FILE, stopped or (SILENT if not state.get("ended_at") else STOPPED))
+        if found == (STOPPED, SILENT):
+            found = (CRASHED, f"{SILENT}, in its phase {_text(state.get('phase'))}")
+    return replace(
+        entry,
+        state=found[0],
+        reason=found[1],
+        run_id=_text(info.get("run_id")),
+        system=_text(info.get("system")),
+        model=_text(info.get("model")),
+        simulated=info.get("simulated") is True,
+        data=_text(_mapping(config.get("data")).get("name")),
+        prompts=_text(info.get("name")),
+        metric=_text(verdict.get("metric")) or ACCURACY,
+        score=_number(winner.get("accuracy")) if score is None else score,
+        score_ci95=_interval(winner.get("score_ci95")) or _interval(winner.get("ci95")),
+        gain=_number(verdict.get("gain")),
+        gain_ci95=_interval(verdict.get("gain_ci95")),
+        n=None if n is None else int(n),
+        cost_usd=_number(spend.get("cost_usd")) if known else None,
+        started_at=_text(info.get("started_at")) or entry.started_at,
+        seconds=_number(spend.get("seconds")),
+    )
+
+
+def _read_state(locked: Path, stopped: str) -> tuple[str, str]:
+    """Return state and reason of a run that is not complete."""
+    if is_in_use(locked):
+        return RUNNING, ""
+    return (STOPPED, stopped) if stopped else (CRASHED, SILENT)
+
+
+def _is_fresh(folder: Path) -> bool:
+    """Return whether nothing was written to the run after its summary: each row, and each fact, is in the journal."""
+    try:
+        return (folder / _SUMMARY).stat().st_mtime_ns >= (folder / JOURNAL).stat().st_mtime_ns
+    except OSError:
+        return False
+
+
+def _find_report(folder: Path) -> Path | None:
+    path = folder / REPORT
+    return path if path.is_file() else None
+
+
+def _read_object(path: Path) -> Mapping[str, object]:
+    """Return a JSON object; empty if there is none that can be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_size > _MAX_BYTES:
+                return _NO_FILE
+            return _mapping(json.loads(file.read()))
+    except (OSError, ValueError, RecursionError):
+        return _NO_FILE
+
+
+def _read_time(folder: Path) -> str:
+    """Return the time in a folder's name, or else that of its last change; "" if it has gone."""
+    try:
+        return datetime.strptime(folder.name[:_TIME_CHARS], "%Y-%m-%d_%H-%M-%S").astimezone(UTC).isoformat()
+    except ValueError:
+        pass
+    try:
+        return datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat()
+    except OSError:
+        return ""
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else _NO_FILE
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _text(value: object) -> str:
+    return value[:_MAX_CHARS] if isinstance(value, str) else ""
+
+
+def _number(value: object) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if is_number else None  # type: ignore[return-value]
+
+
+def _interval(value: object) -> Interval | None:
+    low, high = (_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
+    return None if low is None or high is None else (low, high)

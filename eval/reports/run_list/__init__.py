@@ -1,0 +1,1 @@
+"""A list of runs in the terminal, and as the index page of outputs/."""

@@ -1,0 +1,116 @@
+"""A list of runs in the terminal: a table where there is room, else two or three lines for each run.
+
+print_runs(selected, n_all=12, console=Console())
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC
+
+from rich.table import Table
+from rich.text import Text
+
+from eval.analysis.run_list.cleaning import CleaningPlan
+from eval.analysis.run_list.read_runs import COMPLETE, CRASHED, REFUSED, RUNNING, STOPPED, TUNING, RunEntry
+from eval.analysis.run_list.selection import parse_time
+from eval.execution.console import Console
+from eval.reports.notes import NOT_AVAILABLE, format_duration, format_floor, format_interval, format_points, format_usd
+from eval.scorers.score import ACCURACY
+from mas.runtime.text import format_count
+
+_TITLES = (
+    *("state", "run", "score, 95% interval", "n", "model", "data", "prompts"),
+    *("cost", "began (UTC)", "time", "size"),
+)
+_FOR_TABLE = 150  # columns that a terminal must have
+_STYLES = {COMPLETE: "green", STOPPED: "yellow", RUNNING: "bold cyan", CRASHED: "red", REFUSED: "bold red"}
+
+
+def print_runs(runs: Sequence[RunEntry], n_all: int, console: Console) -> None:
+    """Print the runs; `n_all`: how many there are without filters."""
+    if console.width >= _FOR_TABLE:
+        _print_table(runs, console)
+    else:
+        for run in runs:
+            console.print(Text.assemble((run.state, _STYLES[run.state]), f" {run.name}"), soft_wrap=True)
+            console.print(Text(f"    {' · '.join(_list_parts(run))}"), soft_wrap=True)
+    sizes = format_bytes(sum(run.size_bytes for run in runs))
+    console.print(Text(f"{len(runs)} of {format_count(n_all, 'run')}, {sizes}"))
+
+
+def print_plan(plan: CleaningPlan, console: Console) -> None:
+    """Print what would be deleted, and what fits the filters and stays."""
+    for run in plan.chosen:
+        facts = ", ".join((format_bytes(run.size_bytes), format_start(run), run.reason or run.state))
+        console.print(Text.assemble(("delete ", "red"), f"{run.folder} ({facts})"), soft_wrap=True)
+    for each in plan.kept:
+        console.print(Text.assemble(("keep   ", "green"), f"{each.run.folder}: {each.why}"), soft_wrap=True)
+
+
+def format_score(run: RunEntry) -> str:
+    """Return the score with its interval; of a tuning run, the gain."""
+    if run.kind == TUNING:
+        if run.gain is None:
+            return NOT_AVAILABLE
+        bounds = run.gain_ci95
+        interval = f" ({format_points(bounds[0])} to {format_points(bounds[1])})" if bounds else ""
+        return f"{format_points(run.gain)} points{interval}"
+    if run.score is None:
+        return NOT_AVAILABLE if run.n_answered is None else f"{run.n_answered:,} of {run.n or 0:,} answered"
+    interval = f" ({format_interval(run.score_ci95)})" if run.score_ci95 else ""
+    name = "" if run.metric == ACCURACY else f"{run.metric} "
+    return f"{name}{format_floor(run.score, run.is_floor)}{interval}"
+
+
+def format_model(run: RunEntry) -> str:
+    return f"{run.model} (simulated)" if run.simulated else run.model
+
+
+def format_start(run: RunEntry) -> str:
+    moment = parse_time(run.started_at)
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}" if moment else NOT_AVAILABLE
+
+
+def format_cost(run: RunEntry) -> str:
+    return "nothing" if run.simulated else format_usd(run.cost_usd)
+
+
+def format_bytes(n: int) -> str:
+    """Return a size on the disk in the unit that suits it."""
+    size, unit = float(n), "B"
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+
+
+def _list_parts(run: RunEntry) -> Iterator[str]:
+    """Yield the facts of a run for one line; what is unknown is left out."""
+    if run.reason:
+        yield run.reason
+    if run.state != REFUSED:
+        n = "" if run.n is None else f", n = {run.n:,}"
+        yield f"{format_score(run)}{n}"
+    yield from filter(None, (run.system, format_model(run) if run.model else "", run.data))
+    if run.prompts:
+        yield f"prompts {run.prompts}"
+    if run.cost_usd is not None:
+        yield f"cost {format_cost(run)}"
+    if run.seconds:
+        yield format_duration(run.seconds)
+    yield format_start(run)
+    yield format_bytes(run.size_bytes)
+
+
+def _print_table(runs: Sequence[RunEntry], console: Console) -> None:
+    table = Table()
+    for title in _TITLES:
+        table.add_column(title, justify="right" if title in ("n", "cost", "time", "size") else "left", overflow="fold")
+    for run in runs:
+        n = "" if run.n is None else f"{run.n:,}"
+        seconds = format_duration(run.seconds) if run.seconds else ""
+        name = f"{run.name}\n{run.reason}" if run.reason else run.name
+        cells = [name, format_score(run), n, format_model(run), run.data, run.prompts]
+        cells += [format_cost(run), format_start(run), seconds, format_bytes(run.size_bytes)]
+        table.add_row(Text(run.state, _STYLES[run.state]), *map(Text, cells))
+    console.print(table)

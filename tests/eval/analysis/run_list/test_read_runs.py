@@ -1,0 +1,160 @@
+"""The list of runs: states, numbers and sizes from small files, and folders that are not what they say."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from eval.analysis.run_list.read_runs import read_entry, read_runs
+from eval.reports.files import write_reports
+from eval.runs.folder import DATABASE, RunLock
+from eval.runs.store import RunStore
+from tests.eval.stored_run import SESSION, answered, stored_run
+
+FACTS = {"system": "toy", "model": "gpt-4o-mini", "prompts": {"prompts": "baseline"}, "finished": True}
+TUNING = {
+    "run_id": "t1",
+    "name": "tuned",
+    "system": "toy",
+    "model": "offline",
+    "simulated": True,
+    "started_at": "2026-11-21T08:00:00+00:00",
+    "config": {"data": {"name": "toy"}},
+    "state": {"phase": "search", "ended_at": "2026-11-21T09:00:00+00:00", "spend": {"cost_usd": 0.5, "seconds": 60.0}},
+}
+
+
+def finished(folder: Path, **facts: object) -> Path:
+    stored_run(folder, [answered("q1", "17"), answered("q2", "18")], **{**FACTS, **facts})  # type: ignore[arg-type]
+    with RunStore(folder / DATABASE, read_only=True) as store:
+        write_reports(folder, store)
+    return folder
+
+
+def tuning(folder: Path, verdict: dict[str, object] | None = None, **state: object) -> Path:
+    folder.mkdir(parents=True)
+    began = state.pop("began", TUNING["started_at"])
+    text = json.dumps({**TUNING, "started_at": began, "state": {**TUNING["state"], **state}})  # type: ignore[dict-item]
+    (folder / "tuning.json").write_text(text)
+    if verdict:
+        (folder / "verdict.json").write_text(json.dumps(verdict))
+    return folder
+
+
+def test_a_complete_run_is_read_from_its_summary_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = finished(tmp_path / "eval" / "2026-11-21_08-00-00_night", started_at=SESSION["started_at"])
+    monkeypatch.setattr("eval.runs.store.RunStore.read_info", lambda _: pytest.fail("the store was opened"))
+    found = read_runs([tmp_path])
+    [run] = found.runs
+    assert (run.name, run.state, run.kind, run.system, run.model) == (
+        folder.name,
+        "complete",
+        "evaluation",
+        "toy",
+        "gpt-4o-mini",
+    )
+    assert (run.score, run.n, run.cost_usd, run.prompts) == (0.5, 2, 1.0, "baseline")
+    assert run.score_ci95 is not None and run.score_ci95[0] < 0.5 < run.score_ci95[1]
+    assert run.started_at == SESSION["started_at"]
+    assert run.size_bytes == sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
+    assert run.report == folder / "report.html"
+    assert json.loads(json.dumps(run.to_dict(), default=str))["name"] == folder.name
+
+
+def test_a_run_whose_records_are_newer_than_its_summary_is_read_from_its_store(tmp_path: Path) -> None:
+    folder = finished(tmp_path / "run")
+    os.utime(folder / "summary.json", (1, 1))
+    run = read_entry(folder, "evaluation")
+    assert (run.state, run.score, run.n, run.n_answered, run.cost_usd) == ("complete", None, 2, 2, 1.0)
+
+
+def test_a_stopped_a_killed_and_a_running_run_are_told_apart(tmp_path: Path) -> None:
+    records = [answered("q1", "17")]
+    stopped = stored_run(
+        tmp_path / "a", records, ["q1", "q2"], sessions=[{**SESSION, "stopped": "Ctrl-C"}], finished=False
+    )
+    assert (read_entry(stopped, "evaluation").state, read_entry(stopped, "evaluation").reason) == ("stopped", "Ctrl-C")
+    killed = stored_run(tmp_path / "b", records, ["q1", "q2"], sessions=[{**SESSION, "ended_at": None}], finished=False)
+    run = read_entry(killed, "evaluation")
+    assert (run.state, run.reason, run.n_answered, run.n) == ("crashed", "its process ended without notice", 1, 2)
+    lock = RunLock(killed / DATABASE)
+    lock.take()
+    try:
+        assert read_entry(killed, "evaluation").state == "running"
+    finally:
+        lock.release()
+
+
+def test_tuning_runs_show_gain_outcome_and_phase(tmp_path: Path) -> None:
+    numbers = {"gain": 0.1, "gain_ci95": [0.02, 0.18], "winner": {"score": 0.6}, "sealed": {"n_questions": 40}}
+    published = {"published": True, "finish_reason": "improved", "set": "prompts/tuned", "resumable": False, **numbers}
+    run = read_entry(tuning(tmp_path / "a", published), "tuning")
+    assert (run.state, run.reason, run.gain, run.gain_ci95) == (
+        "complete",
+        "published as prompts/tuned",
+        0.1,
+        (0.02, 0.18),
+    )
+    assert (run.n, run.simulated, run.prompts, run.seconds) == (40, True, "tuned", 60.0)
+    refused = {**published, "published": False, "finish_reason": "not_significant"}
+    assert read_entry(tuning(tmp_path / "b", refused), "tuning").reason == "not published: not significant"
+    stopped = read_entry(tuning(tmp_path / "c", stopped="interrupted by Ctrl-C"), "tuning")
+    assert (stopped.state, stopped.reason) == ("stopped", "interrupted by Ctrl-C")
+    killed = read_entry(tuning(tmp_path / "d", ended_at=None), "tuning")
+    assert (killed.state, killed.reason) == ("crashed", "its process ended without notice, in its phase search")
+    assert [run.name for run in read_runs([tmp_path]).runs] == ["d", "c", "b", "a"]
+
+
+def test_folders_of_others_are_rows_that_say_what_is_wrong(tmp_path: Path) -> None:
+    linked = finished(tmp_path / "linked")
+    (linked / "more").symlink_to("/etc")
+    assert "more is a link or a special file" in read_entry(linked, "evaluation").reason
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "run.db").write_bytes(b"SQLite format 3\x00" + b"\x00" * 200)
+    assert read_entry(other, "evaluation").state == "refused"
+    for name, text in (("deep", "[" * 100_000), ("list", "[1]"), ("none", "{}")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tuning.json").write_text(text)
+        assert read_entry(tmp_path / name, "tuning").reason == "tuning.json cannot be read, or names no run."
+    odd = tuning(tmp_path / "odd", {"published": 7, "gain": "much", "gain_ci95": [1], "winner": [], "sealed": "x"})
+    assert read_entry(odd, "tuning").gain is None
+    assert {run.name for run in read_runs([tmp_path]).runs} == {"linked", "other", "deep", "list", "none", "odd"}
+
+
+def test_a_summary_with_strange_values_breaks_nothing(tmp_path: Path) -> None:
+    folder = finished(tmp_path / "run")
+    summary = json.loads((folder / "summary.json").read_text())
+    odd = {"score": "high", "score_ci95": [None, 1], "accuracy_ci95": "x", "usage": 5, "sessions": [3], "model": ["a"]}
+    (folder / "summary.json").write_text(json.dumps({**summary, **odd}))
+    run = read_entry(folder, "evaluation")
+    assert (run.state, run.score, run.score_ci95, run.cost_usd, run.model) == ("complete", None, None, None, "")
+
+
+def test_links_are_not_followed_and_other_pages_are_found(tmp_path: Path) -> None:
+    finished(tmp_path / "elsewhere" / "run")
+    outputs = tmp_path / "outputs"
+    (outputs / "multirun" / "a").mkdir(parents=True)
+    (outputs / "eval").symlink_to(tmp_path / "elsewhere")
+    for name in ("comparison.html", "index.html", "multirun/a/b.html"):
+        (outputs / name).write_text("")
+    finished(outputs / "multirun" / "a" / "0")
+    found = read_runs([outputs])
+    assert [run.folder for run in found.runs] == [outputs / "multirun" / "a" / "0"]
+    assert found.pages == [outputs / "comparison.html", outputs / "multirun" / "a" / "b.html"]
+
+
+@pytest.mark.slow
+def test_five_hundred_runs_are_listed_in_about_a_second(tmp_path: Path) -> None:
+    import shutil
+    import time
+
+    folder = finished(tmp_path / "runs" / "0")
+    for number in range(1, 500):
+        shutil.copytree(folder, tmp_path / "runs" / str(number), copy_function=shutil.copy2)
+    start = time.process_time()
+    assert {run.state for run in read_runs([tmp_path / "runs"]).runs} == {"complete"}
+    seconds = time.process_time() - start
+    print(f"CPU seconds for 500 runs: {seconds:.2f}")
+    assert seconds < 1

@@ -1,0 +1,124 @@
+"""The page of a tuning run in a real Chromium: published, refused and interrupted, at every width, and hostile texts.
+
+The pictures are in pytest's folder of the test; PAGE_PICTURES=docs/images replaces those of the documentation.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.cli.paths import PROJECT_ROOT
+from optimize.reports.tuning_page import write_tuning_page
+from tests.optimize.mlflow_export.tuning_folder import a_proposal, a_tuning, verdict
+from tests.optimize.planted_runs import SLIGHTLY, Planted, planted_run
+from tests.optimize.tuning_command import tuning_command
+from tests.pages.browser import (
+    THEMES,
+    WIDTHS,
+    browser,
+    check_accessibility,
+    collect_errors,
+    open_file,
+    picture,
+    set_view,
+    small_picture,
+    why_not,
+)
+from tests.pages.hostile_run import ATTACKS
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+OUTCOMES = ("published", "refused", "interrupted")
+LABELS = {"published": "PUBLISHED", "refused": "NOT PUBLISHED", "interrupted": "NO VERDICT"}
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Any]:
+    with browser(width=1440) as page:
+        yield page
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def make_run(outcome: str, place: Path) -> Path:
+    """Tune until this outcome; the folder of the run."""
+    if outcome == "published":
+        return tuning_command(place, "system=toy", "data=toy", "model=offline", "data.n_test=120").folder
+    if outcome == "refused":
+        return planted_run(place, texts={"finalize": SLIGHTLY}).folder
+    return planted_run(place, optimizer=Planted([{"finalize": SLIGHTLY}], during=interrupt)).folder
+
+
+def open_all(page: Any) -> None:
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    page.wait_for_timeout(500)
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_the_page_says_first_whether_the_prompts_are_better(page: Any, outcome: str, tmp_path: Path) -> None:
+    path = make_run(outcome, tmp_path / "runs") / "report.html"
+    errors = collect_errors(page)
+    pictures = PROJECT_ROOT / os.environ.get("PAGE_PICTURES", tmp_path / "pictures")
+    pictures.mkdir(exist_ok=True)
+    for theme in THEMES:
+        for width in WIDTHS:
+            set_view(page, width, theme, height=1300)
+            open_file(page, path)
+            assert page.inner_text(".outcome .label") == LABELS[outcome]
+            assert page.locator(".outcome").bounding_box()["y"] < 300, "before anything else"
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the window"
+            assert check_accessibility(page) == []
+            picture(page, tmp_path, f"tuning-{outcome}-{width}-{theme}", whole=True)
+            if (outcome, width, theme) == ("published", 1440, "light"):
+                made = small_picture(page, pictures, "tuning")
+                page.evaluate("document.querySelector('.tree').scrollIntoView()")
+                more = small_picture(page, pictures, "tuning-candidates")
+                assert max(made.stat().st_size, more.stat().st_size) < 200_000
+    open_all(page)
+    assert check_accessibility(page) == []
+    assert path.stat().st_size < 2_000_000
+    assert errors == []
+
+
+def test_a_question_that_changed_opens_with_the_answers_of_both_sides(page: Any, tmp_path: Path) -> None:
+    folder = planted_run(tmp_path / "run", texts={"finalize": SLIGHTLY}).folder
+    open_file(page, folder / "report.html")
+    set_view(page, 1440, "light")
+    page.locator("details.row summary").first.click()
+    page.locator("details.row .sides").wait_for()
+    text = page.inner_text("details.row .sides").lower()
+    assert "with the starting prompts" in text and "with the tested ones" in text
+    assert "wrong" in text and "right" in text
+    assert page.locator("figure.chart svg").count() == page.locator("figure.chart").count() >= 3
+
+
+def test_texts_of_a_foreign_run_execute_nothing(page: Any, tmp_path: Path) -> None:
+    proposals = [
+        a_proposal(number, "accepted" if number % 2 else "rejected", reason=text, agents=[text], origin=text)
+        for number, text in enumerate(ATTACKS, start=1)
+    ]
+    given = [{"value": 0.0, "text": text, "error_class": text, "format_lost": True} for text in ATTACKS]
+    sides = {"difference": 1.0, "first": given, "second": given}
+    flips = [{**dict.fromkeys(("id", "level", "question", "target"), text), **sides} for text in ATTACKS]
+    hit = {"status": ATTACKS[0], "split": ATTACKS[1], "kind": "gold", "agent": ATTACKS[2], "place": ATTACKS[3]}
+    fresh = [{"candidate_id": text, "val_score": 0.5, "fresh_score": 0.5, "fresh_ci95": [0.4, 0.6]} for text in ATTACKS]
+    evil = " ".join(ATTACKS)
+    found = verdict(False, reasons=list(ATTACKS), metric=evil, set=evil, resumable=False, finish_reason=evil)
+    facts = {"name": evil, "model": evil, "parent_set": evil, "command": [evil]}
+    folder = a_tuning(tmp_path / "run", proposals, verdict=found, shortlist=fresh, **facts)  # type: ignore[arg-type]
+    (folder / "flips.json").write_text(json.dumps(flips))
+    leak = {"blocked": True, "checked": {"val": 1}, "hits": [{**hit, "sample_id": evil, "note": evil, "excerpt": None}]}
+    (folder / "leaks.json").write_text(json.dumps({evil: leak}))
+    errors = collect_errors(page)
+    open_file(page, write_tuning_page(folder))
+    open_all(page)
+    for chart in page.locator("figure.chart svg").all():
+        chart.hover()
+    assert page.locator(".sides").count() == len(ATTACKS)
+    assert page.locator("img, iframe, main script:not([type])").count() == 0
+    assert errors == []
