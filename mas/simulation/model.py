@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
 SIMULATED_NOTICE = "Simulated model: scores carry no information about any LLM or about GAIA."
-WORLDS = ("normal", "null", "harmful", "leaky")
+LEARNABLE = ("learnable", "shuffled", "badseed", "noheadroom", "dense")
+WORLDS = ("normal", "null", "harmful", "leaky", *LEARNABLE)
 
 
 def answer_request(request: "Request") -> "Response":

@@ -5,16 +5,17 @@ answer between ``` marks) and of DSPy's proposers (fields), and sometimes gets t
 not import, how the task model reacts to a clause.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
+
+from mas.simulation.diagnosis import DIAGNOSING, SHUFFLED, Draws, choose_clause, remove_contrary, shuffle_words
 
 _CLAUSES = yaml.safe_load(Path(__file__).with_name("reflection_clauses.yaml").read_text(encoding="utf-8"))
 CUES: dict[str, str] = _CLAUSES["cues"]
@@ -49,20 +50,6 @@ class Brief:
     fields: tuple[str, ...]  # names of the output fields; empty: a text between ``` marks
     as_json: bool
     labels: str = ""  # that the request lists as the possible answers
-
-
-class Draws:
-    """Random numbers that depend on a key (model name, seed and request) alone."""
-
-    def __init__(self, key: str) -> None:
-        self._key = hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=16).digest()
-
-    def draw(self, what: str) -> float:
-        """Return a number from 0 to 1, uniformly distributed."""
-        return int.from_bytes(hashlib.blake2b(what.encode(), key=self._key, digest_size=8).digest(), "big") / 2**64
-
-    def choose(self, what: str, options: list[str]) -> str:
-        return options[int(self.draw(what) * len(options))]
 
 
 def propose_prompt(request: Request) -> Response:
@@ -118,6 +105,10 @@ def _change_instruction(brief: Brief, world: str, draws: Draws) -> str:
         lines.pop(1 + int(draws.draw("which") * (len(lines) - 1)))
     if lines and draws.draw("repeats") < _REPEATS:
         lines.append(lines[-1])
+    if world == SHUFFLED:
+        brief = replace(brief, feedback=shuffle_words(brief.feedback, draws))
+    if world in DIAGNOSING:
+        lines = remove_contrary(lines, brief.feedback, draws)
     for place in range(1 + (draws.draw("how many") < 0.5)):
         clause = _choose_clause(brief, world, draws, place)
         if clause not in lines:
@@ -131,6 +122,8 @@ def _change_instruction(brief: Brief, world: str, draws: Draws) -> str:
 
 
 def _choose_clause(brief: Brief, world: str, draws: Draws, place: int) -> str:
+    if world in DIAGNOSING:
+        return choose_clause(brief.feedback, draws, place, [*USELESS, *HARMFUL])
     helps = draws.draw(f"helps {place}") < _HELPS.get(world, 0.5)
     harms = draws.draw(f"harms {place}") < _HARMS.get(world, 0.5)
     parts = [name for name, part in PARTS.items() if _is_responsible(brief, part)]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import NormalDist
 
+from mas.simulation.skills.effects import EFFECTS
 from mas.simulation.skills.lexicon import find_mentioned_skills, read_emphasis
 from mas.simulation.skills.skills import SKILLS
 
@@ -39,7 +40,10 @@ _WEIGHTS = tuple(math.sqrt(share) for share in SHARES)
 
 @dataclass(frozen=True)
 class World:
-    """World of the simulation: normal; null (prompts have no effect); harmful, leaky (only the reflection differs)."""
+    """World of the simulation.
+
+    normal; null (prompts have no effect); harmful, leaky (only the reflection differs); those of `effects.yaml`.
+    """
 
     kind: str = "normal"
     seed: int = 0
@@ -86,6 +90,9 @@ class Behaviour:
     def _weigh_prompt(self, skill: str) -> float:
         if self.world.kind == "null":
             return EMPHASIS_WEIGHT * (self.role in SKILLS[skill].baseline) - BASELINE_DILUTION.get(self.role, 0.0)
+        if effects := EFFECTS.get(self.world.kind):
+            shown = max(-MOST_DEMOS, min(self.demos.get(skill, 0.0), 0.0 if effects.only_loses else MOST_DEMOS))
+            return effects.weigh(self.role, skill, self.prompt) + DEMO_WEIGHT * shown - self._dilution
         emphasis = read_emphasis(self.prompt)[skill]
         conflict = CONFLICT * (1 - abs(emphasis)) if emphasis or skill in find_mentioned_skills(self.prompt) else 0.0
         demos = max(-MOST_DEMOS, min(self.demos.get(skill, 0.0), MOST_DEMOS))

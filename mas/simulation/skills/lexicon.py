@@ -124,6 +124,16 @@ def read_emphasis(prompt: str) -> Mapping[str, float]:
 
 
 @lru_cache(maxsize=4096)
+def count_votes(prompt: str) -> Mapping[str, int]:
+    """Return by how many sentences more a prompt asks for each skill than for its contrary."""
+    votes = dict.fromkeys(_PARSED, 0)
+    for text in _split_sentences(prompt):
+        for skill, vote in _read_votes(text).items():
+            votes[skill] += vote
+    return MappingProxyType(votes)
+
+
+@lru_cache(maxsize=4096)
 def find_mentioned_skills(prompt: str) -> frozenset[str]:
     """Return the skills that a prompt mentions, for or against."""
     return frozenset(skill for text in _split_sentences(prompt) for skill in _read_votes(text))
