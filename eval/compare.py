@@ -36,10 +36,10 @@ def task(arguments: list[str]) -> int:
     from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
     from eval.analysis.comparison.regression_gate import judge_runs, read_gate_settings
     from eval.execution.console import Console  # heavier, and only needed for runs that exist
-    from eval.reports.comparison_page import write_comparison
     from eval.reports.comparison_table import print_comparison
     from eval.reports.regression_gate.files import write_json, write_junit, write_markdown
     from eval.reports.regression_gate.sentences import print_gate
+    from eval.reports.run_comparison.page import write_comparison
     from eval.runs.folder import write_lines
     from eval.runs.foreign_run import refuse_unreadable
 
@@ -54,7 +54,7 @@ def task(arguments: list[str]) -> int:
         print_gate(gate, console)
     try:
         if given.html:
-            write_comparison(given.html, result)
+            write_comparison(given.html, result, runs)
         if given.json and gate:
             write_json(given.json, gate)
         elif given.json:

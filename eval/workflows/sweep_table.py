@@ -11,6 +11,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from eval.analysis.comparison.answers import Answers, read_answers
+from eval.analysis.comparison.compare_runs import MAX_RUNS, compare_read_runs, read_runs
 from eval.analysis.comparison.pairing import find_obstacle, pair_scores
 from eval.analysis.statistics.paired_tests import adjust_p_values, run_paired_test
 from eval.analysis.summary.from_store import summarise_store
@@ -21,6 +22,7 @@ from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
 from eval.execution.console import Console
 from eval.mlflow_export.exporter_launcher import SWEEP, ExporterLauncher
+from eval.reports.run_comparison.page import write_comparison
 from eval.reports.sweep_table import print_sweep, render_markdown
 from eval.runs.folder import DATABASE, check_entries, format_path, format_resume_hint
 from eval.runs.foreign_run import refuse_unreadable
@@ -31,7 +33,7 @@ from eval.workflows.sweep import Job, RunningSweep, Sweep
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-TABLE_FILE = "sweep.md"
+TABLE_FILE, PAGE_FILE = "sweep.md", "sweep.html"
 
 
 def finish_sweep(running: RunningSweep) -> None:
@@ -57,6 +59,8 @@ def make_table(sweep: Sweep, tracking: Tracking | NoTracking, secrets: Sequence[
     console = Console()
     print_sweep(result, console)
     _print(f"sweep: {format_path(sweep.folder)}", console)
+    if page := _write_page(sweep, result):
+        _print(f"page: {format_path(page)}", console)
     for job, its_result in zip(sweep.jobs, result.jobs, strict=True):
         if its_result.exit_code == STOPPED and (run := sweep.find_run(job)):
             _print(f"job {job.job}: {format_resume_hint(run)}", console)
@@ -65,6 +69,27 @@ def make_table(sweep: Sweep, tracking: Tracking | NoTracking, secrets: Sequence[
     if not isinstance(tracking, NoTracking):
         _track(sweep.folder, tracking, secrets, console)
     return result
+
+
+def _write_page(sweep: Sweep, result: SweepResult) -> Path | None:
+    """Write the page of the jobs that can be compared with the first; None: there are fewer than two.
+
+    Raises:
+        OSError: the page cannot be written.
+    """
+    found = {}
+    for job, its_result in zip(sweep.jobs, result.jobs, strict=True):
+        if its_result.summary is not None and (run := sweep.find_run(job)) is not None:
+            found[run] = ", ".join(its_result.differs) or run.name
+    try:
+        runs = read_runs(list(found)[:MAX_RUNS])
+        runs = [runs[0], *(each for each in runs[1:] if find_obstacle(runs[0].answers, each.answers) is None)]
+        compared = compare_read_runs(runs, intersection=False)
+        named = [replace(each, name=found[run.folder]) for each, run in zip(compared.runs, runs, strict=True)]
+        write_comparison(page := sweep.folder / PAGE_FILE, replace(compared, runs=named), runs)
+    except UserError:  # one run alone, or one that is broken: the table says so
+        return None
+    return page
 
 
 def _track(folder: Path, tracking: Tracking, secrets: Sequence[str], console: Console) -> None:

@@ -23,6 +23,7 @@ from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 
 _LABELS = string.ascii_uppercase
+MAX_RUNS = len(_LABELS)
 _ASK = "--intersection compares the questions that both have in common and have answered"
 
 
@@ -145,8 +146,8 @@ def compare_read_runs(runs: Sequence[ReadRun], intersection: bool) -> Comparison
 def _check(folders: Sequence[Path]) -> None:
     if len(folders) < 2:
         raise UserError("one run alone cannot be compared; name two or more.")
-    if len(folders) > len(_LABELS):
-        raise UserError(f"{len(folders)} runs are too many for one table; name {len(_LABELS)} at most.")
+    if len(folders) > MAX_RUNS:
+        raise UserError(f"{len(folders)} runs are too many for one table; name {MAX_RUNS} at most.")
     real = [folder.resolve() for folder in folders]
     if twice := next((folder for folder in folders if real.count(folder.resolve()) > 1), None):
         raise UserError(f"{format_path(twice)} is named twice; a run is compared with others.")

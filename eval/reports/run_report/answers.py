@@ -111,35 +111,49 @@ def gather_answers(
         max_questions: that the page has room for.
         links: first broken links by sample id and epoch; others are found from the record.
     """
-    place = {planned.id: place for place, planned in reversed(list(enumerate(plan)))}
-    tags = {planned.id: {k: v for k, v in planned.tags.items() if k != EXPECTED} for planned in plan}
-    rows: dict[int, QuestionRow] = {}
-    writer = BlockWriter(MAX_BLOCK_BYTES)
-    messages: dict[str, str] = {}  # each once: a run may fail ten thousand times in the same way
-    n_rest, key = 0, 0
-    for record in records:
-        at = place.setdefault(record.sample_id, len(place))
-        if at >= max_questions:
-            continue
-        question = rows.setdefault(at, _build_question(record, tags.get(record.sample_id, {})))
-        before = question.answers.get(record.epoch)
-        if before is not None and before.attempt >= record.attempt:
-            continue
-        key += 1
-        steps = build_steps(record.trajectory)
-        link = (links or {}).get((record.sample_id, record.epoch)) or find_broken_link(record)
-        answer = _build_answer(record, key, find_last_verdict(steps), link)
-        answer.error = messages.setdefault(answer.error, answer.error)
-        question.answers[record.epoch] = answer
-        if n_rest < MAX_REST_CHARS:
-            rest = _join_rest(record, first=len(question.answers) == 1)
-            question.rest += rest
-            n_rest += len(rest)
-        _write_blocks(writer, record, answer, steps)
-    questions = [rows[at] for at in sorted(rows)]
+    gatherer = AnswerGatherer(BlockWriter(MAX_BLOCK_BYTES))
+    questions = gatherer.gather(records, plan, max_questions, links)
     values = {(tag, value) for question in questions for tag, value in question.tags.items()}
     several = sorted(tag for tag, n in Counter(tag for tag, _ in values).items() if n > 1)
-    return Gathered(questions, writer.close(), several)
+    return Gathered(questions, gatherer.writer.close(), several)
+
+
+class AnswerGatherer:
+    """Gathers the answers of one run, or of several into the same blocks."""
+
+    def __init__(self, writer: BlockWriter) -> None:
+        self.writer = writer
+        self._key = 0  # of the last answer
+        self._messages: dict[str, str] = {}  # each once: a run may fail ten thousand times in the same way
+
+    def gather(
+        self, records: Iterable[Record], plan: Sequence[PlannedQuestion], max_questions: int, links: Links | None = None
+    ) -> list[QuestionRow]:
+        """Return the first questions of a run; see `gather_answers`."""
+        place = {planned.id: place for place, planned in reversed(list(enumerate(plan)))}
+        tags = {planned.id: {k: v for k, v in planned.tags.items() if k != EXPECTED} for planned in plan}
+        rows: dict[int, QuestionRow] = {}
+        n_rest = 0
+        for record in records:
+            at = place.setdefault(record.sample_id, len(place))
+            if at >= max_questions:
+                continue
+            question = rows.setdefault(at, _build_question(record, tags.get(record.sample_id, {})))
+            before = question.answers.get(record.epoch)
+            if before is not None and before.attempt >= record.attempt:
+                continue
+            self._key += 1
+            steps = build_steps(record.trajectory)
+            link = (links or {}).get((record.sample_id, record.epoch)) or find_broken_link(record)
+            answer = _build_answer(record, self._key, find_last_verdict(steps), link)
+            answer.error = self._messages.setdefault(answer.error, answer.error)
+            question.answers[record.epoch] = answer
+            if n_rest < MAX_REST_CHARS:
+                rest = _join_rest(record, first=len(question.answers) == 1)
+                question.rest += rest
+                n_rest += len(rest)
+            _write_blocks(self.writer, record, answer, steps)
+        return [rows[at] for at in sorted(rows)]
 
 
 def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:

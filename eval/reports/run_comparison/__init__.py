@@ -1,0 +1,1 @@
+"""The page of compared runs: how much they differ, in what, and on which questions."""

@@ -1,0 +1,89 @@
+"""Rows of the comparison page: each question with the answers of all runs, those that disagree first.
+
+gathered = gather_runs(runs, max_questions=2_000)
+gathered.questions[0].verdict            # "better in B"
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, pvariance
+
+from eval.analysis.comparison.compare_runs import ReadRun
+from eval.reports.html.blocks import Blocks, BlockWriter
+from eval.reports.run_report.answers import MAX_BLOCK_BYTES, AnswerGatherer, AnswerRow, QuestionRow
+from eval.runs.folder import DATABASE
+from eval.runs.store import RunStore, StoreError
+from mas.runtime.errors import UserError
+
+RIGHT, WRONG, EQUAL = "all right", "all wrong", "equal in part"
+DISAGREE = "runs disagree"  # of three runs or more
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedQuestion:
+    """One row of the page."""
+
+    question: QuestionRow  # as the first run that has it has it
+    answers: Sequence[Sequence[AnswerRow]]  # of each run, by epoch; empty: not answered
+    means: Sequence[float]  # value of each run's answers
+
+    @property
+    def spread(self) -> float:
+        return pvariance(self.means)
+
+
+@dataclass(frozen=True)
+class GatheredRuns:
+    """Everything that the page shows of answers."""
+
+    questions: Sequence[ComparedQuestion]  # those on which the runs disagree most first
+    blocks: Blocks
+    n_left_out: int
+
+
+def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int) -> GatheredRuns:
+    """Read the answers of all runs to the questions that are compared.
+
+    Args:
+        runs: that are compared.
+        ids: of the questions.
+        max_questions: that the page has room for.
+
+    Raises:
+        UserError: a store cannot be read.
+    """
+    gatherer = AnswerGatherer(BlockWriter(MAX_BLOCK_BYTES))
+    wanted = frozenset(ids)
+    found: list[dict[str, QuestionRow]] = []
+    for run in runs:
+        try:
+            with RunStore(run.folder / DATABASE, read_only=True) as store:
+                records = (each for each in store.records() if each.sample_id in wanted)
+                plan = [each for each in store.read_plan() if each.id in wanted]
+                found.append({row.id: row for row in gatherer.gather(records, plan, max_questions)})
+        except StoreError as error:
+            raise UserError(f"{error}.") from error
+    questions = [_join(sample_id, found) for sample_id in ids if any(sample_id in rows for rows in found)]
+    questions.sort(key=lambda each: -each.spread)  # stable: else in the dataset's order
+    return GatheredRuns(questions, gatherer.writer.close(), len(ids) - len(questions))
+
+
+def _join(sample_id: str, found: Sequence[dict[str, QuestionRow]]) -> ComparedQuestion:
+    first = next(rows[sample_id] for rows in found if sample_id in rows)
+    answers = [rows[sample_id].in_order if sample_id in rows else [] for rows in found]
+    means = [fmean(each.value for each in given) if given else 0.0 for given in answers]
+    return ComparedQuestion(first, answers, means)
+
+
+def name_outcome(question: ComparedQuestion, labels: Sequence[str]) -> str:
+    """Return what a comparison sees in a question."""
+    means = question.means
+    if min(means) == 1:
+        return RIGHT
+    if max(means) == 0:
+        return WRONG
+    if len(set(means)) == 1:
+        return EQUAL
+    if len(means) == 2:
+        return f"better in {labels[1] if means[1] > means[0] else labels[0]}"
+    return DISAGREE

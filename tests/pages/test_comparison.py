@@ -1,0 +1,121 @@
+"""The comparison page in a real Chromium: two runs, a matrix, hostile texts, many questions.
+
+The pictures are in pytest's folder of the test; PAGE_PICTURES=docs/images replaces those of the documentation.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
+from eval.cli.paths import PROJECT_ROOT
+from eval.reports.run_comparison.page import write_comparison
+from tests.eval.command_line import EvalCommand
+from tests.eval.stored_run import answered, stored_run
+from tests.pages.browser import (
+    THEMES,
+    WIDTHS,
+    browser,
+    check_accessibility,
+    collect_errors,
+    open_file,
+    picture,
+    set_view,
+    small_picture,
+    why_not,
+)
+from tests.pages.hostile_run import write_hostile_run
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+NAMES = {("two-runs", 1440, "light"): "comparison", ("matrix", 1440, "light"): "comparison-matrix"}
+OF_THE_OFFLINE_MODEL = ("experiment=offline", "limit=20")
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Any]:
+    with browser(width=1440) as page:
+        yield page
+
+
+def write_page(path: Path, *folders: Path) -> Path:
+    runs = read_runs(folders)
+    write_comparison(path, compare_read_runs(runs, intersection=False), runs)
+    return path
+
+
+def test_pages_of_two_and_three_runs_are_readable_at_every_width_in_both_themes(
+    page: Any, tmp_path: Path, eval_command: EvalCommand
+) -> None:
+    changes = ((), ("system.agents.expert.retry_limit=1",), ("model.seed=5",))
+    folders = [eval_command(*OF_THE_OFFLINE_MODEL, *change).folder for change in changes]
+    for name, path in (
+        ("two-runs", write_page(tmp_path / "two.html", *folders[:2])),
+        ("matrix", write_page(tmp_path / "three.html", *folders)),
+    ):
+        errors = collect_errors(page)
+        open_file(page, path)
+        for width in WIDTHS:
+            for theme in THEMES:
+                set_view(page, width, theme)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                assert check_accessibility(page) == [], (name, width, theme)
+                picture(page, tmp_path, f"{name}-{width}-{theme}")
+                documented = NAMES.get((name, width, theme))
+                if documented and os.environ.get("PAGE_PICTURES"):
+                    small_picture(page, PROJECT_ROOT / os.environ["PAGE_PICTURES"], documented)
+        assert errors == []
+
+
+def test_a_question_opens_with_the_answers_side_by_side(page: Any, tmp_path: Path) -> None:
+    first = stored_run(tmp_path / "x", [answered("a", "17"), answered("b", "17")])
+    second = stored_run(tmp_path / "y", [answered("a", "17"), answered("b", "18 ropes")])
+    set_view(page, 1440, "light")
+    open_file(page, write_page(tmp_path / "page.html", first, second))
+    page.click("details.row summary")
+    page.wait_for_selector(".sides .side:nth-child(2) .said")
+    assert page.inner_text(".sides .side:nth-child(1) .said") == "✓ right 17"
+    assert page.inner_text(".sides .side:nth-child(2) ins") == "18 ropes"
+    page.select_option("select[aria-label=outcome]", "=all right")
+    assert page.inner_text(".found") == "1 of 2 shown"
+
+
+def test_hostile_texts_execute_nothing(page: Any, tmp_path: Path) -> None:
+    folders = [write_hostile_run(tmp_path / name) for name in ("x", "y")]
+    runs = read_runs(folders)
+    result = compare_read_runs(runs, intersection=True)
+    evil = "</script><img src=x onerror=alert(1)>"
+    named = replace(result, runs=[replace(each, name=evil, prompts=evil) for each in result.runs])
+    write_comparison(tmp_path / "page.html", named, runs)
+    errors, dialogs = collect_errors(page), []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    open_file(page, tmp_path / "page.html")
+    for row in page.query_selector_all("details.row > summary")[:6]:
+        row.click()
+    page.wait_for_timeout(500)
+    assert (dialogs, errors) == ([], [])
+    assert page.evaluate("document.querySelectorAll('img, iframe, main script:not([type])').length") == 0
+
+
+def test_ten_thousand_questions_of_two_runs_are_one_page(page: Any, tmp_path: Path) -> None:
+    """Figures are printed (`pytest -s`); the goals are 10 MB, 2 s and 100 ms on a quiet machine."""
+    folders = []
+    for name, every in (("x", 3), ("y", 4)):
+        records = [answered(f"q{n}", "3" if n % every == 0 else "17") for n in range(10_000)]
+        folders.append(stored_run(tmp_path / name, records))
+    path = write_page(tmp_path / "page.html", *folders)
+    started = time.monotonic()
+    open_file(page, path)
+    page.wait_for_selector("details.row")
+    opened = time.monotonic() - started
+    filtered = page.evaluate(
+        "() => { const box = document.querySelector('.tools input'); const began = performance.now();"
+        "box.value = 'q77'; box.dispatchEvent(new Event('input')); return performance.now() - began; }"
+    )
+    print(f"{path.stat().st_size / 1e6:.1f} MB, opened in {opened:.2f} s, filtered in {filtered:.0f} ms")
+    assert path.stat().st_size < 10_000_000
+    assert page.inner_text(".found") == "111 of 10,000 shown"
