@@ -84,6 +84,8 @@ def _write_page(sweep: Sweep, result: SweepResult) -> Path | None:
     try:
         runs = read_runs(list(found)[:MAX_RUNS])
         runs = [runs[0], *(each for each in runs[1:] if find_obstacle(runs[0].answers, each.answers) is None)]
+        if len(runs) < 2:
+            return None
         compared = compare_read_runs(runs, intersection=False)
         named = [replace(each, name=found[run.folder]) for each, run in zip(compared.runs, runs, strict=True)]
         write_comparison(page := sweep.folder / PAGE_FILE, replace(compared, runs=named), runs)

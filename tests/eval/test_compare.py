@@ -193,8 +193,8 @@ def test_what_models_wrote_moves_neither_terminal_nor_page(tmp_path: Path, capsy
     assert "\x1b[31m" not in out
     assert "[bold]" in "".join(out.split())
     text = page.read_text("utf-8")
-    assert "<script" not in text
-    assert "&lt;script&gt;" in text
+    assert "<script>alert" not in text
+    assert "\\u003cscript\\u003ealert" in text
     assert "What is q1?" in text
     assert "default-src 'none'" in text
 

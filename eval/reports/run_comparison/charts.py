@@ -110,8 +110,8 @@ def chart_losses(gathered: GatheredRuns, labels: Sequence[str]) -> Chart:
     for compared in gathered.questions:
         for label, answers in zip(labels, compared.answers, strict=True):
             for each in answers:
-                if each.cause is not None:
-                    lost[each.cause.name][label] += (1 - each.value) / len(answers)
+                if each.lost:
+                    lost[each.lost][label] += (1 - each.value) / len(answers)
     n = max(len(gathered.questions), 1)
     order = sorted(lost, key=lambda name: -max(lost[name].values()))[:MAX_GROUPS]
     points = [Point(name, lost[name][label] / n, group=label) for name in order for label in labels]

@@ -154,7 +154,7 @@ def _build_row(compared: ComparedQuestion, labels: Sequence[str]) -> Iterator[tu
     yield from (("id", question.id), ("question", question.line), ("target", question.target))
     for label, answers in zip(labels, compared.answers, strict=True):
         yield f"run {label}", [f"{each.mark} {each.line}" for each in answers]
-        yield f"lost {label}", list(dict.fromkeys(each.cause.name for each in answers if each.cause))
+        yield f"lost {label}", list(dict.fromkeys(each.lost for each in answers if each.lost))
     yield "outcome", name_outcome(compared, labels)
     yield from (("level", question.level), ("kind", question.kind), ("file", question.file))
     yield "labels", labels
@@ -163,8 +163,7 @@ def _build_row(compared: ComparedQuestion, labels: Sequence[str]) -> Iterator[tu
 
 def _build_answer(answer: AnswerRow) -> list[object]:
     """Return what `comparison.js` draws of an answer; its order is that of FIELDS there."""
-    cause = answer.cause.name if answer.cause else ""
     return [
-        *(answer.key, answer.epoch, answer.mark, answer.line, answer.why, cause, answer.approved_by),
+        *(answer.key, answer.epoch, answer.mark, answer.line, answer.why, answer.lost, answer.approved_by),
         *(answer.seconds, answer.tokens, answer.cost_usd),
     ]
