@@ -6,6 +6,7 @@
 | `/runs/ID` | a live run, or where a finished one leads |
 | `/runs/ID/events` | the state of a live run as server-sent events, once a second |
 | `/runs/ID/pages/NAME` | a page that the run has written, in a sandbox |
+| `/pages/ID` | a page that is of no run, such as a comparison, in a sandbox |
 | `/runs/ID/review` | queue of answers to review |
 | `/runs/ID/answers/ROW` | one answer as JSON |
 | `/runs/ID/labels`, `/runs/ID/withdrawals`, `/rescore` | writes |
@@ -19,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -27,16 +29,17 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from eval.analysis.run_list.read_runs import read_runs
 from eval.cli.paths import PROJECT_ROOT
-from eval.reports.html.rows import ROWS, Column, Rows
+from eval.reports.html.rows import ROWS
 from eval.reports.html.templates import FOLDER, Scripts, load_scripts, load_template, write_json
+from eval.reports.run_list.page import Links, render_index
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.store import StoreError
-from eval.viewer.catalogue import Catalogue
+from eval.viewer.catalogue import Catalogue, describe_parts
 from eval.viewer.live_run import POLL_SECONDS, Follower
 from eval.viewer.protection import WRITE_HEADER, Access
 from eval.viewer.review_queue import ReviewQueue, Verdict
-from eval.viewer.run_list import describe_parts, list_rows
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 
@@ -111,6 +114,7 @@ def make_application(desk: Desk) -> Starlette:
             route("/runs/{run_id}", show_run),
             route("/runs/{run_id}/events", stream_events),
             route("/runs/{run_id}/pages/{name}", show_page),
+            route("/pages/{page_id}", show_other_page),
             route("/runs/{run_id}/review", show_review),
             route("/runs/{run_id}/answers/{row:int}", show_answer),
             route("/runs/{run_id}/labels", save_label, "POST"),
@@ -132,25 +136,21 @@ def _render(desk: Desk, template: str, scripts: Scripts, **values: object) -> HT
 
 
 async def show_start(desk: Desk, request: Request) -> Response:
-    columns = [
-        Column("name", "run", width="2.4fr"),
-        Column("state", "state", menu=True, width="90px"),
-        Column("score", "score", width="1.3fr"),
-        Column("system", "system", menu=True),
-        Column("model", "model", menu=True),
-        Column("kind", "kind", kind="hidden", menu=True),
-        Column("when", "began", width="130px"),
-        Column("links", "", kind="hidden", find=False, export=False),
-    ]
-    rows = await run_in_threadpool(list_rows, desk.catalogue)
-    scripts = load_scripts(*ROWS, *_SCRIPTS, _HERE / "start.js")
-    return _render(desk, "start.html.jinja", scripts, table=Rows("runs", columns, rows, noun="run"), n=len(rows))
+    catalogue = desk.catalogue
+    links = Links(
+        lambda run: f"/runs/{quote(catalogue.name(run.folder), safe='')}",
+        lambda page: f"/pages/{quote(catalogue.name(page), safe='')}",
+    )
+    found = await run_in_threadpool(read_runs, [catalogue.folder])
+    text, scripts = await run_in_threadpool(render_index, found, catalogue.folder, links)
+    return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY.format(scripts=scripts.policy)})
 
 
 async def show_run(desk: Desk, request: Request) -> Response:
     folder = desk.find_run(request)
     is_evaluation = (folder / DATABASE).is_file()
-    data: Json = {"run": folder.name, "live": is_evaluation}
+    run_id = desk.catalogue.name(folder)
+    data: Json = {"id": run_id, "run": folder.name, "live": is_evaluation}
     about = await run_in_threadpool(describe_parts, folder) if is_evaluation else ""
     running = is_evaluation and await run_in_threadpool(is_in_use, folder / DATABASE)
     scripts = load_scripts(*ROWS, *_SCRIPTS, _HERE / "live.js")
@@ -205,9 +205,16 @@ def _format_event(name: str, data: Json) -> str:
 
 
 async def show_page(desk: Desk, request: Request) -> Response:
-    path = desk.catalogue.find_page(desk.find_run(request), request.path_params["name"])
+    return _serve_page(desk.catalogue.find_page(desk.find_run(request), request.path_params["name"]))
+
+
+async def show_other_page(desk: Desk, request: Request) -> Response:
+    return _serve_page(desk.catalogue.find_other_page(request.path_params["page_id"]))
+
+
+def _serve_page(path: Path | None) -> Response:
     if path is None:
-        raise HTTPException(404, "The run has no such page.")
+        raise HTTPException(404, "There is no such page; go back to the list.")
     policy = _SANDBOX.format(scripts=list_own_scripts())
     return FileResponse(path, media_type="text/html; charset=utf-8", headers={"Content-Security-Policy": policy})
 
@@ -227,11 +234,12 @@ async def show_review(desk: Desk, request: Request) -> Response:
     items = [] if refusal else await run_in_threadpool(queue.list_items)
     unreadable = format_count(n, "line") if (n := await run_in_threadpool(queue.count_unreadable)) else ""
     data = {
+        "id": desk.catalogue.name(folder),
         "run": folder.name,
         "items": items,
         "token": desk.access.write_token,
         "header": WRITE_HEADER,
-        "runs": [each.name for each in desk.catalogue.list_evaluations()],
+        "runs": desk.catalogue.list_evaluations(),
     }
     scripts = load_scripts(*ROWS, FOLDER / "steps.js", *_SCRIPTS, _HERE / "review.js")
     return _render(desk, "review.html.jinja", scripts, data=data, refusal=refusal, unreadable=unreadable)

@@ -1,18 +1,21 @@
 """Runs that the viewer shows, by the id in their address. Only folders found here are read: no address is a path.
 
 catalogue = Catalogue(OUTPUTS)
-catalogue.find("2026-11-21_08-30-31_gaia")          # the folder; None: there is no such run now
+catalogue.find("eval~2026-11-21_08-30-31_gaia")     # the folder; None: there is no such run now
 catalogue.find_page(folder, "report.html")          # its path; None: it is no page of the run, or a link
 """
 
+import os
 import re
 import stat
 from pathlib import Path
 
 from eval.analysis.human_review.labels import GOLD
+from eval.analysis.run_list.read_runs import EVALUATION, find_run_folders
 from eval.cli.paths import OUTPUTS
-from eval.runs.folder import DATABASE, list_runs
-from eval.runs.run_info import TUNING_FILE
+from eval.runs.folder import DATABASE
+from eval.runs.run_info import RunInfo
+from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError
 
 MAX_PAGE_BYTES = 200_000_000
@@ -40,23 +43,28 @@ class Catalogue:
             inside = self.folder if self.folder.name == "eval" else self.folder / "eval"
         return inside.with_name(GOLD) if inside.name == "eval" and inside.is_dir() else OUTPUTS / GOLD
 
-    def list_evaluations(self) -> list[Path]:
-        """Return the folders of all evaluations, the newest first."""
-        return self._list("eval", DATABASE)
-
-    def list_tuning_runs(self) -> list[Path]:
-        return self._list("optimize", TUNING_FILE)
-
-    def _list(self, kind: str, marker: str) -> list[Path]:
-        if (self.folder / marker).is_file():
-            return [self.folder]
-        found = [*list_runs(self.folder / kind, marker), *list_runs(self.folder, marker)]
-        return [each for each in dict.fromkeys(found) if not each.is_symlink()]
+    def list_evaluations(self) -> list[str]:
+        """Return the ids of all evaluations."""
+        return [run_id for run_id, (_, kind) in self._scan()[0].items() if kind == EVALUATION]
 
     def find(self, run_id: str) -> Path | None:
         """Return the folder of an evaluation or a tuning run."""
-        runs = [*self.list_evaluations(), *self.list_tuning_runs()]
-        return next((each for each in runs if each.name == run_id), None)
+        folder, _ = self._scan()[0].get(run_id, (None, ""))
+        return folder
+
+    def find_other_page(self, page_id: str) -> Path | None:
+        """Return the path of a page that is of no run, such as a comparison; None if there is none, or it is a link."""
+        path = next((each for each in self._scan()[1] if self.name(each) == page_id), None)
+        return None if path is None else self.find_page(path.parent, path.name)
+
+    def name(self, path: Path) -> str:
+        """Return the id of a run's folder or of a page that is of no run, as it stands in addresses."""
+        return str(path.relative_to(self.folder)).replace(os.sep, "~") if path != self.folder else path.name
+
+    def _scan(self) -> tuple[dict[str, tuple[Path, str]], list[Path]]:
+        pages: list[Path] = []
+        found = sorted(find_run_folders(self.folder, pages), reverse=True)
+        return {self.name(folder): (folder, kind) for folder, kind in found}, pages
 
     def list_pages(self, folder: Path) -> list[str]:
         """Return the names of the pages in a run's folder."""
@@ -72,3 +80,19 @@ class Catalogue:
         except OSError:
             return None
         return path if stat.S_ISREG(about.st_mode) and about.st_size <= MAX_PAGE_BYTES else None
+
+
+def describe_parts(folder: Path) -> str:
+    """Return in one line what a run was made of; empty if that cannot be read."""
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            info = store.read_info()
+    except StoreError:
+        return ""
+    data, epochs = info.part("data").get("name"), f", {info.epochs} epochs" if info.epochs > 1 else ""
+    parts = (("system", info.system), ("model", _name_model(info)), ("data", data), ("prompts", info.prompts_name))
+    return " · ".join(f"{name} {value}" for name, value in parts if value) + epochs
+
+
+def _name_model(info: RunInfo) -> str:
+    return f"{info.model} (simulated)" if info.simulated else info.model

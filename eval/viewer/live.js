@@ -69,7 +69,7 @@
     return ended;
   }
 
-  const events = new EventSource(Page.at(data.run, "events"));
+  const events = new EventSource(Page.at(data.id, "events"));
   events.addEventListener("state", (event) => { if (show(JSON.parse(event.data))) events.close(); });
   events.addEventListener("failed", (event) => {
     byId("status").textContent = JSON.parse(event.data).error;

@@ -84,7 +84,7 @@
     drawAnswer();
     if (!item) return;
     try {
-      const found = await ask(at(data.run, "answers", String(item.row)));
+      const found = await ask(at(data.id, "answers", String(item.row)));
       if (item === current) shown = found;
     } catch (error) {
       say(error.message, true);
@@ -104,7 +104,7 @@
     const item = current;
     busy = true;
     try {
-      const found = await ask(at(data.run, "labels"), { row: item.row, label, target, note: byId("note").value });
+      const found = await ask(at(data.id, "labels"), { row: item.row, label, target, note: byId("note").value });
       // a label on the question holds for all its epochs
       const touched = OF_QUESTION.has(label) ? items.filter((each) => each.id === item.id) : [item];
       const before = touched.map((each) => [each, each.labels]);
@@ -126,7 +126,7 @@
     if (busy) return;
     busy = true;
     try {
-      await ask(at(data.run, "withdrawals"), { id: last.id });
+      await ask(at(data.id, "withdrawals"), { id: last.id });
       undone.pop();
       for (const [each, labels] of last.before) each.labels = labels;
       say("taken back");
@@ -200,7 +200,7 @@
     event.preventDefault();
   });
 
-  for (const name of data.runs) byId("runs").append(new Option(name, name, name === data.run, name === data.run));
+  for (const name of data.runs) byId("runs").append(new Option(name, name, name === data.id, name === data.id));
   const linked = items.find((each) => `#${each.row}` === location.hash);
   if (linked && !fits[kinds.value](linked)) kinds.value = "all";
   open(linked ?? visible().find((each) => !labelled(each)) ?? visible()[0] ?? null);

@@ -55,14 +55,14 @@ class Watchers:
             pages = [page, *(page.context.browser.new_context().new_page() for _ in range(BROWSERS - 1))]
             for each in pages:
                 each.goto(self.viewer.url)
-                each.goto(f"{self.viewer.base}/runs/{self.run}")
+                each.goto(f"{self.viewer.base}/runs/eval~{self.run}")
             while not self._ended.is_set():
                 for place, each in enumerate(pages):
                     each.wait_for_timeout(500)
                     self.states[place] += "so far" in each.inner_text("#tiles")
 
     def _read(self, place: int) -> None:
-        with self.viewer.connect() as client, client.stream("GET", f"/runs/{self.run}/events") as stream:
+        with self.viewer.connect() as client, client.stream("GET", f"/runs/eval~{self.run}/events") as stream:
             for line in stream.iter_lines():
                 self.states[place] += line.startswith("event: state")
 

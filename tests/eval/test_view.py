@@ -115,7 +115,7 @@ def test_ctrl_c_ends_the_viewer_at_once_also_with_open_streams(tmp_path: Path) -
         ended: list[str] = []
 
         def watch() -> None:
-            with viewer.connect() as client, client.stream("GET", "/runs/live/events") as stream:
+            with viewer.connect() as client, client.stream("GET", "/runs/eval~live/events") as stream:
                 for line in stream.iter_lines():
                     if line.startswith("event:"):
                         opened.release()
@@ -152,12 +152,12 @@ def test_a_live_run_is_followed_by_several_browsers(tmp_path: Path) -> None:
     run = tmp_path / "eval" / "live"
     with live_run(run) as store, running_viewer(tmp_path) as viewer, browser(width=1440) as page:
         page.goto(viewer.url)
-        page.wait_for_selector("details.row")
+        page.wait_for_selector("a.row")
         assert "running" in page.inner_text(".rows")
         others = [page.context.browser.new_context().new_page() for _ in range(2)]
         for each in (page, *others):
             each.goto(viewer.url)
-            each.goto(f"{viewer.base}/runs/live")
+            each.goto(f"{viewer.base}/runs/eval~live")
         now = datetime.now(UTC).isoformat()
         for number in range(8):
             store.write(answered(f"q{number}", "17" if number % 3 else "x", started_at=now))
@@ -211,7 +211,7 @@ def test_twenty_failures_are_reviewed_corrected_and_all_runs_scored_again_in_the
                 walk.keys += 1
 
         page.goto(viewer.url)
-        page.goto(f"{viewer.base}/runs/first/review")
+        page.goto(f"{viewer.base}/runs/eval~first/review")
         started = time.monotonic()
         for number in range(20):
             page.wait_for_function(
@@ -279,11 +279,10 @@ def test_hostile_texts_execute_nothing_and_other_origins_read_nothing(tmp_path: 
     with running_viewer(tmp_path, f"user={EVIL[:90]}") as viewer, browser(width=1440) as page:
         errors = collect_errors(page)
         page.goto(viewer.url)
-        page.wait_for_selector("details.row")
-        page.click("details.row summary")
-        page.goto(f"{viewer.base}/runs/night")
+        page.wait_for_selector("a.row")
+        page.goto(f"{viewer.base}/runs/eval~night")
         page.wait_for_function("() => document.body.innerText.includes('1 of 1')")
-        page.goto(f"{viewer.base}/runs/night/review")
+        page.goto(f"{viewer.base}/runs/eval~night/review")
         page.wait_for_selector("#answer .facts")
         page.keyboard.press("g")
         page.keyboard.press("Enter")
@@ -296,7 +295,7 @@ def test_hostile_texts_execute_nothing_and_other_origins_read_nothing(tmp_path: 
         addresses = [each for each in errors if each.startswith("http")]
         assert all(each.startswith(viewer.base) for each in addresses)
         assert [each for each in errors if not each.startswith("http")] == []
-        page.goto(f"{viewer.base}/runs/night/pages/report.html")
+        page.goto(f"{viewer.base}/runs/eval~night/pages/report.html")
         assert page.inner_text("h1") == "theirs"
         page.wait_for_timeout(300)
         assert page.title() != "evil"
@@ -308,11 +307,11 @@ def test_hostile_texts_execute_nothing_and_other_origins_read_nothing(tmp_path: 
         origin.write_text("<h1>other</h1>")
         page.goto(origin.as_uri())
         read = "async address => { try { return await (await fetch(address)).text(); } catch { return 'refused'; } }"
-        assert page.evaluate(read, f"{viewer.base}/runs/night/answers/1") == "refused"
+        assert page.evaluate(read, f"{viewer.base}/runs/eval~night/answers/1") == "refused"
         write = """async address => { try {
             await fetch(address, {method: 'POST', mode: 'no-cors', credentials: 'include', body: '{"row": 1}'});
         } catch {} }"""
-        page.evaluate(write, f"{viewer.base}/runs/night/labels")
+        page.evaluate(write, f"{viewer.base}/runs/eval~night/labels")
         assert [each.label for each in read_labels(tmp_path / "gold").labels] == ["wrong_gold"]
 
 
@@ -323,9 +322,9 @@ def test_the_pages_are_readable_at_every_width_in_both_themes(tmp_path: Path) ->
     stored_run(tmp_path / "eval" / "night", records, dataset_sha256=DATA, system="gaia", model="small")
     with running_viewer(tmp_path, "user=ada") as viewer, browser(width=1440) as page:
         page.goto(viewer.url)
-        for name, address in (("start", "/"), ("review", "/runs/night/review")):
+        for name, address in (("start", "/"), ("review", "/runs/eval~night/review")):
             page.goto(viewer.base + address)
-            page.wait_for_selector("details.row, #answer .facts")
+            page.wait_for_selector("a.row, #answer .facts")
             for theme in THEMES:
                 for width in WIDTHS:
                     set_view(page, width, theme)

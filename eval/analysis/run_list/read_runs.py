@@ -88,7 +88,7 @@ def read_runs(roots: Iterable[Path]) -> FoundRuns:
     runs: dict[Path, RunEntry] = {}
     pages: list[Path] = []
     for root in roots:
-        for folder, kind in _find_runs(root.absolute(), pages):
+        for folder, kind in find_run_folders(root.absolute(), pages):
             runs[folder] = read_entry(folder, kind)
     ordered = sorted(runs.values(), key=lambda run: (run.started_at, run.name), reverse=True)
     return FoundRuns(ordered, sorted(pages)[:_MAX_PAGES])
@@ -105,7 +105,8 @@ def read_entry(folder: Path, kind: str) -> RunEntry:
         return replace(entry, reason=str(error).replace(f"{folder}/", "")[:_MAX_CHARS])
 
 
-def _find_runs(root: Path, pages: list[Path]) -> Iterator[tuple[Path, str]]:
+def find_run_folders(root: Path, pages: list[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield folder and kind of each run below a folder, nothing of which is read; add other pages to `pages`."""
     left, n_folders = [(root, 0)], 0
     while left and n_folders < _MAX_FOLDERS:
         folder, depth = left.pop()

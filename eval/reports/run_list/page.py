@@ -4,13 +4,14 @@ write_index(OUTPUTS / "index.html", found)
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from eval.analysis.run_list.read_runs import FoundRuns, RunEntry
 from eval.reports.html.rows import ROWS, Column, Rows
-from eval.reports.html.templates import load_scripts, load_template
+from eval.reports.html.templates import Scripts, load_scripts, load_template
 from eval.reports.run_list.table import format_bytes, format_cost, format_model, format_score, format_start
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
@@ -42,14 +43,31 @@ _COLUMNS = (
 )
 
 
+@dataclass(frozen=True)
+class Links:
+    """Addresses of runs and other pages on the index page."""
+
+    of_run: Callable[[RunEntry], str]  # empty: none
+    of_page: Callable[[Path], str]
+
+
 def write_index(path: Path, found: FoundRuns) -> None:
     """Write the page.
 
     Raises:
         OSError: it cannot be written; one that is already there stays as it was.
     """
-    rows = Rows("runs", _COLUMNS, [_build_row(run, path.parent) for run in found.runs], noun="run")
-    states = {run.state for run in found.runs}
+    folder = path.parent
+    links = Links(lambda run: _link(run.report, folder) if run.report else "", lambda page: _link(page, folder))
+    others = FoundRuns(found.runs, [each for each in found.pages if each != path])
+    with write_atomically(path) as file:
+        file.write(render_index(others, folder, links)[0])
+
+
+def render_index(found: FoundRuns, folder: Path, links: Links) -> tuple[str, Scripts]:
+    """Return the page and its scripts; names are relative to the folder."""
+    rows = Rows("runs", _COLUMNS, [_build_row(run, folder, links) for run in found.runs], noun="run")
+    states, scripts = {run.state for run in found.runs}, load_scripts(*ROWS, _SCRIPT)
     page = load_template(_TEMPLATE).render(
         table=rows,
         tiles=[
@@ -57,15 +75,14 @@ def write_index(path: Path, found: FoundRuns) -> None:
             *((f"{sum(run.state == each for run in found.runs):,}", each, "") for each in sorted(states)),
             (format_bytes(sum(run.size_bytes for run in found.runs)), "on the disk", ""),
         ],
-        pages=[(str(_relate(each, path.parent)), _link(each, path.parent)) for each in found.pages if each != path],
+        pages=[(str(_relate(each, folder)), links.of_page(each)) for each in found.pages],
         n_simulated=sum(run.simulated for run in found.runs),
-        scripts=load_scripts(*ROWS, _SCRIPT),
+        scripts=scripts,
     )
-    with write_atomically(path) as file:
-        file.write(escape_controls(page))
+    return escape_controls(page), scripts
 
 
-def _build_row(run: RunEntry, folder: Path) -> Mapping[str, object]:
+def _build_row(run: RunEntry, folder: Path, links: Links) -> Mapping[str, object]:
     shown = run.gain_ci95 if run.gain is not None else run.score_ci95
     low, high = shown or (None, None)
     n = "" if run.n is None or run.score is None else f", n = {run.n:,}"
@@ -92,7 +109,7 @@ def _build_row(run: RunEntry, folder: Path) -> Mapping[str, object]:
         "result": f"{format_score(run)}{n}",
         "cost": format_cost(run),
         "size": format_bytes(run.size_bytes),
-        "href": _link(run.report, folder) if run.report else "",
+        "href": links.of_run(run),
     }
 
 

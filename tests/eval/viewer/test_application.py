@@ -59,9 +59,9 @@ LABEL = {"row": 1, "label": "ambiguous", "note": "which year?"}
 def test_only_the_printed_address_opens_the_viewer(stranger: TestClient, access: Access) -> None:
     for path in (
         "/",
-        "/runs/night",
-        "/runs/night/answers/1",
-        "/runs/night/pages/report.html",
+        "/runs/eval~night",
+        "/runs/eval~night/answers/1",
+        "/runs/eval~night/pages/report.html",
         "/open?token=x",
         "/open",
     ):
@@ -82,13 +82,13 @@ def test_another_host_name_is_refused_also_with_the_cookie(client: TestClient) -
 def test_another_origin_is_refused_also_with_the_cookie(client: TestClient) -> None:
     origins = [{"Origin": each} for each in ("http://evil.example", "null", "http://127.0.0.1:9999")]
     for headers in (*origins, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}):
-        assert client.get("/runs/night/answers/1", headers=headers).status_code == 403, headers
+        assert client.get("/runs/eval~night/answers/1", headers=headers).status_code == 403, headers
 
 
 def test_a_write_needs_the_origin_the_token_of_our_pages_and_json(
     client: TestClient, writing: dict[str, str], outputs: Path
 ) -> None:
-    path = "/runs/night/labels"
+    path = "/runs/eval~night/labels"
     for headers in (
         {},
         {"Origin": writing["Origin"]},
@@ -104,7 +104,7 @@ def test_a_write_needs_the_origin_the_token_of_our_pages_and_json(
     assert saved.status_code == 200
     (label,) = read_labels(outputs / "gold").labels
     assert (label.label, label.note, label.who, label.run) == ("ambiguous", "which year?", "ada", "night")
-    assert client.post("/runs/night/withdrawals", json={"id": label.id}, headers=writing).status_code == 200
+    assert client.post("/runs/eval~night/withdrawals", json={"id": label.id}, headers=writing).status_code == 200
     assert read_labels(outputs / "gold").labels == []
 
 
@@ -115,7 +115,7 @@ def test_a_wrong_write_is_refused_with_a_sentence(client: TestClient, writing: d
         ({"row": 1, "label": "wrong", "note": "x" * 300_000}, 413),
     ]  # fmt: skip
     for body, status in wrong:
-        answer = client.post("/runs/night/labels", json=body, headers=writing)
+        answer = client.post("/runs/eval~night/labels", json=body, headers=writing)
         assert (answer.status_code, answer.json()["error"][-1]) == (status, "."), str(body)[:80]
     assert not (outputs / "gold").exists()
 
@@ -124,8 +124,14 @@ def test_nothing_outside_of_the_runs_pages_is_served(client: TestClient, outputs
     stored_run(tmp_path / "outside", [answered("q9", "secret")])
     (outputs / "eval" / "linked").symlink_to(tmp_path / "outside")
     for path in (
-        *("/runs/%2e%2e/pages/run.db", "/runs/night/pages/run.db", "/runs/night/pages/..%2freport.html"),
-        *("/runs/night/pages/.report.html", "/runs/outside", "/runs/night%2f..%2fnight", "/runs/linked", "/etc/passwd"),
+        *("/runs/%2e%2e/pages/run.db", "/runs/eval~night/pages/run.db", "/runs/eval~night/pages/..%2freport.html"),
+        *(
+            "/runs/eval~night/pages/.report.html",
+            "/runs/outside",
+            "/runs/eval%2fnight",
+            "/runs/eval~linked",
+            "/etc/passwd",
+        ),
     ):
         assert client.get(path).status_code == 404, path
 
@@ -133,11 +139,11 @@ def test_nothing_outside_of_the_runs_pages_is_served(client: TestClient, outputs
 def test_a_page_that_is_a_link_is_not_followed(client: TestClient, outputs: Path, tmp_path: Path) -> None:
     (tmp_path / "secret.html").write_text("secret")
     (outputs / "eval" / "night" / "linked.html").symlink_to(tmp_path / "secret.html")
-    assert client.get("/runs/night/pages/linked.html").status_code == 404
+    assert client.get("/runs/eval~night/pages/linked.html").status_code == 404
 
 
 def test_pages_of_a_run_get_a_sandbox_in_which_only_our_own_scripts_run(client: TestClient) -> None:
-    answer = client.get("/runs/night/pages/report.html")
+    answer = client.get("/runs/eval~night/pages/report.html")
     policy = answer.headers["content-security-policy"]
     assert policy.startswith("sandbox allow-scripts allow-downloads; default-src 'none'")
     assert "unsafe-inline" not in policy.partition("script-src")[2]
@@ -145,7 +151,7 @@ def test_pages_of_a_run_get_a_sandbox_in_which_only_our_own_scripts_run(client: 
 
 
 def test_every_answer_forbids_frames_sniffing_and_caches(client: TestClient, stranger: TestClient) -> None:
-    for path in ("/", "/runs/night/review", "/runs/night/pages/report.html", "/missing"):
+    for path in ("/", "/runs/eval~night/review", "/runs/eval~night/pages/report.html", "/missing"):
         headers = client.get(path).headers
         assert "frame-ancestors 'none'" in headers["content-security-policy"], path
         assert "default-src 'none'" in headers["content-security-policy"], path
@@ -153,17 +159,17 @@ def test_every_answer_forbids_frames_sniffing_and_caches(client: TestClient, str
 
 
 def test_texts_of_others_are_data_in_our_pages(client: TestClient) -> None:
-    page = client.get("/runs/night/review").text
+    page = client.get("/runs/eval~night/review").text
     assert EVIL not in page
-    assert client.get("/runs/night/answers/1").json()["answer"] == EVIL
+    assert client.get("/runs/eval~night/answers/1").json()["answer"] == EVIL
 
 
 def test_a_run_that_was_scored_again_is_not_reviewed(
     client: TestClient, outputs: Path, writing: dict[str, str]
 ) -> None:
     stored_run(outputs / "eval" / "again", [answered("q1", "x")], rescored_from="night", dataset_sha256=DATA)
-    assert "review the answers of that run" in client.get("/runs/again/review").text
-    answer = client.post("/runs/again/labels", json=LABEL, headers=writing)
+    assert "review the answers of that run" in client.get("/runs/eval~again/review").text
+    answer = client.post("/runs/eval~again/labels", json=LABEL, headers=writing)
     assert (answer.status_code, "night" in answer.json()["error"]) == (409, True)
 
 
@@ -171,14 +177,14 @@ def test_a_damaged_or_hostile_run_is_a_row_of_the_list_and_a_sentence(client: Te
     (outputs / "eval" / "broken").mkdir()
     (outputs / "eval" / "broken" / "run.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     page = client.get("/").text
-    assert "broken" in page and "unreadable" in page and "night" in page
-    assert client.get("/runs/broken/review").status_code == 409
-    events = client.get("/runs/broken/events").text
+    assert "broken" in page and "refused" in page and "night" in page
+    assert client.get("/runs/eval~broken/review").status_code == 409
+    events = client.get("/runs/eval~broken/events").text
     assert events.startswith("event: failed\ndata: {")
 
 
 def test_the_events_of_a_run_that_has_ended_are_its_last_state(client: TestClient) -> None:
-    event, data = client.get("/runs/night/events").text.strip().split("\n")
+    event, data = client.get("/runs/eval~night/events").text.strip().split("\n")
     state = json.loads(data.removeprefix("data: "))
     assert event == "event: state"
     assert (state["state"], state["done"], state["total"], state["correct"]) == ("ended", 2, 2, 1)
@@ -187,4 +193,18 @@ def test_the_events_of_a_run_that_has_ended_are_its_last_state(client: TestClien
 def test_lines_of_the_labels_that_cannot_be_read_are_named_above_the_queue(client: TestClient, outputs: Path) -> None:
     (outputs / "gold").mkdir()
     (outputs / "gold" / f"{DATA}.jsonl").write_text("no label\n")
-    assert "1 line of the labels cannot be read" in client.get("/runs/night/review").text
+    assert "1 line of the labels cannot be read" in client.get("/runs/eval~night/review").text
+
+
+def test_a_page_that_is_of_no_run_is_served_by_its_name_and_in_the_same_sandbox(
+    client: TestClient, outputs: Path, tmp_path: Path
+) -> None:
+    (outputs / "comparisons").mkdir()
+    (outputs / "comparisons" / "a-b.html").write_text("compared")
+    (tmp_path / "secret.html").write_text("secret")
+    (outputs / "comparisons" / "link.html").symlink_to(tmp_path / "secret.html")
+    assert "/pages/comparisons~a-b.html" in client.get("/").text
+    answer = client.get("/pages/comparisons~a-b.html")
+    assert (answer.text, answer.headers["content-security-policy"][:7]) == ("compared", "sandbox")
+    for page in ("comparisons~link.html", "..~secret.html", "eval~night~report.html", "comparisons~none.html"):
+        assert client.get(f"/pages/{page}").status_code == 404, page

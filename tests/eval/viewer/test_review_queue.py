@@ -62,7 +62,8 @@ def test_the_labels_are_kept_next_to_the_runs(tmp_path: Path, found: ReviewQueue
     folder = found.folder
     for place in (tmp_path, tmp_path / "eval", folder):
         assert Catalogue(place).gold == tmp_path / "gold"
-        assert Catalogue(place).list_evaluations() == [folder]
+        catalogue = Catalogue(place)
+        assert [catalogue.find(each) for each in catalogue.list_evaluations()] == [folder]
 
 
 def test_an_answer_is_shown_with_what_cost_its_point(found: ReviewQueue) -> None:
