@@ -44,6 +44,9 @@ _MAX_SHOWN = 3  # pairs that a warning names
 Run = tuple[str, ...]
 Pairs = list[tuple[str, str]]  # of questions, by id
 
+# Of questions that are one and the same: normalised text, digest of the attachment
+IdentityKey = tuple[str, str | None]
+
 
 def compute_fingerprint(text: str, file_sha256: str | None = None) -> str:
     """Return the beginning of a SHA-256 in hexadecimal digits.
@@ -188,3 +191,15 @@ def _have_same_file(one: Sample, other: Sample) -> bool:
     if one.file is None or other.file is None:
         return one.file is other.file
     return compute_file_digest(one) == compute_file_digest(other)
+
+
+def build_identity_keys(samples: Iterable[Sample]) -> dict[str, IdentityKey]:
+    """Of each example, by id: equal for those that are one and the same question. Case and spaces do not count.
+
+    Raises:
+        OSError: an attachment cannot be read.
+    """
+    texts = {each.id: (each, normalise_question(each.question)) for each in samples}
+    often = Counter(text for _, text in texts.values())
+    # The files matter only where the texts are equal: "How many rows are in the attached file?" may be many questions.
+    return {id: (text, compute_file_digest(each) if often[text] > 1 else None) for id, (each, text) in texts.items()}

@@ -12,19 +12,16 @@ A stratum is a level and a kind of attachment.
   (`find_near_duplicates`).
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from itertools import accumulate
 from math import floor
 
 from eval.benchmarks.dataset import Sample, classify_attachment
-from eval.benchmarks.fingerprint import compute_file_digest, normalise_question
+from eval.benchmarks.fingerprint import IdentityKey, build_identity_keys
 
 Part = tuple[Sample, ...]
-
-# Of questions that are one and the same: normalised text, digest of the attachment
-IdentityKey = tuple[str, str | None]
 
 
 def split_by_hash(
@@ -58,18 +55,6 @@ def split_by_hash(
 
 def name_stratum(sample: Sample) -> str:
     return f"level {sample.level or 'none'}, {classify_attachment(sample.file.name if sample.file else None)}"
-
-
-def build_identity_keys(samples: Iterable[Sample]) -> dict[str, IdentityKey]:
-    """Of each example, by id: equal for those that are one and the same question. Case and spaces do not count.
-
-    Raises:
-        OSError: an attachment cannot be read.
-    """
-    texts = {each.id: (each, normalise_question(each.question)) for each in samples}
-    often = Counter(text for _, text in texts.values())
-    # The files matter only where the texts are equal: "How many rows are in the attached file?" may be many questions.
-    return {id: (text, compute_file_digest(each) if often[text] > 1 else None) for id, (each, text) in texts.items()}
 
 
 def _groups(samples: Sequence[Sample], seed: int, pairs: Iterable[tuple[str, str]]) -> list[list[Sample]]:

@@ -24,6 +24,7 @@ from eval.benchmarks.columns import read_labels
 from eval.benchmarks.dataset import Dataset, Sample
 from eval.benchmarks.fingerprint import (
     Pairs,
+    build_identity_keys,
     compute_file_digest,
     compute_fingerprint,
     compute_unordered_digest,
@@ -34,7 +35,7 @@ from eval.contamination.forms import COMMON_WORDS
 from eval.scorers.labels import LabelSet, find_labels
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
-from optimize.questions.allocation import Part, build_identity_keys, split_by_hash
+from optimize.questions.allocation import Part, split_by_hash
 
 MIN_QUESTIONS = 2  # questions in each part; with one, nothing has a spread
 PARTS = ("train", "val", "sealed")

@@ -1,7 +1,7 @@
 import gc
 import weakref
 
-from eval.execution.run_session import GC_THRESHOLDS, relax_gc
+from eval.execution.executors.local import GC_THRESHOLDS, relax_gc
 
 
 class Knot:
