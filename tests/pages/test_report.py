@@ -20,6 +20,7 @@ from eval.reports.run_report.page import write_report
 from eval.runs.record import Record, Usage
 from eval.runs.store import RunStore
 from tests.eval.command_line import EvalCommand
+from tests.eval.reports.run_report.test_page import attribute
 from tests.eval.stored_run import answered
 from tests.pages.browser import (
     THEMES,
@@ -128,7 +129,9 @@ HOST = """<!doctype html><meta charset="utf-8">
 
 def test_the_report_works_in_a_frame_without_an_address_as_mlflow_shows_it(page: Any, tmp_path: Path) -> None:
     records = [record("a", score=1.0), record("b"), record("c", score=None, answer=None, error="x", error_class="tool")]
-    write_report(tmp_path / "report.html", summarise(records, RunDetails(run_id="r")), records)
+    write_report(
+        tmp_path / "report.html", summarise(records, RunDetails(run_id="r", attribution=attribute(records))), records
+    )
     (tmp_path / "host.html").write_text(HOST)
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

@@ -48,7 +48,6 @@ class AnswerRow:
     line: str
     why: str
     link: BrokenLink | None  # None: no point was lost
-    points_lost: float
     error_class: str
     limit: str
     approved_by: str  # critic that approved a wrong answer
@@ -175,7 +174,6 @@ def _build_answer(record: Record, key: int, verdict: Step | None, link: BrokenLi
         line="" if record.answer is None else shorten_line(str(record.answer), MAX_LINE_CHARS),
         why=shorten_line(_describe_error(record) or _describe_score(record), MAX_LINE_CHARS),
         link=link,
-        points_lost=1.0 - (record.value if record.error is None else 0.0) if record.scored else 0.0,
         error_class=(record.error_class or "unknown") if record.error is not None else "",
         limit=record.limit or "",
         approved_by=verdict.title if misled and verdict is not None else "",

@@ -1,14 +1,15 @@
 """Tiles, errors by message, and charts: everything above the questions."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from urllib.parse import urlencode
 
+from eval.analysis.attribution.broken_link import name_link
 from eval.analysis.statistics.metric_interval import compute_metric_interval
-from eval.analysis.summary.summary import Counts, Summary
+from eval.analysis.summary.summary import Counts, LostPoints, Summary
 from eval.reports.html.charts import Chart, Point, format_number
 from eval.reports.notes import format_duration, format_floor, format_interval, format_usd
 from eval.reports.run_report.answers import AnswerRow, Gathered, QuestionRow
@@ -115,33 +116,43 @@ def build_score_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
 
 def build_loss_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
     """Yield where points are lost, then whether money and time bought any."""
-    answers = gathered.answers
-    lost = _add_up_causes(answers)
-    if lost:
-        shown = lost[:MAX_CAUSES]
+    if lost := summary.attribution:
         rest = f" (the {MAX_CAUSES} largest of {len(lost)})" if len(lost) > MAX_CAUSES else ""
-        yield Chart("bars", f"Points lost, by the first broken link{rest}", shown, x_label="points lost")
+        title = f"Points lost of 100, by the first broken link{rest}"
+        yield Chart("bars", title, list(map(_build_loss, lost[:MAX_CAUSES])), x_label="points lost")
     yield from _chart_cost(summary, gathered)
-    yield from _chart_agents(answers)
+    yield from _chart_agents(gathered.answers)
 
 
-def _add_up_causes(answers: Sequence[AnswerRow]) -> list[Point]:
-    points: defaultdict[str, float] = defaultdict(float)
-    n_answers: Counter[str] = Counter()
-    errors: set[str] = set()
-    for each in answers:
-        if each.link is not None and each.points_lost:
-            points[each.lost] += each.points_lost
-            n_answers[each.lost] += 1
-            if each.link.kind == "error":
-                errors.add(each.lost)
-    return [
-        Point(
-            name, round(lost, 2), tone="error" if name in errors else "wrong",
-            note=format_count(n_answers[name], "answer"), href=link(lost=name),
-        )
-        for name, lost in sorted(points.items(), key=lambda item: -item[1])
-    ]  # fmt: skip
+def _build_loss(lost: LostPoints) -> Point:
+    low, high = lost.points_ci95 or (None, None)
+    name = name_link(lost.kind, lost.name)
+    return Point(
+        name,
+        round(100 * lost.points, 2),
+        low=None if low is None else round(100 * low, 2),
+        high=None if high is None else round(100 * high, 2),
+        tone="error" if lost.kind == "error" else "wrong",
+        note=format_count(lost.n, "answer"),
+        href=link(lost=name),
+    )
+
+
+def build_critic_charts(summary: Summary) -> Iterator[Chart]:
+    """Yield how much of the wrong work each critic found, and how many of its rejections were right."""
+    points = []
+    for name, critic in summary.critics.items():
+        n_wrong, n_rejected = critic.hits + critic.misses, critic.hits + critic.false_alarms
+        for group, share, bounds, n in (
+            ("wrong work that it rejected", critic.recall, critic.recall_ci95, n_wrong),
+            ("rejections that were justified", critic.precision, critic.precision_ci95, n_rejected),
+        ):
+            if share is not None:
+                low, high = bounds or (None, None)
+                points.append(Point(name, share, low=low, high=high, group=group, note=f"{critic.hits:,} of {n:,}"))
+    if points:
+        title = "Critics: what they find, and whether they are right when they reject"
+        yield Chart("dots", title, points, "share", x_format="percent", x_domain=(0, 1))
 
 
 def _chart_counts(summary: Summary, name: str, counts: dict[str, Counts]) -> Chart:

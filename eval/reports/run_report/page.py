@@ -16,16 +16,19 @@ from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
 from eval.reports.notes import (
     format_changes,
+    format_duration,
     format_floor,
     format_interval,
     format_percent,
     format_title,
+    format_usd,
     list_notes,
     select_ks,
 )
 from eval.reports.run_report import answers as blocks
 from eval.reports.run_report.answers import AnswerRow, Gathered, Links, QuestionRow, gather_answers
 from eval.reports.run_report.overview import (
+    build_critic_charts,
     build_loss_charts,
     build_score_charts,
     build_tiles,
@@ -79,6 +82,8 @@ def write_report(
         "floor": format_floor,
         "interval": format_interval,
         "changes": format_changes,
+        "usd": format_usd,
+        "duration": format_duration,
     }
     stream = load_template(_TEMPLATE, filters).stream(_build_page(summary, gathered, list(facts)))
     stream.enable_buffering(_PIECE)
@@ -141,6 +146,8 @@ def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str
         "all_failed": bool(errors) and summary.n_error == summary.n,
         "score_charts": list(build_score_charts(summary, gathered)),
         "loss_charts": list(build_loss_charts(summary, gathered)),
+        "approximate": [name for name, critic in summary.critics.items() if not critic.is_exact],
+        "critic_charts": list(build_critic_charts(summary)),
         "groups": {name: _build_group(counts, summary.incomplete) for name, counts in groups.items()},
         "words": words,
         "answers": _list_answer_columns(summary),

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from eval.analysis.attribution.broken_link import find_broken_link
+from eval.analysis.attribution.critics import CriticTally
+from eval.analysis.attribution.run_attribution import RunAttribution
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary
+from eval.analysis.summary.summary import CriticNumbers, PaceChange, RunNames, SessionSummary
 from eval.reports.run_report import answers as shown_answers
 from eval.reports.run_report import page as report
 from eval.reports.run_report.page import write_report
@@ -73,6 +76,16 @@ def page(
     )
     assert [each.name for each in folder.iterdir()] == ["report.html"]
     return Page(folder / "report.html")
+
+
+def attribute(records: list[Record]) -> RunAttribution:
+    """The links and reviews of these records, as those of a stored run are found."""
+    found = RunAttribution({}, CriticTally(None))
+    for each in records:
+        if (link := find_broken_link(each)) is not None:
+            found.links[each.sample_id, each.epoch] = link
+        found.critics.add(each, link)
+    return found
 
 
 def test_the_page_loads_nothing_and_lets_no_script_run_but_its_own(tmp_path: Path, record: Make) -> None:
@@ -198,7 +211,8 @@ def test_equal_errors_are_one_at_the_top_with_their_full_message(tmp_path: Path,
     long = f"The server said {'no ' * 200}at last"
     failed = [record(f"q{n}", score=None, answer=None, error=f"{long} after {n} s", error_class="x") for n in range(3)]
     other = record("o", score=None, answer=None, error="the key was refused", error_class="authentication")
-    text = page(tmp_path, [*failed, other]).text
+    records = [*failed, other]
+    text = page(tmp_path, records, attribution=attribute(records)).text
     assert "No question was answered 3 \N{MULTIPLICATION SIGN} x show them" in text
     assert f"{long} after 0 s" in text and "2 more messages differ from it in numbers only." in text
     parts = ["3 \N{MULTIPLICATION SIGN} x", "show them the key was refused", "Where points are lost"]
@@ -232,10 +246,32 @@ def test_points_lost_are_shown_by_cause(tmp_path: Path, record: Make) -> None:
         record("f", target=None, score=None),
         record("g", target=None, score=None, answer=None, error="down", error_class="infrastructure"),
     ]
-    text = page(tmp_path, records).text
-    table = "Points lost, by the first broken link as a table name points lost note program 1.75 2 answers"
-    assert table in text
-    assert "limit tokens 1 1 answer" in text and "error infrastructure 1 1 answer" in text
+    text = page(tmp_path, records, attribution=attribute(records)).text
+    titles = "name points lost 95% interval note"
+    assert f"Points lost of 100, by the first broken link as a table {titles} program 35 " in text  # 1.75 of 5
+    assert "to" in text.partition("program 35 ")[2].partition(" 2 answers")[0]
+    assert "error infrastructure 20 " in text and "limit tokens 20 " in text
+
+
+def test_critics_are_shown_with_what_they_found_and_what_they_cost(tmp_path: Path, record: Make) -> None:
+    numbers: dict[str, Any] = {
+        **{"judges": ("expert",), "is_exact": False, "n_reviews": 50, "approved_right": 20, "misses": 6},
+        **{"false_alarms": 2, "hits": 12, "n_unknown": 10, "precision": 12 / 14, "precision_ci95": (0.6, 0.96)},
+        **{"recall": 12 / 18, "recall_ci95": (0.4, 0.85), "n_rejecting": 11, "n_recovered": 5, "lm_calls": 50},
+        **{"input_tokens": 900, "output_tokens": 100, "cost_usd": 0.25, "seconds": 7.5},
+    }
+    records = [record("a")]
+    summary = replace(
+        summarise(records, RunDetails(run_id="r")),
+        critics={"critic_expert": CriticNumbers(**numbers), "idle": CriticNumbers(**{**numbers, "is_exact": True})},
+    )
+    write_report(tmp_path / "report.html", summary, records)
+    text = Page(tmp_path / "report.html").text
+    assert "critic_expert expert 50 6 of 18 2 of 22 5 of 11 answers $0.2500 1,000 7.5 s" in text
+    assert "critic_expert wrong work that it rejected 66.7% 40.0% to 85.0% 12 of 18" in text
+    assert "critic_expert rejections that were justified 85.7% 60.0% to 96.0% 12 of 14" in text
+    assert "Of critic_expert nobody knows" in text
+    assert "Are the critics" not in page(tmp_path, records).text
 
 
 def test_spending_is_set_against_points(tmp_path: Path, record: Make) -> None:
