@@ -35,7 +35,7 @@ def task(arguments: list[str]) -> int:
 
     from eval.execution.console import Console  # heavier, and only needed for a run that exists
     from eval.reports.files import write_reports
-    from eval.reports.summary_table import choose_exit_code, print_report_path, print_results
+    from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results
     from eval.runs.foreign_run import refuse_unreadable
     from eval.runs.store import RunStore, StoreError
 
@@ -49,7 +49,7 @@ def task(arguments: list[str]) -> int:
         return STOPPED
     console = Console()
     print_results(summary, folder, console)
-    print_report_path(folder, console)
+    print_last_lines(summary, folder, console)
     return choose_exit_code(summary, None, console)
 
 

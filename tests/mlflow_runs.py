@@ -78,9 +78,11 @@ def records_in_store(folder: Path) -> list[Record]:
 
 
 def counts_in_store(folder: Path) -> tuple[int, int, int]:
-    """Traces, spans, assessments that the records should make: gold, verdict, format loss and error class each."""
+    """Traces, spans, assessments that the records should make: gold, verdict, format and error class each."""
+    from eval.mlflow_export.traces import list_shown_steps
+
     records = records_in_store(folder)
-    return len(records), sum(len(each.trajectory) for each in records), 4 * len(records)
+    return len(records), sum(len(list_shown_steps(each)) for each in records), 4 * len(records)
 
 
 @dataclass(frozen=True)

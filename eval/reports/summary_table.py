@@ -49,15 +49,20 @@ def print_summary(summary: Summary, console: Console) -> None:
 
 
 def print_results(summary: Summary, folder: Path, console: Console) -> None:
-    """Print the summary, the folder with the rest and, if the run was stopped, the command that resumes it."""
+    """Print the summary and the folder with the rest."""
     print_summary(summary, console)
     _print_line(f"results: {format_path(folder)}", console)
+
+
+def print_last_lines(summary: Summary, folder: Path, console: Console) -> None:
+    """Print where the run's page is and, if the run was stopped, the command that resumes it."""
+    print_report_path(folder, console)
     if summary.stopped not in (None, GOING_ON):
         _print_line(format_resume_hint(folder), console)
 
 
 def print_report_path(folder: Path, console: Console) -> None:
-    """Print where the run's page is, as the last line; in a terminal the path is a link."""
+    """Print where the run's page is; in a terminal the path is a link."""
     path = (folder / REPORT).absolute()
     if path.is_file():
         console.print(Text.assemble("report: ", (str(path), Style(link=path.as_uri()))), soft_wrap=True)

@@ -23,7 +23,7 @@ from eval.execution.run_session import RunSession, SessionRecorder, begin_sessio
 from eval.execution.termination import StopController
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.files import write_reports, write_summary
-from eval.reports.summary_table import choose_exit_code, print_report_path, print_results, print_wrong_answers
+from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results, print_wrong_answers
 from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder, read_origin
 from eval.runs.logs import RunLogs, log_parts
 from eval.runs.record import Record
@@ -322,5 +322,5 @@ class _Evaluation:
         if tracked.view_line:
             self.output.print(tracked.view_line)
         if self.output.shows_results:
-            print_report_path(self.folder, self.output.console)
+            print_last_lines(summary, self.folder, self.output.console)
         return Ended(self.folder, code, summary)

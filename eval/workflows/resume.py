@@ -128,12 +128,12 @@ def show_finished_run(config: EvalConfig, resolved: Mapping[str, object]) -> int
     if summary is None or not _is_complete(folder, config, resolved):
         return None
     from eval.execution.console import Console
-    from eval.reports.summary_table import choose_exit_code, print_report_path, print_results
+    from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results
 
     console = Console()
     console.print(f"{folder.name} is finished; nothing is left to run.", markup=False, highlight=False)
     print_results(summary, folder, console)
-    print_report_path(folder, console)
+    print_last_lines(summary, folder, console)
     return choose_exit_code(summary, config.run.fail_under, console)
 
 
