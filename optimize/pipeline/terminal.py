@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from eval.execution.console import Console
+from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import print_line
@@ -161,6 +162,7 @@ def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
         return None
     check_files(files.folder, files.read_info())
     show_verdict(files)
+    print_report_path(files.folder, Console())
     if any(not each.startswith(f"{RESUME}=") for each in given):
         print_line("this run is over: the options given now change nothing", error=True)
     return compute_exit_code(verdict)

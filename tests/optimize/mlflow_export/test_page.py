@@ -87,6 +87,14 @@ def test_the_end_of_a_run_that_was_killed_is_when_it_last_wrote(tmp_path: Path) 
     assert killed.end_ms == 2_000_000
 
 
+def test_the_page_of_the_run_is_sent_as_it_is(tmp_path: Path) -> None:
+    client, made = Client(), read(tmp_path / "run")
+    page = "<style>b { color: red }</style><script>draw('<svg>')</script>"
+    (made.folder / "report.html").write_text(page)
+    write_files(parent(client), made, 0)
+    assert client.texts["report.html"] == page, "its policy allows its own scripts alone"
+
+
 def test_files_are_sent_once_and_again_if_they_have_changed(tmp_path: Path) -> None:
     client, made = Client(), read(tmp_path / "run")
     write_files(parent(client), made, 0)
