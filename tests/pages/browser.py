@@ -128,10 +128,10 @@ def picture(page: Any, folder: Path, name: str, whole: bool = False) -> Path:
 
 
 def small_picture(page: Any, folder: Path, name: str) -> Path:
-    """A screenshot for the documentation: 128 colours are enough for text and charts, and a third of the bytes."""
+    """A screenshot for the documentation: 256 colours are enough for text and charts, and a third of the bytes."""
     from PIL import Image
 
     path = picture(page, folder, name)
     with Image.open(path) as image:
-        image.convert("RGB").quantize(128).save(path, optimize=True)
+        image.convert("RGB").quantize(256).save(path, optimize=True)
     return path
