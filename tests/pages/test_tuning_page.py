@@ -79,6 +79,7 @@ def test_the_page_says_first_whether_the_prompts_are_better(page: Any, outcome: 
                 page.evaluate("document.querySelector('.tree').scrollIntoView()")
                 more = small_picture(page, pictures, "tuning-candidates")
                 assert max(made.stat().st_size, more.stat().st_size) < 200_000
+    assert ("interrupted by" in page.inner_text(".outcome")) == (outcome == "interrupted")
     open_all(page)
     assert check_accessibility(page) == []
     assert path.stat().st_size < 2_000_000

@@ -12,7 +12,7 @@ from optimize.report import task
 from optimize.reports.candidate_tree import build_tree
 from optimize.reports.outcome import describe_outcome
 from optimize.reports.snapshot import read_tuning
-from optimize.reports.tuning_page import write_tuning_page
+from optimize.reports.tuning_page import _draw_budget, write_tuning_page
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_proposal, a_tuning, verdict
 
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -113,6 +113,20 @@ def test_candidates_are_listed_below_those_that_they_were_derived_from(tmp_path:
     assert [each.row.candidate_id for each in tree[1].folded] == ["c002", "c003", "c004"]
     assert tree[1].marks == ["published"]
     assert "as c001 of" in str(tree[1].difference)
+
+
+def test_the_budget_is_shown_by_phase_and_against_the_best_score(tmp_path: Path) -> None:
+    began = {"baseline": {"lm_calls": 1}, "search": {"lm_calls": 11, "metric_calls": 10}, "shortlist": {"lm_calls": 51}}
+    phases = {name: {"cost_usd": 0.0, "seconds": 0.0, **spend} for name, spend in began.items()}
+    spend = {"lm_calls": 60, "cost_usd": 0.0, "seconds": 9.0, "input_tokens": 5, "output_tokens": 5}
+    facts = {"spend_by_phase": phases, "spend": spend, "phase": "shortlist", "stopped": "a budget"}
+    folder = a_tuning(tmp_path / "run", [a_proposal(1), a_proposal(2, "rejected"), a_proposal(3)], **facts)
+    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": [0.1, 0.3], "n_questions": 10}))
+    by_phase, by_answers, by_requests = _draw_budget(read_tuning(folder))
+    assert [(each.label, each.x) for each in by_phase.points] == [("baseline", 10), ("search", 40), ("shortlist", 9)]
+    assert [(each.x, each.y) for each in by_answers.points][:3] == [(10, 0.2), (13, 0.2), (13, 0.25)]
+    assert [(each.x, each.y) for each in by_requests.points][-1] == (11 + 1 + 2 + 3, 0.75)
+    assert "20.0%" in write_page(folder) and "95% interval 10.0% to 30.0%" in write_page(folder)
 
 
 def test_a_candidate_that_was_cut_off_has_no_score(tmp_path: Path) -> None:
