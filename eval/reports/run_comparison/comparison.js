@@ -1,12 +1,16 @@
 "use strict";
 // Rows of the comparison page: the answers of all runs to a question next to each other; and prompts word by word.
 (() => {
-  const { make, mark } = RowTables;
+  const { make, mark, list } = RowTables;
   const FIELDS = ["key", "epoch", "mark", "line", "why", "cause", "approved", "seconds", "tokens", "cost"]; // _build_answer
   const WITH_TEXTS = 3; // MAX_WITH_TEXTS
-  const SHORT = 300; // characters of answers whose words are compared
+  const SHORT = 3000; // characters of answers whose words are compared
+  const GONE = "There was no room on this page for it: whole texts, steps and prompts are in the run's records.jsonl.";
+  let picked = -1; // run whose cell was clicked last
 
   const read = (answers) => answers.map((values) => Object.fromEntries(FIELDS.map((name, place) => [name, values[place]])));
+
+  const isWrong = (answer) => answer.mark === "wrong" || answer.mark === "partial";
 
   function drawQuestion(row) {
     const file = row.file.startsWith(row.id) ? row.file.slice(row.id.length) : row.file;
@@ -40,58 +44,150 @@
     if (column.key === "question") return drawQuestion(row);
     if (column.key === "target") return row.target === null ? [] : [make("span", "clip said", row.target)];
     if (!column.key.startsWith("run ")) return undefined;
-    const answers = read(row.answers[row.labels.indexOf(column.key.slice(4))]);
-    return row.labels.length <= WITH_TEXTS ? drawAnswers(answers) : drawSign(answers);
+    const run = row.labels.indexOf(column.key.slice(4));
+    const answers = read(row.answers[run]);
+    const drawn = make("span", "answers", ...(row.labels.length <= WITH_TEXTS ? drawAnswers(answers) : drawSign(answers)));
+    drawn.dataset.run = run;
+    return [drawn];
   }
 
-  // Mark the first step that is not as in the first run.
-  function markChange(list, before, steps) {
-    const read = (step) => step && JSON.stringify([step.title, step.decision, step.said, step.error, step.inner?.map((each) => [each.title, each.said])]);
-    const place = steps.findIndex((step, each) => read(step) !== read(before[each]));
-    const note = place < 0 ? "All steps are those of the first run." : "From here on it differs from the first run:";
-    list.insertBefore(make("li", "change small", note), place < 0 ? null : list.children[place]);
+  // Steps of two answers in rows: equal names next to each other, in the order of both.
+  function align(first, second) {
+    const same = (a, b) => a.kind === b.kind && a.title === b.title;
+    const best = Array.from({ length: first.length + 1 }, () => new Uint16Array(second.length + 1));
+    for (let i = first.length - 1; i >= 0; i -= 1) {
+      for (let j = second.length - 1; j >= 0; j -= 1) {
+        best[i][j] = same(first[i], second[j]) ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
+      }
+    }
+    const rows = [];
+    let [i, j] = [0, 0];
+    while (i < first.length || j < second.length) {
+      if (i < first.length && j < second.length && same(first[i], second[j])) rows.push([first[i++], second[j++]]);
+      else if (i < first.length && (j === second.length || best[i + 1][j] >= best[i][j + 1])) rows.push([first[i++], undefined]);
+      else rows.push([undefined, second[j++]]);
+    }
+    return rows;
   }
 
-  async function drawAnswer(answer, other) {
-    const box = make("div");
-    const details = await Blocks.get("steps", answer.key);
-    const text = details?.answer ?? answer.line;
-    const compared = other && text && other.line && text !== other.line && text.length <= SHORT && other.line.length <= SHORT;
-    const said = compared ? Words.compare(other.line, text)[1] : [text || "–"];
-    box.append(make("div", "said", mark(answer.mark), " ", ...said));
-    const facts = make("dl", "facts");
-    const add = (name, value) => { if (value) facts.append(make("dt", "", name), make("dd", "said", value)); };
-    add("why", details?.scorer || details?.error || answer.why);
-    add("lost at", answer.cause);
-    add("evidence", details?.evidence);
-    add("spent", details?.spent);
-    box.append(facts);
-    if (answer.approved) box.append(make("span", "badge", `${answer.approved} approved a wrong answer`));
-    if (details?.steps?.length) {
-      const prompts = () => Blocks.get("prompts", answer.key);
-      const missing = "There was no room on this page for the prompts of this answer; they are in the run's records.jsonl.";
-      const steps = Steps.draw(details.steps, { prompts, missing, wrong: answer.mark === "wrong" || answer.mark === "partial" });
-      const before = other && (await Blocks.get("steps", other.key))?.steps;
-      if (before?.length) markChange(steps, before, details.steps);
-      box.append(make("h4", "", "Steps"), steps);
-    } else box.append(make("p", "small", "There was no room on this page for the steps of this answer; they are in the run's records.jsonl."));
+  // The words of two steps' outputs that differ: text of the step → nodes.
+  function compareSteps(first, second, words) {
+    const before = new Map(first.said ?? []);
+    for (const [name, text] of second.said ?? []) {
+      const old = before.get(name);
+      if (old === undefined || old === text) continue;
+      const [left, right] = Words.compare(old, text);
+      words.set(first, new Map([...(words.get(first) ?? []), [name, left]]));
+      words.set(second, new Map([...(words.get(second) ?? []), [name, right]]));
+    }
+    for (const [a, b] of align(first.inner ?? [], second.inner ?? [])) if (a && b) compareSteps(a, b, words);
+  }
+
+  function drawText(nodes, length) {
+    const box = make("div", "said code", ...nodes);
+    if (length > 900) {
+      box.classList.add("tall");
+      box.tabIndex = 0;
+      requestAnimationFrame(() => { // the first word that differs is in sight
+        const word = box.querySelector("del, ins");
+        if (word) box.scrollTop = word.offsetTop - 30;
+      });
+    }
     return box;
   }
 
-  async function drawRun(label, answers, first) {
-    const side = make("div", "side", make("h3", "", `Run ${label}`));
-    if (!answers.length) side.append(make("p", "small", "Not answered."));
-    else if (answers.length === 1) side.append(await drawAnswer(answers[0], first?.[0]));
-    else {
-      const shown = Math.max(answers.findIndex((each) => each.mark !== "right"), 0);
-      answers.forEach((answer, place) => {
-        const title = make("span", "", `epoch ${answer.epoch}: `, mark(answer.mark), " ", answer.line.slice(0, 60));
-        const epoch = Steps.fold(title, () => drawAnswer(answer, first?.[place]), "epoch");
-        side.append(epoch);
-        epoch.open = place === shown;
+  function drawTexts(title, texts, names) {
+    const [before, after] = texts.map((each) => each ?? "");
+    const equal = before === after;
+    const sides = equal ? [[before || "–"]] : Words.compare(before, after);
+    const box = make("div", equal ? "pair single" : "pair");
+    sides.forEach((nodes, place) => {
+      const name = equal ? `${title}: the same in both` : `${title} of ${names[place]}`;
+      box.append(make("div", "", make("div", "side", name), equal ? Steps.fold("show", () => drawText(nodes, before.length)) : drawText(nodes, [before, after][place].length)));
+    });
+    return box;
+  }
+
+  function drawPrompts(steps, answers, names) {
+    if (!steps.some((each) => each.calls?.length)) return [];
+    return [Steps.fold("prompts and replies: what differs", async () => {
+      const read = await Promise.all(answers.map((each) => Blocks.get("prompts", each.key)));
+      if (read.some((each) => !each)) return make("p", "small", GONE);
+      const calls = steps.map((step, side) => step.calls.map((id) => read[side][id]).filter(Boolean));
+      const drawn = [];
+      for (let n = 0; n < Math.max(...calls.map((each) => each.length)); n += 1) {
+        const [a, b] = calls.map((each) => each[n]);
+        drawn.push(make("div", "small", `call ${n + 1}${a && b ? "" : `: of ${names[a ? 0 : 1]} alone`}`));
+        const most = Math.max(a?.messages.length ?? 0, b?.messages.length ?? 0);
+        for (let place = 0; place < most; place += 1) {
+          drawn.push(drawTexts((a ?? b).messages[place]?.[0] ?? "message", [a?.messages[place]?.[1], b?.messages[place]?.[1]], names));
+        }
+        drawn.push(drawTexts("reply", [a?.reply, b?.reply], names));
+      }
+      return drawn;
+    }, "prompts")];
+  }
+
+  // Side by side: both answers, then their steps. `sides` are [label, answer, details] each.
+  function drawSides(sides) {
+    const names = sides.map(([name]) => name);
+    const lines = sides.map(([, answer, details]) => details?.answer ?? answer.line);
+    const words = lines.length === 2 && lines[0] !== lines[1] && lines.every((each) => each && each.length <= SHORT) ? Words.compare(...lines) : lines.map((each) => [each || "–"]);
+    const one = sides.length === 1 ? " single" : "";
+    const box = make("div", `pair answers${one}`);
+    sides.forEach(([name, answer, details], place) => {
+      const side = make("div", "", make("h3", "", `${name}: `, mark(answer.mark)), make("div", "said", ...words[place]));
+      if (answer.approved) side.append(make("span", "badge", `${answer.approved} approved a wrong answer`));
+      if (answer.cause) side.append(make("div", "said small", "lost at ", make("strong", "wrong", answer.cause), details?.evidence ? `: ${details.evidence}` : ""));
+      for (const [title, text] of [["scorer", details ? details.scorer : answer.why], ["error", details?.error], ["people", details?.people], ["spent", details?.spent], ...(details?.extra ?? [])]) {
+        if (text) side.append(make("div", "said small", `${title}: ${text}`));
+      }
+      if (!details) side.append(make("p", "small", GONE));
+      box.append(side);
+    });
+    const steps = sides.map(([, , details]) => details?.steps ?? []);
+    if (!steps.some((each) => each.length)) return [box];
+    const options = (place, compared) => ({
+      wrong: isWrong(sides[place][1]), broken: sides[place][2]?.broken, words: (step, name) => compared.get(step)?.get(name),
+      prompts: () => Blocks.get("prompts", sides[place][1].key), missing: GONE,
+    });
+    if (sides.length === 1) return [box, make("h3", "", "Steps"), Steps.draw(steps[0], options(0, new Map()))];
+    const drawn = align(...steps).map((pair) => {
+      const compared = new Map();
+      const [a, b] = pair;
+      if (a && b) compareSteps(a, b, compared);
+      const line = make("div", "pair steps-of");
+      pair.forEach((step, place) => {
+        const side = make("div", "", make("div", "side", names[place]));
+        if (step) side.append(Steps.draw([step], { ...options(place, compared), ...(a && b ? { prompts: undefined } : {}) }));
+        else side.append(make("p", "small", "– no such step"));
+        line.append(side);
       });
-    }
-    return side;
+      return make("div", "", line, ...(a && b ? drawPrompts(pair, sides.map(([, answer]) => answer), names) : []));
+    });
+    return [box, make("h3", "", "Steps, next to each other"), ...drawn];
+  }
+
+  async function drawEpoch(names, answers) {
+    const there = names.map((name, place) => [name, answers[place]]).filter(([, answer]) => answer);
+    const details = await Promise.all(there.map(([, answer]) => Blocks.get("steps", answer.key)));
+    return drawSides(there.map(([name, answer], place) => [name, answer, details[place]]));
+  }
+
+  // The answers of one or two runs, epoch by epoch; the first that differs is open.
+  async function drawRuns(names, runs) {
+    const epochs = [...new Set(runs.flat().map((each) => each.epoch))].sort((a, b) => a - b);
+    const at = (epoch) => runs.map((answers) => answers.find((each) => each.epoch === epoch));
+    if (!epochs.length) return [make("p", "small", "Not answered.")];
+    if (epochs.length === 1) return drawEpoch(names, at(epochs[0]));
+    const differs = epochs.find((epoch) => new Set(at(epoch).map((each) => each?.mark)).size > 1) ?? epochs[0];
+    return epochs.map((epoch) => {
+      const title = make("span", "", `epoch ${epoch}: `);
+      at(epoch).forEach((each, place) => title.append(` ${names[place]} `, each ? mark(each.mark) : "– not answered"));
+      const fold = Steps.fold(title, () => drawEpoch(names, at(epoch)), "epoch");
+      fold.open = epoch === differs;
+      return fold;
+    });
   }
 
   async function open(row, box) {
@@ -101,16 +197,42 @@
     const facts = make("dl", "facts", make("dt", "", "question"), make("dd", "said", details?.question ?? row.question));
     if (row.target !== null) facts.append(make("dt", "", "gold answer"), make("dd", "said", details?.target ?? row.target));
     if (row.file) facts.append(make("dt", "", "attachment"), make("dd", "said", row.file));
-    facts.append(make("dt", "", "outcome"), make("dd", "said", row.outcome));
-    const sides = make("div", "sides");
-    box.append(facts, sides);
-    for (const [place, answers] of runs.entries()) sides.append(await drawRun(row.labels[place], answers, place ? runs[0] : undefined));
+    facts.append(make("dt", "", "outcome"), make("dd", "said", list(row.outcome)[0]));
+    box.append(facts);
+    if (runs.length === 2) {
+      box.append(...await drawRuns(row.labels, runs));
+      return;
+    }
+    const shown = picked >= 0 ? picked : Math.max(runs.findIndex((answers) => answers.some((each) => each.mark !== "right")), 0);
+    runs.forEach((answers, run) => {
+      const marks = answers.length ? answers.flatMap((each) => [mark(each.mark), " "]) : ["– not answered "];
+      const title = make("span", "", `${row.labels[run]}: `, ...marks, answers[0]?.line.slice(0, 80) ?? "");
+      if (run) title.append(make("span", "small", ` next to ${row.labels[0]}`));
+      const both = run ? [[row.labels[0], row.labels[run]], [runs[0], answers]] : [[row.labels[0]], [answers]];
+      const fold = Steps.fold(title, () => drawRuns(...both), "epoch of-run");
+      fold.dataset.run = run;
+      box.append(fold);
+      fold.open = run === shown;
+    });
+    picked = -1;
   }
+
+  // A cell of the matrix opens its answer; in a row that is open, that answer alone.
+  document.addEventListener("click", (event) => {
+    const place = event.target.closest?.("[data-run]:not(.of-run)");
+    picked = place ? Number(place.dataset.run) : -1;
+    const row = place?.closest("details.row");
+    if (!row?.open) return;
+    const folds = row.querySelectorAll(".of-run");
+    if (!folds.length) return;
+    event.preventDefault();
+    for (const each of folds) each.open = Number(each.dataset.run) === picked;
+  }, true);
 
   const exportRows = (row) =>
     row === null ? ["id", "run", "epoch", "question", "gold answer", "answer", "verdict", "lost at", "outcome", "level", "attachment", "seconds", "tokens", "cost"]
       : row.answers.flatMap((answers, place) => read(answers).map((each) => [
-        row.id, row.labels[place], each.epoch, row.question, row.target, each.line, each.mark, each.cause, row.outcome, row.level, row.kind, each.seconds, each.tokens, each.cost,
+        row.id, row.labels[place], each.epoch, row.question, row.target, each.line, each.mark, each.cause, list(row.outcome)[0], row.level, row.kind, each.seconds, each.tokens, each.cost,
       ]));
 
   RowTables.mount("questions", { cell, open, export: exportRows });
@@ -119,8 +241,7 @@
   for (const place of document.querySelectorAll(".prompts-compared")) {
     for (const { agent, runs, texts } of prompts) {
       place.append(Steps.fold(`${agent}: ${runs[0]} and ${runs[1]}`, () => {
-        const [before, now] = Words.compare(...texts);
-        return make("div", "pair-of-texts", make("div", "", ...before), make("div", "", ...now));
+        return drawTexts("prompt", texts, runs);
       }));
     }
   }

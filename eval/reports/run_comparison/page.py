@@ -17,7 +17,7 @@ from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
 from eval.reports.notes import format_p_value, format_points
 from eval.reports.run_comparison.charts import build_charts, chart_losses, list_compared
-from eval.reports.run_comparison.rows import ComparedQuestion, GatheredRuns, gather_runs, name_outcome
+from eval.reports.run_comparison.rows import FLIPS, ComparedQuestion, GatheredRuns, gather_runs, name_outcome
 from eval.reports.run_report.answers import PROMPTS, AnswerRow
 from eval.reports.run_report.answers import STEPS as STEPS_BLOCK
 from mas.runtime.security.private_file import write_atomically
@@ -155,7 +155,7 @@ def _build_row(compared: ComparedQuestion, labels: Sequence[str]) -> Iterator[tu
     for label, answers in zip(labels, compared.answers, strict=True):
         yield f"run {label}", [f"{each.mark} {each.line}" for each in answers]
         yield f"lost {label}", list(dict.fromkeys(each.lost for each in answers if each.lost))
-    yield "outcome", name_outcome(compared, labels)
+    yield "outcome", [name_outcome(compared, labels), *([FLIPS] if len(set(compared.means)) > 1 else [])]
     yield from (("level", question.level), ("kind", question.kind), ("file", question.file))
     yield "labels", labels
     yield "answers", [[_build_answer(each) for each in answers] for answers in compared.answers]

@@ -17,6 +17,7 @@ from mas.runtime.errors import UserError
 
 RIGHT, WRONG, EQUAL = "all right", "all wrong", "equal in part"
 DISAGREE = "runs disagree"  # of three runs or more
+FLIPS = "flips"  # all questions on which runs differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,11 @@ def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int)
     Raises:
         UserError: a store cannot be read.
     """
-    gatherer = AnswerGatherer(BlockWriter(MAX_BLOCK_BYTES))
+    spread = {each: _measure_spread(runs, each) for each in ids}
+    ids = sorted(ids, key=lambda each: -spread[each])  # stable: else in the dataset's order
+    n_left_out = max(len(ids) - max_questions, 0)
+    ids = ids[:max_questions]
+    gatherer = AnswerGatherer(BlockWriter(MAX_BLOCK_BYTES), frozenset(each for each in ids if spread[each]))
     wanted = frozenset(ids)
     found: list[dict[str, QuestionRow]] = []
     for run in runs:
@@ -60,12 +65,17 @@ def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int)
             with RunStore(run.folder / DATABASE, read_only=True) as store:
                 records = (each for each in store.records() if each.sample_id in wanted)
                 plan = [each for each in store.read_plan() if each.id in wanted]
-                found.append({row.id: row for row in gatherer.gather(records, plan, max_questions)})
+                found.append({row.id: row for row in gatherer.gather(records, plan, len(plan))})
         except StoreError as error:
             raise UserError(f"{error}.") from error
     questions = [_join(sample_id, found) for sample_id in ids if any(sample_id in rows for rows in found)]
-    questions.sort(key=lambda each: -each.spread)  # stable: else in the dataset's order
-    return GatheredRuns(questions, gatherer.writer.close(), len(ids) - len(questions))
+    questions.sort(key=lambda each: (-each.spread, each.means[-1] - each.means[0]))  # losses before gains
+    return GatheredRuns(questions, gatherer.writer.close(), n_left_out)
+
+
+def _measure_spread(runs: Sequence[ReadRun], sample_id: str) -> float:
+    scores = [run.answers.list_scores(sample_id, with_missing=False) for run in runs]
+    return pvariance([fmean(each) if each else 0.0 for each in scores])
 
 
 def _join(sample_id: str, found: Sequence[dict[str, QuestionRow]]) -> ComparedQuestion:

@@ -7,7 +7,7 @@ Only short texts and numbers of an answer are kept; steps and prompts are compre
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
@@ -120,8 +120,10 @@ def gather_answers(
 class AnswerGatherer:
     """Gathers the answers of one run, or of several into the same blocks."""
 
-    def __init__(self, writer: BlockWriter) -> None:
+    def __init__(self, writer: BlockWriter, kept_first: Collection[str] = ()) -> None:
+        """`kept_first`: ids of questions whose blocks are kept like those of wrong answers."""
         self.writer = writer
+        self._kept_first = kept_first
         self._key = 0  # of the last answer
         self._messages: dict[str, str] = {}  # each once: a run may fail ten thousand times in the same way
 
@@ -151,7 +153,8 @@ class AnswerGatherer:
                 rest = _join_rest(record, first=len(question.answers) == 1)
                 question.rest += rest
                 n_rest += len(rest)
-            _write_blocks(self.writer, record, answer, steps)
+            matters = answer.mark != RIGHT or record.sample_id in self._kept_first
+            _write_blocks(self.writer, record, answer, steps, matters)
         return [rows[at] for at in sorted(rows)]
 
 
@@ -186,9 +189,8 @@ def _build_answer(record: Record, key: int, verdict: Step | None, link: BrokenLi
     )
 
 
-def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps: Sequence[Step]) -> None:
-    """Add the answer's texts, steps and prompts. Wrong answers come first where there is no room for all."""
-    wrong = answer.mark != RIGHT
+def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps: Sequence[Step], matters: bool) -> None:
+    """Add the answer's texts, steps and prompts. What matters is kept where there is no room for all."""
     verdict = find_last_verdict(steps)
     details: dict[str, object] = {
         "question": cut_text(record.question),
@@ -212,10 +214,10 @@ def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps:
         STEPS,
         answer.key,
         {name: value for name, value in details.items() if value not in ("", None, [])},
-        0 if wrong else 2,
+        0 if matters else 2,
     )
     if calls := build_calls(record.trajectory):
-        writer.add(PROMPTS, answer.key, calls, 1 if wrong else 3)
+        writer.add(PROMPTS, answer.key, calls, 1 if matters else 3)
 
 
 def _join_rest(record: Record, first: bool) -> str:

@@ -33,7 +33,7 @@ def test_questions_on_which_the_runs_disagree_come_first_with_their_outcome(tmp_
     second = [answered("a", "17"), answered("b", "3"), answered("c", "4"), answered("d", "17")]
     rows = read_rows(write_page(tmp_path, first, second))
     assert [row["id"] for row in rows] == ["c", "a", "b", "d"]
-    assert [row["outcome"] for row in rows] == ["better in A", "all right", "all wrong", "all right"]
+    assert [row["outcome"] for row in rows] == [["better in A", "flips"], ["all right"], ["all wrong"], ["all right"]]
     assert (rows[0]["run A"], rows[0]["run B"], rows[0]["lost A"]) == (["right 17"], ["wrong 4"], [])
     assert rows[0]["lost B"], "its cause"
 
@@ -42,7 +42,7 @@ def test_three_runs_are_a_matrix_of_the_same_questions(tmp_path: Path) -> None:
     runs = [[answered("a", "17"), answered("b", answer)] for answer in ("17", "3", "17")]
     html = write_page(tmp_path, *runs)
     rows = read_rows(html)
-    assert [(row["id"], row["outcome"]) for row in rows] == [("b", "runs disagree"), ("a", "all right")]
+    assert [(row["id"], row["outcome"][0]) for row in rows] == [("b", "runs disagree"), ("a", "all right")]
     assert "3 runs compared" in html
     assert len(rows[0]["answers"]) == 3
 
@@ -85,3 +85,12 @@ def test_an_outcome_of_epochs_is_by_their_mean(tmp_path: Path) -> None:
     gathered = gather_runs(runs, ["a"], max_questions=5)
     assert [name_outcome(each, "AB") for each in gathered.questions] == ["equal in part"]
     assert gather_runs(runs, ["a"], max_questions=0).n_left_out == 1
+
+
+def test_losses_come_before_gains_and_flips_are_what_is_kept_where_there_is_no_room(tmp_path: Path) -> None:
+    first = stored_run(tmp_path / "x", [answered(*each) for each in (("a", "17"), ("b", "3"), ("c", "17"))])
+    second = stored_run(tmp_path / "y", [answered(*each) for each in (("a", "17"), ("b", "17"), ("c", "3"))])
+    runs = read_runs([first, second])
+    gathered = gather_runs(runs, ["a", "b", "c"], max_questions=2)
+    assert [each.question.id for each in gathered.questions] == ["c", "b"]
+    assert gathered.n_left_out == 1
