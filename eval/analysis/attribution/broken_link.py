@@ -24,6 +24,7 @@ Kind = Literal["agent", "tool", "limit", "format", "error"]
 
 PROGRAM = "program"  # name of the link where a program shows no steps
 MAX_QUOTED_CHARS = 200
+_ERROR = "error"  # output of an agent that reports a failure to the agents after it
 _UNREADABLE = "malformed"  # error class
 _LENGTH_LIMITS = {"truncated": "max_tokens", "context_overflow": "context_window"}  # error class → limit
 
@@ -78,6 +79,9 @@ def find_broken_link(
         return _explain_tool(attribution.tool, attribution.reason[0])
     if (failed := _find_useless_tool(steps)) is not None:
         return _explain_tool(failed, f"Every call of the tool {failed.name} failed, and the answer was wrong.")
+    if (reported := next((step for step in steps.steps if step.outputs.get(_ERROR)), None)) is not None:
+        text = f"{reported.agent} reported a failure: {_quote(str(reported.outputs[_ERROR]))}. {_differ(record)}"
+        return BrokenLink("agent", reported.agent, Evidence(text), reported.span)
     if _gave_up_unread(record, steps):
         agent, error = next(each for each in steps.unusable if each[0] == attribution.agent)
         text = f"Replies of {agent} could not be read until its retries ran out: {_quote(error)}."

@@ -81,6 +81,15 @@ def test_a_tool_that_worked_in_the_end_is_not_the_cause() -> None:
     assert find(record("17", "18", [expert("18", BROKEN, worked), finalizer("18")])).name == "expert"
 
 
+def test_an_agent_that_reports_a_failure_is_named() -> None:
+    made = record("17", "The API failed.", [step("api", answer=None, error="HTTP 404"), finalizer("The API failed.")])
+
+    link = find(made)
+
+    assert (link.kind, link.name, link.step) == ("agent", "api", 1)
+    assert "HTTP 404" in link.evidence.for_people
+
+
 def test_an_answer_that_is_right_in_content_lost_its_point_by_its_form() -> None:
     link = find(record("17", "It is 17 km.", [expert("17"), finalizer("It is 17 km.")]))
 

@@ -1,0 +1,213 @@
+"""Faults planted in one agent or tool of a system over the simulated model, and the link that is named for each.
+
+    for fault in Bench("gaia", "sample", "val").plant_in_agents():
+        print(fault)                   # a line of the table in docs/how-to/attribution.md
+
+Only questions that are answered right without the fault are used, and of these the ones that are wrong with it: what is
+wrong then has one cause, which is known.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest.mock import patch
+
+from dspy.lm15 import Request, Response, TextPart, ToolCallPart
+from hydra import compose, initialize_config_dir
+
+from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.broken_link import find_broken_link
+from eval.analysis.attribution.predictor_attribution import RightAnswers, is_own_program
+from eval.analysis.attribution.target_matcher import TargetMatcher
+from eval.analysis.statistics.intervals import compute_accuracy_interval
+from eval.benchmarks.dataset import Sample
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.evaluation import EvalConfig, read_config
+from eval.execution.runner import SampleRunner
+from eval.runs.record import Record
+from mas.llm.profiles.model import AgentModel
+from mas.prompt_sets.prompt_set import read_prompt_set
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import SampleKey
+from mas.simulation import SimulatedModel, answer_request
+from mas.system import agent_names
+from mas.systems.bos.contracts.result import AgentFailureError
+from mas.tools.results import ToolError
+from tests.eval.execution.sample_run import SampleRun
+
+_SECTION = re.compile(r"(\[\[ ## (\w+) ## \]\]\n)(.*?)(?=\n\n\[\[ ## |\Z)", re.DOTALL)
+_KEPT = {"reasoning", "reasoning_trace", "final_reasoning_trace", "feedback", "rationale", "confidence", "needs"}
+_KEPT |= {"working", "completed", "remark", "tool_calls"}
+SPANS = {  # agents made of several LLM steps: the record has the agent's step alone
+    **dict.fromkeys(("sql_schema", "sql_generate", "sql_check", "sql_answer"), "sql"),
+    **dict.fromkeys(("api_plan", "api_adjust", "api_summarize"), "api_docs"),
+    **dict.fromkeys(("compute_code", "compute_summarize"), "computation"),
+}
+SERVICES = {  # tools that are no settings: name → function behind it
+    "bos": {
+        "mcp_db_query": "mas.systems.bos.sql.session.SqlSession.query",
+        "python": "mas.systems.bos.computation.agent.execute",
+    }
+}
+BROKEN = "ToolError: the service is down"
+
+
+@dataclass
+class Fault:
+    """Faults of one place: how often which link was named."""
+
+    system: str
+    place: str  # agent or tool
+    n: int  # wrong answers
+    named: Counter[str] = field(default_factory=Counter)
+    planted: str = ""  # the step of the agent that was faulty
+
+    @property
+    def n_found(self) -> int:
+        return self.named[self.place]
+
+    def __str__(self) -> str:
+        low, high = compute_accuracy_interval(self.n_found, self.n) or (0.0, 1.0)
+        others = ", ".join(f"{name} {n}" for name, n in self.named.most_common() if name != self.place)
+        share = f"{self.n_found / self.n:.0%} ({low:.0%} to {high:.0%})" if self.n else "n/a"
+        return f"| {self.system} | {self.planted} | {self.n} | {share} | {others or 'none'} |"
+
+
+class FaultyModel(SimulatedModel):
+    """The simulated model; replies of one agent say something else."""
+
+    faulty: str | None = None
+
+    def create_lm(self, agent: AgentModel) -> Any:
+        if agent.agent != self.faulty:
+            return super().create_lm(agent)
+        return self._create_lm(lambda request: _corrupt(request, answer_request(request)), agent.temperature)
+
+
+def _corrupt(request: Request, response: Response) -> Response:
+    parts = [_corrupt_part(part) for part in response.message.parts]
+    return replace(response, message=replace(response.message, parts=tuple(parts)))
+
+
+def _corrupt_part(part: Any) -> Any:
+    if isinstance(part, TextPart):
+        return TextPart(_SECTION.sub(lambda found: found[1] + _corrupt_field(found[2], found[3]), part.text))
+    if isinstance(part, ToolCallPart) and "query" in part.input and part.name == "mcp_db_query":
+        return replace(part, input={**part.input, "query": "SELECT 424242"})
+    return part
+
+
+def _corrupt_field(name: str, text: str) -> str:
+    if name in _KEPT:
+        return text
+    if name == "decision":
+        return "reject"
+    if name == "reviewed_query":
+        return "SELECT 424242"
+    if name == "code":
+        return "424242"
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    if isinstance(value, list):
+        return json.dumps([])
+    if re.search(r"\d", text):
+        return re.sub(r"\d+", lambda found: str(int(found[0]) + 717), text)
+    return re.sub(r"\b[A-Za-z]\w{2,}", "Zorbat", text) if name != "plan" else text
+
+
+class Bench:
+    """A system over the simulated model, its questions, and the ids of those that it answers right."""
+
+    def __init__(self, system: str, data: str, *splits: str) -> None:
+        self.name = system
+        with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
+            overrides = [f"system={system}", f"data={data}", "model=offline", "tracking=off"]
+            self.config: EvalConfig = read_config(compose("eval", overrides))
+        self.samples = [each for split in splits for each in self.config.data.load(split).samples]
+        self.agents = agent_names(self.config.system)
+        records = [each for each in self.run() if each.correct]
+        right = {each.sample_id for each in records}
+        self.right_answers = RightAnswers()
+        for record in records:
+            if is_own_program(record):
+                self.right_answers.add(record, AgentSteps.of(record), TargetMatcher(record.target or ""))
+        self.samples = [each for each in self.samples if each.id in right]
+
+    def run(self, faulty: str | None = None, prepare: Callable[[ExitStack], None] = lambda stack: None) -> list[Record]:
+        """Answer all questions; an agent of this name is faulty."""
+        model = FaultyModel()
+        model.faulty = faulty
+        system = self.config.system
+        prompts = read_prompt_set(system.default_prompts, agent_names(system), system.name, PROJECT_ROOT)
+        found: list[Record] = []
+        with ExitStack() as stack:
+            prepare(stack)
+            resources = stack.enter_context(system.open_resources(self.config.tools, lambda text: None))
+            program = system.build(model, prompts, resources)  # type: ignore[arg-type]
+            runner = SampleRunner("r", program, self.config.scorer, deadline_seconds=120, redact=str)
+            pending: list[tuple[Sample, SampleKey]] = [(each, SampleKey(each.id)) for each in self.samples]
+            run_blocking(SampleRun(runner, found.append, concurrency=8).run(pending))
+        return found
+
+    def measure(self, place: str, records: list[Record], planted: str = "") -> Fault:
+        links = [link for each in records if (link := find_broken_link(each, self.right_answers))]
+        return Fault(self.name, place, len(links), Counter(link.name for link in links), planted or place)
+
+    def plant_in_agents(self) -> Iterator[Fault]:
+        for agent in self.agents:
+            yield self.measure(SPANS.get(agent, agent), self.run(faulty=agent), agent)
+
+    def plant_in_tools(self) -> Iterator[Fault]:
+        """Let each tool of the system's settings fail."""
+        tools = getattr(self.config.system, "tools", {})
+        for name in tools:
+            broken = {**tools, name: f"{__name__}.break_{name}"}
+            globals()[f"break_{name}"] = break_tool(tools[name])
+            with patch.object(self.config.system, "tools", broken):
+                yield self.measure(name, self.run())
+        for name, path in SERVICES.get(self.name, {}).items():
+            with patch(path, _fail):
+                yield self.measure(name, self.run())
+
+
+async def _fail(*args: object, **kwargs: object) -> object:
+    raise AgentFailureError("ServiceUnavailable", BROKEN)
+
+
+def break_tool(path: str) -> Callable[..., object]:
+    """Return a tool with the signature of another, which always fails."""
+    import functools
+    import inspect
+
+    from mas.tools.catalogue import load_function
+
+    original = load_function(path)
+
+    @functools.wraps(original)
+    async def broken(*args: object, **kwargs: object) -> object:
+        raise ToolError(BROKEN)
+
+    broken.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    return broken
+
+
+BENCHES = {
+    "toy": ("toy", "val"),
+    "single_agent": ("sample", "val"),
+    "gaia": ("sample", "val"),
+    "bos": ("bos_sample", "train", "val", "test"),
+}
+
+if __name__ == "__main__":
+    import sys
+
+    for name in sys.argv[1:] or BENCHES:
+        bench = Bench(name, *BENCHES[name])
+        for fault in (*bench.plant_in_agents(), *bench.plant_in_tools()):
+            print(fault, flush=True)

@@ -1,0 +1,63 @@
+"""Faults planted in each agent and each tool of the systems are named: the figures of docs/how-to/attribution.md."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eval.analysis.attribution.broken_link import find_broken_link
+from eval.benchmarks.dataset import Sample
+from eval.cli.paths import PROJECT_ROOT
+from eval.execution.runner import SampleRunner
+from eval.scorers.gaia import GaiaScorer
+from mas.agents.spec import AgentSettings
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import SampleKey
+from mas.systems.gaia.system import GaiaSystem
+from mas.tools.catalogue import load_function
+from mas.tools.settings import ToolSettings
+from mas.tools.tool_context import Resources
+from tests.eval.analysis.attribution import planted_faults
+from tests.eval.analysis.attribution.planted_faults import BENCHES, Bench, Fault, break_tool
+from tests.scripted_model import Call, ScriptedModel, answering, in_turn, plan
+
+TOOLS: dict[str, str] = yaml.safe_load((PROJECT_ROOT / "conf/system/gaia.yaml").read_text("utf-8"))["tools"]
+NOT_TOLD_APART = {  # a critic that rejects every plan and report looks like agents whose work is never good enough
+    ("gaia", "critic_planner"),
+    ("gaia", "critic_researcher"),
+    ("bos", "planner"),  # it sends the question to the wrong agent, which answers as best it can
+}
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_that_is_down_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planted_faults, "broken_tool", break_tool(TOOLS[name]), raising=False)
+    needed = inspect.signature(load_function(TOOLS[name])).parameters.values()
+    call = Call(name, {each.name: "x" for each in needed if each.default is inspect.Parameter.empty})
+    system = GaiaSystem(
+        tools={name: f"{planted_faults.__name__}.broken_tool"}, agents={"researcher": AgentSettings(tools=[name])}
+    )
+    script = answering(planner=plan("look it up"), researcher=in_turn([call], {"result": "I found nothing."}))
+    program: Any = system.build(ScriptedModel(script), None, Resources(ToolSettings()))  # type: ignore[arg-type]
+    runner = SampleRunner("r", program, GaiaScorer(), deadline_seconds=60, redact=str)
+    record = run_blocking(runner.run_sample(Sample("q1", "How many?", target="43"), SampleKey("q1")))
+
+    link = find_broken_link(record)
+
+    assert link is not None and (link.kind, link.name) == ("tool", name)
+    assert "the service is down" in link.evidence.for_people
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BENCHES)
+def test_the_right_agent_or_tool_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    bench = Bench(name, *BENCHES[name])
+    faults: list[Fault] = [*bench.plant_in_agents(), *bench.plant_in_tools()]
+    print("\n".join(map(str, faults)))
+    told = [each for each in faults if (name, each.planted) not in NOT_TOLD_APART and each.n]
+
+    assert len(told) >= 3
+    assert sum(each.n_found for each in told) >= 0.8 * sum(each.n for each in told)
