@@ -151,9 +151,12 @@ def _step(span: Span, below: Sequence[Span]) -> Step:
 
 
 def _owner(span: Span, spans: dict[int, Span]) -> Span | None:
-    """Return the span of the nearest enclosing agent."""
-    above = spans.get(span.get("parent", -1))
+    """Return the span of the nearest enclosing agent; None also for a span that encloses itself, as in a forged run."""
+    above, passed = spans.get(span.get("parent", -1)), set[int]()
     while above is not None and above.get("kind") != "agent":
+        if above["id"] in passed:
+            return None
+        passed.add(above["id"])
         above = spans.get(above.get("parent", -1))
     return above
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from eval.analysis.attribution.critics import CriticCount
+from eval.analysis.summary.lost_points import summarise_critics
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import SessionSummary, Summary
+from eval.analysis.summary.summary import LostPoints, SessionSummary, Summary
 from eval.mlflow_export.run_page import (
     CHANGED_TAG,
     RunPage,
@@ -115,6 +117,25 @@ def test_numbers_of_the_summary_become_metrics() -> None:
     assert metrics["agents/planner_calls"] == 3.0
     assert metrics["epochs/pass_at_1"] < metrics["epochs/pass_at_2"]
     assert all(isinstance(value, float) for value in metrics.values())
+
+
+def test_lost_points_and_critics_become_metrics() -> None:
+    lost = (
+        LostPoints(kind="agent", name="expert", n=3, points=0.25, points_ci95=(0.125, 0.5)),
+        LostPoints(kind="limit", name="lm_calls", n=1, points=0.125, points_ci95=None),
+    )
+    count = CriticCount(n_reviews=4, n_drafts=4, judges={"expert"})
+    count.by_sample["q1"].rejected_wrong, count.by_sample["q2"].rejected_right = 3, 1
+    critics = summarise_critics({"critic_expert": count}, incomplete=False)
+    metrics = build_page(INFO, replace(summary(), attribution=lost, critics=critics)).metrics
+    assert (metrics["lost/expert"], metrics["lost/expert_ci95_high"], metrics["lost/limit_lm_calls"]) == (
+        0.25,
+        0.5,
+        0.125,
+    )
+    found = [metrics[f"critics/critic_expert_{name}"] for name in ("precision", "hits", "false_alarms", "misses")]
+    assert found == [0.75, 3, 1, 0]
+    assert "critics/critic_expert_precision_ci95_low" in metrics
 
 
 def test_missing_keys_leave_out_what_they_would_have_shown() -> None:

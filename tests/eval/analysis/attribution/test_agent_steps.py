@@ -92,3 +92,13 @@ def test_replies_that_could_not_be_used_are_those_of_the_agent_that_gave_them() 
         {"name": "decision", "agent": "critic"},
     ]  # fmt: skip
     assert AgentSteps.of(made).unusable == (("critic", "no JSON"), ("expert", ""))
+
+
+def test_spans_that_enclose_each_other_end() -> None:
+    made = record("17", "18", [step("expert", result="18")])
+    made.trajectory += [
+        {"id": 8, "parent": 9, "kind": "tool", "name": "search"},
+        {"id": 9, "parent": 8, "kind": "lm", "name": "model"},
+    ]
+
+    assert AgentSteps.of(made).steps[0].tools == ()
