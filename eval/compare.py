@@ -10,8 +10,7 @@
 
 Exit codes: 0 compared, whatever the result; with --gate: no worse than allowed · 1 a mistake of the user, in one
 sentence · 3 a file could not be written · with --gate: 4 worse than allowed · 5 inconclusive.
-The page and the JSON hold targets, as the report of a run does: they are for the runs' owner. With --gate, Markdown,
-JUnit and JSON hold none.
+The page and the JSON hold targets: they are for the runs' owner. With --gate, Markdown, JUnit and JSON hold none.
 """
 
 import sys
@@ -20,8 +19,6 @@ from pathlib import Path
 if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     import eval.cli.start  # noqa: F401
-
-import json
 
 from eval.cli.command import FINISHED, INCONCLUSIVE, REGRESSION, STOPPED, exit_now, run_cli
 from eval.cli.compare_arguments import read_arguments
@@ -37,10 +34,8 @@ def task(arguments: list[str]) -> int:
     from eval.analysis.comparison.regression_gate import judge_runs, read_gate_settings
     from eval.execution.console import Console  # heavier, and only needed for runs that exist
     from eval.reports.comparison_table import print_comparison
-    from eval.reports.regression_gate.files import write_json, write_junit, write_markdown
     from eval.reports.regression_gate.sentences import print_gate
-    from eval.reports.run_comparison.page import write_comparison
-    from eval.runs.folder import write_lines
+    from eval.reports.run_comparison.files import write_files
     from eval.runs.foreign_run import refuse_unreadable
 
     settings = read_gate_settings(given.metrics, given.margin or (), given.alpha) if given.gate else None
@@ -48,21 +43,12 @@ def task(arguments: list[str]) -> int:
         runs = read_runs(folders)
         gate = judge_runs(runs[0], runs[1], settings) if settings else None
         result = compare_read_runs(runs, given.intersection)
-    console = Console()
-    print_comparison(result, console, given.settings)
+    print_comparison(result, console := Console(), given.settings)
     if gate:
         print_gate(gate, console)
     try:
-        if given.html:
-            write_comparison(given.html, result, runs)
-        if given.json and gate:
-            write_json(given.json, gate)
-        elif given.json:
-            write_lines(given.json, [json.dumps(result.to_dict(), indent=2)])
-        if given.markdown and gate:
-            write_markdown(given.markdown, gate, result.comparisons[0].notes)
-        if given.junit and gate:
-            write_junit(given.junit, gate)
+        with refuse_unreadable(*folders):  # the page reads the steps of a folder that may be anybody's
+            write_files(given, result, runs, gate)
     except OSError as error:
         print_line(f"stopped: the comparison cannot be written: {error}", error=True)
         return STOPPED

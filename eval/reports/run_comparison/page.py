@@ -68,20 +68,27 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
 
 def describe_result(pair: RunComparison, n_comparisons: int) -> str:
     """Return the verdict in one sentence: how much, how sure, at what cost."""
-    score, comparison = pair.comparison.score, pair.comparison
-    points = f"{format_points(score.difference)} points of {comparison.metric}"
-    p = pair.p_holm if n_comparisons > 1 else score.p
+    score, p, where = pair.comparison.score, pair.p_holm if n_comparisons > 1 else pair.comparison.score.p, ""
+    metric = pair.comparison.metric
+    if (held_out := pair.used_to_tune) is not None:
+        if held_out.without is None:
+            used = f"all {score.n_questions} were used to tune the prompts"
+            seen = f"{format_points(score.difference)} points of {metric} on these mean little"
+            return f"Nothing can be said about new questions: {used}; {seen}."
+        score, p = held_out.without, min(held_out.without.p * n_comparisons, 1.0)
+        where = f" on the {held_out.n_without} questions that were not tuned on"
+    points = f"{format_points(score.difference)} points of {metric}"
     if score.ci95 is None:
-        sure = f"{pair.run} - {pair.against}: {points}; one question says nothing about others"
+        sure = f"{pair.run} - {pair.against}{where}: {points}; one question says nothing about others"
     else:
         low, high = map(format_points, score.ci95)
         bounds = f"95% interval {low} to {high}, p {format_p_value(p)}"
         if p <= 0.05:
             how = "better" if score.difference > 0 else "worse"
-            amount = f"{100 * abs(score.difference):.1f} points of {comparison.metric}"
-            sure = f"{pair.run} is {how} than {pair.against} by {amount} ({bounds})"
+            amount = f"{100 * abs(score.difference):.1f} points of {metric}"
+            sure = f"{pair.run} is {how} than {pair.against} by {amount}{where} ({bounds})"
         else:
-            sure = f"No difference is shown between {pair.against} and {pair.run}: {points} ({bounds})"
+            sure = f"No difference is shown between {pair.against} and {pair.run}{where}: {points} ({bounds})"
     return f"{sure}{_describe_price(pair)}."
 
 
