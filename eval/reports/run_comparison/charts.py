@@ -10,6 +10,7 @@ from eval.analysis.statistics.paired_tests import PairedResult, run_paired_test
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.reports.html.charts import Chart, Format, Point, Tone
 from eval.reports.run_comparison.rows import GatheredRuns
+from eval.reports.run_report.overview import link
 from eval.runs.record import PlannedQuestion
 from mas.runtime.text import format_count
 
@@ -114,7 +115,13 @@ def chart_losses(gathered: GatheredRuns, labels: Sequence[str]) -> Chart:
                     lost[each.lost][label] += (1 - each.value) / len(answers)
     n = max(len(gathered.questions), 1)
     order = sorted(lost, key=lambda name: -max(lost[name].values()))[:MAX_GROUPS]
-    points = [Point(name, lost[name][label] / n, group=label) for name in order for label in labels]
+    points = [
+        Point(
+            name, lost[name][label] / n, group=label, href=link(**{f"lost {label}": name}) if lost[name][label] else ""
+        )
+        for name in order
+        for label in labels
+    ]
     return Chart(
         "bars", "Points lost, by the first cause", points, x_label="share of the questions", x_format="percent"
     )

@@ -12,6 +12,7 @@ from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
 from eval.analysis.comparison.comparison import HeldOut
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.reports.html.blocks import decode_data
+from eval.reports.run_comparison.charts import chart_losses
 from eval.reports.run_comparison.page import describe_result, write_comparison
 from eval.reports.run_comparison.rows import gather_runs, name_outcome
 from tests.eval.stored_run import answered, stored_run
@@ -114,3 +115,14 @@ def test_the_verdict_is_that_of_questions_that_no_prompt_was_tuned_on(tmp_path: 
     nothing_left = replace(held_out, n_without=0, without=None)
     found = describe_result(replace(pair, used_to_tune=nothing_left), 1)
     assert found.startswith("Nothing can be said about new questions: all 12 were used to tune the prompts")
+
+
+def test_a_bar_of_lost_points_filters_the_questions_that_were_lost_there(tmp_path: Path) -> None:
+    folders = [stored_run(tmp_path / each, [answered("a", text)]) for each, text in zip("xy", ("17", "3"), strict=True)]
+    gathered = gather_runs(read_runs(folders), ["a"], max_questions=5)
+    cause = gathered.questions[0].answers[1][0].lost
+    points = chart_losses(gathered, ["A", "B"]).points
+    assert [(each.label, each.group, each.x, each.href) for each in points] == [
+        (cause, "A", 0.0, ""),
+        (cause, "B", 1.0, f"#?lost+B={cause}"),
+    ]
