@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from inspect import signature
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -11,7 +12,7 @@ from omegaconf import OmegaConf
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
 from eval.config.executor import ProcessesSettings
-from eval.execution.executors.contract import Executor, PendingSample
+from eval.execution.executors.contract import Executor, PendingSample, SampleHooks
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.executors.processes import ProcessExecutor
 from eval.execution.termination import StopController
@@ -23,15 +24,16 @@ from mas.system import Resources
 OPTIONS = ["system=toy", "data=toy", "model=offline", "run.concurrency=2"]
 
 
-def build_local(config: EvalConfig) -> LocalExecutor:
-    return LocalExecutor(config, config.read_prompts(), Resources(config.tools))
+def build_local(config: EvalConfig, folder: Path) -> LocalExecutor:
+    return LocalExecutor(config, config.read_prompts(), Resources(config.tools)).with_hooks(SampleHooks(folder))
 
 
-def build_processes(config: EvalConfig) -> ProcessExecutor:
+def build_processes(config: EvalConfig, folder: Path) -> ProcessExecutor:
     config.executor = ProcessesSettings(workers=2)
     resolved = OmegaConf.to_container(compose_config([*OPTIONS, "executor=processes"]), resolve=True)
     assert isinstance(resolved, dict)
-    return ProcessExecutor(build_local(config), config, config.read_prompts(), cast(dict[str, object], resolved))
+    prompts, local = config.read_prompts(), build_local(config, folder)
+    return ProcessExecutor(local, config, prompts, cast(dict[str, object], resolved)).with_hooks(SampleHooks(folder))
 
 
 EXECUTORS = [build_local, pytest.param(build_processes, marks=pytest.mark.slow)]
@@ -49,18 +51,20 @@ def pending(config: EvalConfig) -> list[PendingSample]:
 
 
 @pytest.mark.parametrize("build", EXECUTORS)
-def test_it_has_every_method_of_the_contract(build: Callable[[EvalConfig], Executor], config: EvalConfig) -> None:
-    executor = build(config)
+def test_it_has_every_method_of_the_contract(
+    build: Callable[[EvalConfig, Path], Executor], config: EvalConfig, tmp_path: Path
+) -> None:
+    executor = build(config, tmp_path)
     assert isinstance(executor, Executor)
     assert signature(type(executor).run) == signature(Executor.run)
 
 
 @pytest.mark.parametrize("build", EXECUTORS)
 def test_each_sample_ends_in_one_record(
-    build: Callable[[EvalConfig], Executor], config: EvalConfig, pending: list[PendingSample]
+    build: Callable[[EvalConfig, Path], Executor], config: EvalConfig, tmp_path: Path, pending: list[PendingSample]
 ) -> None:
     records: list[Record] = []
-    asyncio.run(build(config).run(RunInfo(run_id="r"), pending, records.append, StopController()))
+    asyncio.run(build(config, tmp_path).run(RunInfo(run_id="r"), pending, records.append, StopController()))
     assert sorted((each.sample_id, each.epoch) for each in records) == sorted(
         (k.sample_id, k.epoch) for _, k in pending
     )
@@ -69,15 +73,15 @@ def test_each_sample_ends_in_one_record(
 
 @pytest.mark.parametrize("build", EXECUTORS)
 def test_it_starts_nothing_after_a_stop_and_passes_on_what_the_store_raises(
-    build: Callable[[EvalConfig], Executor], config: EvalConfig, pending: list[PendingSample]
+    build: Callable[[EvalConfig, Path], Executor], config: EvalConfig, tmp_path: Path, pending: list[PendingSample]
 ) -> None:
     stop, records = StopController(say=lambda line: None), list[Record]()
     stop.stop_now("enough")
-    asyncio.run(build(config).run(RunInfo(run_id="r"), pending, records.append, stop))
+    asyncio.run(build(config, tmp_path).run(RunInfo(run_id="r"), pending, records.append, stop))
     assert records == []
 
     def fail(record: Record) -> None:
         raise OSError("no room")
 
     with pytest.raises(OSError, match="no room"):
-        asyncio.run(build(config).run(RunInfo(run_id="r"), pending, fail, StopController()))
+        asyncio.run(build(config, tmp_path).run(RunInfo(run_id="r"), pending, fail, StopController()))
