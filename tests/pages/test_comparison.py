@@ -68,6 +68,17 @@ def test_pages_of_two_and_three_runs_are_readable_at_every_width_in_both_themes(
                 documented = NAMES.get((name, width, theme))
                 if documented and os.environ.get("PAGE_PICTURES"):
                     small_picture(page, PROJECT_ROOT / os.environ["PAGE_PICTURES"], documented)
+        page.click("details.row summary")
+        page.wait_for_selector(".pair.answers")
+        for width in WIDTHS:
+            set_view(page, width, "light")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert check_accessibility(page) == [], (name, width, "opened")
+            picture(page, tmp_path, f"{name}-{width}-opened")
+        if name == "two-runs" and os.environ.get("PAGE_PICTURES"):
+            set_view(page, 1440, "light")
+            page.evaluate("document.querySelector('details.row').scrollIntoView()")
+            small_picture(page, PROJECT_ROOT / os.environ["PAGE_PICTURES"], "comparison-answer")
         assert errors == []
 
 
