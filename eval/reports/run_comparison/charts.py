@@ -95,10 +95,12 @@ def _chart_cost(result: ComparisonResult) -> Chart | None:
         low, high = side.score_ci95 or (None, None)
         note = "efficient: no run is both better and cheaper" if _is_efficient(label, sides, xs) else ""
         tone: Tone = "accent" if note else "quiet"
-        points.append(Point(label, xs[label] or 0.0, side.score, low, high, tone=tone, note=note))
+        points.append(
+            Point(f"{label} ★" if note else label, xs[label] or 0.0, side.score, low, high, tone=tone, note=note)
+        )
     metric = result.comparisons[0].comparison.metric
     what = "cost" if is_priced else "tokens"
-    title = f"{metric} against {what} of an answer"
+    title = f"{metric} against {what} of an answer (★: no run is both better and cheaper)"
     form: Format = "usd" if is_priced else "number"
     return Chart(
         "scatter", title, points, f"{what} of an answer", metric, x_format=form, y_format="percent", y_domain=(0.0, 1.0)

@@ -12,9 +12,10 @@ from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
 from eval.analysis.comparison.comparison import HeldOut
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.reports.html.blocks import decode_data
-from eval.reports.run_comparison.charts import chart_losses
+from eval.reports.run_comparison.charts import build_charts, chart_losses
 from eval.reports.run_comparison.page import describe_result, write_comparison
 from eval.reports.run_comparison.rows import gather_runs, name_outcome
+from eval.runs.record import Usage
 from tests.eval.stored_run import answered, stored_run
 
 
@@ -126,3 +127,14 @@ def test_a_bar_of_lost_points_filters_the_questions_that_were_lost_there(tmp_pat
         (cause, "A", 0.0, ""),
         (cause, "B", 1.0, f"#?lost+B={cause}"),
     ]
+
+
+def test_efficient_runs_have_a_sign_and_not_a_colour_alone(tmp_path: Path) -> None:
+    paid = {"x": ("17", 0.2), "y": ("3", 0.3), "z": ("3", 0.1)}
+    folders = [
+        stored_run(tmp_path / each, [answered(f"q{n}", text, usage=Usage(1, cost_usd=cost)) for n in range(3)])
+        for each, (text, cost) in paid.items()
+    ]
+    runs = read_runs(folders)
+    *_, chart = build_charts(compare_read_runs(runs, intersection=False), runs)
+    assert [each.label for each in chart.points] == ["A ★", "B", "C ★"]
