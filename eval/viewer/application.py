@@ -41,6 +41,7 @@ from eval.viewer.live_run import POLL_SECONDS, Follower
 from eval.viewer.protection import WRITE_HEADER, Access
 from eval.viewer.review_queue import ReviewQueue, Verdict
 from mas.runtime.errors import UserError
+from mas.runtime.security.child_environment import build_child_environment
 from mas.runtime.text import format_count
 
 _HERE = Path(__file__).parent
@@ -295,6 +296,7 @@ async def rescore(desk: Desk, request: Request) -> Response:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
+            env=build_child_environment("*"),  # the user's own command, whose scorers may read any variable
         )
         try:
             output, _ = await process.communicate()

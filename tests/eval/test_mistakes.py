@@ -119,7 +119,10 @@ CHOICES = [
     (["~model=offline"], ["~model=offline is not possible", "choose one of"]),
     (["+model=offline"], ["+model=offline is not possible", "write model=offline."]),
     (["++debug=one"], ["++debug=one is not possible", "write debug=one."]),
-    (["optimizer=null"], ["optimizer is not a config group of this command", "choose one of: data, debug, executor, exp"]),
+    (
+        ["optimizer=null"],
+        ["optimizer is not a config group of this command", "choose one of: data, debug, executor, exp"],
+    ),
     (["+optimizer=gepa"], ["optimizer is not a config group of this command", "system, tools, tracking."]),
     (["prices=openai"], ["prices is not a config group of this command", "system, tools, tracking."]),
     (["hydra=nope"], ["hydra is not a config group", "--help"]),

@@ -226,11 +226,11 @@ def test_mistakes_are_one_sentence(
 
 
 def test_an_address_in_use_is_one_sentence() -> None:
-    from eval.workflows.service import _listen
+    from eval.workflows.service import open_listener
     from mas.runtime.errors import UserError
 
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(UserError, match=r"choose another system\.service"),
     ):
-        _listen("127.0.0.1", taken.getsockname()[1])
+        open_listener("127.0.0.1", taken.getsockname()[1], "system.service.port")

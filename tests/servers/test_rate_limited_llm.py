@@ -6,6 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.servers.rate_limited_llm import ANSWER
+
 
 @pytest.mark.parametrize(("option", "header"), [(["--retry-after"], "2"), ([], None)])
 def test_what_the_bucket_does_not_cover_is_refused_and_counted(option, header):
@@ -22,6 +24,6 @@ def test_what_the_bucket_does_not_cover_is_refused_and_counted(option, header):
         finally:
             process.kill()
     assert [reply.status_code for reply in replies] == [200, 200, 429]
-    assert replies[0].json()["choices"][0]["message"]["content"] == "42"
+    assert replies[0].json()["choices"][0]["message"]["content"] == ANSWER
     assert replies[2].headers.get("retry-after") == header
     assert (stats["good"], stats["rejected"]) == (2, 1)

@@ -49,6 +49,7 @@ from mas.llm.profiles.profile import ModelProfile
 from mas.llm.rate_limiter import BackoffTooLongError, Permit, RateLimiter
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import SampleContext, SampleKey
+from mas.runtime.security.child_environment import build_child_environment
 
 MAX_DEATHS = 3  # of workers with the same sample, which then is an error; or in a row at their start
 _WORKER = Path(__file__).with_name("worker.py")
@@ -176,6 +177,7 @@ class _Pool:
                 [sys.executable, str(_WORKER), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                env=build_child_environment("*"),  # as in this process: the program under test may read any variable
             )
         await asyncio.to_thread(send_start, ours, self.start)
         return _Worker(process, await Channel.open(ours))

@@ -31,7 +31,7 @@ def test_what_hydra_can_judge_is_left_to_it(override: str, command: str) -> None
 @pytest.mark.parametrize(
     ("override", "command", "words"),
     [
-        ("optimizer=gepa", "eval", "data, debug, experiment, model, scorer, system, tools, tracking."),
+        ("optimizer=gepa", "eval", "data, debug, executor, experiment, model, scorer, system, tools, tracking."),
         ("modle=gpt-4o", "eval", "modle is not an option; did you mean model? Otherwise choose one of: cache, data, "),
         ("+nope.x=1", "eval", "nope is not an option; choose one of: cache, data, "),
         ("debug=one", "optimize", "data, experiment, model, optimizer, scorer, system, tools, tracking."),
