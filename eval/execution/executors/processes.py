@@ -16,11 +16,11 @@ import socket
 import subprocess
 import sys
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from eval.config.evaluation import EvalConfig
 from eval.config.executor import ProcessesSettings
@@ -92,7 +92,7 @@ class ProcessExecutor:
         start = Start(self._resolved, self._prompts, run_info, str(self._hooks.folder.absolute()), path)
         models = {"": self._config.model, **self._config.judges}
         profiles = {name: model for name, model in models.items() if isinstance(model, ModelProfile)}
-        pool = _Pool(start, profiles, self._hooks, deque(pending), on_record, stop)
+        pool = Pool(lambda: start_process(start), start, profiles, self._hooks, deque(pending), on_record, stop)
         concurrency = min(self._config.run.concurrency, len(pending))
         n_workers = min(self._config.executor.n_workers, concurrency)
         shares = [concurrency // n_workers + (place < concurrency % n_workers) for place in range(n_workers)]
@@ -100,23 +100,67 @@ class ProcessExecutor:
         return None
 
 
+class Host(Protocol):
+    """Where a worker runs: a process of this machine, an actor of a cluster."""
+
+    @property
+    def name(self) -> str:
+        """Name in the session's log."""
+        ...
+
+    async def end(self, seconds: float) -> str:
+        """End the worker within so many seconds; return how it ended."""
+        ...
+
+
 @dataclass
-class _Worker:
-    """A worker process, its samples, and its requests that wait for their turn or were sent."""
+class _Process:
+    """A Host."""
 
     process: "subprocess.Popen[bytes]"
+
+    @property
+    def name(self) -> str:
+        return str(self.process.pid)
+
+    async def end(self, seconds: float) -> str:
+        code = await asyncio.to_thread(_reap, self.process, seconds)
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+async def start_process(start: Start) -> tuple[Host, Channel]:
+    """Start a worker process and send it its first message."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = await asyncio.to_thread(
+            subprocess.Popen,
+            [sys.executable, str(_WORKER), str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=build_child_environment("*"),  # as in this process: the program under test may read any variable
+        )
+    await asyncio.to_thread(send_start, ours, start)
+    return _Process(process), await Channel.open(ours)
+
+
+@dataclass
+class _Worker:
+    """A worker, its samples, and its requests that wait for their turn or were sent."""
+
+    host: Host
     channel: Channel
     samples: dict[SampleKey, tuple[PendingSample, SampleContext]] = field(default_factory=dict)
     waiting: dict[int, "asyncio.Task[None]"] = field(default_factory=dict)
     permits: dict[int, Permit] = field(default_factory=dict)
     is_ready: bool = False
     is_alone: bool = False  # its sample is answered alone
+    how_it_ended: str = ""
 
     async def end(self, seconds: float) -> None:
-        """End the process within so many seconds, and its requests."""
+        """End the worker within so many seconds, and its requests."""
         await self.channel.close()
         self.release()
-        await asyncio.to_thread(_reap, self.process, seconds)
+        self.how_it_ended = await self.host.end(seconds)
 
     def release(self) -> None:
         """End all requests without an outcome."""
@@ -128,18 +172,18 @@ class _Worker:
         self.permits = {}
 
 
-def _reap(process: "subprocess.Popen[bytes]", seconds: float) -> None:
+def _reap(process: "subprocess.Popen[bytes]", seconds: float) -> int:
     with suppress(subprocess.TimeoutExpired):
-        process.wait(seconds)
-        return
+        return process.wait(seconds)
     process.kill()
-    process.wait()
+    return process.wait()
 
 
 @dataclass
-class _Pool:
+class Pool:
     """The samples of a run and the workers that answer them."""
 
+    start_worker: Callable[[], Awaitable[tuple[Host, Channel]]]
     start: Start
     profiles: Mapping[str, ModelProfile]  # models under test and judges, by the name in `Ask`
     hooks: SampleHooks
@@ -157,7 +201,7 @@ class _Pool:
             share: samples at once.
         """
         while (self.queue or self.suspects) and self.stop.reason is None:
-            worker, close_seconds = await self._start_worker(), _CLOSE_SECONDS
+            worker, close_seconds = _Worker(*await self.start_worker()), _CLOSE_SECONDS
             try:
                 await self._serve(worker, share)
             except asyncio.CancelledError:
@@ -168,19 +212,6 @@ class _Pool:
                 await worker.end(close_seconds)
             if worker.samples or not worker.is_ready:
                 self._take_back(worker)
-
-    async def _start_worker(self) -> _Worker:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = await asyncio.to_thread(
-                subprocess.Popen,
-                [sys.executable, str(_WORKER), str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                env=build_child_environment("*"),  # as in this process: the program under test may read any variable
-            )
-        await asyncio.to_thread(send_start, ours, self.start)
-        return _Worker(process, await Channel.open(ours))
 
     async def _serve(self, worker: _Worker, share: int) -> None:
         """Handle what the worker sends until it has nothing left to do, or has died."""
@@ -210,7 +241,7 @@ class _Pool:
         match message:
             case Ready():
                 worker.is_ready, self.failed_starts = True, 0
-                self.hooks.note("worker ready", pid=worker.process.pid)
+                self.hooks.note("worker ready", worker=worker.host.name)
             case Failed() if worker.is_ready:
                 self.stop.stop_now(message.message, "storage")
             case Failed():
@@ -261,9 +292,8 @@ class _Pool:
 
     def _take_back(self, worker: _Worker) -> None:
         """Let another worker answer the samples of one that died; an error for those that had several."""
-        code = worker.process.returncode
-        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-        self.hooks.note("worker died", pid=worker.process.pid, how=how, unfinished=len(worker.samples))
+        how = worker.how_it_ended
+        self.hooks.note("worker died", worker=worker.host.name, how=how, unfinished=len(worker.samples))
         self.failed_starts += not worker.is_ready
         if self.failed_starts >= MAX_DEATHS:
             self.stop.stop_now(f"{MAX_DEATHS} worker processes in a row ended while they started ({how})", "errors")
