@@ -34,6 +34,7 @@ def test_the_gold_as_whole_words_is_right(answer: str, target: str) -> None:
     ("answer", "target"),
     [
         ("comparison", "paris"),
+        ("sparis", "paris"),
         ("Parisian", "Paris"),
         ("175", "17"),
         ("117", "17"),

@@ -38,4 +38,6 @@ def test_case_and_white_space_can_be_ignored_each_for_itself() -> None:
 def test_the_explanation_says_what_differs_and_never_the_gold() -> None:
     nearly = ExactScorer()("?", "kalmar ", "Kalmar").explanation
     assert "only in case or white space" in nearly and "kalmar" not in nearly.lower()
+    spaced = ExactScorer()("?", "New  york", "New York").explanation
+    assert "only in case or white space" in spaced
     assert "only in case" not in ExactScorer()("?", "Lund", "Kalmar").explanation

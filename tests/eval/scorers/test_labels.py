@@ -42,7 +42,8 @@ def test_the_classes_of_a_classifier_are_labels_and_its_rare_targets_are_not() -
         (["Not a  bug", "not a bug", "not a bug", "bug", "BUG", "bug"] * 5, ("bug", "not a bug")),
         (["退款", "登录"] * 10, ("登录", "退款")),
         (["yes"] * 40, ()),  # one class is none
-        (["yes", "no"] * (MIN_QUESTIONS - 1), ()),
+        (["yes", "no"] * 4, ()),
+        (["yes", "no"] * 5, ("no", "yes")),
         ([None, "yes", "no"] * 5, ("no", "yes")),
         ([], ()),
     ],

@@ -15,7 +15,7 @@ from eval.scorers.rouge_l import RougeLScorer, measure_common_subsequence
         ("Police killed: the gunman!", "police killed the gunman", 1.0),
         ("one", "one two three", 0.5),
         ("Привет, мир", "привет мир", 1.0),
-        ("x", "y", 0.0), ("!", "!", 1.0), ("!", "?", 0.0), (None, "x", 0.0),
+        ("x", "y", 0.0), ("!", "!", 1.0), ("!", "?", 0.0), ("!", "x", 0.0), ("x", "!", 0.0), (None, "x", 0.0),
     ],
 )  # fmt: skip
 def test_it_gives_the_f_measure_of_words_in_order(answer: str | None, target: str, value: float) -> None:

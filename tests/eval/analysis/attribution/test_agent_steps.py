@@ -1,5 +1,6 @@
 """Roles of the agents, read from the spans of a record alone."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,6 +37,18 @@ def test_critics_the_finisher_and_the_draft_follow_from_the_outputs() -> None:
         (True, {"result": "16"}), (False, {"result": "17"})
     ]  # fmt: skip
     assert list(found.pair_reviews("other")) == [] and len(list(found.pair_reviews("critic"))) == 2
+
+
+def test_a_tool_called_within_other_spans_belongs_to_the_agent_around_them() -> None:
+    outer = {"id": 1, "parent": 0, "kind": "agent", "name": "expert", "outputs": {"result": "17"}}
+    between = [
+        {"id": 2, "parent": 1, "kind": "module", "name": "a"},
+        {"id": 3, "parent": 2, "kind": "module", "name": "b"},
+    ]
+    used = {"id": 4, "parent": 3, "kind": "tool", "name": "calculator", "outputs": {"value": "17"}}
+    itself = {"id": 5, "parent": 5, "kind": "tool", "name": "forged"}
+    found = AgentSteps.of(replace(record("17", "17"), trajectory=[outer, *between, used, itself]))
+    assert [tool.name for tool in found.steps[0].tools] == ["calculator"]
 
 
 def test_without_another_agent_the_finishers_own_work_is_the_draft() -> None:

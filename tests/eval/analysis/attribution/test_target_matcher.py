@@ -54,6 +54,7 @@ def test_what_only_looks_like_it_is_no_quotation(target: str, text: str) -> None
         ("1333", "I arrive at 1333.", True),
         ("1333", "It may be 1333 or 1477.", False),
         ("4", "I arrive at 4.", False),
+        ("3177 of 4021 crates", "I arrive at 3177 of 4021 crates.", True),
         ("Boworn, Fikesn", "Boworn and Fikesn", True),
         ("Boworn, Fikesn", "Fikesn, Boworn", True),
         ("Boworn, Fikesn", "Boworn, Drazeth, Fikesn", False),

@@ -48,6 +48,18 @@ def test_both_values_are_those_of_the_summaries() -> None:
     assert effect.gain == pytest.approx(effect.second - effect.first)
 
 
+def test_contributions_are_what_the_mean_loses_without_each_question() -> None:
+    samples = [
+        ([(target, first)], [(target, second)]) for target, first, second in ("aaa", "aab", "aba", "aaa", "bbb", "bba")
+    ]
+    effect = measure_macro_f1(samples, NAMES)
+    assert effect.extra == pytest.approx(0.5 * (6 / 4 + 6 / 2) / 2**2)
+    for place, pair in enumerate(effect.contributions):
+        others = measure_macro_f1(samples[:place] + samples[place + 1 :], NAMES)
+        assert pair.first == pytest.approx([5 * (effect.first - others.first)])
+        assert pair.second == pytest.approx([5 * (effect.second - others.second)])
+
+
 def test_runs_that_answer_alike_need_questions_to_pass() -> None:
     few, many = (measure_macro_f1([(side, side) for side, _ in drawn(n, 1, (0.9, 0.9), 2)], NAMES) for n in (20, 2000))
     assert judge_effect(few, 0.02, 0.05).verdict == "inconclusive"

@@ -24,6 +24,14 @@ def test_graded_answers_have_one_with_a_width_within_0_to_1() -> None:
     assert compute_metric_interval([(0.5, 0.25)]) is None, "one sample says nothing about others"
 
 
+def test_repeated_answers_narrow_it_as_much_as_they_differ() -> None:
+    means = [0.4, 0.5, 0.6] * 10
+    once, alike = [(mean,) for mean in means], [(mean,) * 3 for mean in means]
+    apart = [(mean - 0.4, mean, mean + 0.4) for mean in means]
+    widths = [high - low for low, high in filter(None, map(compute_metric_interval, (once, alike, apart)))]
+    assert widths[0] == pytest.approx(widths[1]) and widths[2] < widths[1]
+
+
 @pytest.mark.parametrize("n", [10, 40])
 def test_it_contains_the_true_mean_in_95_of_100_cases(n: int) -> None:
     draw, held = Random(1), 0

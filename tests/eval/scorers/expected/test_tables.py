@@ -46,6 +46,7 @@ def test_rows_are_a_multiset_whose_columns_may_be_in_any_order(
         ("2024-01-05", "2024-01-05T00:00:00", True),
         ("2024-01-05 10:30", "2024-01-05T11:30:00+01:00", True),
         ("2024-01-05", "2024-05-01", False),
+        ("2024-01-05", "2024-01-05 10:30", False),
         ("01234", 1234, False),  # a code is a text
         (None, "", False),
         (None, 0, False),
