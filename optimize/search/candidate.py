@@ -23,7 +23,7 @@ class Candidate:
     prompts: PromptSet  # texts and demos of all agents
     parent_ids: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()  # agents whose text or demos differ from the first parent's
-    origin: str = ""  # reflection | merge | bootstrap
+    origin: str = ""  # reflection | merge | bootstrap | mipro
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class BootstrapOptimizer:
         import dspy
 
         from optimize.search.dspy_compat import observe_draws, run_isolated, to_examples
-        from optimize.search.optimizers.demo_draws import DemoDraws, SearchOverError
+        from optimize.search.optimizers.scored_programs import ScoredPrograms, SearchOverError
 
         train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
         random.Random(context.seed).shuffle(train)  # DSPy's own draws always have the same seeds
@@ -69,10 +69,10 @@ class BootstrapOptimizer:
                 num_threads=context.concurrency,
                 max_errors=10**9,
             )
-            demo_draws = DemoDraws(student, objective, context, report)
+            programs = ScoredPrograms(student, objective, context, report, self.name)
             try:
-                demo_draws.score_parent()
-                with observe_draws(demo_draws.report_draw):
+                programs.score_parent()
+                with observe_draws(programs.report_program):
                     optimizer.compile(student.copy_for_demos(), trainset=train, valset=val, restrict=draws)
             except SearchOverError:
                 return

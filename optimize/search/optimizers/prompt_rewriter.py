@@ -11,6 +11,7 @@ which leaks answers. And GEPA goes on silently when no reply can be read.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from dspy.utils.exceptions import AdapterParseError, LMAuthError, LMBillingError, LMConfigurationError
 
@@ -43,17 +44,60 @@ MAX_FAILURES_IN_A_ROW = 10  # requests without a usable reply, after which the s
 USELESS_REPLY = (AdapterParseError, EmptyReplyError, RefusedReplyError, TruncatedReplyError, ValueError)
 _REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # every later request would fail as well
 
+T = TypeVar("T")
 Feedback = Mapping[str, Sequence[Mapping[str, object]]]  # agent → its calls with inputs, outputs, feedback
 
 
 def build_brief(labels: Sequence[str]) -> str:
-    """Return the brief for data with these labels, which are quoted as data: JSON."""
+    """Return the brief for data with these labels."""
+    return BRIEF + build_labels_brief(labels)
+
+
+def build_labels_brief(labels: Sequence[str]) -> str:
+    """Return what a brief says of the labels, which are quoted as data: JSON; nothing if there are none."""
     if not labels:
-        return BRIEF
-    return BRIEF + LABELS_BRIEF.format(labels=", ".join(json.dumps(each, ensure_ascii=False) for each in labels))
+        return ""
+    return LABELS_BRIEF.format(labels=", ".join(json.dumps(each, ensure_ascii=False) for each in labels))
 
 
-class PromptRewriter(InstructionProposer):
+class ReflectionRequests:
+    """Counts of a search's requests to the reflection model, and of what goes wrong."""
+
+    def __init__(self, get_stop_reason: Callable[[], str | None]) -> None:
+        """Begin with no requests; `get_stop_reason` returns why no more are to be sent, or None."""
+        self.requests = self.unparsable = 0
+        self.failure: str | None = None  # why no more requests are worth sending
+        self.service_failure: str | None = None  # the same, if the cause is not what the model writes
+        self._get_stop_reason = get_stop_reason
+        self._failures_in_a_row = 0
+
+    def attempt(self, send: Callable[[], T]) -> T | None:
+        """Return the result of `send`, tried twice; None if there is none, or no more requests are to be sent."""
+        for _ in range(TRIES):
+            if self._get_stop_reason() is not None or self.failure:
+                return None
+            try:
+                result = send()
+            except Exception as error:  # noqa: BLE001  optimizers would retry, and go on as if nothing had happened
+                self._count_failure(error)
+                continue
+            self.requests += 1
+            self._failures_in_a_row = 0
+            return result
+        return None
+
+    def _count_failure(self, error: Exception) -> None:
+        if self._get_stop_reason() is not None:  # refused by the budget, which is no failure of the model
+            return
+        self.requests += 1
+        self.unparsable += isinstance(error, USELESS_REPLY)
+        self._failures_in_a_row += 1
+        if isinstance(error, _REFUSALS) or self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
+            self.failure = f"the reflection model gave no usable reply ({type(error).__name__}: {error})"
+            self.service_failure = None if isinstance(error, USELESS_REPLY) else self.failure
+
+
+class PromptRewriter(ReflectionRequests, InstructionProposer):
     """DSPy's proposer. An agent without a usable reply keeps its text; if no agent has one, nothing is proposed."""
 
     def __init__(
@@ -71,17 +115,15 @@ class PromptRewriter(InstructionProposer):
             max_chars: maximum length of one agent's text; None: no limit.
             labels: that the targets are; empty: they are answers.
         """
-        super().__init__(
+        ReflectionRequests.__init__(self, get_stop_reason)
+        InstructionProposer.__init__(
+            self,
             base_instructions=build_brief(labels),
             max_chars=max_chars,
             truncate_history_outputs=True,
             adapter=ChatAdapter(),  # falls back to JSON; DSPy's default here reads JSON only
         )
-        self.requests = self.unparsable = 0
-        self.failure: str | None = None  # why no more requests are worth sending
-        self.service_failure: str | None = None  # the same, if the cause is not what the model writes
-        self._prompts, self._get_stop_reason = prompts, get_stop_reason
-        self._failures_in_a_row = 0
+        self._prompts = prompts
 
     def __call__(
         self, candidate: dict[str, str], reflective_dataset: Feedback, components_to_update: list[str]
@@ -103,25 +145,5 @@ class PromptRewriter(InstructionProposer):
         return texts[agent]
 
     def _rewrite(self, candidate: dict[str, str], feedback: Feedback, agent: str) -> str | None:
-        for _ in range(TRIES):
-            if self._get_stop_reason() is not None or self.failure:
-                return None
-            try:
-                text = self.rewrite_once(candidate, feedback, agent)
-            except Exception as error:  # noqa: BLE001  GEPA would retry, and go on as if nothing had happened
-                self._count_failure(error)
-                continue
-            self.requests += 1
-            self._failures_in_a_row = 0
-            return replace(self._prompts, texts={agent: text}).texts[agent]
-        return None
-
-    def _count_failure(self, error: Exception) -> None:
-        if self._get_stop_reason() is not None:  # refused by the budget, which is no failure of the model
-            return
-        self.requests += 1
-        self.unparsable += isinstance(error, USELESS_REPLY)
-        self._failures_in_a_row += 1
-        if isinstance(error, _REFUSALS) or self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
-            self.failure = f"the reflection model gave no usable reply ({type(error).__name__}: {error})"
-            self.service_failure = None if isinstance(error, USELESS_REPLY) else self.failure
+        text = self.attempt(lambda: self.rewrite_once(candidate, feedback, agent))
+        return None if text is None else replace(self._prompts, texts={agent: text}).texts[agent]

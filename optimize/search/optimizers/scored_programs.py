@@ -1,8 +1,8 @@
-"""The draws of DSPy's random search over demos, each reported as a proposal once it is scored.
+"""The programs that an optimizer of DSPy scores on all validation questions, each reported as a proposal.
 
-draws = DemoDraws(student, objective, context, report)
-draws.score_parent()
-with observe_draws(draws.report_draw):
+programs = ScoredPrograms(student, objective, context, report, "bootstrap")
+programs.score_parent()
+with observe_draws(programs.report_program):
     dspy.BootstrapFewShotWithRandomSearch(…).compile(…)
 """
 
@@ -18,15 +18,30 @@ from optimize.search.optimizer import ReportProposal, SearchContext
 from optimize.search.student import Objective, Student
 
 
-class SearchOverError(Exception):
-    """The search is over: no more answers are possible, so further draws are useless."""
+class SearchOverError(BaseException):
+    """The search is over: no more answers are possible, so further programs are useless.
+
+    Not an `Exception`, which DSPy and optuna would log, and DSPy swallow.
+    """
 
 
-class DemoDraws:
-    """The draws of one search. Used in the thread of the search."""
+class ScoredPrograms:
+    """The programs of one search. Used in the thread of the search."""
 
-    def __init__(self, student: Student, objective: Objective, context: SearchContext, report: ReportProposal) -> None:
+    def __init__(
+        self, student: Student, objective: Objective, context: SearchContext, report: ReportProposal, origin: str
+    ) -> None:
+        """Begin with the parent.
+
+        Args:
+            student: with the prompts to start from.
+            objective: with the validation questions.
+            context: of the search.
+            report: receives each proposal.
+            origin: of the candidates.
+        """
         self._student, self._objective, self._context, self._report = student, objective, context, report
+        self._origin = origin
         self._parent, self._ledger = student.initial_prompts, student.trials.ledger
         self._seen = {digest(student.prompts)}
         self._best_score, self._spend_before = 0.0, Spend()
@@ -45,10 +60,10 @@ class DemoDraws:
         )
         self._best_score = fmean(score for _, _, score in evaluate(self._student).results)
         self._spend_before = self._ledger.spend()
-        self._check_over()
+        self.check_over()
 
-    def report_draw(self, program: dspy.Module, results: Scored) -> None:
-        """Report a scored draw, unless its prompts were seen before or nothing was answered.
+    def report_program(self, program: dspy.Module, results: Scored) -> None:
+        """Report a scored program, unless its prompts were seen before or nothing was answered.
 
         Raises:
             SearchOverError: no more answers are possible.
@@ -59,7 +74,7 @@ class DemoDraws:
             completed = [prediction.trial.completed for _, prediction, _ in results]
             if any(completed):
                 self._propose(prompts, fmean(score for _, _, score in results), all(completed))
-        self._check_over()
+        self.check_over()
 
     def _propose(self, prompts: PromptSet, score: float, is_complete: bool) -> None:
         decision: Decision = "rejected"
@@ -70,12 +85,21 @@ class DemoDraws:
             decision, reason = "accepted", f"the best so far (before: {self._best_score:.1%})"
             self._best_score = score
         spend, number = self._ledger.spend(), len(self._seen) - 1
-        changed = tuple(agent for agent in prompts.texts if prompts.demos.get(agent) != self._parent.demos.get(agent))
-        candidate = Candidate(f"c{number:03}", prompts, (PARENT,), changed, "bootstrap")
+        before = self._parent
+        changed = tuple(
+            agent
+            for agent, text in prompts.texts.items()
+            if text != before.texts[agent] or prompts.demos.get(agent) != before.demos.get(agent)
+        )
+        candidate = Candidate(f"c{number:03}", prompts, (PARENT,), changed, self._origin)
         share = spend - self._spend_before
         self._report(Proposal(candidate, decision, reason, iteration=number, val_score=score, spend=share))
         self._spend_before = spend
 
-    def _check_over(self) -> None:
+    def check_over(self) -> None:
+        """
+        Raises:
+            SearchOverError: no more answers are possible.
+        """
         if self._context.get_stop_reason():
             raise SearchOverError
