@@ -201,6 +201,7 @@ def uncommented(text: str) -> Iterator[str]:
         ("optimize.yaml", "optimize"),
         ("optimizer/gepa.yaml", "optimize"),
         ("optimizer/bootstrap.yaml", "optimize"),
+        ("optimizer/mipro.yaml", "optimize"),
         ("tools/standard.yaml", "eval"),
     ],
 )

@@ -22,6 +22,7 @@ from optimize.questions.splits import SplitSettings, make_splits
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
+from optimize.search.optimizers.mipro_optimizer import MiproOptimizer
 from optimize.session import run_files
 from optimize.session.config import OptimizeConfig, read_config
 
@@ -104,10 +105,10 @@ def test_budgets_and_gate_are_the_codes() -> None:
     assert rows(section("Budgets"), "Option") == defaults(BudgetSettings, "budget.")
 
 
-@pytest.mark.parametrize("optimizer", [GepaOptimizer, BootstrapOptimizer])
+@pytest.mark.parametrize("optimizer", [GepaOptimizer, MiproOptimizer, BootstrapOptimizer])
 def test_the_optimizers_settings_are_the_codes_and_the_files(optimizer: type) -> None:
     name = optimizer.name  # type: ignore[attr-defined]
-    told = {key: value.strip("`") for key, value in rows(section("The two optimizers"), f"`optimizer={name}`").items()}
+    told = {key: value.strip("`") for key, value in rows(section("The optimizers"), f"`optimizer={name}`").items()}
     assert told == defaults(optimizer)
     file: dict[str, Any] = yaml.safe_load((PROJECT_ROOT / "conf/optimizer" / f"{name}.yaml").read_text("utf-8"))
     assert {key: str(value).lower() for key, value in file.items() if key not in ("_target_", "name")} == told

@@ -24,7 +24,7 @@ SCRIPT = PROJECT_ROOT / "optimize" / "run.py"
 ROWS = [question(f"q{n}", f"What is {n} + 3? Give only the number.", str(n + 3), Level=1 + n % 2) for n in range(24)]
 TOY = ("system=toy", "data=toy", "model=offline")
 CHEAP_CPU_SECONDS = 1.0
-HEAVY = {"dspy", "mlflow", "pandas", "datasets", "scipy", "numpy", "litellm", "openai", "gepa", "langgraph"}
+HEAVY = {"dspy", "mlflow", "pandas", "datasets", "scipy", "numpy", "litellm", "openai", "gepa", "langgraph", "optuna"}
 
 
 def folders() -> set[Path]:
@@ -76,7 +76,7 @@ def refused(llm_server: RunningServer, tmp_path: Path) -> Refused:
 CHOICES = [
     (["nope=1"], ["nope is not an option", "optimizer", "budget"]),
     (["gate.nope=1"], ["gate.nope is not an option", "min_gain"]),
-    (["optimizer=nothing"], ["optimizer=nothing", "choose one of: bootstrap, gepa"]),
+    (["optimizer=nothing"], ["optimizer=nothing", "choose one of: bootstrap, gepa, mipro"]),
     (["optimizer.nope=1"], ["optimizer.nope is not an option", "minibatch_size"]),
     (["optimizer=null"], ["null", "choose one of"]),
     (["system=nope"], ["system=nope", "gaia"]),
@@ -85,7 +85,7 @@ CHOICES = [
     (["run.epochs=3"], ["run.epochs is not an option"]),
     (["cache.tools=shared"], ["cache is not an option"]),
     (["debug=one"], ["debug is not a config group of this command", "model, optimizer, scorer, system"]),
-    (["~optimizer"], ["~optimizer is not possible", "choose one of: bootstrap, gepa"]),
+    (["~optimizer"], ["~optimizer is not possible", "choose one of: bootstrap, gepa, mipro"]),
     (["--multirun", "--info"], ["--multirun and --info cannot be given together"]),
 ]
 AGENTS = [
@@ -139,6 +139,7 @@ RANGES = [
     (["optimizer.component_selector=some"], ["optimizer.component_selector", "round_robin"]),
     (["optimizer=bootstrap", "optimizer.max_demos=0"], ["optimizer.max_demos"]),
     (["optimizer=bootstrap", "optimizer.candidates=0"], ["optimizer.candidates"]),
+    (["optimizer=mipro", "optimizer.candidates=1"], ["optimizer.candidates is 1", "from 2 on"]),
 ]
 MODELS = [
     (["model=gpt-4o-mini", "~model.base_url"], ["gpt-4o-mini", "OPENAI_API_KEY"]),

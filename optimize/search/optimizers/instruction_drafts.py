@@ -3,8 +3,7 @@
 DSPy shows its proposer whole training examples, targets included, and agents' right answers. Here it sees what the
 system is asked, the agents' present texts and DSPy's tips.
 
-    create = partial(InstructionDrafts, requests, questions, labels, max_chars)
-    with adapt_mipro(create, scored, has_demos=True): …
+    drafts = InstructionDrafts(requests, questions, labels, max_chars, **settings)     # settings as MIPROv2 gives them
     requests.requests, requests.unparsable       # 17, 0
 """
 

@@ -14,7 +14,11 @@ from tests.optimize.toy_search import toy_search
 
 FILES = sorted((PROJECT_ROOT / "conf" / "optimizer").glob("*.yaml"))
 CALLS = 80
-WRONG = {"bootstrap": ("candidates", 0), "gepa": ("minibatch_size", 0)}  # a setting that `check` refuses
+WRONG = {
+    "bootstrap": ("candidates", 0),
+    "gepa": ("minibatch_size", 0),
+    "mipro": ("trials", 0),
+}  # a setting that `check` refuses
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
