@@ -16,7 +16,11 @@ from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost,
 if TYPE_CHECKING:
     from optimize.search.student import Objective, Student
 
-SELECTORS = ("round_robin", "all")
+CHOICES = {
+    "component_selector": ("round_robin", "all"),
+    "parent_selector": ("pareto", "current_best", "epsilon_greedy", "top_k_pareto"),
+    "acceptance": ("strict_improvement", "improvement_or_equal"),
+}
 
 
 @dataclass
@@ -26,6 +30,11 @@ class GepaOptimizer:
     name: str = "gepa"
     minibatch_size: int = 6
     component_selector: str = "all"
+    parents: int = 1
+    proposals: int = 1
+    max_kept: int | None = None
+    parent_selector: str = "pareto"
+    acceptance: str = "strict_improvement"
     use_merge: bool = True
     skip_perfect_score: bool = True
     max_instruction_chars: int | None = 8000
@@ -37,18 +46,19 @@ class GepaOptimizer:
         Raises:
             UserError: a setting is out of range.
         """
-        if self.minibatch_size < 1:
-            raise UserError(f"optimizer.minibatch_size is {self.minibatch_size}; expected a whole number from 1 on.")
-        if self.component_selector not in SELECTORS:
-            raise UserError(
-                f"There is no optimizer.component_selector '{self.component_selector}'; "
-                f"choose {' or '.join(SELECTORS)}."
-            )
-        if self.max_instruction_chars is not None and self.max_instruction_chars < 1:
-            raise UserError(
-                f"optimizer.max_instruction_chars is {self.max_instruction_chars}; expected a whole number from 1 on, "
-                "or null for no limit."
-            )
+        for option in ("minibatch_size", "parents", "proposals"):
+            if getattr(self, option) < 1:
+                raise UserError(f"optimizer.{option} is {getattr(self, option)}; expected a whole number from 1 on.")
+        for option, choices in CHOICES.items():
+            if getattr(self, option) not in choices:
+                raise UserError(
+                    f"There is no optimizer.{option} '{getattr(self, option)}'; choose {' or '.join(choices)}."
+                )
+        for option in ("max_kept", "max_instruction_chars"):
+            if (limit := getattr(self, option)) is not None and limit < 1:
+                raise UserError(
+                    f"optimizer.{option} is {limit}; expected a whole number from 1 on, or null for no limit."
+                )
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that no proposal is scored on validation, which leaves most of the budget to reflections."""
@@ -66,12 +76,13 @@ class GepaOptimizer:
             Exception: what `report` raised, or a defect of the harness.
         """
         import dspy
+        from gepa.strategies.proposal_sampling import PxNSampling
 
         from optimize.search.dspy_compat import run_isolated, to_examples
         from optimize.search.optimizers.gepa_events import GepaEvents
         from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 
-        events = GepaEvents(student, objective, context, report)
+        events = GepaEvents(student, objective, context, report, self.max_kept)
         rewriter = PromptRewriter(
             student.initial_prompts, context.get_stop_reason, self.max_instruction_chars, objective.labels.names
         )
@@ -94,7 +105,14 @@ class GepaOptimizer:
                 num_threads=context.concurrency,
                 warn_on_score_mismatch=False,
                 seed=context.seed,
-                gepa_kwargs={"callbacks": [events], "stop_callbacks": [is_over]},
+                candidate_selection_strategy=self.parent_selector,
+                gepa_kwargs={
+                    "callbacks": [events],
+                    "stop_callbacks": [is_over],
+                    "sampling_strategy": PxNSampling(self.parents, self.proposals),
+                    "selection_strategy": events,
+                    "acceptance_criterion": self.acceptance,
+                },
             )
             optimizer.compile(student, trainset=train, valset=val)
 

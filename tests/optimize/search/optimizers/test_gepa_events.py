@@ -7,6 +7,8 @@ from typing import Any
 
 import dspy
 import pytest
+from gepa.proposer.base import CandidateProposal, SubsampleEvaluation
+from gepa.strategies.acceptance import StrictImprovementAcceptance
 
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.search.budget import Spend
@@ -14,6 +16,8 @@ from optimize.search.optimizer import Proposal
 from optimize.search.optimizers.gepa_events import GepaEvents
 
 PARENT = PromptSet("base", "toy", {"plan": "P.", "solve": "S.", "end": "E."}, Path("base"), edited=("plan",))
+
+START = {"plan": "P.", "solve": "S."}  # the tuned agents
 
 
 def output(sample_id: str, completed: bool = True) -> dspy.Prediction:
@@ -27,30 +31,33 @@ WHOLE, BROKEN, EMPTY = output("v0"), output("v0", completed=False), dspy.Predict
 class Listener:
     """Events with a search around them that has spent one request more at each look."""
 
-    def __init__(self, stop_reason: str | None = None, report: Callable[[Proposal], None] | None = None) -> None:
+    def __init__(
+        self,
+        stop_reason: str | None = None,
+        report: Callable[[Proposal], None] | None = None,
+        max_kept: int | None = None,
+    ) -> None:
         self.proposals: list[Proposal] = []
         self._spent = 0
         ledger = SimpleNamespace(spend=self._spend)
         student: Any = SimpleNamespace(initial_prompts=PARENT, trials=SimpleNamespace(ledger=ledger))
         objective: Any = SimpleNamespace(val_ids=["v0", "v1"])
         context: Any = SimpleNamespace(get_stop_reason=lambda: stop_reason)
-        self.events = GepaEvents(student, objective, context, report or self.proposals.append)
+        self.events = GepaEvents(student, objective, context, report or self.proposals.append, max_kept)
+        self.validate({0: 0.0, 1: 1.0}, START)
 
     def _spend(self) -> Spend:
         self._spent += 1
         return Spend(lm_calls=self._spent)
 
-    def begin(self, number: int = 1, chosen: int = 0) -> None:
+    def begin(self, number: int = 1) -> None:
         self.events.on_iteration_start({"iteration": number})
-        self.events.on_candidate_selected({"candidate": {"plan": "P.", "solve": "S."}, "candidate_idx": chosen})
 
-    def score(self, idx: int | None, *scores: float, outputs: Any = (WHOLE,), parents: Any = (0,)) -> None:
-        self.events.on_evaluation_end(
-            {"scores": scores, "candidate_idx": idx, "outputs": outputs, "parent_ids": parents}
-        )
-
-    def propose(self, **texts: str) -> None:
-        self.events.on_proposal_end({"new_instructions": texts})
+    def round(self, *proposals: CandidateProposal[int], number: int = 1) -> list[CandidateProposal[int]]:
+        """Those that gepa goes on with."""
+        self.begin(number)
+        state: Any = None
+        return self.events.select(list(proposals), state, StrictImprovementAcceptance())
 
     def validate(self, scores: dict[int, float], texts: dict[str, str], outputs: Any = None) -> None:
         average = sum(scores.values()) / len(scores)
@@ -58,21 +65,27 @@ class Listener:
             {"candidate": texts, "scores_by_val_id": scores, "average_score": average, "outputs_by_val_id": outputs}
         )
 
+    def keep(self, proposal: CandidateProposal[int], *scores: float, outputs: Any = None) -> None:
+        self.validate(dict(enumerate(scores)), proposal.candidate, outputs)
+        self.events.on_candidate_accepted({})
+
     def end(self) -> Proposal:
         self.events.on_iteration_end({})
         self.events.check()
         return self.proposals[-1]
 
 
+def proposal(
+    before: list[float], after: list[float], outputs: Any = (WHOLE,), parent: int = 0, **texts: str
+) -> CandidateProposal[int]:
+    evaluations = [SubsampleEvaluation(before, [WHOLE]), SubsampleEvaluation(after, list(outputs))]
+    return CandidateProposal({**START, **texts}, [parent], [0], before, after, *evaluations)
+
+
 def test_an_accepted_proposal_has_its_scores_its_parent_and_what_it_took() -> None:
     search = Listener()
-    search.validate({0: 0.0, 1: 1.0}, {"plan": "P.", "solve": "S."})
-    search.begin(number=4)
-    search.score(0, 0.0, 1.0)
-    search.propose(plan="P!", solve="S.")
-    search.score(None, 1.0, 1.0)
-    search.validate({0: 1.0, 1: 0.5}, {"plan": "P!", "solve": "S."}, {0: WHOLE, 1: None})
-    search.events.on_candidate_accepted({})
+    (better,) = search.round(proposal([0.0, 1.0], [1.0, 1.0], plan="P!"), number=4)
+    search.keep(better, 1.0, 0.5, outputs={0: WHOLE, 1: None})
     found = search.end()
     assert len(search.proposals) == 1, "the end of the iteration decides nothing more"
     assert (found.decision, found.reason) == ("accepted", "better on its few questions (50% → 100%), and kept")
@@ -85,24 +98,50 @@ def test_an_accepted_proposal_has_its_scores_its_parent_and_what_it_took() -> No
 
 def test_a_rejected_proposal_says_how_it_did() -> None:
     search = Listener()
-    search.begin()
-    search.score(0, 1.0)
-    search.propose(solve="S!")
-    search.score(None, 0.0)
-    search.events.on_candidate_rejected({})
+    assert search.round(proposal([1.0], [0.0], solve="S!")) == []
     found = search.end()
     assert (found.decision, found.reason) == ("rejected", "no better on its few questions (100% → 0%)")
-    search.begin(2)
-    search.propose(solve="S?")
-    search.events.on_candidate_rejected({})
+    search.round(proposal([0.0], [0.0], solve="S?"), number=2)
     assert search.end().candidate.id == "c002" and "(0% → 0%)" in search.end().reason
+
+
+def test_each_of_several_proposals_of_a_round_has_its_own_fate() -> None:
+    """gepa first rejects, then scores those that are kept, in their order."""
+    search = Listener(max_kept=2)
+    first, best = proposal([0.0, 0.0], [1.0, 0.0], plan="P1"), proposal([0.0, 0.0], [1.0, 1.0], plan="P2")
+    worse, late = proposal([1.0, 0.0], [0.0, 0.0], plan="P3"), proposal([0.0, 0.0], [1.0, 0.0], plan="P4")
+    selected = search.round(first, best, worse, late)
+    assert selected == [best, first]
+    search.keep(best, 1.0, 1.0)
+    search.keep(first, 0.0, 0.0)
+    search.end()
+    fates = {each.candidate.id: (each.decision, each.val_score) for each in search.proposals}
+    rejected = ("rejected", None)
+    assert fates == {"c001": ("accepted", 0.0), "c002": ("accepted", 1.0), "c003": rejected, "c004": rejected}
+    reasons = {each.candidate.id: each.reason for each in search.proposals}
+    assert reasons["c004"] == "better, but less so than others of its round, on its few questions (0% → 50%)"
+    search.round(proposal([0.0], [1.0], plan="P5", parent=1), number=2)
+    assert search.end().candidate.parent_ids == ("c002",), "by the order in which gepa kept them"
+
+
+def test_the_same_prompts_twice_in_a_round_are_scored_once() -> None:
+    search = Listener()
+    one, other = proposal([0.0], [1.0], plan="P!"), proposal([0.0], [1.0], plan="P!")
+    (kept,) = search.round(one, other)
+    assert kept is one
+    search.keep(kept, 1.0, 1.0)
+    search.end()
+    assert [(each.candidate.id, each.decision) for each in search.proposals] == [
+        ("c002", "rejected"),
+        ("c001", "accepted"),
+    ]
+    assert search.proposals[0].reason.startswith("the same prompts as another one of its round")
 
 
 @pytest.mark.parametrize(("stop", "reason"), [(None, "its scoring was broken off"), ("budget.usd", "budget.usd")])
 def test_what_the_end_of_an_iteration_finds_undecided_was_cut_off(stop: str | None, reason: str) -> None:
     search = Listener(stop)
-    search.begin()
-    search.propose(plan="P!")
+    search.round(proposal([0.0], [1.0], plan="P!"))
     found = search.end()
     assert (found.decision, found.reason) == ("cut_off", reason)
 
@@ -110,25 +149,24 @@ def test_what_the_end_of_an_iteration_finds_undecided_was_cut_off(stop: str | No
 @pytest.mark.parametrize("place", ["before", "after", "validation"])
 def test_one_answer_that_was_broken_off_decides_nothing(place: str) -> None:
     search = Listener()
-    search.begin()
-    search.score(0, 1.0, outputs=[WHOLE, BROKEN] if place == "before" else [WHOLE])
-    search.propose(plan="P!")
-    search.score(None, 1.0, outputs=[None, EMPTY, BROKEN] if place == "after" else [WHOLE, None, EMPTY])
-    search.validate({0: 1.0}, {"plan": "P!"}, {0: BROKEN, 1: WHOLE} if place == "validation" else {0: WHOLE})
-    search.events.on_candidate_accepted({})
+    tried = proposal([0.0], [1.0], [None, EMPTY, BROKEN] if place == "after" else [WHOLE, None, EMPTY], plan="P!")
+    if place == "before":
+        tried.eval_before = SubsampleEvaluation([0.0], [WHOLE, BROKEN])
+    search.round(tried)
+    search.keep(tried, 1.0, outputs={0: BROKEN, 1: WHOLE} if place == "validation" else {0: WHOLE})
     assert search.end().decision == "cut_off"
 
 
 def test_a_merge_is_compared_with_the_better_of_its_parents() -> None:
     search = Listener()
-    search.validate({0: 0.0, 1: 1.0}, {"plan": "P.", "solve": "S."})
-    search.begin()
-    search.propose(plan="P!")
-    search.validate({0: 0.5, 1: 0.75}, {"plan": "P!", "solve": "S."})
-    search.events.on_candidate_accepted({})
-    search.events.on_iteration_start({"iteration": 2})
+    (better,) = search.round(proposal([0.0], [1.0], plan="P!"))
+    search.keep(better, 0.5, 0.75)
+    search.begin(2)
+    outputs = [output("v0"), output("v1")]
+    search.events.on_evaluation_end(
+        {"scores": [0.5, 0.5], "candidate_idx": None, "outputs": outputs, "parent_ids": [1, 0]}
+    )
     search.events.on_merge_attempted({"parent_ids": [1, 0], "merged_candidate": {"plan": "P!", "solve": "S!"}})
-    search.score(None, 0.5, 0.5, outputs=[output("v0"), output("v1")], parents=[1, 0])
     search.events.on_merge_rejected({})
     found = search.end()
     assert found.reason == "worse than the better parent on its few questions (62% → 50%)"
@@ -141,8 +179,6 @@ def test_the_first_failure_of_a_handler_is_raised_at_the_end() -> None:
         raise ValueError("disk full")
 
     search = Listener(report=fail)
-    search.begin()
-    search.propose(plan="P!")
-    search.events.on_candidate_rejected({})
+    assert search.round(proposal([0.0], [0.0], plan="P!")) == []
     with pytest.raises(ValueError, match="disk full"):
         search.events.check()

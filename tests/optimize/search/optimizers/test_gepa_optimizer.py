@@ -20,6 +20,7 @@ from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
 from tests.optimize.toy_search import CountedModel, toy, toy_search
 
 DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Multiply."]}
+SEVERAL = {"component_selector": "all", "parents": 2, "proposals": 2, "max_kept": 1, "parent_selector": "current_best"}
 MERGE = """
 import gepa.proposer.merge as merge, random
 from optimize.search.dspy_compat import _patched
@@ -54,7 +55,11 @@ def test_the_configuration_makes_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("minibatch_size", 0), ("component_selector", "some"), ("max_instruction_chars", 0)]
+    ("option", "value"),
+    [
+        *(("minibatch_size", 0), ("component_selector", "some"), ("max_instruction_chars", 0), ("parents", 0)),
+        *(("proposals", 0), ("max_kept", 0), ("parent_selector", "best"), ("acceptance", "equal")),
+    ],
 )
 def test_a_setting_that_makes_no_sense_is_refused_by_its_name(option: str, value: Any) -> None:
     with pytest.raises(UserError, match=f"optimizer.{option}"):
@@ -82,12 +87,14 @@ def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("selector", ["round_robin", "all"])
-def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(tmp_path: Path, selector: str) -> None:
+@pytest.mark.parametrize("settings", [{"component_selector": "round_robin"}, SEVERAL], ids=["one", "several"])
+def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
     told = []
     for folder, threads in (("one", 1), ("eight", 8), ("eight", 3)):
         with toy_search(tmp_path / folder, threads=threads, seed=1, max_metric_calls=120) as search:
-            search.run(gepa(component_selector=selector))
+            search.run(gepa(**settings))
             told.append(search.told)
             sent = search.model.sent
     assert told[0] == told[1] == told[2] != []
@@ -229,3 +236,21 @@ def test_the_estimate_is_not_exceeded(tmp_path: Path) -> None:
             assert outcome.reflections <= expected.reflection_calls
     assert gepa().estimate_cost(30, 30, 7, 600) == SearchCost(600, 95)
     assert gepa(minibatch_size=6, component_selector="all").estimate_cost(30, 30, 7, 600) == SearchCost(600, 7 * 48)
+
+
+def test_several_proposals_of_a_round_are_told_one_by_one(tmp_path: Path) -> None:
+    with toy_search(tmp_path, seed=1, max_metric_calls=150) as search:
+        search.run(gepa(**SEVERAL, acceptance="improvement_or_equal", skip_perfect_score=False))
+        proposals, spend = search.proposals, search.ledger.spend()
+    numbers = sorted(int(each.candidate.id[1:]) for each in proposals)
+    assert numbers == list(range(1, len(proposals) + 1))
+    rounds = [
+        [each for each in proposals if each.iteration == number and each.candidate.origin == "reflection"]
+        for number in {each.iteration for each in proposals}
+    ]
+    assert max(map(len, rounds)) == 4
+    assert all(sum(each.decision == "accepted" for each in found) <= 1 for found in rounds)
+    accepted = [each for each in proposals if each.decision == "accepted"]
+    assert accepted and all((each.minibatch_after or 0) >= (each.minibatch_before or 0) for each in accepted)
+    assert sum(each.spend.reflection_calls for each in proposals) == spend.reflection_calls > 0
+    assert spend.metric_calls <= 150
