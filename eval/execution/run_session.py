@@ -250,7 +250,14 @@ class RunSession:
                 show(record)
                 self.answers.finish(record)
 
-            hooks = SampleHooks(self.folder, open_context, self.answers.begin, call_log.read_replies, self.answers.note)
+            hooks = SampleHooks(
+                self.folder,
+                open_context,
+                self.answers.begin,
+                call_log.read_replies,
+                self.answers.note,
+                asks_budget=open_budget is not None,
+            )
             hooked = executor.with_hooks(hooks)
             if after_first is None:
                 work = hooked.run(self.recorder.info, pending, keep, self.stop)

@@ -39,7 +39,7 @@ from eval.runs.sqlite_file import BestEffortSqlite, encode_text, seal_text, unse
 from mas.runtime.errors import UserError
 from mas.runtime.installation_key import compute_mac
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey, ToolResults
-from mas.runtime.security.redaction import redact_value
+from mas.runtime.security.redaction import encode_secret, redact_value
 from mas.runtime.terminal import print_warning
 
 CALL_LOG = "calls.db"
@@ -269,6 +269,43 @@ class SharedCache(_SampleReplies):
 
 def _name(sample_key: SampleKey) -> str:
     return json.dumps([sample_key.sample_id, sample_key.epoch, sample_key.attempt])
+
+
+@dataclass(frozen=True)
+class MaskedReplies:
+    """Reply log that stores replies without the run's secrets, which a server may have repeated, and restores them.
+
+    A reply must come back as it was, because later requests, and their keys, are made of it. If a secret has changed
+    since, the new one is restored.
+
+        replies.put("k", "your key sk-123 is fine")      # stored: "your key \\x00secret 0 plain\\x00 is fine"
+        replies.get("k")                                 # "your key sk-123 is fine"
+    """
+
+    replies: ReplyLog
+    secrets: Callable[[], Sequence[str]]
+
+    def get(self, key: str) -> str | None:
+        reply = self.replies.get(key)
+        if reply is None or "\x00" not in reply:
+            return reply
+        for mask, form in self._list_masks():
+            reply = reply.replace(mask, form)
+        return reply
+
+    def put(self, key: str, reply: str) -> None:
+        for mask, form in self._list_masks():
+            reply = reply.replace(form, mask)
+        self.replies.put(key, reply)
+
+    def _list_masks(self) -> list[tuple[str, str]]:
+        """Return the mask of each form of each secret, the longest form first."""
+        masks = [
+            (f"\x00secret {number} {name}\x00", form)
+            for number, secret in enumerate(self.secrets())
+            for name, form in encode_secret(secret).items()
+        ]
+        return sorted(masks, key=lambda each: len(each[1]), reverse=True)
 
 
 TOOL_CACHE = "tools.db"

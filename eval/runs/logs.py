@@ -40,6 +40,7 @@ from mas.runtime.trace import Level, Listener
 from mas.system import Program
 
 FLUSH_SECONDS = 0.5
+DIGEST_CHARS = 12  # of the prompts of a trial, in its lines
 BUFFER_BYTES = 256 * 1024
 _STATM = Path("/proc/self/statm")
 

@@ -147,6 +147,7 @@ class AgentEngine:
         """Send one request. Its cost is settled before the reply is stored: if the process dies in between, it is
         sent and paid again, and both are counted."""
         call.attempts += 1
+        await call.context.await_budget()
         with reserve_budget(call.context) as reservation:
             try:
                 async with self._admit(call) as permit:

@@ -10,7 +10,7 @@ A context variable holds one SampleContext per (sample, epoch, attempt). The mod
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
@@ -143,6 +143,7 @@ class SampleContext:
     on_close: list[Callable[[], None]] = field(default_factory=list)  # release `tool_state`; `close` calls them
     usage: SampleUsage = field(default_factory=SampleUsage)
     request_counts: dict[str, int] = field(default_factory=dict)  # by digest: a repeated request gets its own reply
+    ask_budget: Callable[[], Awaitable[None]] | None = None  # reserves a request in the process that has the budget
     limit_reached: str | None = field(default=None, init=False)  # the first limit that refused or ended something
     server_refusal: str | None = field(default=None, init=False)  # the model server demands money or a valid key
     _started_at: datetime | None = field(default=None, init=False)
@@ -174,6 +175,19 @@ class SampleContext:
         self.count_lm_call()
         try:
             self.budget.reserve()
+        except LimitReachedError as error:
+            raise self._note_limit(error.limit, str(error)) from error
+
+    async def await_budget(self) -> None:
+        """Wait until the process that has the run's budget has reserved a request, if it is another process.
+
+        Raises:
+            LimitReachedError: the budget is used up.
+        """
+        if self.ask_budget is None:
+            return
+        try:
+            await self.ask_budget()
         except LimitReachedError as error:
             raise self._note_limit(error.limit, str(error)) from error
 

@@ -8,9 +8,9 @@ with open_tuning_run(request, splits, folder, console) as run:
 import functools
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from eval.execution.console import Console, MissingServices
 from eval.execution.projection import UNKNOWN, format_projection
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
-from eval.runs.call_log import CALL_LOG, CallLog, SampleResults, Signer
+from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults, Signer
 from eval.runs.folder import RunInUseError, RunLock, format_path, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.run_info import TUNING_FILE, TuningInfo, dump_config, read_tuning_info
@@ -29,8 +29,7 @@ from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
-from mas.runtime.sample_context import ReplyLog, SampleContext, SampleKey, use_context
-from mas.runtime.security.redaction import encode_secret
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.system import Program, agent_names, read_program_digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
@@ -157,7 +156,7 @@ class TuningRun:
             budget=self.ledger.open_account(functools.partial(self.call_log.pay, sample_key)),
         )
 
-    def _mask_replies(self, sample_key: SampleKey) -> "MaskedReplies":
+    def _mask_replies(self, sample_key: SampleKey) -> MaskedReplies:
         return MaskedReplies(self.call_log.for_sample(sample_key), self.config.base.secrets)
 
     @functools.cached_property
@@ -258,43 +257,6 @@ class TuningRun:
 
     def show(self, line: str) -> None:
         self.console.print(self.config.redact(line), markup=False, highlight=False, soft_wrap=True)
-
-
-@dataclass(frozen=True)
-class MaskedReplies:
-    """Reply log that stores replies without the run's secrets, which a server may have repeated, and restores them.
-
-    A reply must come back as it was, because later requests, and their keys, are made of it. If a secret has changed
-    since, the new one is restored.
-
-        replies.put("k", "your key sk-123 is fine")      # stored: "your key \\x00secret 0 plain\\x00 is fine"
-        replies.get("k")                                 # "your key sk-123 is fine"
-    """
-
-    replies: ReplyLog
-    secrets: Callable[[], Sequence[str]]
-
-    def get(self, key: str) -> str | None:
-        reply = self.replies.get(key)
-        if reply is None or "\x00" not in reply:
-            return reply
-        for mask, form in self._list_masks():
-            reply = reply.replace(mask, form)
-        return reply
-
-    def put(self, key: str, reply: str) -> None:
-        for mask, form in self._list_masks():
-            reply = reply.replace(form, mask)
-        self.replies.put(key, reply)
-
-    def _list_masks(self) -> list[tuple[str, str]]:
-        """Return the mask of each form of each secret, the longest form first."""
-        masks = [
-            (f"\x00secret {number} {name}\x00", form)
-            for number, secret in enumerate(self.secrets())
-            for name, form in encode_secret(secret).items()
-        ]
-        return sorted(masks, key=lambda each: len(each[1]), reverse=True)
 
 
 @contextmanager

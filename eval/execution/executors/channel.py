@@ -34,15 +34,26 @@ class Start:
     run_info: RunInfo
     folder: str  # of the run
     path: tuple[str, ...]  # where modules of the user are found
+    asks_budget: bool = False  # before each request: the run's budget may refuse it
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """To a worker: prompts of later trials."""
+
+    digest: str
+    prompts: PromptSet
 
 
 @dataclass(frozen=True)
 class Answer:
     """To a worker: answer a sample."""
 
+    lease: int  # number of this message among those of all workers
     sample: Sample
     key: SampleKey
     replies: Mapping[str, str]  # that earlier sessions, or a worker that died, have paid for
+    prompts: str | None = None  # digest of `Prompts`: it is a trial of a tuning run; None: those of `Start`
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,16 @@ class Permitted:
 
     number: int
     pause_seconds: float | None = None  # the request cannot wait for so long; None: it may be sent
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """To a worker: the outcome of `Reserve`."""
+
+    number: int
+    limit: str | None = None  # that refuses the request; None: it is reserved
+    message: str = ""
+    refusal: str | None = None  # why nothing more may be sent for the sample, and it does not count as failed
 
 
 @dataclass(frozen=True)
@@ -82,6 +103,14 @@ class Ask:
 
 
 @dataclass(frozen=True)
+class Reserve:
+    """From a worker: a request of a sample asks the run's budget."""
+
+    lease: int
+    number: int  # of the request in this worker
+
+
+@dataclass(frozen=True)
 class Ended:
     """From a worker: a request has ended, or no longer waits."""
 
@@ -92,17 +121,17 @@ class Ended:
 
 @dataclass(frozen=True)
 class Paid:
-    """From a worker: a request of a sample was charged for."""
+    """From a worker: the cost of a request of a sample; None if it was reserved and never sent."""
 
-    key: SampleKey
-    payment: Payment
+    lease: int
+    payment: Payment | None
 
 
 @dataclass(frozen=True)
 class Replied:
     """From a worker: a reply to be kept until the sample's record is stored."""
 
-    key: SampleKey
+    lease: int
     request: str
     reply: str
 
@@ -111,11 +140,13 @@ class Replied:
 class Answered:
     """From a worker: a sample has its record."""
 
+    lease: int
     record: Record
+    calls: bytes = b""  # of a trial: its `NamedCall`s, pickled where their classes are known
 
 
-ToWorker = Answer | Cancel | Permitted
-FromWorker = Ready | Failed | Ask | Ended | Paid | Replied | Answered
+ToWorker = Prompts | Answer | Cancel | Permitted | Reserved
+FromWorker = Ready | Failed | Ask | Reserve | Ended | Paid | Replied | Answered
 Message = ToWorker | FromWorker
 
 

@@ -42,6 +42,7 @@ class SampleHooks:
     open_listener: Callable[[str, SampleKey], Listener] = ignore_events  # thread id, sample → listener of its trace
     read_replies: Callable[[SampleKey], Mapping[str, str]] = _find_no_replies  # that the context's `call_log` has
     note: Note = _ignore  # writes a line to the session's log
+    asks_budget: bool = False  # the contexts' budget may refuse a request, and is asked before each
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -35,8 +35,11 @@ from eval.execution.executors.channel import (
     Message,
     Paid,
     Permitted,
+    Prompts,
     Ready,
     Replied,
+    Reserve,
+    Reserved,
     Start,
     send_start,
 )
@@ -44,11 +47,12 @@ from eval.execution.executors.contract import OnRecord, PendingSample, SampleHoo
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.runner import build_blank_record
 from eval.execution.termination import QUOTA_OR_KEY, StopController
+from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from mas.llm.profiles.profile import ModelProfile
 from mas.llm.rate_limiter import BackoffTooLongError, Permit, RateLimiter
 from mas.prompt_sets.prompt_set import PromptSet
-from mas.runtime.sample_context import SampleContext, SampleKey
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, use_context
 from mas.runtime.security.child_environment import build_child_environment
 
 MAX_DEATHS = 3  # of workers with the same sample, which then is an error; or in a row at their start
@@ -88,16 +92,31 @@ class ProcessExecutor:
         if len(pending) <= 1:
             return await self._local.run(run_info, pending, on_record, stop)
         assert isinstance(self._config.executor, ProcessesSettings)
-        path = tuple(sys.path)
-        start = Start(self._resolved, self._prompts, run_info, str(self._hooks.folder.absolute()), path)
-        models = {"": self._config.model, **self._config.judges}
-        profiles = {name: model for name, model in models.items() if isinstance(model, ModelProfile)}
-        pool = Pool(lambda: start_process(start), start, profiles, self._hooks, deque(pending), on_record, stop)
-        concurrency = min(self._config.run.concurrency, len(pending))
-        n_workers = min(self._config.executor.n_workers, concurrency)
-        shares = [concurrency // n_workers + (place < concurrency % n_workers) for place in range(n_workers)]
+        folder, asks_budget = str(self._hooks.folder.absolute()), self._hooks.asks_budget
+        start = Start(self._resolved, self._prompts, run_info, folder, tuple(sys.path), asks_budget)
+
+        def keep(record: Record, calls: bytes) -> None:
+            if record.error_class != QUOTA_OR_KEY:
+                on_record(record)
+            stop.observe(record)
+
+        jobs = deque(Job(each, self._hooks.open_context, self._hooks.read_replies, keep) for each in pending)
+        pool = Pool(lambda: start_process(start), start, list_profiles(self._config), self._hooks, stop, jobs)
+        shares = divide(min(self._config.run.concurrency, len(pending)), self._config.executor.n_workers)
         await stop.supervise([asyncio.create_task(pool.keep_worker(share)) for share in shares])
         return None
+
+
+def list_profiles(config: EvalConfig) -> dict[str, ModelProfile]:
+    """Return the models under test and the judges that have a rate limiter, by the name in `Ask`."""
+    models = {"": config.model, **config.judges}
+    return {name: model for name, model in models.items() if isinstance(model, ModelProfile)}
+
+
+def divide(concurrency: int, n_workers: int) -> list[int]:
+    """Return how many samples each worker answers at once; there are no more workers than samples."""
+    n_workers = min(n_workers, concurrency)
+    return [concurrency // n_workers + (place < concurrency % n_workers) for place in range(n_workers)]
 
 
 class Host(Protocol):
@@ -143,13 +162,56 @@ async def start_process(start: Start) -> tuple[Host, Channel]:
     return _Process(process), await Channel.open(ours)
 
 
+@dataclass(eq=False, slots=True)
+class Job:
+    """A sample that some worker is to answer."""
+
+    pending: PendingSample
+    open_context: Callable[[SampleKey], SampleContext]  # its budget and its call log
+    read_replies: Callable[[SampleKey], Mapping[str, str]]  # that were kept for it
+    finish: Callable[[Record, bytes], None]  # called with its record, and the calls of a trial
+    prompts: tuple[str, PromptSet] | None = None  # of a trial, with their digest
+    deaths: int = 0  # of workers that had it
+
+
 @dataclass
+class _Lease:
+    """A sample that a worker answers."""
+
+    job: Job
+    context: SampleContext
+    reserved: int = 0  # requests in the run's budget
+
+    def reserve(self, number: int) -> Reserved:
+        """Reserve a request; the answer tells the worker whether the budget has refused it."""
+        self.context.server_refusal = None
+        try:
+            with use_context(self.context):
+                self.context.budget.reserve()
+        except LimitReachedError as error:
+            return Reserved(number, error.limit, str(error), self.context.server_refusal)
+        self.reserved += 1
+        return Reserved(number)
+
+    def settle(self, payment: Payment | None) -> None:
+        self.reserved -= self.reserved > 0
+        self.context.budget.settle(payment)
+
+    def release(self) -> None:
+        """Release requests whose outcome nobody will report."""
+        while self.reserved:
+            self.settle(None)
+
+
+@dataclass(eq=False)
 class _Worker:
     """A worker, its samples, and its requests that wait for their turn or were sent."""
 
     host: Host
     channel: Channel
-    samples: dict[SampleKey, tuple[PendingSample, SampleContext]] = field(default_factory=dict)
+    share: int  # samples at once
+    leases: dict[int, _Lease] = field(default_factory=dict)  # by number
+    prompts: set[str] = field(default_factory=set)  # digests of those that it has
     waiting: dict[int, "asyncio.Task[None]"] = field(default_factory=dict)
     permits: dict[int, Permit] = field(default_factory=dict)
     is_ready: bool = False
@@ -169,6 +231,8 @@ class _Worker:
         for permit in self.permits.values():
             with permit:
                 pass
+        for lease in self.leases.values():
+            lease.release()
         self.permits = {}
 
 
@@ -181,18 +245,25 @@ def _reap(process: "subprocess.Popen[bytes]", seconds: float) -> int:
 
 @dataclass
 class Pool:
-    """The samples of a run and the workers that answer them."""
+    """The samples of a run and the workers that answer them. Used on one event loop."""
 
     start_worker: Callable[[], Awaitable[tuple[Host, Channel]]]
     start: Start
     profiles: Mapping[str, ModelProfile]  # models under test and judges, by the name in `Ask`
-    hooks: SampleHooks
-    queue: deque[PendingSample]
-    on_record: OnRecord
+    hooks: SampleHooks  # of the session: its notes
     stop: StopController
-    suspects: deque[PendingSample] = field(default_factory=deque)  # a worker died with them
-    deaths: Counter[SampleKey] = field(default_factory=Counter)
+    queue: deque[Job] = field(default_factory=deque)
+    is_open: bool = False  # more samples may come (`submit`), also after `stop`, which then ends by `close`
+    suspects: deque[Job] = field(default_factory=deque)  # a worker died with them
+    workers: list[_Worker] = field(default_factory=list)
     failed_starts: int = 0  # of workers, in a row
+    n_leases: int = 0  # so far
+
+    def submit(self, job: Job) -> None:
+        """Add a sample, for the worker that has the fewest."""
+        self.queue.append(job)
+        if ready := [each for each in self.workers if each.is_ready]:
+            self._hand_out(min(ready, key=lambda each: len(each.leases) / each.share))
 
     async def keep_worker(self, share: int) -> None:
         """Answer samples in a process, and in a new one each time that it dies, until none is left.
@@ -200,42 +271,51 @@ class Pool:
         Args:
             share: samples at once.
         """
-        while (self.queue or self.suspects) and self.stop.reason is None:
-            worker, close_seconds = _Worker(*await self.start_worker()), _CLOSE_SECONDS
+        while self.is_open or ((self.queue or self.suspects) and self.stop.reason is None):
+            worker, close_seconds = _Worker(*await self.start_worker(), share), _CLOSE_SECONDS
+            self.workers.append(worker)
             try:
-                await self._serve(worker, share)
+                await self._serve(worker)
             except asyncio.CancelledError:
                 close_seconds = _CANCEL_SECONDS
                 await self._cancel(worker)
                 raise
             finally:
+                self.workers.remove(worker)
                 await worker.end(close_seconds)
-            if worker.samples or not worker.is_ready:
+            if worker.leases or not worker.is_ready or self.is_open:
                 self._take_back(worker)
 
-    async def _serve(self, worker: _Worker, share: int) -> None:
+    async def _serve(self, worker: _Worker) -> None:
         """Handle what the worker sends until it has nothing left to do, or has died."""
         async for message in worker.channel:
             self._handle(worker, message)
             if worker.is_ready:
-                self._hand_out(worker, share)
-                if not worker.samples:
+                self._hand_out(worker)
+                if not worker.leases and not self.is_open:
                     return
 
-    def _hand_out(self, worker: _Worker, share: int) -> None:
+    def _hand_out(self, worker: _Worker) -> None:
         """Give the worker samples up to its share; one that a worker died with is answered alone."""
-        if self.suspects and not worker.samples and self.stop.reason is None:
+        if self.stop.reason is not None and not self.is_open:
+            return
+        if self.suspects and not worker.leases:
             self._give(worker, self.suspects.popleft())
             worker.is_alone = True
-        elif not worker.samples:
+        elif not worker.leases:
             worker.is_alone = False
-        while self.queue and self.stop.reason is None and len(worker.samples) < share and not worker.is_alone:
+        while self.queue and len(worker.leases) < worker.share and not worker.is_alone:
             self._give(worker, self.queue.popleft())
 
-    def _give(self, worker: _Worker, pending: PendingSample) -> None:
-        sample, key = pending
-        worker.samples[key] = (pending, self.hooks.open_context(key))
-        worker.channel.send(Answer(sample, key, dict(self.hooks.read_replies(key))))
+    def _give(self, worker: _Worker, job: Job) -> None:
+        sample, key = job.pending
+        digest, prompts = job.prompts or (None, None)
+        if digest is not None and prompts is not None and digest not in worker.prompts:
+            worker.prompts.add(digest)
+            worker.channel.send(Prompts(digest, prompts))
+        self.n_leases += 1
+        worker.leases[self.n_leases] = _Lease(job, job.open_context(key))
+        worker.channel.send(Answer(self.n_leases, sample, key, dict(job.read_replies(key)), digest))
 
     def _handle(self, worker: _Worker, message: Message) -> None:
         match message:
@@ -250,21 +330,16 @@ class Pool:
                 worker.waiting[message.number] = asyncio.create_task(self._permit(worker, message))
             case Ended():
                 _end_request(worker, message)
-            case Paid() if message.key in worker.samples:
-                worker.samples[message.key][1].budget.settle(message.payment)
-            case Replied() if message.key in worker.samples:
-                if (replies := worker.samples[message.key][1].call_log) is not None:
+            case Reserve() if (lease := worker.leases.get(message.lease)) is not None:
+                worker.channel.send(lease.reserve(message.number))
+            case Paid() if (lease := worker.leases.get(message.lease)) is not None:
+                lease.settle(message.payment)
+            case Replied() if (lease := worker.leases.get(message.lease)) is not None:
+                if (replies := lease.context.call_log) is not None:
                     replies.put(message.request, message.reply)
-            case Answered():
-                self._keep(worker, message)
-
-    def _keep(self, worker: _Worker, message: Answered) -> None:
-        record = message.record
-        if worker.samples.pop(SampleKey(record.sample_id, record.epoch, record.attempt), None) is None:
-            return
-        if record.error_class != QUOTA_OR_KEY:
-            self.on_record(record)
-        self.stop.observe(record)
+            case Answered() if (lease := worker.leases.pop(message.lease, None)) is not None:
+                lease.release()
+                lease.job.finish(message.record, message.calls)
 
     async def _permit(self, worker: _Worker, ask: Ask) -> None:
         """Let a request wait for its turn in the rate limiter of its server."""
@@ -293,21 +368,20 @@ class Pool:
     def _take_back(self, worker: _Worker) -> None:
         """Let another worker answer the samples of one that died; an error for those that had several."""
         how = worker.how_it_ended
-        self.hooks.note("worker died", worker=worker.host.name, how=how, unfinished=len(worker.samples))
+        self.hooks.note("worker died", worker=worker.host.name, how=how, unfinished=len(worker.leases))
         self.failed_starts += not worker.is_ready
         if self.failed_starts >= MAX_DEATHS:
             self.stop.stop_now(f"{MAX_DEATHS} worker processes in a row ended while they started ({how})", "errors")
-        for pending, _ in worker.samples.values():
-            sample, key = pending
-            self.deaths[key] += 1
-            if self.deaths[key] < MAX_DEATHS:
-                self.suspects.append(pending)
+        for lease in worker.leases.values():
+            job, (sample, key) = lease.job, lease.job.pending
+            job.deaths += 1
+            if job.deaths < MAX_DEATHS:
+                self.suspects.append(job)
                 continue
             record = build_blank_record(self.start.run_info.run_id, sample, key, thread_id="")
             record.error = f"the worker process ended {MAX_DEATHS} times while it answered this question ({how})"
             record.error_class, record.error_component = "internal", "worker"
-            self.on_record(record)
-            self.stop.observe(record)
+            job.finish(record, b"")
 
 
 def _end_request(worker: _Worker, ended: Ended) -> None:

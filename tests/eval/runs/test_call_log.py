@@ -1,3 +1,5 @@
+import base64
+import json
 import multiprocessing
 import os
 import signal
@@ -7,10 +9,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from eval.runs.call_log import CallLog, SharedCache
+from eval.runs.call_log import CallLog, MaskedReplies, SharedCache
 from eval.runs.record import Usage
 from mas.runtime.sample_context import Payment, SampleKey
 from tests.mas.llm.loopback import complete_with, serving
@@ -294,3 +297,34 @@ def test_the_file_is_written_without_waiting_for_the_disk_or_for_others(tmp_path
     log = CallLog(tmp_path / "calls.db")
     settings = [log._file.execute(f"PRAGMA {name}")[0][0] for name in ("journal_mode", "synchronous", "busy_timeout")]
     assert settings == ["wal", 1, 200]  # NORMAL
+
+
+class Kept(dict[str, str]):
+    def put(self, key: str, reply: str) -> None:
+        self[key] = reply
+
+
+def test_a_secret_is_not_kept_and_comes_back() -> None:
+    kept, secrets = Kept(), ["canary-longer", "canary"]
+    replies = MaskedReplies(kept, lambda: secrets)
+    for said in ("your key canary-longer is fine", "canary, canary-longer", "nothing of it", ""):
+        replies.put("k", said)
+        assert "canary" not in kept["k"]
+        assert replies.get("k") == said
+    assert replies.get("another") is None
+
+
+def test_a_secret_is_kept_in_no_encoding_and_comes_back_in_its_own() -> None:
+    kept, key = Kept(), 'canary-"key"/+1'
+    replies = MaskedReplies(kept, lambda: [key])
+    encoded = base64.b64encode(f"me:{key}".encode()).decode()
+    said = json.dumps({"text": f"{key} {quote(key, safe='')} {quote(key)} {encoded}", "again": json.dumps(key)})
+    replies.put("k", said)
+    assert kept["k"].count("\x00secret") == 5 and "canary" not in kept["k"] and encoded[5:-4] not in kept["k"]
+    assert replies.get("k") == said
+
+
+def test_another_key_later_is_put_where_the_first_one_was() -> None:
+    kept = Kept()
+    MaskedReplies(kept, lambda: ["first-key"]).put("k", "key first-key")
+    assert MaskedReplies(kept, lambda: ["second-key"]).get("k") == "key second-key"

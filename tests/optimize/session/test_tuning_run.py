@@ -1,47 +1,12 @@
-"""A secret in a stored reply is masked, and restored when the reply is replayed; progress of a search is shown."""
+"""Progress of a search is shown."""
 
-import base64
 import io
-import json
 import time
-from urllib.parse import quote
 
 from rich.console import Console
 
 from optimize.search.budget import BudgetSettings, Spend
-from optimize.session.tuning_run import MaskedReplies, format_progress, show_progress
-
-
-class Kept(dict[str, str]):
-    def put(self, key: str, reply: str) -> None:
-        self[key] = reply
-
-
-def test_a_secret_is_not_kept_and_comes_back() -> None:
-    kept, secrets = Kept(), ["canary-longer", "canary"]
-    replies = MaskedReplies(kept, lambda: secrets)
-    for said in ("your key canary-longer is fine", "canary, canary-longer", "nothing of it", ""):
-        replies.put("k", said)
-        assert "canary" not in kept["k"]
-        assert replies.get("k") == said
-    assert replies.get("another") is None
-
-
-def test_a_secret_is_kept_in_no_encoding_and_comes_back_in_its_own() -> None:
-    kept, key = Kept(), 'canary-"key"/+1'
-    replies = MaskedReplies(kept, lambda: [key])
-    encoded = base64.b64encode(f"me:{key}".encode()).decode()
-    said = json.dumps({"text": f"{key} {quote(key, safe='')} {quote(key)} {encoded}", "again": json.dumps(key)})
-    replies.put("k", said)
-    assert kept["k"].count("\x00secret") == 5 and "canary" not in kept["k"] and encoded[5:-4] not in kept["k"]
-    assert replies.get("k") == said
-
-
-def test_another_key_later_is_put_where_the_first_one_was() -> None:
-    kept = Kept()
-    MaskedReplies(kept, lambda: ["first-key"]).put("k", "key first-key")
-    assert MaskedReplies(kept, lambda: ["second-key"]).get("k") == "key second-key"
-
+from optimize.session.tuning_run import format_progress, show_progress
 
 SPEND = Spend(metric_calls=290, lm_calls=1204, cost_usd=1.2345, seconds=252.4)
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import socket
-import subprocess
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
@@ -14,7 +12,7 @@ from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import read_config
 from eval.execution.executors.channel import Channel, Permitted, Start, receive_start, send_start
 from eval.execution.executors.contract import SampleHooks
-from eval.execution.executors.processes import _Pool, _Worker
+from eval.execution.executors.processes import Host, Pool, _Worker, start_process
 from eval.execution.executors.shared_limiter import SharedLimiters
 from eval.execution.termination import StopController
 from eval.runs.run_info import RunInfo
@@ -33,14 +31,14 @@ class Connected:
         model = read_config(compose_config([*options, "model.max_connections=2"])).model
         assert isinstance(model, ModelProfile)
         self.limiter = model.get_rate_limiter(HERE)
-        self.pool = _Pool(START, {"": model}, SampleHooks(), deque(), lambda record: None, StopController())
+        self.pool = Pool(lambda: start_process(START), START, {"": model}, SampleHooks(), StopController())
         self.workers: list[_Worker] = []
         self.channels: list[Channel] = []
         self.tasks: list[asyncio.Task[None]] = []
 
     async def connect(self) -> Limiter:
         ours, theirs = socket.socketpair()
-        worker = _Worker(cast("subprocess.Popen[bytes]", None), await Channel.open(ours))
+        worker = _Worker(cast(Host, None), await Channel.open(ours), share=8)
         self.workers.append(worker)
         channel = await Channel.open(theirs)
         shared = SharedLimiters(channel.send)

@@ -1,0 +1,46 @@
+"""A program that keeps the calls of its predictors, which optimizers learn from.
+
+traced = TracedProgram(program)
+await traced.acall(question="…", file=None)
+traced.name_calls()                       # [("planner", {"question": …}, Prediction(…)), …]
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import dspy
+
+from mas.system import Program
+
+Inputs = Mapping[str, object]
+TraceEntry = tuple[dspy.Predict, Inputs, dspy.Prediction]  # as `dspy.settings.trace` holds it
+NamedCall = tuple[str, Inputs, dspy.Prediction]  # with the predictor's name; its inputs are without tools
+
+
+class TracedProgram:
+    """An Answerer that keeps DSPy's trace of its answer, also of one that failed."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.trace: list[TraceEntry] = []
+
+    async def acall(
+        self, *, question: str, file: str | Path | None, inputs: Mapping[str, str] | None = None
+    ) -> dspy.Prediction:
+        try:
+            return await self.program.acall(question=question, file=file, inputs=inputs)
+        finally:
+            self.trace = list(dspy.settings.trace or ())
+
+    def name_calls(self) -> list[NamedCall]:
+        return name_calls(self.program, self.trace)
+
+
+def name_calls(program: Program, trace: Sequence[TraceEntry]) -> list[NamedCall]:
+    """Return the calls of the program's own predictors."""
+    names = {id(predictor): name for name, predictor in program.named_predictors()}
+    return [
+        (names[id(predictor)], {name: value for name, value in inputs.items() if name != "tools"}, outputs)
+        for predictor, inputs, outputs in trace
+        if id(predictor) in names
+    ]
