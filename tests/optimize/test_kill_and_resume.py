@@ -1,25 +1,29 @@
 """Nothing is paid for twice: tuning runs under `kill -9` come to the verdict of one that is left alone."""
 
-import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from eval.cli.paths import PROJECT_ROOT
 from optimize.export import task as export
 from optimize.reports.snapshot import read_tuning
-from tests.optimize.tuned import Moment, SimulatedServer, TunedRun, over_http, simulated_server
+from tests.optimize.killed_runs import (
+    CONCURRENCY,
+    PHASES,
+    check_killed_run,
+    compare_killed,
+    moments,
+    requests_by_phase,
+)
+from tests.optimize.tuned import MINI, Moment, SimulatedServer, TunedRun, over_http, simulated_server
 
 pytestmark = pytest.mark.slow  # whole runs, in processes of their own
 
-CONCURRENCY = 8
-IN_FLIGHT = CONCURRENCY + 1  # a reflection beside them
-DEAREST_USD = 0.01  # of a request
-PHASES = ("preflight", "baseline", "search", "shortlist", "sealed")
+OPTIMIZERS = sorted(file.stem for file in (PROJECT_ROOT / "conf" / "optimizer").glob("*.yaml"))
 PUBLISHES = ("data.n_train=16", "data.n_val=16", "budget.metric_calls=240", "seed=7")
 TESTS_IN_VAIN = ("seed=3",)
 
@@ -47,70 +51,11 @@ def counted(server: SimulatedServer) -> Iterator[None]:
     yield
 
 
-def requests_by_phase(run: TunedRun, server: SimulatedServer) -> dict[str, int]:
-    """An undisturbed run, and how many requests the server had had when each of its phases began."""
-    began: dict[str, int] = {}
-    with run.started() as process:
-        while process.poll() is None:
-            if (phase := run.phase) and phase not in began:
-                began[phase] = server.asked
-    assert process.returncode == 0, run.printed[-1]
-    assert set(PHASES) <= set(began)
-    return began
-
-
-def moments(seed: int, number: int, began: dict[str, int], total: int) -> list[Moment]:
-    """At random, in each phase about as often; the first while the command starts."""
-    draw = random.Random(seed)
-    ends = [*(began[phase] for phase in PHASES[1:]), total]
-    spans = [(began[phase], max(began[phase] + 1, end)) for phase, end in zip(PHASES, ends, strict=True)]
-    drawn = sorted(draw.uniform(*spans[place % len(spans)]) for place in range(number - 1))
-    return [Moment(draw.uniform(0.1, 2.0)), *(Moment(draw.uniform(0.0, 0.05), round(at)) for at in drawn)]
-
-
-def same(verdict: dict[str, Any], left_alone: dict[str, Any]) -> None:
-    for name in ("published", "finish_reason", "gain", "p", "gain_ci95", "baseline", "winner", "best_val", "reasons"):
-        assert verdict[name] == left_alone[name], name
-    for name in ("n_questions", "wins", "losses", "ties", "opened_before"):
-        assert verdict["sealed"][name] == left_alone["sealed"][name], name
-    assert verdict["spend"]["metric_calls"] == left_alone["spend"]["metric_calls"]
-
-
-def told(run: TunedRun) -> list[dict[str, Any]]:
-    """The proposals, as far as they are the same each time."""
-    return [{name: value for name, value in each.items() if name != "spend"} for each in run.proposals()]
-
-
-def check_killed_run(run: TunedRun, kills: int, left_alone: TunedRun, sent: dict[bytes, int]) -> None:
-    """
-    Args:
-        run: that was killed so many times and then came to its verdict; the server's count is of it alone.
-        left_alone: the same, which was not.
-        sent: the requests of that one, by their bodies.
-    """
-    server = run.server
-    same(run.verdict, left_alone.verdict)
-    assert run.read("splits") == left_alone.read("splits")
-    assert told(run) == told(left_alone)
-    assert run.candidates() == left_alone.candidates()
-    assert run.published() == left_alone.published()
-    assert run.openings() == left_alone.openings() == 1
-    assert set(server.counted) == set(sent), "the same requests"
-    total = sum(sent.values())
-    assert total <= server.asked <= total + kills * IN_FLIGHT
-    spend = run.verdict["spend"]
-    # A request is paid for when its reply is there: those in flight at a kill are not, unless it has just come.
-    assert total <= spend["lm_calls"] == run.paid() <= server.asked
-    alone = left_alone.verdict["spend"]["cost_usd"]
-    assert alone * 0.999 <= spend["cost_usd"] <= alone * 1.001 + (spend["lm_calls"] - total) * DEAREST_USD
-    assert not list(run.shelf.glob(".*")), "nothing half-made is left on the shelf"
-
-
 @pytest.mark.slow
 def test_ten_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server: SimulatedServer) -> None:
     left_alone = new_run("left-alone", *PUBLISHES)
     began = requests_by_phase(left_alone, server)
-    assert left_alone.verdict["published"]
+    assert left_alone.verdict["published"] and left_alone.openings() == 1 and set(PHASES) <= set(began)
     sent = dict(server.counted)
     run, kills, seconds = new_run("killed", *PUBLISHES), 0, [0.0]
     with counted(server):
@@ -136,6 +81,7 @@ def _seconds_so_far(run: TunedRun) -> float:
 def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server: SimulatedServer) -> None:
     left_alone = new_run("left-alone", *TESTS_IN_VAIN)
     began = requests_by_phase(left_alone, server)
+    assert left_alone.openings() == 1
     sent = dict(server.counted)
     run = new_run("killed", *TESTS_IN_VAIN)
     with counted(server):
@@ -150,6 +96,18 @@ def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server:
     assert run.verdict["finish_reason"] == "not_significant"
     rejected = run.folder / "rejected" / run.verdict["winner"]["candidate_id"]
     assert (rejected / "provenance.yaml").is_file()
+
+
+@pytest.mark.parametrize("optimizer", [each for each in OPTIMIZERS if each != "gepa"])
+def test_kills_cost_no_more_than_what_was_in_flight_with_the_other_optimizers(
+    optimizer: str, new_run: NewRun, server: SimulatedServer
+) -> None:
+    """Ten kills of each: `python tests/bench/killed_tuning.py`."""
+    options = (*MINI, f"optimizer={optimizer}", "seed=5")
+    left_alone = new_run("left-alone", *options)
+    began = requests_by_phase(left_alone, server)
+    compared = compare_killed(left_alone, new_run("killed", *options), began, kills=2, seed=3)
+    assert compared.repeated <= 2 * CONCURRENCY + 2
 
 
 # ---------------------------------------------------------------- at awkward places

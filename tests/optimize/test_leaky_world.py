@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from eval.benchmarks.toy_set import ToyDataset
+from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import read_set_folder
 from optimize.publishing.leaks import LeakReport
 from tests.optimize.scorer_rules import SCORED
@@ -19,11 +20,15 @@ SEED = 11
 REMEMBERED = "Remember this from earlier cases: "
 
 
-def run_in_leaky_world(place: Path) -> Tuned:
+OPTIMIZERS = sorted(file.stem for file in (PROJECT_ROOT / "conf" / "optimizer").glob("*.yaml"))
+
+
+def run_in_leaky_world(place: Path, optimizer: str = "gepa") -> Tuned:
     SCORED.clear()
     return tuning_command(
         place,
         *("system=toy", "data=toy", "model=offline", "model.world=leaky", "run.concurrency=8"),
+        f"optimizer={optimizer}",
         *("scorer=function", "scorer.target=tests.optimize.scorer_rules:quotes_other_answers"),
         *("data.n_train=20", "data.n_val=20", "data.n_test=60", "gate.epochs=2", "budget.metric_calls=160"),
         *(f"model.seed={SEED}", f"data.seed={SEED}", f"seed={SEED}"),
@@ -36,15 +41,29 @@ def list_remembered(folder: Path) -> list[str]:
     return [line.removeprefix(REMEMBERED) for line in lines if line.startswith(REMEMBERED)]
 
 
+def list_quoted(remembered: list[str], split: str) -> list[str]:
+    """Those that hold a question's answer."""
+    samples = ToyDataset(20, 20, 60, SEED).load(split).samples
+    return [
+        each for each in remembered for sample in samples if f"= {sample.target}." in each
+        and each.split()[:4] == sample.question.replace("'", " ").split()[:4]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("optimizer", [each for each in OPTIMIZERS if each != "gepa"])
+def test_the_other_optimizers_test_and_publish_no_answer(tmp_path: Path, optimizer: str) -> None:
+    tuned = run_in_leaky_world(tmp_path, optimizer)
+    assert tuned.code == 0, tuned.err
+    shortlist = [each["candidate_id"] for each in tuned.read("shortlist")]
+    assert len(shortlist) > 1
+    remembered = [each for name in shortlist for each in list_remembered(tuned.folder / "candidates" / name)]
+    assert not [each for split in ("val", "test") for each in list_quoted(remembered, split)]
+
+
 def test_leaks_reach_the_candidates_and_none_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = run_in_leaky_world(tmp_path / "checked")
     remembered = [each for folder in (checked.folder / "candidates").iterdir() for each in list_remembered(folder)]
-    val = {sample.question: sample.target for sample in ToyDataset(20, 20, 60, SEED).load("val").samples}
-    quoted = [
-        each for each in remembered for question, target in val.items() if f"= {target}." in each
-        and each.split()[:4] == question.replace("'", " ").split()[:4]
-    ]  # fmt: skip
-    assert len(quoted) > 20
+    assert len(list_quoted(remembered, "val")) > 20
     blocked = [each["blocked"] for each in checked.read("leaks").values()]
     assert any(blocked)
     if checked.verdict["published"]:

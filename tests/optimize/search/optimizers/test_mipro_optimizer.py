@@ -12,6 +12,7 @@ from dspy.lm15 import Response
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
+from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
 from eval.scorers.labels import LabelSet
 from mas.runtime.errors import UserError
@@ -32,6 +33,17 @@ def outputs(request: Any) -> list[str]:
     """Output fields that a request asks for."""
     listed = system_text(request).partition("Your output fields are:")[2].partition("All interactions")[0]
     return re.findall(r"^\d+\. `(\w+)`", listed, re.MULTILINE)
+
+
+def plant_golds(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Sample]]:
+    """Questions with targets that occur nowhere else."""
+    system, samples, prompts = toy()
+    planted = {
+        split: [replace(each, target=f"planted {split} {place}") for place, each in enumerate(found[:12])]
+        for split, found in samples.items()
+    }
+    monkeypatch.setattr(search_of_tests, "toy", lambda: (system, planted, prompts))
+    return planted
 
 
 def test_the_configuration_makes_it() -> None:
@@ -156,12 +168,7 @@ def test_no_gold_reaches_the_proposer_though_agents_answer_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every question has a target of its own, which the model gives to some of them."""
-    system, samples, prompts = toy()
-    planted = {
-        split: [replace(each, target=f"planted {split} {place}") for place, each in enumerate(found[:12])]
-        for split, found in samples.items()
-    }
-    monkeypatch.setattr(search_of_tests, "toy", lambda: (system, planted, prompts))
+    planted = plant_golds(monkeypatch)
     asked: list[str] = []
 
     class Proposing(Obedient):
@@ -185,6 +192,16 @@ def test_no_gold_reaches_the_proposer_though_agents_answer_with_it(
     assert all(json.dumps(each.question)[1:40] in texts for each in planted["train"])
     assert "planted" not in texts and "planted val" not in demos
     assert not any(each.question[:40] in texts for each in planted["val"])
+
+
+def test_in_the_leaky_world_only_training_questions_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = plant_golds(monkeypatch)
+    with toy_search(tmp_path, model=CountedModel(world="leaky")) as search:
+        search.run(replace(FEW, max_demos=0))
+    texts = "\n".join(text for each in search.proposals for text in each.candidate.prompts.texts.values())
+    assert "Remember this from earlier cases: " in texts
+    assert "planted" not in texts
+    assert not any(each.question[:30] in texts for each in planted["val"])
 
 
 def test_labels_are_named_to_the_proposer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
