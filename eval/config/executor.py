@@ -1,14 +1,19 @@
 """Settings of the executors: where the samples of a run are answered (`conf/executor/`)."""
 
 import os
+import re
+import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Protocol
 
 from mas.agents.in_memory import list_in_memory
 from mas.runtime.errors import UserError
 
 MAX_WORKERS = 256
+_ADDRESS = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
+_CONNECT_SECONDS = 5.0
 
 
 class ExecutorSettings(Protocol):
@@ -25,15 +30,11 @@ class LocalSettings:
 
 
 @dataclass
-class ProcessesSettings:
-    """The keys of `conf/executor/processes.yaml`."""
+class WorkersSettings:
+    """Settings that the executors with workers have in common."""
 
-    name: str = "processes"
-    workers: int | None = None  # null: one for each core
-
-    @property
-    def n_workers(self) -> int:
-        return self.workers or os.cpu_count() or 1
+    name: str = ""
+    workers: int | None = None
 
     def check(self, resolved: Mapping[str, object]) -> None:
         """Check the number of workers, and that the run can be built in another process.
@@ -54,3 +55,62 @@ class ProcessesSettings:
                 f"{' and '.join(parts)}: an object of this Python program cannot be built in worker processes; put it "
                 "into a module and give package.module:name, or use executor=local."
             )
+
+
+@dataclass
+class ProcessesSettings(WorkersSettings):
+    """The keys of `conf/executor/processes.yaml`."""
+
+    name: str = "processes"
+    workers: int | None = None  # null: one for each core
+
+    @property
+    def n_workers(self) -> int:
+        return self.workers or os.cpu_count() or 1
+
+
+@dataclass
+class RaySettings(WorkersSettings):
+    """The keys of `conf/executor/ray.yaml`."""
+
+    name: str = "ray"
+    workers: int | None = None  # null: one for each core of this machine, or for each CPU of the cluster
+    address: str | None = None  # null: a Ray of its own on this machine; auto; HOST:PORT
+    files: list[str] = field(default_factory=list)  # of the program, relative to the current folder
+
+    def check(self, resolved: Mapping[str, object]) -> None:
+        """Check the settings, that Ray is installed, and that something listens at the address.
+
+        Raises:
+            UserError: one of them is not so.
+        """
+        super().check(resolved)
+        if find_spec("ray") is None:
+            raise UserError(
+                "executor=ray needs the package ray, which is not installed; install it with: pip install "
+                "'mas-harness[ray]', or use executor=processes."
+            )
+        if self.files and self.address is None:
+            raise UserError("executor.files is only for a cluster; leave it out, or give executor.address.")
+        if self.address not in (None, "auto"):
+            self._check_address(str(self.address))
+
+    def _check_address(self, address: str) -> None:
+        if address.startswith("ray://"):
+            raise UserError(
+                f"executor.address={address} is an address of Ray Client, which is not supported; give HOST:PORT of "
+                "the cluster's head on a machine that is a node of it, or start the command as a job there "
+                "(deploy/ray/README.md)."
+            )
+        if (found := _ADDRESS.fullmatch(address)) is None or not 0 < int(found["port"]) < 2**16:
+            raise UserError(
+                f"executor.address={address} is no address; expected HOST:PORT of the cluster's head, such as "
+                "10.0.0.5:6379, or auto, or null for a Ray of its own on this machine."
+            )
+        try:
+            socket.create_connection((found["host"].strip("[]"), int(found["port"])), _CONNECT_SECONDS).close()
+        except OSError as error:
+            raise UserError(
+                f"executor.address={address}: nothing answers there ({error}); give the address of a running cluster's "
+                "head, or start one with: ray start --head."
+            ) from error

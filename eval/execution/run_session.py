@@ -256,6 +256,7 @@ class RunSession:
                 self.answers.begin,
                 call_log.read_replies,
                 self.answers.note,
+                log=self.answers.write,
                 asks_budget=open_budget is not None,
             )
             hooked = executor.with_hooks(hooks)

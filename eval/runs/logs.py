@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import structlog
 from structlog.types import EventDict, FilteringBoundLogger
@@ -43,6 +43,16 @@ FLUSH_SECONDS = 0.5
 DIGEST_CHARS = 12  # of the prompts of a trial, in its lines
 BUFFER_BYTES = 256 * 1024
 _STATM = Path("/proc/self/statm")
+
+
+class LogSink(Protocol):
+    """Destination of a log's lines."""
+
+    def write(self, text: str) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class LogFile:
@@ -139,13 +149,20 @@ def open_log(folder: Path, name: str, redact: Collection[str] = ()) -> tuple[Fil
 class RunLogs:
     """Logs of one run, opened for appending: a resumed run continues in the same files. Any thread may write."""
 
-    def __init__(self, folder: Path, redact: Collection[str] = (), settings: LogSettings | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        redact: Collection[str] = (),
+        settings: LogSettings | None = None,
+        open_sink: Callable[[Path], LogSink] = LogFile,
+    ) -> None:
         """Open the files.
 
         Args:
             folder: of the run.
             redact: secret values, written as `***` wherever they occur in a line.
             settings: level and format of the lines; None: the defaults.
+            open_sink: returns where the lines of a file go.
 
         Raises:
             OSError: the folder cannot be written.
@@ -153,7 +170,7 @@ class RunLogs:
         logs = folder / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         paths = logs / f"{_ENTRY_POINT}.log", logs / f"{_SYSTEM}.log"
-        self._files = [LogFile(path) for path in paths]
+        self._files = [open_sink(path) for path in paths]
         shorten, settings = _Shorten(redact), settings or LogSettings()
         self.entry_point = _logger(self._files[0], shorten, _ENTRY_POINT, settings).bind(correlation_id=folder.name)
         self._system = _logger(self._files[1], shorten, _SYSTEM, settings)
@@ -166,6 +183,10 @@ class RunLogs:
             log.log(_NUMBERS[level], event, **{_field_name(name): value for name, value in fields.items()})
 
         return listen
+
+    def write(self, name: str, text: str) -> None:
+        """Add lines that another machine has made to one of the logs."""
+        self._files[(_ENTRY_POINT, _SYSTEM).index(name)].write(text)
 
     def close(self) -> None:
         for file in self._files:
@@ -188,7 +209,7 @@ def _field_name(name: str) -> str:
     return f"{name}_" if name in _OWN_FIELDS else name
 
 
-def _logger(file: LogFile, shorten: "_Shorten", component: str, settings: LogSettings) -> FilteringBoundLogger:
+def _logger(file: LogSink, shorten: "_Shorten", component: str, settings: LogSettings) -> FilteringBoundLogger:
     """Return a logger with a configuration of its own: structlog's global one belongs to the application."""
     render = structlog.processors.JSONRenderer() if settings.format == "json" else _render_text
     logger: FilteringBoundLogger = structlog.wrap_logger(
@@ -270,6 +291,13 @@ class AnswerLog:
         """Log an event of the session."""
         try:
             self.logs.entry_point.info(event, **fields)
+        except OSError as error:
+            self.stop(error)
+
+    def write(self, name: str, text: str) -> None:
+        """Add lines that another machine has made to one of the logs."""
+        try:
+            self.logs.write(name, text)
         except OSError as error:
             self.stop(error)
 

@@ -1,6 +1,7 @@
 """One evaluation from a checked configuration to its exit code: a new run, or a run that is resumed."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,7 @@ from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
-from eval.config.executor import ProcessesSettings
+from eval.config.executor import RaySettings, WorkersSettings
 from eval.config.tracking import remove_passwords
 from eval.execution.console import MissingServices, Output
 from eval.execution.executors.contract import Executor, PendingSample
@@ -75,7 +76,7 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
         InterruptedRunError: a signal stopped the run.
     """
     config = request.config
-    if isinstance(config.executor, ProcessesSettings):
+    if isinstance(config.executor, WorkersSettings):
         config.executor.check(request.resolved)
     split = config.data.load(config.split)
     samples = select_samples(split.samples, config.selection)
@@ -85,8 +86,8 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
     resumed = find_run_to_resume(config.run.resume) if config.run.resume else None
     changes = _find_changes(resumed, config, info) if resumed else {}
     missing = MissingServices(config.simulated)
-    with config.system.open_resources(config.tools, missing.note) as resources:
-        executor = _create_executor(request, resources)
+    with config.system.open_resources(config.tools, missing.note) as resources, ExitStack() as stack:
+        executor = _create_executor(request, resources, samples, stack)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
         sweep = request.add_to_sweep(folder, config) if request.add_to_sweep else None
@@ -149,19 +150,30 @@ def _run_session(
         return summary, exporter.finish(run.output.print)
 
 
-def _create_executor(request: Request, resources: Resources) -> Executor:
+def _create_executor(request: Request, resources: Resources, samples: Sequence[Sample], stack: ExitStack) -> Executor:
     """Return what answers the samples, with its program built.
+
+    Args:
+        request: the checked command line.
+        resources: of the program.
+        samples: of the run.
+        stack: closes what the executor needs until the end of the run.
 
     Raises:
         UserError: the program cannot be built, or not where the executor needs it.
     """
     config = request.config
     local = LocalExecutor(config, request.prompts, resources)
-    if not isinstance(config.executor, ProcessesSettings):
-        return local
-    from eval.execution.executors.processes import ProcessExecutor
+    if isinstance(config.executor, RaySettings):
+        from eval.execution.executors.cluster.ray_executor import RayExecutor, open_cluster
 
-    return ProcessExecutor(local, config, request.prompts, request.resolved)
+        cluster = stack.enter_context(open_cluster(config, request.resolved, samples))
+        return RayExecutor(local, config, request.prompts, request.resolved, cluster)
+    if isinstance(config.executor, WorkersSettings):
+        from eval.execution.executors.processes import ProcessExecutor
+
+        return ProcessExecutor(local, config, request.prompts, request.resolved)
+    return local
 
 
 def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str]) -> RunInfo:

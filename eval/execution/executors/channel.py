@@ -10,9 +10,10 @@ Both processes run this same code with the same user's rights; so messages are p
 import asyncio
 import pickle
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 from eval.benchmarks.dataset import Sample
@@ -23,6 +24,7 @@ from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import Payment, SampleKey
 
 _LENGTH_BYTES = 8
+_BOOT = Path("/proc/sys/kernel/random/boot_id")  # without it no two folders are known to be the same
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,9 @@ class Start:
     prompts: PromptSet | None
     run_info: RunInfo
     folder: str  # of the run
-    path: tuple[str, ...]  # where modules of the user are found
+    path: tuple[str, ...]  # where modules of the user are found; empty: where the worker finds them by itself
     asks_budget: bool = False  # before each request: the run's budget may refuse it
+    identity: str | None = None  # of the folder (`identify_folder`): on another machine it is a different one, or none
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,9 @@ class Reserved:
 @dataclass(frozen=True)
 class Ready:
     """From a worker: it has built the program."""
+
+    pid: int
+    host: str
 
 
 @dataclass(frozen=True)
@@ -145,15 +151,48 @@ class Answered:
     calls: bytes = b""  # of a trial: its `NamedCall`s, pickled where their classes are known
 
 
+@dataclass(frozen=True)
+class Logged:
+    """From a worker that does not see the run's folder: lines of a log there."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Lost:
+    """From the host of a worker: the worker has died."""
+
+    how: str
+
+
 ToWorker = Prompts | Answer | Cancel | Permitted | Reserved
-FromWorker = Ready | Failed | Ask | Reserve | Ended | Paid | Replied | Answered
+FromWorker = Ready | Failed | Ask | Reserve | Ended | Paid | Replied | Answered | Logged | Lost
 Message = ToWorker | FromWorker
 
 
 def send_start(end: socket.socket, start: Start) -> None:
     """Send the first message to a worker, before it has a loop."""
-    data = pickle.dumps(start, protocol=pickle.HIGHEST_PROTOCOL)
-    end.sendall(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+    end.sendall(_pack(start))
+
+
+def pack(messages: Sequence[Message]) -> bytes:
+    """Return messages as they are sent."""
+    return _pack([*messages])
+
+
+def _pack(value: object) -> bytes:
+    data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    return len(data).to_bytes(_LENGTH_BYTES, "big") + data
+
+
+def identify_folder(folder: str) -> str | None:
+    """Return what a folder has on all paths to it on this machine, and no folder of another machine has."""
+    try:
+        status = Path(folder).stat()
+        return f"{_BOOT.read_text('utf-8').strip()} {status.st_dev} {status.st_ino}"
+    except OSError:
+        return None
 
 
 def receive_start(end: socket.socket) -> Start | None:
@@ -190,8 +229,7 @@ class Channel:
     def flush(self) -> None:
         """Hand over what was sent until now."""
         if self._unsent and not self._writer.is_closing():
-            data = pickle.dumps(self._unsent, protocol=pickle.HIGHEST_PROTOCOL)
-            self._writer.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+            self._writer.write(pack(self._unsent))
         self._unsent = []
 
     async def __aiter__(self) -> AsyncIterator[Message]:
@@ -203,6 +241,10 @@ class Channel:
                 return
             for message in messages:
                 yield message
+
+    def abandon(self) -> None:
+        """Close this end without waiting; nothing more comes."""
+        self._writer.close()
 
     async def close(self) -> None:
         """Send what is left, and close this end."""

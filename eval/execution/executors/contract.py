@@ -29,6 +29,9 @@ def _find_no_replies(key: SampleKey) -> Mapping[str, str]:
 def _ignore(event: str, **fields: object) -> None: ...
 
 
+def _drop(name: str, text: str) -> None: ...
+
+
 class Note(Protocol):
     def __call__(self, event: str, **fields: object) -> None: ...
 
@@ -43,6 +46,7 @@ class SampleHooks:
     read_replies: Callable[[SampleKey], Mapping[str, str]] = _find_no_replies  # that the context's `call_log` has
     note: Note = _ignore  # writes a line to the session's log
     asks_budget: bool = False  # the contexts' budget may refuse a request, and is asked before each
+    log: Callable[[str, str], None] = _drop  # name, lines → written to that log of the run, as they are
 
 
 @runtime_checkable

@@ -32,6 +32,8 @@ from eval.execution.executors.channel import (
     Channel,
     Ended,
     Failed,
+    Logged,
+    Lost,
     Message,
     Paid,
     Permitted,
@@ -41,6 +43,7 @@ from eval.execution.executors.channel import (
     Reserve,
     Reserved,
     Start,
+    identify_folder,
     send_start,
 )
 from eval.execution.executors.contract import OnRecord, PendingSample, SampleHooks
@@ -52,6 +55,7 @@ from eval.runs.run_info import RunInfo
 from mas.llm.profiles.profile import ModelProfile
 from mas.llm.rate_limiter import BackoffTooLongError, Permit, RateLimiter
 from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, use_context
 from mas.runtime.security.child_environment import build_child_environment
 
@@ -91,9 +95,7 @@ class ProcessExecutor:
         """Run the samples; see `Executor.run`."""
         if len(pending) <= 1:
             return await self._local.run(run_info, pending, on_record, stop)
-        assert isinstance(self._config.executor, ProcessesSettings)
-        folder, asks_budget = str(self._hooks.folder.absolute()), self._hooks.asks_budget
-        start = Start(self._resolved, self._prompts, run_info, folder, tuple(sys.path), asks_budget)
+        start = self._describe_start(run_info, str(self._hooks.folder.absolute()))
 
         def keep(record: Record, calls: bytes) -> None:
             if record.error_class != QUOTA_OR_KEY:
@@ -101,10 +103,21 @@ class ProcessExecutor:
             stop.observe(record)
 
         jobs = deque(Job(each, self._hooks.open_context, self._hooks.read_replies, keep) for each in pending)
-        pool = Pool(lambda: start_process(start), start, list_profiles(self._config), self._hooks, stop, jobs)
-        shares = divide(min(self._config.run.concurrency, len(pending)), self._config.executor.n_workers)
+        pool = Pool(lambda: self._start_worker(start), start, list_profiles(self._config), self._hooks, stop, jobs)
+        shares = divide(min(self._config.run.concurrency, len(pending)), self._count_workers())
         await stop.supervise([asyncio.create_task(pool.keep_worker(share)) for share in shares])
         return None
+
+    def _count_workers(self) -> int:
+        assert isinstance(self._config.executor, ProcessesSettings)
+        return self._config.executor.n_workers
+
+    def _describe_start(self, run_info: RunInfo, folder: str) -> Start:
+        asks, path = self._hooks.asks_budget, tuple(sys.path)
+        return Start(self._resolved, self._prompts, run_info, folder, path, asks, identify_folder(folder))
+
+    async def _start_worker(self, start: Start) -> tuple["Host", Channel]:
+        return await start_process(start)
 
 
 def list_profiles(config: EvalConfig) -> dict[str, ModelProfile]:
@@ -120,7 +133,7 @@ def divide(concurrency: int, n_workers: int) -> list[int]:
 
 
 class Host(Protocol):
-    """Where a worker runs: a process of this machine, an actor of a cluster."""
+    """The place of a worker: a process of this machine, or an actor of a cluster."""
 
     @property
     def name(self) -> str:
@@ -128,7 +141,7 @@ class Host(Protocol):
         ...
 
     async def end(self, seconds: float) -> str:
-        """End the worker within so many seconds; return how it ended."""
+        """End the worker within so many seconds; return how it ended, empty if its host has said so by `Lost`."""
         ...
 
 
@@ -216,13 +229,14 @@ class _Worker:
     permits: dict[int, Permit] = field(default_factory=dict)
     is_ready: bool = False
     is_alone: bool = False  # its sample is answered alone
+    is_needless: bool = False  # nothing is left for it, and it has not even started
     how_it_ended: str = ""
 
     async def end(self, seconds: float) -> None:
         """End the worker within so many seconds, and its requests."""
         await self.channel.close()
         self.release()
-        self.how_it_ended = await self.host.end(seconds)
+        self.how_it_ended = await self.host.end(seconds) or self.how_it_ended or "its connection was lost"
 
     def release(self) -> None:
         """End all requests without an outcome."""
@@ -272,7 +286,10 @@ class Pool:
             share: samples at once.
         """
         while self.is_open or ((self.queue or self.suspects) and self.stop.reason is None):
-            worker, close_seconds = _Worker(*await self.start_worker(), share), _CLOSE_SECONDS
+            try:
+                worker, close_seconds = _Worker(*await self.start_worker(), share), _CLOSE_SECONDS
+            except UserError as error:  # the cluster has ended
+                return self.stop.stop_now(str(error), "errors")
             self.workers.append(worker)
             try:
                 await self._serve(worker)
@@ -283,8 +300,17 @@ class Pool:
             finally:
                 self.workers.remove(worker)
                 await worker.end(close_seconds)
-            if worker.leases or not worker.is_ready or self.is_open:
+            if worker.leases or not (worker.is_ready or worker.is_needless) or self.is_open:
                 self._take_back(worker)
+        return self._end_needless_starts()
+
+    def _end_needless_starts(self) -> None:
+        """End workers that are still starting when nothing is left for them: a cluster may be full for hours."""
+        if not any(worker.leases for worker in self.workers) and (self.stop.reason or not self.queue):
+            for worker in self.workers:
+                if not worker.is_ready and not self.suspects:
+                    worker.is_needless = True
+                    worker.channel.abandon()
 
     async def _serve(self, worker: _Worker) -> None:
         """Handle what the worker sends until it has nothing left to do, or has died."""
@@ -321,7 +347,7 @@ class Pool:
         match message:
             case Ready():
                 worker.is_ready, self.failed_starts = True, 0
-                self.hooks.note("worker ready", worker=worker.host.name)
+                self.hooks.note("worker ready", worker=worker.host.name, pid=message.pid, host=message.host)
             case Failed() if worker.is_ready:
                 self.stop.stop_now(message.message, "storage")
             case Failed():
@@ -340,6 +366,10 @@ class Pool:
             case Answered() if (lease := worker.leases.pop(message.lease, None)) is not None:
                 lease.release()
                 lease.job.finish(message.record, message.calls)
+            case Logged():
+                self.hooks.log(message.name, message.text)
+            case Lost():
+                worker.how_it_ended = message.how
 
     async def _permit(self, worker: _Worker, ask: Ask) -> None:
         """Let a request wait for its turn in the rate limiter of its server."""
@@ -370,8 +400,8 @@ class Pool:
         how = worker.how_it_ended
         self.hooks.note("worker died", worker=worker.host.name, how=how, unfinished=len(worker.leases))
         self.failed_starts += not worker.is_ready
-        if self.failed_starts >= MAX_DEATHS:
-            self.stop.stop_now(f"{MAX_DEATHS} worker processes in a row ended while they started ({how})", "errors")
+        if self.failed_starts > MAX_DEATHS + len(self.workers):  # a machine that dies takes all that start there
+            self.stop.stop_now(f"{self.failed_starts} workers in a row ended while they started ({how})", "errors")
         for lease in worker.leases.values():
             job, (sample, key) = lease.job, lease.job.pending
             job.deaths += 1

@@ -1,4 +1,4 @@
-"""Worker process of `executor=processes`: builds the program and answers the samples that it is given.
+"""Worker of `executor=processes` and `executor=ray`: builds the program and answers the samples that it is given.
 
     python eval/execution/executors/worker.py 7       # 7: descriptor of its socket; started by `processes.py`
 
@@ -22,9 +22,10 @@ import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import dspy
@@ -37,6 +38,7 @@ from eval.execution.executors.channel import (
     Cancel,
     Channel,
     Failed,
+    Logged,
     Paid,
     Permitted,
     Prompts,
@@ -45,6 +47,7 @@ from eval.execution.executors.channel import (
     Reserve,
     Reserved,
     Start,
+    identify_folder,
     receive_start,
 )
 from eval.execution.executors.contract import SampleHooks
@@ -53,7 +56,7 @@ from eval.execution.executors.shared_limiter import SharedLimiters
 from eval.execution.runner import SampleRunner
 from eval.execution.traced_program import NamedCall, TracedProgram
 from eval.runs.call_log import Caches, MaskedReplies, SampleResults, open_caches
-from eval.runs.logs import DIGEST_CHARS, AnswerLog, RunLogs
+from eval.runs.logs import DIGEST_CHARS, AnswerLog, LogFile, LogSink, RunLogs
 from eval.runs.record import Record
 from mas.llm.profiles.profile import ModelProfile
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
@@ -162,9 +165,9 @@ class _Samples:
 
     def __post_init__(self) -> None:
         self._thread = threading.get_ident()
-        self.budget = _BudgetQuestions(self._send)
+        self.budget = _BudgetQuestions(self.send)
 
-    def _send(self, message: Paid | Replied | Reserve) -> None:
+    def send(self, message: Paid | Replied | Reserve | Logged) -> None:
         """Send from any thread, in the order of the calls."""
         if threading.get_ident() == self._thread:
             self.channel.send(message)
@@ -172,13 +175,15 @@ class _Samples:
             self.loop.call_soon_threadsafe(self.channel.send, message)
 
     def begin(self, answer: Answer) -> None:
+        if answer.sample.file is not None:  # of another machine: within the files that came with the program
+            answer = replace(answer, sample=replace(answer.sample, file=answer.sample.file.absolute()))
         task = self.loop.create_task(self._answer(answer) if answer.prompts is None else self._try(answer))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
     async def _answer(self, answer: Answer) -> None:
         """Answer a sample of an evaluation."""
-        context = self._open_context(answer, _Replies(answer.lease, self._send, dict(answer.replies)))
+        context = self._open_context(answer, _Replies(answer.lease, self.send, dict(answer.replies)))
         context = replace(context, shared_cache=self.caches.replies, tool_log=self.caches.results)
         runner = replace(self.runner, open_context=lambda key: context)
         record = await runner.run_sample(answer.sample, answer.key)
@@ -188,7 +193,7 @@ class _Samples:
     async def _try(self, answer: Answer) -> None:
         """Answer a trial of a tuning run: with its own prompts, and tool results among its replies."""
         assert answer.prompts is not None
-        replies = MaskedReplies(_Replies(answer.lease, self._send, dict(answer.replies)), self.config.secrets)
+        replies = MaskedReplies(_Replies(answer.lease, self.send, dict(answer.replies)), self.config.secrets)
         context = replace(self._open_context(answer, replies), tool_log=SampleResults(replies))
         traced, label = TracedProgram(self._build_program(answer.prompts)), answer.prompts[:DIGEST_CHARS]
         runner = replace(
@@ -213,7 +218,7 @@ class _Samples:
             )
 
     def _open_context(self, answer: Answer, replies: ReplyLog) -> SampleContext:
-        account = _Account(answer.lease, self._send, self.asks_budget)
+        account = _Account(answer.lease, self.send, self.asks_budget)
         ask = functools.partial(self.budget.ask, answer.lease) if self.asks_budget else None
         return SampleContext(answer.key, self.config.limits, account, replies, ask_budget=ask)
 
@@ -240,23 +245,68 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+@dataclass
+class _SentLog:
+    """LogSink of a worker that does not see the run's folder: sends the lines."""
+
+    name: str
+    send: Callable[[Logged], None] | None = None  # None: there is nothing to say yet
+
+    def write(self, text: str) -> None:
+        if self.send is not None:
+            self.send(Logged(self.name, text))
+
+    def flush(self) -> None:
+        """Do nothing: the channel sends the lines of one turn of the loop together."""
+
+    def close(self) -> None:
+        self.send = None
+
+
+@dataclass
+class _Place:
+    """The folder that a worker works in, and its logs that are sent from there."""
+
+    folder: Path
+    sent: list[_SentLog] | None = None  # None: it is the run's folder, where logs are files
+
+    def open_sink(self, path: Path) -> LogSink:
+        if self.sent is None:
+            return LogFile(path)
+        self.sent.append(_SentLog(path.stem))
+        return self.sent[-1]
+
+
+@contextmanager
+def _open_place(start: Start) -> Iterator[_Place]:
+    """Open the run's folder, or on another machine a temporary one: its caches are then those of this worker."""
+    if start.identity is None or start.identity == identify_folder(start.folder):
+        yield _Place(Path(start.folder))
+        return
+    with TemporaryDirectory(prefix="mas-worker-") as folder:
+        yield _Place(Path(folder), [])
+
+
 def run_worker(end: socket.socket) -> None:
     """Answer samples until the run's process says so, or has ended."""
     start = receive_start(end)
     if start is None:
         return
-    sys.path[:] = start.path
+    if start.path:
+        sys.path[:] = start.path
     try:
         config = read_config(OmegaConf.create(dict(start.config)))
-        folder = Path(start.folder)
         with (
+            _open_place(start) as place,
             config.system.open_resources(config.tools, lambda line: None) as resources,
-            RunLogs(folder, config.secrets(), config.log) as logs,
-            open_caches(config.cache, folder, start.run_info.run_id, config.redact) as caches,
+            RunLogs(place.folder, config.secrets(), config.log, place.open_sink) as logs,
+            open_caches(config.cache, place.folder, start.run_info.run_id, config.redact) as caches,
             dspy.context(disable_history=True),
             relax_gc(),
         ):
-            run_blocking(_work(end, start, config, resources, logs, caches))
+            if place.sent is not None:
+                config.check_model()  # its key is in the environment of that machine, or is not
+            run_blocking(_work(end, start, config, resources, logs, caches, place))
     except UserError as error:
         run_blocking(_report(end, str(error)))
 
@@ -268,7 +318,13 @@ async def _report(end: socket.socket, message: str) -> None:
 
 
 async def _work(
-    end: socket.socket, start: Start, config: EvalConfig, resources: Resources, logs: RunLogs, caches: Caches
+    end: socket.socket,
+    start: Start,
+    config: EvalConfig,
+    resources: Resources,
+    logs: RunLogs,
+    caches: Caches,
+    place: _Place,
 ) -> None:
     channel = await Channel.open(end)
     try:
@@ -278,10 +334,12 @@ async def _work(
                 model.use_rate_limiters(shared.for_model(name))
         answers = AnswerLog(logs, lambda error: channel.send(Failed(f"the run's logs cannot be written ({error})")))
         program = config.system.build(config.model, start.prompts, resources)
-        hooks = SampleHooks(Path(start.folder), open_listener=answers.begin)
+        hooks = SampleHooks(place.folder, open_listener=answers.begin)
         runner = create_runner(config, program, start.run_info, hooks)
         samples = _Samples(config, caches, channel, start.asks_budget, program, runner, answers.begin)
-        channel.send(Ready())
+        for log in place.sent or ():
+            log.send = samples.send
+        channel.send(Ready(os.getpid(), socket.gethostname()))
         async for message in channel:
             match message:
                 case Prompts():

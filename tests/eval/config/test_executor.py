@@ -1,10 +1,12 @@
-"""Settings of worker processes."""
+"""Settings of worker processes and of a cluster."""
 
 import os
+import socket
 
 import pytest
 
-from eval.config.executor import ProcessesSettings
+from eval.config import executor
+from eval.config.executor import ProcessesSettings, RaySettings
 from mas.runtime.errors import UserError
 
 
@@ -31,3 +33,34 @@ def test_what_only_memory_holds_is_refused_but_data() -> None:
     ProcessesSettings().check({"data": target, "system": {"target": "package:Program"}})
     with pytest.raises(UserError, match=r"^system and scorer: an object of this Python program"):
         ProcessesSettings().check({"data": target, "system": target, "scorer": target})
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (RaySettings(workers=0), "executor.workers=0 is out of range"),
+        (RaySettings(address="ray://10.0.0.5:10001"), "of Ray Client, which is not supported; give HOST:PORT"),
+        (RaySettings(address="10.0.0.5"), "is no address; expected HOST:PORT of the cluster's head, such as"),
+        (RaySettings(address="10.0.0.5:70000"), "is no address"),
+        (RaySettings(files=["rates.csv"]), "executor.files is only for a cluster"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_refused(settings: RaySettings, words: str) -> None:
+    with pytest.raises(UserError) as refused:
+        settings.check({})
+    assert words in str(refused.value)
+
+
+def test_an_address_where_nothing_answers_is_refused_at_once() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"executor.address={address}: nothing answers there .*ray start --head"):
+            RaySettings(address=address).check({})
+
+
+def test_without_ray_one_sentence_says_how_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    RaySettings().check({})
+    monkeypatch.setattr(executor, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'mas-harness\[ray\]', or use executor=processes"):
+        RaySettings().check({})

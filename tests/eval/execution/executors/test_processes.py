@@ -95,7 +95,7 @@ def ready_workers(process: "subprocess.Popen[str]", folder: Path) -> list[int]:
     """Ids of the running workers that have begun to answer, by the run's log."""
     log = folder / "logs" / "entry_point.log"
     lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
-    ready = [int(line["worker"]) for line in lines if line["event"] == "worker ready"]
+    ready = [line["pid"] for line in lines if line["event"] == "worker ready"]
     found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
     return sorted({*ready} & {int(each) for each in found.stdout.split()})
 

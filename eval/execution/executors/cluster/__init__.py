@@ -1,0 +1,1 @@
+"""Executor on a Ray cluster (`executor=ray`)."""
