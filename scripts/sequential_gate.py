@@ -1,8 +1,8 @@
 """Measure by simulation what looks at a sealed test save, and what they cost in power.
 
 Each gate draws the answers of parent and winner to all sealed questions and judges them twice: at the end, as the
-gate does, and with looks, by the same paired test and interval at the level of each look
-(`optimize.gate.sequential`). The planned gain is the one that the power analysis says 80 of 100 tests show.
+gate does, and with looks, by the function that the tuning command decides with (`optimize.gate.looks.decide_look`). The
+planned gain is the one that the power analysis says 80 of 100 tests show.
 
     python scripts/sequential_gate.py                 # 10,000 gates a line, in about ten minutes of CPU time
     python scripts/sequential_gate.py --document      # and writes the table into docs/explanation/sequential-test.md
@@ -17,15 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
-from eval.analysis.statistics.paired_tests import Pair, run_paired_test
-from optimize.gate.gate import ACCURACY, compute_smallest_gain
+from eval.analysis.comparison.comparison import Comparison, Side
+from eval.analysis.statistics.paired_means import MeanDifference
+from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
+from optimize.gate.gate import ACCURACY, GateSettings, compute_smallest_gain
+from optimize.gate.looks import decide_look
 from optimize.gate.sealed_log import FIRST_LEVEL
-from optimize.gate.sequential import CONTINUE, SUCCESS, plan_looks
+from optimize.gate.sequential import CONTINUE, SUCCESS, Look, plan_looks
 from scripts.interval_coverage import Cell, draw_right
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "sequential-test.md"
 BEGIN, END = "<!-- looks: written by scripts/sequential_gate.py --document -->", "<!-- end of looks -->"
-SIZES = ((53, 1), (53, 5), (165, 1), (165, 5))  # questions, answers of each side to every one
+SIZES = ((30, 1), (53, 1), (53, 5), (165, 1), (165, 5))  # questions, answers of each side to every one
 PARTS_OF_GAIN = (0.0, 0.5, 1.0, 1.5)  # of the planned gain
 LOOKS = 4
 GATES = 10_000
@@ -56,22 +59,29 @@ def simulate(situation: Situation, gates: int, seed: int = 1) -> Outcome:
     """Judge the gates of a situation with and without looks."""
     n = situation.n
     random = np.random.default_rng([seed, n, situation.epochs, round(1000 * situation.gain), situation.looks])
-    plan = plan_looks(situation.looks, FIRST_LEVEL)
+    plan, settings = plan_looks(situation.looks, FIRST_LEVEL), GateSettings(epochs=situation.epochs)
     cell = Cell(n, situation.epochs, CORRELATION, situation.gain, ACCURACY)
     at_end = with_looks = used = 0
     for _ in range(gates):
         first, second = draw_right(random, cell)
         pairs = [Pair(a, b) for a, b in zip(first.tolist(), second.tolist(), strict=True)]
         whole = run_paired_test(pairs)
-        at_end += plan_looks(1, FIRST_LEVEL).decide(1, whole) == SUCCESS
+        at_end += decide_look(settings, build_comparison(whole), Look.only(FIRST_LEVEL)) == SUCCESS
         for look in range(1, situation.looks + 1):
             n_asked = plan.count_questions(look, n)
             found = whole if n_asked == n else run_paired_test(pairs[:n_asked])
-            if (decision := plan.decide(look, found)) != CONTINUE:
+            if (decision := decide_look(settings, build_comparison(found), Look(plan, look))) != CONTINUE:
                 break
         with_looks += decision == SUCCESS
         used += n_asked
     return Outcome(gates, at_end, with_looks, used / (gates * n))
+
+
+def build_comparison(score: PairedResult) -> Comparison:
+    """Return a comparison in which nothing differs but the score."""
+    none = MeanDifference(score.n_questions, 0.0, 0.0, 0.0, (0.0, 0.0))
+    side = Side(0.0, None, 0, 0, {}, 0, None, 0, 0.0, None)
+    return Comparison("accuracy", score, side, side, None, None, None, none, none, [])
 
 
 def list_situations() -> list[Situation]:

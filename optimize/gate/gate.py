@@ -1,7 +1,7 @@
 """The publishing gate: decides from the results of the sealed test whether a set is published, and its power.
 
     comparison = compare_answers(*map(build_answers, (parent_records, winner_records)))
-    verdict = judge(settings, comparison, level=0.03)
+    verdict = judge(settings, comparison, Look.only(level=0.03))
     verdict.published, verdict.finish_reason, verdict.reasons
 
     compute_smallest_gain(53, epochs=5)            # 0.137: a true gain of 14 points passes the gate in 80 of 100 cases
@@ -13,7 +13,9 @@
 | cost | the gain's interval lies above -`margin`, and that of the cost per answer below 0; every cost is known |
 
 Both intervals have the level of the sealed test: 0.03 (a 97% interval) for the first test with its questions, and less
-for later ones (`optimize.gate.sealed_log`). Intervals of 95% are shown in addition.
+for later ones (`optimize.gate.sealed_log`). Intervals of 95% are shown in addition. A test that is looked at several
+times has that level for all looks together: p and intervals are held against the level of the look, and are then
+repeated confidence intervals (`optimize.gate.sequential`).
 
 Both require no new format losses; leaks and long prompts were excluded from the shortlist. The interval is that of
 `eval.analysis.statistics.paired_interval`, which contains 0 unless p is at most its level.
@@ -47,6 +49,7 @@ from typing import Literal
 
 from eval.analysis.comparison.comparison import Comparison
 from eval.analysis.statistics.intervals import CRITICAL, Interval
+from eval.analysis.statistics.paired_interval import ALPHA
 from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import PairedResult, compute_smallest_difference
 from eval.analysis.statistics.shrinkage import shrink_gain
@@ -54,6 +57,7 @@ from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 from optimize.gate.sealed_log import FIRST_LEVEL
+from optimize.gate.sequential import Look
 
 FinishReason = Literal[
     "improved",  # published
@@ -68,6 +72,7 @@ FinishReason = Literal[
 ]
 
 OBJECTIVES = ("score", "cost")
+MAX_LOOKS = 10  # more save next to nothing
 
 # Assumptions of the power analysis
 ACCURACY = 0.4  # of the prompts that a search begins with, as long as nothing is measured
@@ -86,6 +91,7 @@ class GateSettings:
     min_gain: float = 0.0  # the gain's interval must lie above it
     margin: float = 0.02  # with objective=cost: how much of the metric may be lost, at the interval's lower end
     epochs: int = 5  # answers to each sealed question, of the parent and of the winner
+    looks: int = 4  # at equal shares of the sealed questions; the test may stop at each of them. 1: only at the end
     max_prompt_chars: int = 12_000  # of one agent's prompt with its demos
     max_metric_error_share: float = 0.1  # of 10 answers or more; above it the scorer is considered broken
 
@@ -101,6 +107,7 @@ class GateSettings:
             (0 <= self.min_gain < 1, "min_gain", "a share from 0 to below 1, such as 0.05 for 5 points"),
             (0 <= self.margin < 1, "margin", "a share from 0 to below 1, such as 0.02 for 2 points"),
             (self.epochs >= 1, "epochs", "at least 1"),
+            (1 <= self.looks <= MAX_LOOKS, "looks", f"1 to {MAX_LOOKS}"),
             (self.max_prompt_chars >= 1, "max_prompt_chars", "at least 1"),
             (0 <= self.max_metric_error_share <= 1, "max_metric_error_share", "a share from 0 to 1"),
         )
@@ -117,18 +124,26 @@ class GateVerdict:
     finish_reason: FinishReason
     reasons: list[str]  # the failed checks as sentences; of a published set, the passed ones
     gain: float  # in the metric, -1 to 1
-    gain_ci95: Interval | None
-    gain_interval: Interval | None  # at `level`: the one that decides
-    level: float  # two-sided
+    gain_ci95: Interval | None  # adjusted for the looks
+    gain_interval: Interval | None  # at `level`, adjusted for the looks: the one that decides
+    level: float  # two-sided, of all looks together
+    look: Look  # with the largest p that passes
     p: float
     gain_shrunken: float | None  # estimate of the true gain; None: not published, or not for its gain
-    smallest_difference: float | None  # that such questions would show at this level in 80 of 100 cases
+    smallest_difference: float | None  # that all sealed questions would show at this level in 80 of 100 cases
 
 
-def judge(settings: GateSettings, comparison: Comparison, level: float = FIRST_LEVEL) -> GateVerdict:
-    """Judge the winner, compared with its parent on the sealed questions, at the sealed test's two-sided level."""
+def judge(settings: GateSettings, comparison: Comparison, look: Look | None = None) -> GateVerdict:
+    """Judge the winner, compared with its parent on the sealed questions.
+
+    Args:
+        settings: of the gate.
+        comparison: of all answers so far.
+        look: at which they are judged; None: the only one of a first test.
+    """
+    look = look or Look.only(FIRST_LEVEL)
     sealed = comparison.score
-    passed, failed = _gain(settings, comparison, level)
+    passed, failed = _gain(settings, comparison, look)
     failures: list[tuple[FinishReason, str]] = [("not_significant", sentence) for sentence in failed]
     if sentence := _new_format_losses(settings, comparison):
         failures.append(("format_loss", sentence))
@@ -138,13 +153,22 @@ def judge(settings: GateSettings, comparison: Comparison, level: float = FIRST_L
         finish_reason=failures[0][0] if failures else "improved",
         reasons=[sentence for _, sentence in failures] or passed,
         gain=sealed.difference,
-        gain_ci95=sealed.ci95,
-        gain_interval=sealed.compute_interval(level),
-        level=level,
+        gain_ci95=sealed.compute_interval(look.compute_level(ALPHA)),
+        gain_interval=sealed.compute_interval(look.level),
+        level=look.plan.level,
+        look=look,
         p=sealed.p,
-        gain_shrunken=_shrink_gain(settings, sealed, level) if published and settings.objective == "score" else None,
-        smallest_difference=compute_smallest_difference(sealed.standard_error, sealed.n_questions, level),
+        gain_shrunken=_shrink_gain(settings, sealed, look) if published and settings.objective == "score" else None,
+        smallest_difference=_find_smallest_difference(sealed, look),
     )
+
+
+def _find_smallest_difference(sealed: PairedResult, look: Look) -> float | None:
+    """Return what the whole test would show, if the questions that it did not need differ as much."""
+    if sealed.standard_error is None:
+        return None
+    error, n_questions = sealed.standard_error * math.sqrt(look.share), round(sealed.n_questions / look.share)
+    return compute_smallest_difference(error, n_questions, look.plan.levels[-1])
 
 
 def find_long_prompts(settings: GateSettings, prompts: PromptSet) -> list[str]:
@@ -159,67 +183,68 @@ def _chars(demos: object) -> int:
     return len(json.dumps(demos, ensure_ascii=False)) if demos else 0
 
 
-def _shrink_gain(settings: GateSettings, sealed: PairedResult, level: float) -> float | None:
+def _shrink_gain(settings: GateSettings, sealed: PairedResult, look: Look) -> float | None:
     """Return the estimate of the true gain, for which the seen one was selected."""
-    deciding = sealed.compute_interval(level)
+    deciding = sealed.compute_interval(look.level)
     if sealed.ci95 is None or deciding is None:
         return None
     error = (sealed.difference - sealed.ci95[0]) / CRITICAL
     return shrink_gain(sealed.difference, error, settings.min_gain + sealed.difference - deciding[0])
 
 
-def _gain(settings: GateSettings, comparison: Comparison, level: float) -> tuple[list[str], list[str]]:
+def _gain(settings: GateSettings, comparison: Comparison, look: Look) -> tuple[list[str], list[str]]:
     """Return the passed and the failed checks as sentences."""
     sealed, metric = comparison.score, comparison.metric
     if settings.objective == "cost":
-        cheaper = _cheaper(comparison.cost_usd, sealed.n_questions, level)
-        checks = [_not_worse(settings, sealed, metric, level), cheaper]
+        cheaper = _cheaper(comparison.cost_usd, sealed.n_questions, look)
+        checks = [_not_worse(settings, sealed, metric, look), cheaper]
     else:
-        checks = [_better(settings, sealed, metric, level), _not_by_luck(sealed, level)]
+        checks = [_better(settings, sealed, metric, look), _not_by_luck(sealed, look)]
     return [sentence for holds, sentence in checks if holds], [sentence for holds, sentence in checks if not holds]
 
 
-def _better(settings: GateSettings, sealed: PairedResult, metric: str, level: float) -> tuple[bool, str]:
-    holds, interval = _lies_above(sealed, settings.min_gain, level)
-    gain = f"The gain in {metric} on the sealed questions is {_describe_gain(sealed)}"
+def _better(settings: GateSettings, sealed: PairedResult, metric: str, look: Look) -> tuple[bool, str]:
+    holds, interval = _lies_above(sealed, settings.min_gain, look)
+    gain = f"The gain in {metric} on the sealed questions is {_describe_gain(sealed, look)}"
     return holds, f"{gain}; {interval} {_points(settings.min_gain)}."
 
 
-def _not_by_luck(sealed: PairedResult, level: float) -> tuple[bool, str]:
-    holds = sealed.p <= level
+def _not_by_luck(sealed: PairedResult, look: Look) -> tuple[bool, str]:
+    holds = sealed.p <= look.level
     below = "at most" if holds else "above"
-    return holds, f"p is {sealed.p:.3g} ({sealed.test}), {below} the required {level:.3g}."
+    where = "" if look.plan.n_looks == 1 else f" at look {look.number} of {look.plan.n_looks}"
+    return holds, f"p is {sealed.p:.3g} ({sealed.test}), {below} the required {look.level:.3g}{where}."
 
 
-def _not_worse(settings: GateSettings, sealed: PairedResult, metric: str, level: float) -> tuple[bool, str]:
-    holds, interval = _lies_above(sealed, -settings.margin, level)
-    change = f"The change in {metric} on the sealed questions is {_describe_gain(sealed)}"
+def _not_worse(settings: GateSettings, sealed: PairedResult, metric: str, look: Look) -> tuple[bool, str]:
+    holds, interval = _lies_above(sealed, -settings.margin, look)
+    change = f"The change in {metric} on the sealed questions is {_describe_gain(sealed, look)}"
     return holds, f"{change}; {interval} {_points(-settings.margin)} (gate.margin)."
 
 
-def _lies_above(sealed: PairedResult, limit: float, level: float) -> tuple[bool, str]:
-    """Return whether the interval at the level lies above a limit, and words for it."""
-    found = sealed.compute_interval(level)
+def _lies_above(sealed: PairedResult, limit: float, look: Look) -> tuple[bool, str]:
+    """Return whether the interval at the look's level lies above a limit, and words for it."""
+    found = sealed.compute_interval(look.level)
     if found is None:
         return False, "there is no interval that could lie above"
     holds = found[0] > limit
     bounds = f"{_points(found[0])} to {_points(found[1])}"
-    return holds, f"the {_name_interval(level)}, {bounds}, {'lies' if holds else 'does not lie'} above"
+    return holds, f"the {_name_interval(look)}, {bounds}, {'lies' if holds else 'does not lie'} above"
 
 
-def _name_interval(level: float) -> str:
-    return f"{100 * (1 - level):.4g}% interval"
+def _name_interval(look: Look) -> str:
+    return f"{100 * (1 - look.plan.level):.4g}% interval"
 
 
-def _cheaper(cost: MeanDifference | None, n_questions: int, level: float) -> tuple[bool, str]:
+def _cheaper(cost: MeanDifference | None, n_questions: int, look: Look) -> tuple[bool, str]:
     if cost is None:
         return False, "The cost of the answers is unknown, so none can be called cheaper; set model.prices."
     if unknown := n_questions - cost.n_questions:
         of_them = f"{unknown} of the {n_questions} sealed questions"
         return False, f"The cost of {of_them} is unknown, so the answers cannot be called cheaper."
-    interval = cost.compute_interval(level)
+    interval = cost.compute_interval(look.level)
     holds = interval is not None and interval[1] < 0
-    bounds = f" ({_name_interval(level)} {interval[0]:+.5f} to {interval[1]:+.5f})" if interval else ""
+    bounds = f" ({_name_interval(look)} {interval[0]:+.5f} to {interval[1]:+.5f})" if interval else ""
     below = f"{'lies' if holds else 'does not lie'} below 0"
     change = f"${cost.first:.5f} before, ${cost.second:.5f} now, {cost.difference:+.5f}{bounds}"
     return holds, f"An answer cost {change}; the interval {below}."
@@ -240,8 +265,10 @@ def _new_format_losses(settings: GateSettings, comparison: Comparison) -> str | 
     return None
 
 
-def _describe_gain(sealed: PairedResult) -> str:
-    bounds = f"95% interval {_points(sealed.ci95[0])} to {_points(sealed.ci95[1])}" if sealed.ci95 else "no interval"
+def _describe_gain(sealed: PairedResult, look: Look) -> str:
+    ci95 = sealed.compute_interval(look.compute_level(ALPHA))
+    adjusted = "" if look.plan.n_looks == 1 else ", adjusted for the looks"
+    bounds = f"95% interval {_points(ci95[0])} to {_points(ci95[1])}{adjusted}" if ci95 else "no interval"
     return f"{_points(sealed.difference)} points ({bounds}; {_describe_basis(sealed.n_questions, sealed.epochs)})"
 
 

@@ -3,7 +3,7 @@
     sealed = SealedSet.of(splits)
     find_allowance(sealed, simulated=False).check()          # before a run spends anything
     allowance = begin_test(SealedTestStart(draw, run_id, digest(winner), simulated=False), sealed)
-    record_judgement(draw, p=0.004, answers_sha256="9f86…")  # before anybody sees the verdict
+    record_judgement(draw, Judgement(p=0.004, answers_sha256="9f86…", n_opened=27))  # before anybody sees the verdict
 
 Each search on the same sealed questions is one more chance to pass the gate by luck. So the k-th test that shares a
 question with earlier ones has the two-sided level 0.03/k², and never more than what these have left of 0.05: the levels
@@ -17,21 +17,25 @@ it. It recognises questions by their text, in any split, dataset, run and checko
 before its first question is answered, and another line for its judgement. Each line is signed together with the one
 before it; a log that was changed is refused. Tests with a simulated model are counted separately: they are
 no evidence of a real one.
+
+A test that stops early has not opened all of its questions. The first line lists them in the order in which they are
+asked, the judgement says how many were: the others are as fresh as before. A test that was never judged may have opened
+all of them, or may still do so, and counts with all.
 """
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
+from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_fingerprint
 from mas.runtime.errors import UserError
 from mas.runtime.installation_key import compute_mac, find_key_file
-from optimize.questions.splits import Splits
 
 ALPHA = 0.05  # two-sided; the levels of all tests with the same questions add up to it at most
 FIRST_LEVEL = 0.03  # of the first test; 0.03 · (1 + 1/4 + 1/9 + …) = 0.0493
@@ -42,13 +46,13 @@ _PURPOSE = "sealed tests"
 
 @dataclass(frozen=True)
 class SealedSet:
-    """The sealed questions of a run."""
+    """The sealed questions of a run, in the order in which they are asked."""
 
     fingerprints: tuple[str, ...]  # fingerprint of each question's text; attachments do not count
 
     @staticmethod
-    def of(splits: Splits) -> "SealedSet":
-        return SealedSet(tuple(compute_fingerprint(each.question) for each in splits.sealed))
+    def of(questions: Iterable[Sample]) -> "SealedSet":
+        return SealedSet(tuple(compute_fingerprint(each.question) for each in questions))
 
     @property
     def size(self) -> int:
@@ -66,13 +70,27 @@ class SealedTestStart:
 
 
 @dataclass(frozen=True)
+class Judgement:
+    """The result of a sealed test."""
+
+    p: float  # of its comparison
+    answers_sha256: str  # of the scores of all its answers
+    n_opened: int | None = None  # questions that were asked, the first of those listed; None: all
+
+
+@dataclass(frozen=True)
 class LoggedTest:
     """A sealed test in the log."""
 
     start: SealedTestStart
     level: float
     questions: tuple[str, ...]  # `SealedSet.fingerprints`
-    judged: dict[str, object] = field(default_factory=dict)  # `p` and `answers_sha256`; empty: not yet
+    judgement: Judgement | None = None  # None: not yet
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The questions that were opened, or may be."""
+        return self.questions[: self.judgement.n_opened] if self.judgement else self.questions
 
 
 @dataclass(frozen=True)
@@ -127,10 +145,10 @@ def begin_test(start: SealedTestStart, sealed: SealedSet, file: Path | None = No
         UserError: the log cannot be read or written or was changed, or nothing is left: the test must not begin.
     """
     with _open_log(file or find_log()) as log:
-        known = next((place for place, each in enumerate(log.tests) if each.start.draw == start.draw), None)
+        known = next((each for each in log.tests if each.start.draw == start.draw), None)
         if known is not None:
-            _check_same(log.tests[known], start, sealed)
-            return _compute_allowance(sealed, start.simulated, log.tests[:known])
+            _check_same(known, start, sealed)
+            return _compute_allowance(sealed, start.simulated, log.before[start.draw])
         allowance = _compute_allowance(sealed, start.simulated, log.tests)
         allowance.check()
         log.append({"begun": asdict(start), "level": allowance.level, "questions": sealed.fingerprints})
@@ -157,13 +175,8 @@ def refuse_missing_test() -> NoReturn:
     )
 
 
-def record_judgement(draw: str, p: float, answers_sha256: str, file: Path | None = None) -> None:
+def record_judgement(draw: str, judgement: Judgement, file: Path | None = None) -> None:
     """Record the result of a test, before anybody sees it.
-
-    Args:
-        draw: of the test.
-        p: of its comparison.
-        answers_sha256: of the scores of all its answers.
 
     Raises:
         UserError: the log cannot be written or was changed, or the same draw was judged with other answers.
@@ -172,12 +185,11 @@ def record_judgement(draw: str, p: float, answers_sha256: str, file: Path | None
         test = next((each for each in log.tests if each.start.draw == draw), None)
         if test is None:
             refuse_missing_test()
-        judged = {"p": p, "answers_sha256": answers_sha256}
-        if not test.judged:
-            log.append({"judged": draw, **judged})
-        elif test.judged["answers_sha256"] != answers_sha256:
+        if test.judgement is None:
+            log.append({"judged": draw, **asdict(judgement)})
+        elif test.judgement.answers_sha256 != judgement.answers_sha256:
             raise UserError(
-                f"this sealed test was judged before, with other answers (p = {test.judged['p']:.3g}), and a second "
+                f"this sealed test was judged before, with other answers (p = {test.judgement.p:.3g}), and a second "
                 "draw is another test: delete sealed/ in the run's folder and resume, which counts it as one."
             )
 
@@ -191,11 +203,13 @@ def describe_earlier_tests(questions: int, size: int, tests: int) -> str | None:
     return f"{which} were used in {number}"
 
 
-def describe_level(level: float, left: float) -> str:
-    """Return a sentence about the level of a test and what it leaves to later ones."""
+def describe_level(level: float, left: float, looks: int = 1) -> str:
+    """Return a sentence about the level of a test, with so many looks, and what it leaves to later ones."""
     later = f"{max(left, 0.0):.3g} of {ALPHA:g} is left for later tests with these questions"
     if left < MIN_LEVEL:
         later = "nothing is left for later tests: seal other questions for them"
+    if looks > 1:
+        return f"the gate's level is {level:.3g} (two-sided), spent over {looks} looks; {later}"
     return f"the gate requires p of at most {level:.3g} (two-sided); {later}"
 
 
@@ -206,8 +220,8 @@ def find_log() -> Path:
 
 def _compute_allowance(sealed: SealedSet, simulated: bool, tests: Sequence[LoggedTest]) -> Allowance:
     own = set(sealed.fingerprints)
-    found = [each for each in tests if each.start.simulated == simulated and not own.isdisjoint(each.questions)]
-    seen = {fingerprint for each in found for fingerprint in each.questions}
+    found = [each for each in tests if each.start.simulated == simulated and not own.isdisjoint(each.used)]
+    seen = {fingerprint for each in found for fingerprint in each.used}
     spent = sum(each.level for each in found)
     level = compute_level(len(found), spent)
     n_used = sum(each in seen for each in sealed.fingerprints)
@@ -228,6 +242,7 @@ class _Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.tests: list[LoggedTest] = []
+        self.before: dict[str, list[LoggedTest]] = {}  # draw → the tests as they were when it began
         self._last_mac, self._size = "", 0  # bytes of its complete lines
 
     def append(self, entry: dict[str, object]) -> None:
@@ -257,10 +272,13 @@ class _Log:
         if mac != _compute_line_mac(self._last_mac, entry):
             raise ValueError("another signature")
         if "begun" in entry:
-            self.tests.append(LoggedTest(SealedTestStart(**entry["begun"]), entry["level"], tuple(entry["questions"])))
+            start = SealedTestStart(**entry["begun"])
+            self.before[start.draw] = list(self.tests)
+            self.tests.append(LoggedTest(start, entry["level"], tuple(entry["questions"])))
         else:
-            test = next(each for each in self.tests if each.start.draw == entry["judged"])
-            test.judged.update(p=entry["p"], answers_sha256=entry["answers_sha256"])
+            place = next(place for place, each in enumerate(self.tests) if each.start.draw == entry["judged"])
+            judgement = Judgement(entry["p"], entry["answers_sha256"], entry.get("n_opened"))
+            self.tests[place] = replace(self.tests[place], judgement=judgement)
         self._last_mac = mac
         self._size += len(line) + 1
 

@@ -3,7 +3,8 @@
     plan = plan_looks(4, level=0.03)
     plan.levels                               # 2.3e-06, 0.0012, 0.0096, 0.0269: the largest p that passes at each look
     plan.count_questions(look=2, n=53)        # 27: asked by then
-    plan.decide(2, run_paired_test(pairs))    # "success", "hopeless" or "continue"
+    Look(plan, 2).level                       # 0.0012
+    decide_look(settings, comparison, Look(plan, 2))    # of `optimize.gate.looks`: "success", "hopeless", "continue"
 
 Success: whoever looks several times with the same level is wrong more often. The level is spent over the looks by the
 function of K. K. G. Lan and D. L. DeMets (Biometrika 70, 1983) that resembles the bounds of P. C. O'Brien and T. R.
@@ -15,7 +16,11 @@ Hopeless: the probability that the last look is a success, predicted from the an
 assumption, is below 5 % (D. J. Spiegelhalter, L. S. Freedman and P. R. Blackburn, Controlled Clinical Trials 7, 1986).
 The level does not depend on it (it is non-binding): a test that goes on nevertheless is still at its level.
 
-What it saves and costs, simulated: docs/explanation/sequential-test.md. The tuning command does not use it yet.
+Interval: that of the answers so far, at the level of the look (a repeated confidence interval: C. Jennison and B. W.
+Turnbull, J. Royal Statistical Society B 51, 1989). The intervals of all looks hold together with the probability that a
+single one would have without looks, so each of them holds wherever the test stops, and for whatever reason.
+
+What it saves and costs, simulated: docs/explanation/sequential-test.md.
 """
 
 import math
@@ -53,27 +58,11 @@ class LookPlan:
     @property
     def levels(self) -> tuple[float, ...]:
         """The two-sided level of each look: the largest p that passes."""
-        return tuple(2 * _NORMAL.cdf(-each) for each in self.bounds)
+        return (self.level,) if self.n_looks == 1 else tuple(2 * _NORMAL.cdf(-each) for each in self.bounds)
 
     def count_questions(self, look: int, n: int) -> int:
         """Return how many of n questions are answered for a look, counted from 1."""
         return math.ceil(n * look / self.n_looks)
-
-    def decide(self, look: int, found: PairedResult, min_gain: float = 0.0) -> Decision:
-        """Return what follows from the answers so far.
-
-        Args:
-            look: counted from 1.
-            found: the paired test of the questions that are answered; fewer than two show nothing.
-            min_gain: that the interval must lie above.
-        """
-        level = self.levels[look - 1]
-        interval = found.compute_interval(level)
-        if interval is not None and found.p <= level and interval[0] > min_gain:
-            return SUCCESS
-        if look == self.n_looks or self.predict_success(look, _compute_statistic(found, min_gain)) < MIN_PREDICTED:
-            return HOPELESS
-        return CONTINUE
 
     def predict_success(self, look: int, statistic: float) -> float:
         """Return the probability that the last look is a success.
@@ -84,6 +73,46 @@ class LookPlan:
         """
         share = look / self.n_looks
         return _NORMAL.cdf((statistic - self.bounds[-1] * math.sqrt(share)) / math.sqrt(1 - share))
+
+
+@dataclass(frozen=True)
+class Look:
+    """One of the looks of a plan."""
+
+    plan: LookPlan
+    number: int  # from 1
+
+    @classmethod
+    def only(cls, level: float) -> "Look":
+        """Return the look at a test that has no other."""
+        return cls(plan_looks(1, level), 1)
+
+    @property
+    def level(self) -> float:
+        """The two-sided level of this look: the largest p that passes."""
+        return self.plan.levels[self.number - 1]
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.plan.n_looks
+
+    @property
+    def share(self) -> float:
+        """Share of the questions that are answered."""
+        return self.number / self.plan.n_looks
+
+    def compute_level(self, level: float) -> float:
+        """Return the level at this look of intervals that hold with `level` at all looks together."""
+        return plan_looks(self.plan.n_looks, level).levels[self.number - 1]
+
+    def predict_success(self, found: PairedResult, min_gain: float = 0.0) -> float:
+        """Return the probability that the last look is a success.
+
+        Args:
+            found: the paired test of the questions that are answered; fewer than two show nothing.
+            min_gain: that the interval must lie above.
+        """
+        return self.plan.predict_success(self.number, _compute_statistic(found, min_gain))
 
 
 def _compute_statistic(found: PairedResult, min_gain: float) -> float:

@@ -31,16 +31,23 @@ class SideNumbers(TypedDict, total=False):
 class SealedNumbers(TypedDict, total=False):
     """Counts of the sealed test."""
 
-    n_questions: int
+    n_questions: int  # that were answered; all, unless the test stopped early
+    n_sealed: int  # questions of the sealed set
+    n_answers: int  # of both sides
+    n_answers_saved: int  # that the test did not need
+    looks: int  # planned; 1: the test was judged once, at its end
+    look: int  # at which the test stopped, from 1
+    look_level: float  # two-sided: the largest p that passes at that look
+    stopped: str  # what the look decided: success or hopeless (`optimize.gate.sequential`)
     epochs: int
     wins: int  # questions on which the winner was better
     losses: int
     ties: int
     test: str  # name of the significance test
-    smallest_difference: float | None  # that such questions would show at `level` in 80 of 100 cases
-    level: float  # two-sided: the largest p that passes
+    smallest_difference: float | None  # that the sealed set would show at `level` in 80 of 100 cases
+    level: float  # two-sided, of all looks together; without looks: the largest p that passes
     level_left: float  # for later tests with these questions, of 0.05 for all of them
-    gain_interval: list[float] | None  # at `level`
+    gain_interval: list[float] | None  # at `level`, adjusted for the looks
     opened_before: int  # earlier sealed tests that used any of the questions
     questions_opened_before: int  # questions that were used in an earlier sealed test
     known_to_parent: int  # questions that the parent was tuned on
@@ -67,7 +74,7 @@ class Verdict(TypedDict, total=False):
     labels: list[str]  # known to the search; empty: the targets are answers
     metric: str  # name of what `gain` and `score` are: see `eval.scorers.score`
     gain: float | None  # in the metric, -1 to 1
-    gain_ci95: list[float] | None
+    gain_ci95: list[float] | None  # adjusted for the looks
     gain_shrunken: float | None  # estimate of the true gain of a published set; None: not selected for its gain
     p: float | None
     baseline: SideNumbers

@@ -12,8 +12,9 @@ from typing import cast
 from eval.scorers.score import ACCURACY
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
+from optimize.gate.looks import describe_stop
 from optimize.gate.sealed_log import describe_level
-from optimize.gate.verdict import Verdict
+from optimize.gate.verdict import SealedNumbers, Verdict
 from optimize.reports.snapshot import JsonObject, TuningSnapshot
 
 _COLUMNS = ("candidate", "from", "agents", "decision", "minibatch", "validation", "fresh", "reason")
@@ -69,7 +70,7 @@ def _result(verdict: JsonObject) -> str:
     # Verdicts of earlier versions hold the accuracy alone.
     score, bounds = ("score", "score_ci95") if "score" in winner else ("accuracy", "ci95")
     shrunken = verdict.get("gain_shrunken")
-    likeliest = "" if shrunken is None else f", likeliest true gain {_share(shrunken, '+')}"
+    likeliest = "" if shrunken is None else f", estimated true gain {_share(shrunken, '+')}"
     return (
         f"On {sealed.get('n_questions')} sealed questions, {sealed.get('epochs')} answers each: "
         f"{verdict.get('metric', ACCURACY)} {_share(baseline.get(score))} before{_within(baseline.get(bounds))}, "
@@ -77,15 +78,15 @@ def _result(verdict: JsonObject) -> str:
         f"gain {_share(verdict.get('gain'), '+')}{_within(verdict.get('gain_ci95'))}, p = {_number(verdict.get('p'))}"
         f"{likeliest}; "
         f"{sealed.get('wins')} questions won, {sealed.get('losses')} lost, {sealed.get('ties')} tied."
-        f"{_level(sealed.get('level'), sealed.get('level_left'))}"
+        f"{_level(cast(SealedNumbers, sealed))}"
     )
 
 
-def _level(level: float | None, left: float | None) -> str:
-    if level is None:  # of an earlier version
+def _level(sealed: SealedNumbers) -> str:
+    if "level" not in sealed:  # of an earlier version
         return ""
-    sentence = describe_level(level, left or 0.0)
-    return f" {sentence[0].upper()}{sentence[1:]}."
+    level = describe_level(sealed["level"], sealed.get("level_left") or 0.0, sealed.get("looks", 1))
+    return "".join(f" {each[0].upper()}{each[1:]}." for each in (describe_stop(sealed), level) if each)
 
 
 def _sealed(tuning: TuningSnapshot, openings: int) -> Iterator[str]:

@@ -25,6 +25,7 @@ from optimize.search.optimizer import Optimizer
 from optimize.session.config import ShortlistSettings
 
 UNLIMITED = sys.maxsize  # metric calls of a search without a budget of them
+SEALED_TEST = "sealed test"  # name of the phase
 # A reflection has a few examples, each about as long as a request of the system, and a text as long as a prompt.
 _EXAMPLES_A_REFLECTION = 3
 _TOKENS_BRIEF, _TOKENS_OUT = 800, 600
@@ -39,6 +40,7 @@ class Plan:
     reflections: int  # requests of the search for a better prompt
     shortlist: int
     sealed: int
+    looks: int = 1  # at which the sealed test may stop
 
 
 def build_plan(
@@ -56,7 +58,7 @@ def build_plan(
         n_agents: that are tuned.
         budget: as configured.
         shortlist: with `size` and `epochs`.
-        gate: with `epochs`.
+        gate: with `epochs` and `looks`.
 
     Raises:
         UserError: the budget leaves nothing for the search, or nothing would ever end it.
@@ -79,6 +81,7 @@ def build_plan(
         reflections=0 if endless else cost.reflection_calls,
         shortlist=(shortlist.size + 1) * shortlist.epochs * n_val,  # the parent is re-evaluated as well
         sealed=2 * gate.epochs * len(splits.sealed),
+        looks=gate.looks,
     )
 
 
@@ -158,7 +161,7 @@ class Estimate:
             Phase("baseline", plan.baseline, answer.times(plan.baseline)),
             Phase("search", plan.search, searching, plan.reflections),
             Phase("shortlist", plan.shortlist, answer.times(plan.shortlist)),
-            Phase("sealed test", plan.sealed, answer.times(plan.sealed)),
+            Phase(SEALED_TEST, plan.sealed, answer.times(plan.sealed)),
         ]
 
     @property
@@ -194,6 +197,8 @@ class Estimate:
     def _line(self, phase: Phase) -> str:
         n = "" if phase.answers is None else f"{phase.answers:,} "
         counted = f"{n}answers" if n else "answers until a budget ends it"
+        if phase.name == SEALED_TEST and self.plan.looks > 1:
+            counted += " at most, about half without a gain"
         if phase.reflections:
             counted += f" + {phase.reflections:,} reflections"
         if self.answer is None or phase.answers is None:  # of an endless phase, a part would pass for the whole

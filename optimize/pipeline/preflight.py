@@ -30,6 +30,7 @@ from mas.runtime.text import format_count
 from mas.system import Program
 from optimize.gate.gate import GateSettings, describe_margin, describe_power
 from optimize.gate.sealed_log import SealedSet, describe_earlier_tests, describe_level, find_allowance
+from optimize.gate.sequential import plan_looks
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import Estimate, build_plan
 from optimize.publishing.provenance import describe_labels
@@ -102,11 +103,12 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
     if config.resume:
         return
     estimate.check(config.budget)
-    allowance = find_allowance(SealedSet.of(splits), config.base.simulated)
+    allowance = find_allowance(SealedSet.of(splits.sealed), config.base.simulated)
     allowance.check()
     if earlier := describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier):
-        _show(console, f"warning: {earlier}: {describe_level(allowance.level, allowance.left)}")
-    _show(console, _describe_power(config.gate, len(splits.sealed), allowance.level))
+        _show(console, f"warning: {earlier}: {describe_level(allowance.level, allowance.left, config.gate.looks)}")
+    last = plan_looks(config.gate.looks, allowance.level).levels[-1]  # the looks before spend a part of the level
+    _show(console, _describe_power(config.gate, len(splits.sealed), last))
     for line in estimate.lines(config.budget):
         _show(console, line)
     if not config.base.simulated:

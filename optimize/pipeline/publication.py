@@ -6,18 +6,16 @@
 `verdict.json` is written last: a run that has it is finished.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
-from eval.analysis.comparison.answers import build_answers
-from eval.analysis.comparison.comparison import Side, compare_answers
+from eval.analysis.comparison.comparison import Side
 from eval.execution.termination import RunStoppedError
-from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import NameTakenError
 from mas.runtime.errors import UserError
-from optimize.gate.failed_answers import AGAINST, impute_failures
+from optimize.gate.failed_answers import AGAINST
 from optimize.gate.gate import FinishReason, judge
 from optimize.gate.verdict import BestOnValidation, EarlyVerdictError, SealedNumbers, SideNumbers, Verdict
-from optimize.pipeline.sealed_test import SealedTest, finish_test
+from optimize.pipeline.sealed_test import SealedTest, compare_sides, count_test_answers, finish_test
 from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import REJECTED, publish, reject
 from optimize.session.run_files import filter_fully_scored
@@ -26,14 +24,12 @@ from optimize.session.tuning_run import TuningRun
 
 def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
     """Compare both sides of the sealed test, and return the gate's verdict. The answers become final."""
-    imputed = impute_failures(tested.parent_records, tested.winner_records)
-    scorer = run.request.stored_config.get("scorer")
-    comparison = compare_answers(build_answers(imputed.parent, scorer), build_answers(imputed.winner, scorer))
-    if comparison.metric == ACCURACY:  # the search may have met partly right answers
-        comparison = replace(comparison, metric=run.metric)
+    compared = compare_sides(run, tested.parent_records, tested.winner_records)
+    imputed, comparison = compared.imputed, compared.comparison
     finish_test(run, tested, comparison.score.p)
-    allowance = tested.allowance
-    gate = judge(run.config.gate, comparison, allowance.level)
+    allowance, look = tested.allowance, tested.look
+    gate = judge(run.config.gate, comparison, look)
+    n_answers = len(tested.parent_records) + len(tested.winner_records)
     run.files.write("flips", [asdict(flip) for flip in comparison.flips])
     paired = comparison.score
     return {
@@ -51,6 +47,13 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
         },
         "sealed": {
             "n_questions": paired.n_questions,
+            "n_sealed": len(run.splits.sealed),
+            "n_answers": n_answers,
+            "n_answers_saved": count_test_answers(run) - n_answers,
+            "looks": look.plan.n_looks,
+            "look": look.number,
+            "look_level": look.level,
+            "stopped": tested.decision,
             "epochs": run.config.gate.epochs,
             "wins": paired.wins,
             "losses": paired.losses,
@@ -124,6 +127,8 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     if state.sealed_opened_before is not None:  # the sealed test was begun
         sealed: SealedNumbers = {
             "n_questions": len(run.splits.sealed),
+            "n_sealed": len(run.splits.sealed),
+            "looks": run.config.gate.looks,
             "opened_before": state.sealed_opened_before,
             "questions_opened_before": state.sealed_questions_opened_before or 0,
         }

@@ -6,6 +6,10 @@
 
 Parent and winner answer the same questions at the same time. No model reply is replayed or shared: every answer is
 sampled anew, as it will be for users of the prompts. Each side caches only its own tool results (`cache.tools=run`).
+
+The questions are asked in a random order that the run's seed fixes, and the test is judged after equal shares of them
+(`gate.looks`): it stops as soon as a gain is shown, or hopeless. A look that was taken is written down and not taken
+again, so that a resumed run goes on after it.
 """
 
 import functools
@@ -17,19 +21,34 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from eval.analysis.comparison.answers import build_answers
+from eval.analysis.comparison.comparison import Comparison, compare_answers
+from eval.benchmarks.dataset import Sample
+from eval.benchmarks.fingerprint import compute_unordered_digest
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, RunStoppedError, StopController, is_server_failure
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools
 from eval.runs.store import RETRIED, UNFINISHED, RunStore, StoreError
+from eval.scorers.score import ACCURACY
 from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey, current_context
 from mas.system import list_critics
-from optimize.gate.failed_answers import AGAINST, HALT, exceeds_failure_limit, format_ids, max_failing_questions
+from optimize.gate.failed_answers import (
+    AGAINST,
+    HALT,
+    ImputedAnswers,
+    exceeds_failure_limit,
+    format_ids,
+    impute_failures,
+    max_failing_questions,
+)
+from optimize.gate.looks import LookLine, decide_look, describe_look
 from optimize.gate.sealed_log import (
     Allowance,
+    Judgement,
     SealedSet,
     SealedTestStart,
     begin_test,
@@ -39,9 +58,12 @@ from optimize.gate.sealed_log import (
     record_judgement,
     refuse_missing_test,
 )
+from optimize.gate.sequential import CONTINUE, Decision, Look, plan_looks
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.preflight import AnswerMeans
 from optimize.pipeline.shortlist import ApprovedSet, count_shortlist_answers
+from optimize.questions.allocation import Part
+from optimize.questions.splits import Splits
 from optimize.session.signed_answers import SignedStore, check_answers
 from optimize.session.tuning_run import TuningRun
 
@@ -49,18 +71,30 @@ PARENT_ARM, WINNER_ARM = "parent", "winner"
 SEALED = "sealed"  # folder of both arms' runs, and the key under which their requests are paid
 _JUDGED = f"{SEALED}/judged"  # in the folder of the arms, so that it is removed with them
 _DRAW = f"{SEALED}/draw"  # id of the answers in the log of sealed tests
+_LOOKS = f"{SEALED}/looks"  # that were taken
 _UNITS = {"lm_calls": "requests"}
 
 
 @dataclass(frozen=True)
 class SealedTest:
-    """Answers of a completed sealed test, `gate.epochs` per question and side."""
+    """Answers of a completed sealed test, `gate.epochs` per question and side, up to the look at which it stopped."""
 
     winner: ApprovedSet
     parent_records: list[Record]
     winner_records: list[Record]
     draw: str  # id in the log of sealed tests
     allowance: Allowance
+    look: Look  # the last one
+    decision: Decision  # of this look
+    n_opened: int  # questions
+
+
+@dataclass(frozen=True)
+class ComparedSides:
+    """Both sides' answers compared, with those that the server failed."""
+
+    imputed: ImputedAnswers
+    comparison: Comparison
 
 
 def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
@@ -100,7 +134,7 @@ def _format_amount(option: str, amount: float) -> str:
 
 
 def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
-    """Answer the sealed questions with the parent's and the winner's prompts.
+    """Answer the sealed questions with the parent's and the winner's prompts, until a look stops the test.
 
     Raises:
         UserError: answers of an earlier session were given with other prompts, or were changed.
@@ -110,13 +144,78 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     """
     arms = [_build_arm(run, PARENT_ARM, run.parent.prompts), _build_arm(run, WINNER_ARM, winner.prompts)]
     _check_arms(arms)
-    draw, allowance = _begin_test(run, winner.prompts)
-    if not _is_judged(run):
-        _answer_all(run, arms)
-        _check_arms(arms)
-    parent_records, winner_records = map(read_arm_records, arms)
-    _check_scored(run, (*parent_records, *winner_records))
-    return SealedTest(winner, parent_records, winner_records, draw, allowance)
+    samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
+    draw, allowance = _begin_test(run, winner.prompts, samples)
+    plan = plan_looks(_count_looks(run), allowance.level)
+    lines: list[LookLine] = run.files.read(_LOOKS) or []
+    while not lines or lines[-1]["decision"] == CONTINUE:
+        look = Look(plan, len(lines) + 1)
+        asked = samples[: plan.count_questions(look.number, len(samples))]
+        if not _is_judged(run):
+            _answer_all(run, arms, asked)
+            _check_arms(arms)
+        lines.append(_take_look(run, look, *(_read_records(arm, asked) for arm in arms)))
+        run.files.write(_LOOKS, lines)
+        if plan.n_looks > 1:
+            run.show(f"  {describe_look(lines[-1], plan.n_looks, len(samples))}")
+    last = lines[-1]
+    asked = samples[: last["n_questions"]]
+    parent_records, winner_records = (_read_records(arm, asked) for arm in arms)
+    look = Look(plan, last["look"])
+    return SealedTest(
+        winner, parent_records, winner_records, draw, allowance, look, last["decision"], last["n_questions"]
+    )
+
+
+def order_questions(splits: Splits, seed: int, looks: int) -> Part:
+    """Return the sealed questions in the order in which they are asked: as drawn with the seed, before any answer."""
+    if looks == 1:
+        return splits.sealed
+    drawn = f"{seed} {splits.sealed_digest}"
+    return tuple(sorted(splits.sealed, key=lambda each: hashlib.sha256(f"{drawn} {each.id}".encode()).digest()))
+
+
+def _count_looks(run: TuningRun) -> int:
+    return min(run.config.gate.looks, len(run.splits.sealed))
+
+
+def _read_records(arm: Arm, asked: Sequence[Sample]) -> list[Record]:
+    ids = {each.id for each in asked}
+    return [record for record in read_arm_records(arm) if record.sample_id in ids]
+
+
+def _take_look(run: TuningRun, look: Look, parent: list[Record], winner: list[Record]) -> LookLine:
+    """Return what the answers so far decide. Too many failures are no evidence: the test goes on while it can.
+
+    Raises:
+        EarlyVerdictError: too many answers could not be scored.
+    """
+    records = (*parent, *winner)
+    _check_scored(run, records)
+    compared = compare_sides(run, parent, winner)
+    decision = decide_look(run.config.gate, compared.comparison, look)
+    too_many = _count_unscored(records) > run.config.gate.max_metric_error_share * len(records)
+    if not look.is_last and (too_many or exceeds_failure_limit(_count_server_failures(records), len(records))):
+        decision = CONTINUE
+    score = compared.comparison.score
+    return {
+        "look": look.number,
+        "n_questions": score.n_questions,
+        "gain": score.difference,
+        "p": score.p,
+        "level": look.level,
+        "decision": decision,
+    }
+
+
+def compare_sides(run: TuningRun, parent: Sequence[Record], winner: Sequence[Record]) -> ComparedSides:
+    """Compare both sides' answers, as the gate judges them."""
+    imputed = impute_failures(parent, winner)
+    scorer = run.request.stored_config.get("scorer")
+    comparison = compare_answers(build_answers(imputed.parent, scorer), build_answers(imputed.winner, scorer))
+    if comparison.metric == ACCURACY:  # the search may have met partly right answers
+        comparison = replace(comparison, metric=run.metric)
+    return ComparedSides(imputed, comparison)
 
 
 def _check_arms(arms: Sequence[Arm]) -> None:
@@ -130,7 +229,7 @@ def finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
     Raises:
         UserError: the result cannot be recorded, or the test was judged before with other answers.
     """
-    record_judgement(tested.draw, p, _digest_scores(tested))
+    record_judgement(tested.draw, Judgement(p, _digest_scores(tested), tested.n_opened))
     if not _is_judged(run):
         run.files.write(_JUDGED, {"judged_at": datetime.now(UTC).isoformat()})
 
@@ -148,20 +247,28 @@ def _is_judged(run: TuningRun) -> bool:
 
 def _check_scored(run: TuningRun, records: Sequence[Record]) -> None:
     failed = [record for record in records if record.error_class == SCORER]
-    share = run.config.gate.max_metric_error_share
-    if len(failed) > share * len(records):
+    share, n_answers = run.config.gate.max_metric_error_share, count_test_answers(run)
+    if len(failed) > share * n_answers:
         raise EarlyVerdictError(
             "metric_errors",
-            f"{len(failed)} of the sealed test's {len(records)} answers could not be scored "
+            f"{len(failed)} of the sealed test's {n_answers} answers could not be scored "
             f"(gate.max_metric_error_share={share:g}): {failed[0].error}",
         )
 
 
-def _answer_all(run: TuningRun, arms: Sequence[Arm]) -> None:
-    _answer(run, arms)
+def _count_unscored(records: Sequence[Record]) -> int:
+    return sum(record.error_class == SCORER for record in records)
+
+
+def _count_server_failures(records: Sequence[Record]) -> int:
+    return sum(map(is_server_failure, records))
+
+
+def _answer_all(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
+    _answer(run, arms, asked)
     if failed := _find_failed(arms):
         run.show(f"  {len(failed)} answers that the model's server failed are asked again")
-        _answer(run, arms)
+        _answer(run, arms, asked)
     if not (failed := _find_failed(arms)):
         return
     n_answers, error = count_test_answers(run), f"The first error: {failed[0].error}"
@@ -179,7 +286,7 @@ def _answer_all(run: TuningRun, arms: Sequence[Arm]) -> None:
         )
 
 
-def _answer(run: TuningRun, arms: Sequence[Arm]) -> None:
+def _answer(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
     """Answer what is missing on both sides, or was failed by the model's server."""
     concurrency = max(1, run.config.run.concurrency // len(arms))
     evaluation = run.config.build_evaluation(run.config.gate.epochs, concurrency)
@@ -187,8 +294,8 @@ def _answer(run: TuningRun, arms: Sequence[Arm]) -> None:
     stopped = evaluate_pairs(
         arms,
         evaluation,
-        run.splits.sealed,
-        _build_run_info(run),
+        asked,
+        _build_run_info(run, asked),
         stop,
         run.console,
         lambda context: _open_budget(run, context),
@@ -204,12 +311,12 @@ def _find_failed(arms: Sequence[Arm]) -> list[Record]:
     return [record for arm in arms for record in read_arm_records(arm) if is_server_failure(record)]
 
 
-def _begin_test(run: TuningRun, winner: PromptSet) -> tuple[str, Allowance]:
+def _begin_test(run: TuningRun, winner: PromptSet, samples: Part) -> tuple[str, Allowance]:
     """Record the test, warn of earlier ones with the same questions, and show its level."""
     draw = _find_draw(run)
     start = SealedTestStart(draw, run.run_id, digest(winner), run.config.base.simulated)
-    allowance = begin_test(start, SealedSet.of(run.splits))
-    level = describe_level(allowance.level, allowance.left)
+    allowance = begin_test(start, SealedSet.of(samples))
+    level = describe_level(allowance.level, allowance.left, _count_looks(run))
     earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
     run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")
     run.save_state(
@@ -238,6 +345,7 @@ def _find_draw(run: TuningRun) -> str:
     if isinstance(draw, str) and has_answers == (draw in recorded):
         return draw
     run.files.remove(_JUDGED)
+    run.files.remove(_LOOKS)
     draw = secrets.token_hex(8)
     folder.mkdir(exist_ok=True)
     run.files.write(_DRAW, {"draw": draw})
@@ -265,13 +373,14 @@ class _TestStop(StopController):
 
 
 def count_test_answers(run: TuningRun) -> int:
-    """Return the number of answers of both sides."""
+    """Return the number of answers of both sides, if no look stops the test."""
     return 2 * run.config.gate.epochs * len(run.splits.sealed)
 
 
 def count_remaining_answers(run: TuningRun) -> tuple[int, int]:
-    """Return the number of missing answers of parent and winner."""
-    if _is_judged(run):
+    """Return the number of missing answers of parent and winner, if no look stops the test."""
+    lines: list[LookLine] = run.files.read(_LOOKS) or []
+    if _is_judged(run) or (lines and lines[-1]["decision"] != CONTINUE):
         return 0, 0
     n_side, folder = count_test_answers(run) // 2, run.files.folder / SEALED
     return n_side - _count_answered(folder / PARENT_ARM), n_side - _count_answered(folder / WINNER_ARM)
@@ -291,17 +400,15 @@ def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
     return Arm(name, run.files.folder / SEALED / name, prompts, run.resources, SignedStore)
 
 
-def _build_run_info(run: TuningRun) -> RunInfo:
+def _build_run_info(run: TuningRun, asked: Part) -> RunInfo:
     """Return what a report or a comparison of the arms asks for."""
     config = run.config.base
     plain = run.request.stored_config
     return RunInfo(
         config=plain,
         task=replace(
-            describe_task(
-                run.splits.sealed, plain.get("scorer"), getattr(config.data, "revision", None), run.splits.labels.names
-            ),
-            dataset_sha256=run.splits.sealed_digest,
+            describe_task(asked, plain.get("scorer"), getattr(config.data, "revision", None), run.splits.labels.names),
+            dataset_sha256=compute_unordered_digest(asked),
         ),
         tools=list_offered_tools(run.build_program(run.parent.prompts)),
         critics=list_critics(config.system),

@@ -15,6 +15,7 @@ from mas.runtime.terminal import print_line
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
+from optimize.gate.looks import describe_selection, describe_stop
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level
 from optimize.gate.verdict import SealedNumbers, Verdict, compute_exit_code, get_score
 from optimize.publishing.provenance import describe_labels
@@ -50,10 +51,7 @@ def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str
     for reason in verdict["reasons"]:
         yield f"  {reason}"
     if (shrunken := verdict.get("gain_shrunken")) is not None:
-        yield (
-            f"  likeliest true gain: {_format_points(shrunken)} points; gains that must be significant to be published "
-            "look too large on average"
-        )
+        yield (f"  estimated true gain: {_format_points(shrunken)} points; {describe_selection(verdict['sealed'])}")
     if verdict["finish_reason"] == "not_significant" and (least := verdict["sealed"].get("smallest_difference")):
         yield (
             f"  such questions show a true gain of {100 * least:.1f} points in 80 of 100 cases; smaller ones remain "
@@ -89,6 +87,8 @@ def _format_test(files: RunFiles, verdict: Verdict) -> Iterator[str]:
     )
     flipped = f"{format_count(sealed['wins'], 'question')} better, {sealed['losses']} worse, {sealed['ties']} the same"
     yield f"  {flipped}{_format_cost(verdict['cost'])}"
+    if stop := describe_stop(sealed):
+        yield f"  {stop}"
     yield from _format_errors(verdict)
     if failed := describe_failures(verdict):
         yield f"  {failed}"
@@ -119,9 +119,11 @@ def _format_errors(verdict: Verdict) -> Iterator[str]:
 
 
 def _format_earlier_uses(sealed: SealedNumbers) -> Iterator[str]:
-    n_questions, size, tests = sealed["questions_opened_before"], sealed["n_questions"], sealed["opened_before"]
-    earlier = describe_earlier_tests(n_questions, size, tests)
-    level = describe_level(sealed["level"], sealed["level_left"]) if "level" in sealed else None
+    n_questions, tests = sealed["questions_opened_before"], sealed["opened_before"]
+    earlier = describe_earlier_tests(n_questions, sealed.get("n_sealed", sealed["n_questions"]), tests)
+    level = None
+    if "level" in sealed:
+        level = describe_level(sealed["level"], sealed["level_left"], sealed.get("looks", 1))
     if sentence := ": ".join(each for each in (earlier, level) if each):
         yield f"  {sentence}"
 

@@ -181,8 +181,11 @@ def describe_gain(scores: Mapping[str, Any]) -> str:
         line += f" (95% interval {_points(bounds[0])} to {_points(bounds[1])})"
     if isinstance(scores.get("p"), int | float):
         line += f", p = {scores['p']:.3g}"
+    sealed = scores.get("sealed") or {}
+    if sealed.get("look", 1) < sealed.get("looks", 1):
+        line += f", stopped at look {sealed['look']} of {sealed['looks']}"
     shrunken = scores.get("gain_shrunken")
-    return line if shrunken is None else f"{line}, likeliest true gain {_points(shrunken)}"
+    return line if shrunken is None else f"{line}, estimated true gain {_points(shrunken)}"
 
 
 def _points(share: object) -> str:

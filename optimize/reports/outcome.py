@@ -6,14 +6,16 @@ outcome.label, outcome.sentence         # "published", "With c014 the accuracy o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from eval.reports.notes import format_percent, format_points
 from eval.runs.folder import is_in_use
 from eval.runs.run_info import SILENT, TUNING_FILE
 from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count
+from optimize.gate.looks import describe_selection, describe_stop, get_required_level
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level
-from optimize.gate.verdict import SideNumbers
+from optimize.gate.verdict import SealedNumbers, SideNumbers
 from optimize.publishing.provenance import describe_labels
 from optimize.reports.snapshot import JsonObject, TuningSnapshot
 
@@ -66,6 +68,11 @@ def get_scores(side: SideNumbers) -> tuple[float | None, Sequence[float] | None]
     return side.get("accuracy"), side.get("ci95")
 
 
+def get_test(tuning: TuningSnapshot) -> SealedNumbers:
+    """Return the counts of the sealed test; empty if there was none."""
+    return cast(SealedNumbers, tuning.verdict.get("sealed") or {})
+
+
 def format_bounds(bounds: Sequence[float] | None) -> str:
     return f"{format_points(bounds[0])} to {format_points(bounds[1])}" if bounds else "unknown"
 
@@ -78,12 +85,15 @@ def _describe_test(tuning: TuningSnapshot) -> str:
     verdict = tuning.verdict
     sealed, winner = verdict.get("sealed") or {}, verdict["winner"]
     before, after = (get_scores(verdict.get(name) or {})[0] for name in ("baseline", "winner"))
-    required = f", where at most {sealed['level']:.3g} is required" if "level" in sealed else ""
+    level = get_required_level(get_test(tuning))
+    required = "" if level is None else f", where at most {level:.3g} is required"
+    stop = describe_stop(get_test(tuning))
     return (
         f"With {winner.get('candidate_id')} the {verdict.get('metric', ACCURACY)} on "
         f"{format_count(sealed.get('n_questions') or 0, 'sealed question')} went from {format_percent(before)} to "
         f"{format_percent(after)}: {format_points(verdict.get('gain') or 0.0)} points (95% interval "
         f"{format_bounds(verdict.get('gain_ci95'))}), p = {verdict.get('p') or 0.0:.3g}{required}."
+        f"{f' {capitalise(stop)}.' if stop else ''}"
     )
 
 
@@ -104,10 +114,8 @@ def _list_notes(tuning: TuningSnapshot) -> list[str]:
     sealed: JsonObject = verdict.get("sealed") or {}
     notes = []
     if (shrunken := verdict.get("gain_shrunken")) is not None:
-        notes.append(
-            f"Likeliest true gain: {format_points(shrunken)} points. Gains that must be significant to be published "
-            "look too large on average."
-        )
+        bias = capitalise(describe_selection(get_test(tuning)))
+        notes.append(f"Estimated true gain: {format_points(shrunken)} points. {bias}.")
     least = sealed.get("smallest_difference")
     if verdict.get("finish_reason") == "not_significant" and least:
         notes.append(
@@ -115,10 +123,11 @@ def _list_notes(tuning: TuningSnapshot) -> list[str]:
             "possible."
         )
     n_used, n_tests = sealed.get("questions_opened_before") or 0, sealed.get("opened_before") or 0
-    if earlier := describe_earlier_tests(n_used, sealed.get("n_questions") or 0, n_tests):
+    if earlier := describe_earlier_tests(n_used, sealed.get("n_sealed") or sealed.get("n_questions") or 0, n_tests):
         notes.append(f"{capitalise(earlier)}.")
     if "level" in sealed:
-        notes.append(f"{capitalise(describe_level(sealed['level'], sealed.get('level_left') or 0.0))}.")
+        level = describe_level(sealed["level"], sealed.get("level_left") or 0.0, sealed.get("looks") or 1)
+        notes.append(f"{capitalise(level)}.")
     if known := sealed.get("known_to_parent"):
         notes.append(
             f"{known} of the sealed questions were used to tune the prompts that the run began with: both scores are "

@@ -21,10 +21,11 @@ from eval.scorers.score import ACCURACY
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 from mas.simulation import SIMULATED_NOTICE
+from optimize.gate.looks import get_required_level
 from optimize.gate.verdict import SideNumbers
 from optimize.publishing.diff_page import render_styles
 from optimize.reports.candidate_tree import build_tree, render_difference
-from optimize.reports.outcome import describe_outcome, format_bounds, get_scores
+from optimize.reports.outcome import describe_outcome, format_bounds, get_scores, get_test
 from optimize.reports.snapshot import AnswerLine, BaselineLine, FlipLine, SplitIds, TuningSnapshot, read_tuning
 from optimize.search.candidate import PARENT
 
@@ -113,15 +114,22 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
     """Yield value, name and remark of each number at the top."""
     verdict, metric = tuning.verdict, tuning.verdict.get("metric", ACCURACY)
     if verdict.get("winner"):
-        sealed = verdict.get("sealed") or {}
+        sealed = get_test(tuning)
         before, after = (get_scores(verdict.get(name) or {})[0] for name in ("baseline", "winner"))
         gain = format_points(verdict.get("gain") or 0.0)
         yield gain, f"points gained in {metric}", f"95% interval {format_bounds(verdict.get('gain_ci95'))}"
         if (shrunken := verdict.get("gain_shrunken")) is not None:
-            yield format_points(shrunken), "likeliest true gain", "corrected for being selected"
+            yield format_points(shrunken), "estimated true gain", "corrected for being selected"
         yield f"{format_percent(before)} → {format_percent(after)}", f"{metric} before → after", ""
-        level = f"at most {sealed['level']:.3g} required" if "level" in sealed else ""
-        yield f"{verdict.get('p') or 0.0:.3g}", "p value", level
+        level = get_required_level(sealed)
+        yield f"{verdict.get('p') or 0.0:.3g}", "p value", "" if level is None else f"at most {level:.3g} required"
+        if sealed.get("looks", 1) > 1:
+            n_all = sealed["n_answers"] + sealed["n_answers_saved"]
+            yield (
+                f"{sealed['look']} of {sealed['looks']}",
+                "look at which the test stopped",
+                f"{sealed['n_answers']:,} of {n_all:,} answers used",
+            )
         flipped = f"{sealed.get('wins')}/{sealed.get('losses')}/{sealed.get('ties')}"
         yield flipped, "questions better/worse/same", f"{sealed.get('epochs')} answers each, both sides"
     elif baseline := tuning.read_part("baseline", BaselineLine()):
@@ -165,12 +173,13 @@ def _draw_test(tuning: TuningSnapshot) -> Iterator[Chart]:
     gain, sealed = verdict.get("gain") or 0.0, verdict.get("sealed") or {}
     tone: Tone = "right" if tuning.published else "wrong"
     low, high = verdict.get("gain_ci95") or (None, None)
-    gains = [Point("gain, 95% interval", gain, low=low, high=high, tone=tone, note=f"{format_points(gain)}")]
+    adjusted = " adjusted for the looks" if sealed.get("looks", 1) > 1 else ""
+    gains = [Point(f"gain, 95% interval{adjusted}", gain, low=low, high=high, tone=tone, note=f"{format_points(gain)}")]
     if (deciding := sealed.get("gain_interval")) and "level" in sealed:
         label = f"gain, {100 * (1 - sealed['level']):.4g}% interval (decides)"
         gains.append(Point(label, gain, low=deciding[0], high=deciding[1], tone=tone, note=format_bounds(deciding)))
     if (shrunken := verdict.get("gain_shrunken")) is not None:
-        gains.append(Point("likeliest true gain", shrunken, tone="quiet", note=format_points(shrunken)))
+        gains.append(Point("estimated true gain", shrunken, tone="quiet", note=format_points(shrunken)))
     yield Chart("dots", "gain, in points", gains, x_label="points", x_format="points", x_mark=0.0)
 
 

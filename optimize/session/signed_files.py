@@ -16,7 +16,7 @@ from optimize.session.signed_answers import sign_answers, sign_replies
 
 DIGESTS = "digests.json"
 PROPOSALS, SEARCH = "proposals.jsonl", "search.json"  # the second is written when the first is complete
-_PATTERNS = ("*.json", PROPOSALS, "config.yaml", "candidates/*", "sealed/judged.json")
+_PATTERNS = ("*.json", PROPOSALS, "config.yaml", "candidates/*", "sealed/judged.json", "sealed/looks.json")
 
 
 class SignedFiles(SignedDigests):

@@ -69,7 +69,7 @@ def same(verdict: dict[str, Any], left_alone: dict[str, Any]) -> None:
     for name in ("published", "finish_reason", "gain", "p", "gain_ci95", "baseline", "winner", "best_val", "reasons"):
         assert verdict.get(name) == left_alone.get(name), name
     sealed, other = verdict.get("sealed") or {}, left_alone.get("sealed") or {}
-    for name in ("n_questions", "wins", "losses", "ties", "opened_before"):
+    for name in ("n_questions", "wins", "losses", "ties", "opened_before", "look", "stopped", "n_answers"):
         assert sealed.get(name) == other.get(name), name
     assert verdict["spend"]["metric_calls"] == left_alone["spend"]["metric_calls"]
 
@@ -89,6 +89,7 @@ def check_killed_run(run: TunedRun, kills: int, left_alone: TunedRun, sent: dict
     server = run.server
     same(run.verdict, left_alone.verdict)
     assert run.read("splits") == left_alone.read("splits")
+    assert run.read("sealed/looks") == left_alone.read("sealed/looks")
     assert told(run) == told(left_alone)
     assert run.candidates() == left_alone.candidates()
     assert run.published() == left_alone.published()

@@ -43,7 +43,7 @@ from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _Engine, _r
 
 SMALL = (
     *("system=toy", "data=toy", "data.n_train=10", "data.n_val=10", "data.n_test=30"),
-    *("shortlist.epochs=1", "gate.epochs=1", "budget.metric_calls=100"),
+    *("shortlist.epochs=1", "gate.epochs=1", "gate.looks=1", "budget.metric_calls=100"),
 )
 ALWAYS, MUMBLE, SLIGHTLY = "ALWAYS give the right answer.", "MUMBLE some of the time.", "Be right SLIGHTLY more often."
 WRONG, LATE = "wrong", "late"  # LATE: a wrong answer to a sealed question

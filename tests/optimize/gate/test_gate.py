@@ -41,6 +41,7 @@ from optimize.gate.gate import (
     power_table,
 )
 from optimize.gate.sealed_log import FIRST_LEVEL
+from optimize.gate.sequential import Look, plan_looks
 
 
 def records(rights: Sequence[Sequence[bool]], cost_usd: float | None = 0.02, malformed: int = 0) -> list[Record]:
@@ -74,7 +75,7 @@ def test_a_clear_gain_is_published_and_the_reasons_say_why() -> None:
     assert verdict.gain == pytest.approx(11 / 53)
     assert verdict.gain_ci95 is not None
     assert verdict.gain_ci95[0] > 0
-    assert verdict.gain_shrunken == pytest.approx(0.1877, abs=1e-3)
+    assert verdict.gain_shrunken == pytest.approx(0.1803, abs=1e-3)
     assert "+20.8 points" in verdict.reasons[0]
     assert "53 questions" in verdict.reasons[0]
     assert "p is 0.00342 (exact McNemar), at most the required 0.03." in verdict.reasons[1]
@@ -98,7 +99,7 @@ def test_next_to_a_published_gain_is_an_estimate_near_the_true_one() -> None:
             shrunken.append(verdict.gain_shrunken)
     assert len(shown) > 40
     assert np.mean(shown) > 0.1
-    assert np.mean(shrunken) == pytest.approx(0.05, abs=0.015)
+    assert np.mean(shrunken) == pytest.approx(0.05, abs=0.025)
 
 
 def test_a_gain_that_must_be_large_is_shrunken_more_and_with_cost_nothing_is_selected_for_its_gain() -> None:
@@ -413,13 +414,13 @@ def sealed_result(low: float, p: float = 0.01) -> PairedResult:
 @pytest.mark.parametrize("level", [FIRST_LEVEL, 0.0075])
 def test_a_p_of_exactly_the_level_passes(level: float) -> None:
     for p, holds in ((level, True), (math.nextafter(level, 1.0), False)):
-        assert gate._not_by_luck(sealed_result(0.1, p), level)[0] is holds
+        assert gate._not_by_luck(sealed_result(0.1, p), Look.only(level))[0] is holds
 
 
 def test_the_level_decides_on_p_on_both_intervals_and_on_the_power() -> None:
     """What passes as the first test with its questions does not as the fourth."""
     gains = made(12, 2, 39)
-    first, fourth = (judge(GateSettings(), gains, level) for level in (FIRST_LEVEL, 0.03 / 16))
+    first, fourth = (judge(GateSettings(), gains, Look.only(level)) for level in (FIRST_LEVEL, 0.03 / 16))
     assert (first.published, fourth.published) == (True, False)
     assert "the 97% interval, +" in first.reasons[0] and "does not lie above 0" in fourth.reasons[0]
     assert "the 99.81% interval" in fourth.reasons[0] and "above the required 0.00187" in fourth.reasons[1]
@@ -429,10 +430,36 @@ def test_the_level_decides_on_p_on_both_intervals_and_on_the_power() -> None:
     assert first.smallest_difference < fourth.smallest_difference
 
     same, cost = made(0, 0, 200, cost_usd=0.01), GateSettings(objective="cost", margin=0.03)
-    assert (judge(cost, same).published, judge(cost, same, 0.0001).published) == (True, False)
+    assert (judge(cost, same).published, judge(cost, same, Look.only(0.0001)).published) == (True, False)
     dear = MeanDifference(53, 0.5, 0.4, -0.1, None, standard_error=0.04)
-    assert [gate._cheaper(dear, 53, level)[0] for level in (FIRST_LEVEL, 0.0075)] == [True, False]
-    assert "99.25% interval" in gate._cheaper(dear, 53, 0.0075)[1]
+    assert [gate._cheaper(dear, 53, Look.only(level))[0] for level in (FIRST_LEVEL, 0.0075)] == [True, False]
+    assert "99.25% interval" in gate._cheaper(dear, 53, Look.only(0.0075))[1]
+
+
+def test_an_early_look_asks_for_more_and_its_intervals_are_wider() -> None:
+    gains, plan = made(12, 2, 13), plan_looks(4, FIRST_LEVEL)
+    whole, second = judge(GateSettings(), gains), judge(GateSettings(), gains, Look(plan, 2))
+    assert (whole.published, second.published) == (True, False)
+    assert "adjusted for the looks; 27 questions" in second.reasons[0] and "the 97% interval, " in second.reasons[0]
+    assert "above the required 0.00116 at look 2 of 4." in second.reasons[1]
+    assert second.gain_ci95 == gains.score.compute_interval(plan_looks(4, 0.05).levels[1])
+    assert second.gain_interval == gains.score.compute_interval(plan.levels[1])
+    assert whole.gain_ci95 == gains.score.ci95 and (second.level, whole.level) == (0.03, 0.03)
+    assert whole.smallest_difference and second.smallest_difference
+    assert second.smallest_difference < 0.8 * whole.smallest_difference, "of all 54 questions, not of the 27"
+
+
+def test_a_repeated_interval_holds_at_all_looks_together() -> None:
+    """Whoever stops at the look whose interval misses the truth is right as often as with one look."""
+    plan, random, missed, runs = plan_looks(4, 0.1), np.random.default_rng(3), 0, 400
+    for _ in range(runs):
+        gains = random.choice([-1.0, 0.0, 1.0], 80, p=[0.1, 0.6, 0.3])
+        pairs = [Pair((max(-each, 0.0),), (max(each, 0.0),)) for each in gains.tolist()]
+        found = [
+            run_paired_test(pairs[: 20 * number]).compute_interval(Look(plan, number).level) for number in (1, 2, 3, 4)
+        ]
+        missed += any(each is None or not each[0] <= 0.2 <= each[1] for each in found)
+    assert missed / runs < 0.1 + 2 * math.sqrt(0.1 * 0.9 / runs)
 
 
 def test_the_planned_power_is_that_of_the_level() -> None:
@@ -446,16 +473,21 @@ def test_the_planned_power_is_that_of_the_level() -> None:
 def test_an_interval_that_touches_the_limit_does_not_pass() -> None:
     settings = GateSettings(min_gain=0.125, margin=0.25)
     above = math.nextafter(0.125, 1.0), math.nextafter(-0.25, 1.0)
-    assert [gate._better(settings, sealed_result(low), "accuracy", FIRST_LEVEL)[0] for low in (0.125, above[0])] == [
+    assert [
+        gate._better(settings, sealed_result(low), "accuracy", Look.only(FIRST_LEVEL))[0] for low in (0.125, above[0])
+    ] == [
         False,
         True,
     ]
-    assert [gate._not_worse(settings, sealed_result(low), "accuracy", FIRST_LEVEL)[0] for low in (-0.25, above[1])] == [
+    assert [
+        gate._not_worse(settings, sealed_result(low), "accuracy", Look.only(FIRST_LEVEL))[0]
+        for low in (-0.25, above[1])
+    ] == [
         False,
         True,
     ]
     costs = [FixedCost(53, 0.5, 0.25, -0.25, (-0.5, high)) for high in (0.0, math.nextafter(0.0, -1.0))]
-    assert [gate._cheaper(cost, 53, FIRST_LEVEL)[0] for cost in costs] == [False, True]
+    assert [gate._cheaper(cost, 53, Look.only(FIRST_LEVEL))[0] for cost in costs] == [False, True]
     losses = [MeanDifference(53, 0.25, 0.5, 0.25, (low, 0.5)) for low in (0.0, math.nextafter(0.0, 1.0))]
     none, found = MeanDifference(53, 0.25, 0.25, 0.0, (-0.5, 0.5)), made(12, 1, 40)
     for each, holds in zip(losses, (False, True), strict=True):

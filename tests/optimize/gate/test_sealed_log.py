@@ -21,6 +21,7 @@ from optimize.gate.sealed_log import (
     FIRST_LEVEL,
     MIN_LEVEL,
     Allowance,
+    Judgement,
     SealedSet,
     SealedTestStart,
     begin_test,
@@ -32,12 +33,12 @@ from optimize.gate.sealed_log import (
     list_draws,
     record_judgement,
 )
-from optimize.questions.splits import Splits
+from optimize.gate.sequential import Look
 
 
 def a_set(*texts: str) -> SealedSet:
     sealed = tuple(Sample(f"q{n}", text, target="1") for n, text in enumerate(texts))
-    return SealedSet.of(Splits((), (), sealed, "of all", "digest"))
+    return SealedSet.of(sealed)
 
 
 SET, OTHER = a_set("Who?", "Where?"), a_set("How?")
@@ -125,18 +126,35 @@ def test_the_level_is_described_with_what_is_left() -> None:
     assert describe_level(0.0075, 0.0125) == (
         "the gate requires p of at most 0.0075 (two-sided); 0.0125 of 0.05 is left for later tests with these questions"
     )
+    looks = "the gate's level is 0.0075 (two-sided), spent over 4 looks; 0.0125 of 0.05 is left for later tests"
+    assert describe_level(0.0075, 0.0125, 4).startswith(looks)
     assert describe_level(0.0001, 0.00005).endswith("nothing is left for later tests: seal other questions for them")
 
 
 def test_another_draw_is_not_judged_in_the_place_of_the_first(file: Path) -> None:
     begin_test(start("d1"), SET, file)
-    record_judgement("d1", 0.2, "answers", file)
-    record_judgement("d1", 0.2, "answers", file)
+    record_judgement("d1", Judgement(0.2, "answers"), file)
+    record_judgement("d1", Judgement(0.2, "answers"), file)
     assert [json.loads(line).get("p") for line in file.read_text().splitlines()] == [None, 0.2]
     with pytest.raises(UserError, match=r"judged before, with other answers \(p = 0.2\), .*: delete sealed/"):
-        record_judgement("d1", 0.01, "other answers", file)
+        record_judgement("d1", Judgement(0.01, "other answers"), file)
     with pytest.raises(UserError, match="does not have the sealed test that this run has begun"):
-        record_judgement("unknown", 0.01, "answers", file)
+        record_judgement("unknown", Judgement(0.01, "answers"), file)
+
+
+def test_a_test_that_stopped_early_has_opened_the_questions_that_it_asked_and_no_others(file: Path) -> None:
+    asked, left = a_set("Who?"), a_set("Where?")
+    begin_test(start("d1"), SET, file)
+    assert find_allowance(left, simulated=False, file=file).n_earlier == 1, "it may still open them"
+    meanwhile = begin_test(start("d2", "r2"), left, file)
+    record_judgement("d1", Judgement(0.6, "answers", n_opened=1), file)
+    assert find_allowance(asked, simulated=False, file=file).n_questions_used == 1
+    assert find_allowance(SET, simulated=False, file=file).n_earlier == 2, "the second one is not judged"
+    record_judgement("d2", Judgement(0.6, "others", n_opened=0), file)
+    assert find_allowance(left, simulated=False, file=file) == Allowance(size=1), "as fresh as before"
+    assert begin_test(start("d2", "r2"), left, file) == meanwhile, "a test keeps the level that it began with"
+    later = begin_test(start("d3", "r3"), SET, file)
+    assert (later.n_earlier, later.n_questions_used, later.level) == (1, 1, 0.0075)
 
 
 @pytest.mark.parametrize("changed", [start("d1", winner="bb"), start("d1", run="r2"), start("d1", simulated=True)])
@@ -157,7 +175,7 @@ def test_a_line_holds_no_question_and_stays_small(file: Path) -> None:
 
 def three_lines(file: Path) -> list[str]:
     begin_test(start("d1"), SET, file)
-    record_judgement("d1", 0.2, "answers", file)
+    record_judgement("d1", Judgement(0.2, "answers"), file)
     begin_test(start("d2"), SET, file)
     return file.read_text().splitlines(keepends=True)
 
@@ -188,7 +206,7 @@ def test_a_log_that_was_changed_is_refused(file: Path, change, number: int) -> N
     for use in (
         lambda: find_allowance(SET, simulated=False, file=file),
         lambda: begin_test(start("d9"), SET, file),
-        lambda: record_judgement("d1", 0.1, "answers", file),
+        lambda: record_judgement("d1", Judgement(0.1, "answers"), file),
     ):
         with pytest.raises(UserError, match=rf"line {number} is damaged, .* restore the file, or the key"):
             use()
@@ -258,7 +276,7 @@ def simulate_attempts(levels: list[float], n_worlds: int, seed: int = 7) -> tupl
 def _passes(result: PairedResult, level: float) -> bool:
     none = MeanDifference(N_QUESTIONS, 0.0, 0.0, 0.0, (0.0, 0.0))
     found = SimpleNamespace(score=result, metric="accuracy", unreadable=none, format_losses=none)
-    return judge(GateSettings(), found, level).published  # type: ignore[arg-type]
+    return judge(GateSettings(), found, Look.only(level)).published  # type: ignore[arg-type]
 
 
 def _levels_of_attempts(folder: Path) -> list[float]:

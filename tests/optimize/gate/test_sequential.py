@@ -1,13 +1,23 @@
 """Looks at a sealed test: the bounds are the published ones, and the level holds."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from eval.analysis.statistics.paired_tests import Pair, run_paired_test
-from optimize.gate.sequential import plan_looks
+from eval.analysis.statistics.paired_means import MeanDifference
+from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
+from optimize.gate.gate import GateSettings
+from optimize.gate.looks import LookLine, decide_look, describe_look, describe_stop
+from optimize.gate.sequential import Decision, Look, LookPlan, plan_looks
+from optimize.gate.verdict import SealedNumbers
+from scripts.sequential_gate import build_comparison
+
+
+def decide(plan: LookPlan, number: int, score: PairedResult, min_gain: float = 0.0) -> Decision:
+    return decide_look(GateSettings(min_gain=min_gain), build_comparison(score), Look(plan, number))
 
 
 @pytest.mark.parametrize(
@@ -37,8 +47,8 @@ def test_one_look_is_the_test_itself() -> None:
     plan = plan_looks(1, 0.03)
     assert plan.levels == (pytest.approx(0.03),)
     won = run_paired_test([Pair((0.0,), (1.0,))] * 12 + [Pair((1.0,), (0.0,))] + [Pair((0.0,), (0.0,))] * 40)
-    assert plan.decide(1, won) == "success"
-    assert plan.decide(1, won, min_gain=0.2) == "hopeless", "its interval does not lie above"
+    assert decide(plan, 1, won) == "success"
+    assert decide(plan, 1, won, 0.2) == "hopeless", "its interval does not lie above"
 
 
 def test_the_level_grows_with_each_look_and_the_questions_with_it() -> None:
@@ -52,13 +62,45 @@ def test_the_level_grows_with_each_look_and_the_questions_with_it() -> None:
 def test_a_test_ends_early_if_it_is_won_or_hopeless_and_else_goes_on() -> None:
     plan = plan_looks(4, 0.03)
     tie, win, loss = Pair((0.0,), (0.0,)), Pair((0.0,), (1.0,)), Pair((1.0,), (0.0,))
-    assert plan.decide(2, run_paired_test([win] * 15 + [tie] * 12)) == "success"
-    assert plan.decide(2, run_paired_test([win] * 4 + [tie] * 23)) == "continue"
-    assert plan.decide(2, run_paired_test([tie] * 27)) == "hopeless"
-    assert plan.decide(2, run_paired_test([loss] * 15 + [tie] * 12)) == "hopeless", "a loss is never a success"
-    assert plan.decide(1, run_paired_test([win])) == "continue", "one question shows nothing"
-    assert plan.decide(2, run_paired_test([win] * 4 + [tie] * 23), min_gain=0.3) == "hopeless"
-    assert plan.decide(4, run_paired_test([win] * 4 + [tie] * 49)) == "hopeless"
+    assert decide(plan, 2, run_paired_test([win] * 15 + [tie] * 12)) == "success"
+    assert decide(plan, 2, run_paired_test([win] * 4 + [tie] * 23)) == "continue"
+    assert decide(plan, 2, run_paired_test([tie] * 27)) == "hopeless"
+    assert decide(plan, 2, run_paired_test([loss] * 15 + [tie] * 12)) == "hopeless", "a loss is never a success"
+    assert decide(plan, 1, run_paired_test([win])) == "continue", "one question shows nothing"
+    assert decide(plan, 2, run_paired_test([win] * 4 + [tie] * 23), 0.3) == "hopeless"
+    assert decide(plan, 4, run_paired_test([win] * 4 + [tie] * 49)) == "hopeless"
+
+
+def test_a_gain_whose_format_fails_goes_on_and_with_cost_only_the_margin_is_hopeless() -> None:
+    plan, tie, win, loss = plan_looks(4, 0.03), Pair((0.0,), (0.0,)), Pair((0.0,), (1.0,)), Pair((1.0,), (0.0,))
+    found = build_comparison(run_paired_test([win] * 15 + [tie] * 12))
+    lost = replace(found, unreadable=replace(found.unreadable, ci95=(0.1, 0.3)))
+    assert decide_look(GateSettings(), lost, Look(plan, 2)) == "continue"
+    assert decide_look(GateSettings(), lost, Look(plan, 4)) == "hopeless"
+    cost = GateSettings(objective="cost", margin=0.1)
+    same = build_comparison(run_paired_test([tie] * 300))
+    assert decide_look(cost, same, Look(plan, 2)) == "continue", "no cost is known"
+    cheaper = replace(same, cost_usd=MeanDifference(300, 0.5, 0.4, -0.1, None, standard_error=0.01))
+    assert decide_look(cost, cheaper, Look(plan, 2)) == "success"
+    worse = build_comparison(run_paired_test([loss] * 60 + [tie] * 240))
+    assert decide_look(cost, worse, Look(plan, 2)) == "hopeless"
+
+
+def test_where_it_stopped_is_said_in_words_without_a_score_before_the_end() -> None:
+    line: LookLine = {"look": 2, "n_questions": 27, "gain": 0.3, "p": 0.0005, "level": 0.0012, "decision": "success"}
+    assert describe_look(line, 4, 53) == "look 2 of 4, 27 of 53 questions: the test stops early, with a gain"
+    goes_on = describe_look({**line, "decision": "continue"}, 4, 53)
+    assert goes_on == "look 2 of 4, 27 of 53 questions: the test goes on"
+    sealed: SealedNumbers = {
+        "looks": 4, "look": 2, "stopped": "hopeless", "n_questions": 27, "n_sealed": 53, "n_answers": 54,
+        "n_answers_saved": 52,
+    }  # fmt: skip
+    assert describe_stop(sealed) == (
+        "stopped at look 2 of 4, after 27 of 53 questions: a gain at the end had become improbable (below 5%); 52 of "
+        "106 answers were saved; the intervals are adjusted for the looks"
+    )
+    assert "no answer was saved" in str(describe_stop({**sealed, "look": 4}))
+    assert describe_stop({"n_questions": 53}) is None
 
 
 def test_what_is_predicted_is_what_happens_without_any_other_knowledge() -> None:

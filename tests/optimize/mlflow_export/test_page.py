@@ -16,7 +16,7 @@ from optimize.mlflow_export.page import build_tuning_page, count_openings, flatt
 from optimize.mlflow_export.report import build_report, describe_tuning
 from optimize.reports.snapshot import TuningSnapshot, read_tuning
 from optimize.search.candidate import PARENT
-from tests.optimize.mlflow_export.tuning_folder import ENDED, PROPOSALS, STARTED, a_tuning, verdict
+from tests.optimize.mlflow_export.tuning_folder import ENDED, LOOKS, PROPOSALS, STARTED, a_tuning, verdict
 
 FRESH = ({"candidate_id": PARENT, "val_score": 0.2, "fresh_score": 0.3}, {"candidate_id": "c001", "fresh_score": 0.5})
 
@@ -123,13 +123,23 @@ def test_the_description_has_the_result_with_its_intervals_and_the_openings(tmp_
     text = describe_tuning(read(tmp_path / "run", verdict=verdict(gain_shrunken=0.1)), 3)
     for words in (
         "On 8 sealed questions, 5 answers each: accuracy 25.0 % before (95% interval 20.0 to 30.0), 37.5 % with c001",
-        "gain +12.5 % (95% interval 1.0 to 24.0), p = 0.03, likeliest true gain +10.0 %; 4 ",
+        "gain +12.5 % (95% interval 1.0 to 24.0), p = 0.03, estimated true gain +10.0 %; 4 ",
         "4 questions won, 1 lost, 3 tied.",
         "Proposals: 3, of which 1 accepted, 1 rejected, 1 cut off",
         "were opened by this run. Earlier openings: 2 in this machine's own log, 3 by tuning runs in this MLflow",
         "run/sealed/winner",
     ):
         assert words in text, words
+    looks = {**verdict()["sealed"], **LOOKS, "level": 0.03, "level_left": 0.02}
+    stopped = read(tmp_path / "stopped", verdict=verdict(sealed=looks))
+    said = "Stopped at look 2 of 4, after 8 of 16 questions: a gain was shown; 80 of 160 answers were saved"
+    assert said in describe_tuning(stopped, 0) and "level is 0.03 (two-sided), spent over 4 looks" in describe_tuning(
+        stopped, 0
+    )
+    metrics = build_tuning_page(stopped, 0).metrics
+    assert {name: metrics[f"sealed.{name}"] for name in ("look", "looks", "n_answers", "n_answers_saved")} == {
+        "look": 2, "looks": 4, "n_answers": 80, "n_answers_saved": 80,
+    }  # fmt: skip
     bare = describe_tuning(read(tmp_path / "bare", verdict=None, proposals=(), sealed_opened_before=None), 0)
     assert "Proposals" not in bare and "have not been opened" in bare and "Earlier openings: 0 in" in bare
     assert "sealed/winner" not in bare and "On " not in bare

@@ -48,6 +48,12 @@ def a_proposal(number: int, decision: str = "accepted", parent: str = PARENT, **
 PROPOSALS = (a_proposal(1), a_proposal(2, "rejected", parent="c001"), a_proposal(3, "cut_off"))
 
 
+LOOKS = {  # of a sealed test that stopped at its second look
+    "looks": 4, "look": 2, "look_level": 0.0012, "stopped": "success", "n_sealed": 16, "n_answers": 80,
+    "n_answers_saved": 80,
+}  # fmt: skip
+
+
 def verdict(published: bool = True, winner: str | None = "c001", **changes: Any) -> dict[str, Any]:
     return {
         "published": published,

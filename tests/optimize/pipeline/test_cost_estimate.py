@@ -21,7 +21,7 @@ from optimize.search.optimizer import SearchCost
 from tests.eval.config.test_evaluation import composed
 
 LOCAL = ("model=openai_compatible", "model.base_url=http://127.0.0.1:9/v1", "model.name=mine")
-SHORTLIST, GATE = SimpleNamespace(size=3, epochs=2), SimpleNamespace(epochs=5)
+SHORTLIST, GATE = SimpleNamespace(size=3, epochs=2), SimpleNamespace(epochs=5, looks=1)
 PLAN = Plan(baseline=10, search=100, reflections=20, shortlist=80, sealed=200)
 ANSWER, REFLECTION = Amount(2.5, 1000, 100, 0.01), Amount(1, 2000, 600, 0.0026)
 ESTIMATE = Estimate(PLAN, ANSWER, REFLECTION, "as planted")
@@ -104,6 +104,11 @@ def test_the_numbers_follow_an_earlier_run_and_the_models_prices(tmp_path: Path)
         "  sealed test 200 answers ≈ 800 LM calls, 800,000 tokens in, 80,000 out, $1.60",
         "  total       390 answers + 20 reflections ≈ 1,580 LM calls, 1,636,000 tokens in, 168,000 out, $5.08",
     ]
+
+
+def test_a_test_with_looks_takes_at_most_all_of_its_answers() -> None:
+    *_, line, _ = Estimate.guess(replace(PLAN, looks=4), base(), None).lines(FREE)
+    assert line.startswith("  sealed test 200 answers at most, about half without a gain ≈ ")
 
 
 def test_without_a_price_the_money_is_not_known_and_a_simulated_model_costs_nothing() -> None:

@@ -102,6 +102,7 @@ class Gate:
     min_gain: float = 0.0
     margin: float = 0.02
     epochs: int = 5
+    looks: int = 1
 
 
 @dataclass

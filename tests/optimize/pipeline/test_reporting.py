@@ -82,7 +82,7 @@ def test_a_published_set_is_named_with_how_to_use_it(tmp_path: Path) -> None:
     assert f"published: prompts/tuned (use it: prompts=tuned; {beside})\n" in text
     assert "ungated" not in text and "in 80 of 100 cases" not in text and "true gain" not in text
     text = shown(tmp_path, {**published, "gain_shrunken": 0.031})
-    assert "  likeliest true gain: +3.1 points; gains that must be significant " in text
+    assert "  estimated true gain: +3.1 points; gains that must be significant " in text
     RunFiles(tmp_path).write("splits", {"sealed_option": "split=test"})
     assert "published: prompts/tuned (use it: prompts=tuned split=test)\n" in shown(tmp_path, published)
 

@@ -14,11 +14,15 @@ from dspy.lm15 import Request as LMRequest
 from dspy.lm15 import Response
 from dspy.utils.exceptions import LMServerError
 
+from eval.analysis.statistics.paired_tests import Pair, run_paired_test
+from eval.benchmarks.fingerprint import compute_fingerprint
+from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
 from eval.workflows.paired_evaluation import Arm, read_arm_records
 from mas.prompt_sets.prompt_set import digest
 from optimize.gate.sealed_log import SealedSet, SealedTestStart, begin_test
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, planted_run
+from tests.optimize.tuning_command import NAME
 from tests.scripted_model import all_text
 
 
@@ -203,3 +207,68 @@ def test_a_log_that_is_damaged_or_cannot_be_written_stops_a_run_before_it_spends
 def test_the_moment_of_opening_is_noted(tmp_path: Path) -> None:
     tuning = planted_run(tmp_path, texts={"finalize": ALWAYS}).read("tuning")
     assert tuning["started_at"] < tuning["state"]["sealed_opened_at"] < tuning["state"]["ended_at"]
+
+
+LOOKS = ("gate.looks=4", "seed=3")
+
+
+def test_a_clear_gain_ends_the_test_early_and_the_other_questions_stay_unopened(tmp_path: Path) -> None:
+    model = Obedient()
+    tuned = planted_run(tmp_path, *LOOKS, texts={"finalize": ALWAYS}, model=model)
+    sealed, lines = tuned.verdict["sealed"], tuned.read("sealed/looks")
+    assert tuned.verdict["published"] and [each["decision"] for each in lines] == ["continue", "success"]
+    expected = {
+        "look": 2, "looks": 4, "n_questions": 15, "n_sealed": 30, "n_answers": 30, "n_answers_saved": 30,
+        "stopped": "success", "level": 0.03, "look_level": pytest.approx(0.00116, abs=1e-5),
+    }  # fmt: skip
+    assert sealed == sealed | expected
+    opened = {
+        each.sample_id for each in read_arm_records(Arm("parent", tuned.folder / "sealed" / "parent", tuned.kept, None))
+    }
+    asked = {sample for sample in model.golds if any(sample in all_text(request) for _, request in model.requests)}
+    assert len(opened) == 15 and sum(model.golds[each][2] for each in asked) == 15, "no other question was sent"
+    begun, judged = read_log(tmp_path)
+    splits = {each.question: each.id for each in ToyDataset(n_test=30).load("test").samples}
+    marks = {compute_fingerprint(question) for question, sample_id in splits.items() if sample_id in opened}
+    assert judged["n_opened"] == 15 and set(begun["questions"][:15]) == marks and len(begun["questions"]) == 30
+    stopped = "topped at look 2 of 4, after 15 of 30 questions: a gain was shown; 30 of 60 answers were saved"
+    assert f"  s{stopped}; the intervals are adjusted for the looks" in tuned.out
+    assert "  look 1 of 4, 8 of 30 questions: the test goes on\n" in tuned.out
+    assert "60 answers at most, about half without a gain" in tuned.out
+    assert "and more so where the test stopped early" in tuned.out
+    assert f"S{stopped}" in (tuned.folder / "report.html").read_text("utf-8")
+    provenance = (tuned.shelf / NAME / "provenance.yaml").read_text("utf-8")
+    assert "look: 2" in provenance and "n_answers_saved: 30" in provenance
+    wide, whole = tuned.verdict["gain_ci95"], run_paired_test([Pair((0.0,), (1.0,))] * 12 + [Pair((1.0,), (1.0,))] * 3)
+    assert whole.ci95 and wide[0] < whole.ci95[0], "the interval is that of a test that might have stopped before"
+    again = planted_run(
+        tmp_path, *LOOKS, f"run.dir={tmp_path / 'second'}", "name=another_in_a_test", texts={"finalize": ALWAYS}
+    )
+    assert "15 of the 30 sealed questions were used in 1 earlier sealed test" in again.out
+
+
+def test_a_test_without_hope_ends_early_and_a_stopped_one_goes_on_to_the_same_verdict(tmp_path: Path) -> None:
+    alone = planted_run(tmp_path / "alone", *LOOKS, texts={"finalize": SLIGHTLY})
+    assert (alone.verdict["finish_reason"], alone.verdict["sealed"]["stopped"]) == ("not_significant", "hopeless")
+    n_answers, lines = alone.verdict["sealed"]["n_answers"], alone.read("sealed/looks")
+    assert 16 < n_answers < 60 and "a gain at the end had become improbable" in alone.out
+    assert [each["decision"] for each in lines] == ["continue"] * (len(lines) - 1) + ["hopeless"]
+
+    place, broken = tmp_path / "run", Failing(*range(3 * 16 + 1, 1_000))  # from the second look on
+    first = planted_run(place, *LOOKS, texts={"finalize": SLIGHTLY}, model=broken)
+    assert first.code == 3 and first.read("sealed/looks") == lines[:1] and not (first.folder / "verdict.json").exists()
+    model = Failing()
+    second = planted_run(place, *LOOKS, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
+    assert second.code == 0, second.err
+    assert model.n_sealed == 3 * (n_answers - 16), "the first look's answers are not asked again"
+    for name in ("p", "gain", "gain_ci95", "reasons", "sealed"):
+        assert second.verdict[name] == alone.verdict[name], name
+    assert second.read("sealed/looks") == lines
+
+    (second.folder / "verdict.json").unlink()
+    (second.folder / "sealed" / "looks.json").unlink()
+    shutil.rmtree(second.folder / "rejected")
+    model = Failing()
+    third = planted_run(place, *LOOKS, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
+    assert (third.verdict["p"], third.verdict["sealed"]) == (alone.verdict["p"], alone.verdict["sealed"])
+    assert model.requests == [] and read_levels(place) == [0.03]

@@ -13,7 +13,7 @@ from optimize.reports.candidate_tree import build_tree
 from optimize.reports.outcome import describe_outcome
 from optimize.reports.snapshot import read_tuning
 from optimize.reports.tuning_page import _draw_budget, write_tuning_page
-from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_proposal, a_tuning, verdict
+from tests.optimize.mlflow_export.tuning_folder import LOOKS, PROPOSALS, a_proposal, a_tuning, verdict
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 GIVEN = {"value": 0.0, "text": "seven", "error_class": None, "format_lost": False}
@@ -41,11 +41,21 @@ def test_a_published_run_says_first_how_much_better_its_prompts_are(tmp_path: Pa
     )
     assert outcome.notes[:2] == [
         "It holds.",
-        "Likeliest true gain: +9.0 points. Gains that must be significant to be published look too large on average.",
+        "Estimated true gain: +9.0 points. Gains that must be significant to be published look too large on average.",
     ]
     page = write_page(folder)
     assert "Simulated model" in page and "(simulated)" in page
     assert page.index("Published as prompts/mine") < page.index("Sealed test") < page.index("Candidates")
+
+
+def test_a_test_that_stopped_early_says_at_which_look_and_what_its_interval_is(tmp_path: Path) -> None:
+    found = verdict(sealed={**SEALED, **LOOKS}, gain_shrunken=0.09, resumable=False)
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=found)
+    outcome, page = describe_outcome(read_tuning(folder)), write_page(folder)
+    assert "p = 0.03, where at most 0.0012 is required. Stopped at look 2 of 4, after 8 of 16" in outcome.sentence
+    assert any("more so where the test stopped early." in note for note in outcome.notes)
+    assert "look at which the test stopped" in page and "80 of 160 answers used" in page
+    assert "95% interval adjusted for the looks" in page
 
 
 def test_a_refused_and_an_early_run_say_why(tmp_path: Path) -> None:
