@@ -176,17 +176,25 @@ def _prepared(scratch: Path) -> Iterator[None]:
 
 
 def _request(job: Job, scratch: Path) -> Any:
-    from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    from optimize.session.config import TuningRequest, read_config
+    from optimize.session.config import TuningRequest
 
     overrides = [*job.overrides, f"run.dir={scratch / 'run'}"]
-    with initialize_config_dir(str(ROOT / "conf"), version_base=None):
-        composed = compose("optimize", overrides)
-    config = read_config(composed)
+    config, composed = _compose(overrides)
     resolved: Any = OmegaConf.to_container(composed, resolve=True)
     return TuningRequest(config, resolved, config.check(), overrides, scratch / "prompts")
+
+
+def _compose(overrides: Sequence[str]) -> tuple[Any, Any]:
+    """Return a tuning run's configuration, checked and as composed."""
+    from hydra import compose, initialize_config_dir
+
+    from optimize.session.config import read_config
+
+    with initialize_config_dir(str(ROOT / "conf"), version_base=None):
+        composed = compose("optimize", list(overrides))
+    return read_config(composed), composed
 
 
 def _run_ours(job: Job, scratch: Path) -> Line:
@@ -320,19 +328,26 @@ def _accuracy(job: Job, prompts: Any) -> float:
 def _measure_accuracy(job: Job, prompts: Any) -> float:
     from eval.benchmarks.toy_set import ToyDataset
     from eval.scorers.gaia import GaiaScorer
+    from mas.prompt_sets.prompt_set import apply_prompt_set
     from mas.simulation import SimulatedModel
-    from tests.bench.simulated_worlds import program_of, score, system_and_data
+    from tests.bench.simulated_worlds import score
 
+    base = _compose(job.overrides)[0].base
     if job.system == "toy":
-        system, _ = system_and_data("toy", "toy")
         seeds = [job.seed]
         fresh = ToyDataset(n_train=1, n_val=1, n_test=FRESH_QUESTIONS, seed=FRESH_SEED + job.seed).load("test").samples
     else:
-        system, data = system_and_data("gaia", "sample")
         seeds = [FRESH_SEED + FRESH_WORLDS * job.seed + number for number in range(FRESH_WORLDS)]
-        fresh = data.load("test").samples
+        fresh = base.data.load("test").samples
     models = [SimulatedModel(world=job.world, seed=seed) for seed in seeds]
-    return statistics.mean(score(program_of(system, prompts, model), fresh, GaiaScorer()) for model in models)
+    with base.system.open_resources(base.tools, lambda note: None) as resources:
+
+        def answer(model: Any) -> float:
+            program = base.system.build(model, None, resources)
+            apply_prompt_set(program, prompts)
+            return score(program, fresh, GaiaScorer())
+
+        return statistics.mean(map(answer, models))
 
 
 def _cpu_seconds() -> float:
