@@ -185,11 +185,12 @@ def _chars(demos: object) -> int:
 
 def _shrink_gain(settings: GateSettings, sealed: PairedResult, look: Look) -> float | None:
     """Return the estimate of the true gain, for which the seen one was selected."""
-    deciding = sealed.compute_interval(look.level)
+    deciding = sealed.compute_interval(look.plan.levels[-1])
     if sealed.ci95 is None or deciding is None:
         return None
     error = (sealed.difference - sealed.ci95[0]) / CRITICAL
-    return shrink_gain(sealed.difference, error, settings.min_gain + sealed.difference - deciding[0])
+    half_width = (sealed.difference - deciding[0]) * math.sqrt(look.share)  # of the interval of all answers
+    return shrink_gain(sealed.difference, error, settings.min_gain + half_width, look.share)
 
 
 def _gain(settings: GateSettings, comparison: Comparison, look: Look) -> tuple[list[str], list[str]]:
