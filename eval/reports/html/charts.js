@@ -77,6 +77,23 @@ const Charts = (() => {
     });
   }
 
+  // A stroke for each point, in a row for each group: many points stay apart, and none is moved from its value.
+  function drawStrip(chart, width) {
+    const counted = (group) => `${group} (${chart.points.filter((each) => each.group === group).length})`;
+    const left = Math.max(...chart.groups.map((each) => counted(each).length)) * 7 + 14;
+    return Plot.plot({
+      width,
+      height: chart.groups.length * 34 + 52,
+      marginLeft: left, marginRight: 20, marginTop: 6, marginBottom: 40,
+      x: { label: chart.x_label || null, labelAnchor: "center", labelArrow: "none", tickFormat: chart.x, ticks: Math.max(Math.floor((width - left) / 90), 2), grid: true, nice: true },
+      y: { label: null, tickSize: 0, tickFormat: counted, domain: chart.groups },
+      marks: [
+        Plot.tickX(chart.points, { x: "x", y: "group", stroke: chart.color, strokeWidth: 1.5, strokeOpacity: 0.65, insetTop: 4, insetBottom: 4 }),
+        Plot.tip(chart.points, Plot.pointer({ x: "x", y: "group", title: chart.tip, fill: "var(--card)", stroke: "var(--line)" })),
+      ],
+    });
+  }
+
   function drawPlane(chart, width) {
     const marks = [];
     const points = chart.points.filter((each) => each.y !== undefined);
@@ -127,7 +144,7 @@ const Charts = (() => {
     const width = Math.floor(place.clientWidth);
     if (width < 60 || !data.points.length) return;
     const chart = prepare(data);
-    const drawn = data.kind === "bars" || data.kind === "dots" ? drawRows(chart, width) : drawPlane(chart, width);
+    const drawn = { bars: drawRows, dots: drawRows, strip: drawStrip }[data.kind]?.(chart, width) ?? drawPlane(chart, width);
     drawn.setAttribute("role", "img");
     drawn.setAttribute("aria-label", `${data.title}: chart of ${data.points.length} values; the table below has them`);
     for (const part of drawn.querySelectorAll("[aria-label]")) {
@@ -139,7 +156,7 @@ const Charts = (() => {
       if (href.startsWith("#") && typeof RowTables !== "undefined") RowTables.visit(href);
     });
     if (data.points.some((each) => each.href)) drawn.style.cursor = "pointer";
-    place.replaceChildren(...[legend(chart), drawn].filter(Boolean));
+    place.replaceChildren(...[data.kind === "strip" ? null : legend(chart), drawn].filter(Boolean));
   }
 
   const widths = new WeakMap();

@@ -10,7 +10,7 @@ from typing import Literal
 
 from eval.reports.html.templates import FOLDER
 
-Kind = Literal["bars", "dots", "scatter", "lines"]
+Kind = Literal["bars", "dots", "strip", "scatter", "lines"]
 Format = Literal["number", "percent", "points", "usd", "seconds"]  # points: percentage points with their sign
 Tone = Literal["", "right", "wrong", "error", "quiet", "accent"]
 
@@ -26,7 +26,7 @@ class Point:
     y: float | None = None  # of scatter and lines
     low: float | None = None
     high: float | None = None
-    group: str = ""  # bars and dots of one label are drawn below each other, lines and scatter get a colour
+    group: str = ""  # bars and dots of one label are below each other, lines and scatter get a colour, strips a row
     tone: Tone = ""  # colour by meaning; empty: by group
     note: str = ""  # shown behind the bar, and when the pointer is over it
     href: str = ""  # "#id" opens a row, "#?cause=expert" filters the rows

@@ -5,12 +5,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from eval.analysis.attribution.broken_link import name_link
+from eval.analysis.statistics.intervals import compute_share_interval
 from eval.analysis.statistics.metric_interval import compute_metric_interval
-from eval.analysis.summary.summary import Counts, LostPoints, Summary
-from eval.reports.html.charts import Chart, Point, format_number
+from eval.analysis.summary.summary import Counts, CriticNumbers, LostPoints, Summary
+from eval.reports.html.charts import Chart, Format, Point, Tone, format_number
 from eval.reports.notes import format_duration, format_floor, format_interval, format_usd
 from eval.reports.run_report.answers import AnswerRow, Gathered, QuestionRow
 from eval.scorers.score import ACCURACY
@@ -19,6 +20,8 @@ from mas.runtime.text import format_count
 MAX_CAUSES = 15
 MAX_VALUES = 15  # of a level, kind or tag in a chart
 MIN_ANSWERS = 8  # for quarters by cost
+MAX_TICKS = 300  # answers that have a stroke of their own
+_TONES: dict[str, Tone] = {"right": "right", "partial": "accent", "wrong": "wrong", "error": "error"}  # by verdict
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?")
 
 Tile = tuple[str, str, str]  # value, name, remark
@@ -138,6 +141,52 @@ def _build_loss(lost: LostPoints) -> Point:
     )
 
 
+def describe_losses(summary: Summary) -> str:
+    """Return in one sentence where most points are lost; empty if none are."""
+    if not summary.attribution:
+        return ""
+    first, *others = summary.attribution
+    bounds = first.points_ci95
+    interval = f" (95% interval {100 * bounds[0]:.1f} to {100 * bounds[1]:.1f})" if bounds else ""
+    second = (
+        f"; next is {name_link(others[0].kind, others[0].name)} with {100 * others[0].points:.1f}" if others else ""
+    )
+    return (
+        f"Most points are lost at {name_link(first.kind, first.name)}: {100 * first.points:.1f} of 100{interval}, in "
+        f"{format_count(first.n, 'answer')}{second}."
+    )
+
+
+def describe_critics(summary: Summary) -> list[tuple[str, str]]:
+    """Return, for each critic, a sentence with its price and with the most that it can have gained."""
+    return [(name, _describe_critic(critic, summary)) for name, critic in summary.critics.items()]
+
+
+def _describe_critic(critic: CriticNumbers, summary: Summary) -> str:
+    usage, tokens = summary.usage, critic.input_tokens + critic.output_tokens
+    if critic.cost_usd and usage.cost_usd:
+        price = f"{format_usd(critic.cost_usd)}, {critic.cost_usd / usage.cost_usd:.0%} of the run's cost"
+    else:
+        all_tokens = usage.input_tokens + usage.output_tokens
+        price = f"{_shorten(tokens)} tokens" + (f", {tokens / all_tokens:.0%} of the run's" if all_tokens else "")
+    n_wrong, n_right = critic.hits + critic.misses, critic.false_alarms + critic.approved_right
+    found = f"it rejected {critic.hits:,} of {n_wrong:,} times that work was wrong" if n_wrong else "no work was wrong"
+    alarms = f", and {critic.false_alarms:,} of {n_right:,} times that it was right" if n_right else ""
+    if not critic.n_recovered or not summary.n_scored:
+        return f"{price}: {found}{alarms}. No answer was right in the end after such a rejection: nothing here shows that it is worth it."
+    share = critic.n_recovered / summary.n_scored
+    interval = ""
+    if not summary.incomplete:  # answers to one question are counted as one: the widest interval
+        n_questions = max(summary.n_scored // max(summary.epochs, 1), 1)
+        low, high = compute_share_interval(share, n_questions, n_questions)
+        interval = f" (95% interval {100 * low:.1f} to {100 * high:.1f})"
+    each = f", {format_usd(critic.cost_usd / critic.n_recovered)} for each" if critic.cost_usd else ""
+    return (
+        f"{price}: {found}{alarms}. {critic.n_recovered:,} of {summary.n_scored:,} answers were right in the end "
+        f"after such a rejection: it gained at most {100 * share:.1f} points of 100{interval}{each}."
+    )
+
+
 def build_critic_charts(summary: Summary) -> Iterator[Chart]:
     """Yield how much of the wrong work each critic found, and how many of its rejections were right."""
     points = []
@@ -237,6 +286,29 @@ def _chart_cost(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
     what = "cost" if by_cost else "tokens"
     title = f"{summary.metric[0].upper()}{summary.metric[1:]} by quarters of the answers' {what}, the cheapest first"
     yield Chart("dots", title, points, summary.metric, x_format="percent", x_domain=(0, 1), x_mark=summary.score)
+    yield _chart_each_cost(gathered, spent, by_cost)
+
+
+def _chart_each_cost(gathered: Gathered, spent: dict[int, float], by_cost: bool) -> Chart:
+    """Return a stroke for each answer, in a row for each verdict."""
+    found = [
+        Point(
+            question.line,
+            spent[answer.key],
+            group=answer.mark,
+            tone=_TONES.get(answer.mark, "quiet"),
+            href=f"#{quote(question.id, safe='')}",
+        )
+        for question in gathered.questions
+        for answer in question.in_order
+        if answer.key in spent
+    ]
+    step = -(-len(found) // MAX_TICKS)
+    points = sorted(found[::step], key=lambda each: list(_TONES).index(each.group) if each.group in _TONES else 9)
+    some = f" (every {step}th answer)" if step > 1 else ""
+    what = "cost" if by_cost else "tokens"
+    form: Format = "usd" if by_cost else "number"
+    return Chart("strip", f"{what.capitalize()} of each answer, by verdict{some}", points, what, x_format=form)
 
 
 def _chart_agents(answers: Sequence[AnswerRow]) -> Iterator[Chart]:

@@ -33,6 +33,8 @@ from eval.reports.run_report.overview import (
     build_score_charts,
     build_tiles,
     choose_words,
+    describe_critics,
+    describe_losses,
     group_errors,
 )
 from eval.reports.step_tree import MAX_TEXT_CHARS
@@ -145,8 +147,10 @@ def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str
         "max_error_groups": MAX_ERROR_GROUPS,
         "all_failed": bool(errors) and summary.n_error == summary.n,
         "score_charts": list(build_score_charts(summary, gathered)),
+        "losses": describe_losses(summary),
         "loss_charts": list(build_loss_charts(summary, gathered)),
         "approximate": [name for name, critic in summary.critics.items() if not critic.is_exact],
+        "critic_sentences": describe_critics(summary),
         "critic_charts": list(build_critic_charts(summary)),
         "groups": {name: _build_group(counts, summary.incomplete) for name, counts in groups.items()},
         "words": words,

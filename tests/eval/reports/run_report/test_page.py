@@ -247,6 +247,7 @@ def test_points_lost_are_shown_by_cause(tmp_path: Path, record: Make) -> None:
         record("g", target=None, score=None, answer=None, error="down", error_class="infrastructure"),
     ]
     text = page(tmp_path, records, attribution=attribute(records)).text
+    assert "Most points are lost at program: 35.0 of 100 (95% interval " in text and "; next is " in text
     titles = "name points lost 95% interval note"
     assert f"Points lost of 100, by the first broken link as a table {titles} program 35 " in text  # 1.75 of 5
     assert "to" in text.partition("program 35 ")[2].partition(" 2 answers")[0]
@@ -271,6 +272,10 @@ def test_critics_are_shown_with_what_they_found_and_what_they_cost(tmp_path: Pat
     assert "critic_expert wrong work that it rejected 66.7% 40.0% to 85.0% 12 of 18" in text
     assert "critic_expert rejections that were justified 85.7% 60.0% to 96.0% 12 of 14" in text
     assert "Of critic_expert nobody knows" in text
+    assert "critic_expert took 1.0 k tokens: it rejected 12 of 18" not in text
+    said = "critic_expert took 1,000 tokens: it rejected 12 of 18 times that work was wrong, and 2 of 22 times that it was right."
+    assert said in text
+    assert "it gained at most" in text
     assert "Are the critics" not in page(tmp_path, records).text
 
 
@@ -282,6 +287,7 @@ def test_spending_is_set_against_points(tmp_path: Path, record: Make) -> None:
     text = page(tmp_path, records).text
     assert "quarters of the answers' cost, the cheapest first" in text and "$0.01 to $0.03 100.0%" in text
     assert "$0.07 to $0.08 0.0%" in text
+    assert "Cost of each answer, by verdict" in text and "right $0.0100" in text
     assert "Seconds of each agent, mean of all answers as a table name seconds note solve 3.5 s 10 % over" in text
     assert "cost $0.3600 $0.0600 for each right answer" in text
 
