@@ -41,6 +41,7 @@ VERSION = 4  # of RunInfo, RunState and TuningInfo
 # Version that is read → fields that it may lack: they get their defaults.
 _ADDED_LATER = {3: {"parent_gated", "critics"}, 4: {"critics"}}
 TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
+TUNING_PROGRESS = "logs/progress.json"  # spend and time left of a tuning run, while a phase goes on
 _TUNING_RUN = "tuning run"  # kind of what is signed
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
 

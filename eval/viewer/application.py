@@ -3,8 +3,8 @@
 | Address | Answer |
 |---|---|
 | `/` | all runs |
-| `/runs/ID` | a live run, or where a finished one leads |
-| `/runs/ID/events` | the state of a live run as server-sent events, once a second |
+| `/runs/ID` | a live run or tuning run, or where a finished one leads |
+| `/runs/ID/events` | its state as server-sent events, once a second |
 | `/runs/ID/pages/NAME` | a page that the run has written, in a sandbox |
 | `/pages/ID` | a page that is of no run, such as a comparison, in a sandbox |
 | `/runs/ID/review` | queue of answers to review |
@@ -35,9 +35,11 @@ from eval.reports.html.rows import ROWS
 from eval.reports.html.templates import FOLDER, Scripts, load_scripts, load_template, write_json
 from eval.reports.run_list.page import Links, render_index
 from eval.runs.folder import DATABASE, is_in_use
+from eval.runs.run_info import TUNING_FILE
 from eval.runs.store import StoreError
 from eval.viewer.catalogue import Catalogue, describe_parts
-from eval.viewer.live_run import POLL_SECONDS, Follower
+from eval.viewer.live_run import POLL_SECONDS, Follower, LiveRun
+from eval.viewer.live_tuning import LiveTuning
 from eval.viewer.protection import WRITE_HEADER, Access
 from eval.viewer.review_queue import ReviewQueue, Verdict
 from mas.runtime.errors import UserError
@@ -149,16 +151,18 @@ async def show_start(desk: Desk, request: Request) -> Response:
 
 async def show_run(desk: Desk, request: Request) -> Response:
     folder = desk.find_run(request)
-    is_evaluation = (folder / DATABASE).is_file()
+    is_evaluation, is_tuning = (folder / DATABASE).is_file(), (folder / TUNING_FILE).is_file()
     run_id = desk.catalogue.name(folder)
     data: Json = {"id": run_id, "run": folder.name, "live": is_evaluation}
-    about = await run_in_threadpool(describe_parts, folder) if is_evaluation else ""
-    running = is_evaluation and await run_in_threadpool(is_in_use, folder / DATABASE)
-    scripts = load_scripts(*ROWS, *_SCRIPTS, _HERE / "live.js")
+    about = await run_in_threadpool(describe_parts, folder) if is_evaluation or is_tuning else ""
+    locked = folder / (TUNING_FILE if is_tuning else DATABASE)
+    running = (is_evaluation or is_tuning) and await run_in_threadpool(is_in_use, locked)
+    page = "live_tuning" if is_tuning else "live"
+    scripts = load_scripts(*ROWS, *_SCRIPTS, _HERE / f"{page}.js")
     pages = desk.catalogue.list_pages(folder)
     return _render(
         desk,
-        "live.html.jinja",
+        f"{page}.html.jinja",
         scripts,
         data=data,
         about=about,
@@ -170,14 +174,14 @@ async def show_run(desk: Desk, request: Request) -> Response:
 
 async def stream_events(desk: Desk, request: Request) -> Response:
     folder = desk.find_run(request)
-    if not (folder / DATABASE).is_file():
-        raise HTTPException(404, "Only evaluations have a live page.")
+    if not (folder / DATABASE).is_file() and not (folder / TUNING_FILE).is_file():
+        raise HTTPException(404, "Only evaluations and tuning runs have a live page.")
     return StreamingResponse(_watch(desk, folder), media_type="text/event-stream")
 
 
 async def _watch(desk: Desk, folder: Path) -> AsyncIterator[str]:
     """Yield the state of a run whenever it has changed. All browsers that watch the run share one reader."""
-    watched, last = desk.watched.setdefault(folder, Watched(Follower(folder))), ""
+    watched, last = desk.watched.setdefault(folder, Watched(Follower(_follow(folder)))), ""
     watched.n_browsers += 1
     try:
         while not desk.stopping.is_set():
@@ -199,6 +203,10 @@ async def _watch(desk: Desk, folder: Path) -> AsyncIterator[str]:
         if not watched.n_browsers:
             desk.watched.pop(folder, None)
             watched.follower.close()
+
+
+def _follow(folder: Path) -> LiveRun | LiveTuning:
+    return LiveTuning(folder) if (folder / TUNING_FILE).is_file() else LiveRun(folder)
 
 
 def _format_event(name: str, data: Json) -> str:

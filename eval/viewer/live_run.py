@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from eval.analysis.statistics.intervals import compute_clustered_interval
 from eval.execution.projection import Progress, project
@@ -258,14 +259,22 @@ def _mark(record: Record) -> str:
     return "right" if record.correct else "partial" if record.value else "wrong"
 
 
+class Live(Protocol):
+    """A run or tuning run as it goes on."""
+
+    def poll(self) -> Json: ...
+
+    def close(self) -> None: ...
+
+
 class Follower:
     """One reader of a live run, shared by all browsers: a snapshot is read again only when it is older than a poll.
 
     Each browser asks for the newest snapshot; whoever comes first reads, the others get the same.
     """
 
-    def __init__(self, folder: Path, poll_seconds: float = POLL_SECONDS) -> None:
-        self._live, self._poll_seconds = LiveRun(folder), poll_seconds
+    def __init__(self, live: Live, poll_seconds: float = POLL_SECONDS) -> None:
+        self._live, self._poll_seconds = live, poll_seconds
         self._read_at, self._snapshot = float("-inf"), Json()
         self.n_polls = 0
 

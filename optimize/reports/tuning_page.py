@@ -20,6 +20,7 @@ from eval.runs.foreign_run import refuse_unreadable
 from eval.scorers.score import ACCURACY
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
+from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.looks import get_required_level
 from optimize.gate.verdict import SideNumbers
@@ -131,7 +132,8 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
                 f"{sealed['n_answers']:,} of {n_all:,} answers used",
             )
         flipped = f"{sealed.get('wins')}/{sealed.get('losses')}/{sealed.get('ties')}"
-        yield flipped, "questions better/worse/same", f"{sealed.get('epochs')} answers each, both sides"
+        each = format_count(sealed.get("epochs") or 0, "answer")
+        yield flipped, "questions better / worse / same", f"{each} each, both sides"
     elif baseline := tuning.read_part("baseline", BaselineLine()):
         low, high = baseline.get("ci95") or (None, None)
         interval = f"95% interval {format_percent(low)} to {format_percent(high)}"
@@ -250,7 +252,7 @@ def _list_phases(tuning: TuningSnapshot, key: str) -> Iterator[Point]:
     for (name, before), after in zip(begun, ends, strict=True):
         took = {each: (after.get(each) or 0) - (before.get(each) or 0) for each in ("lm_calls", "cost_usd", "seconds")}
         if took["lm_calls"] > 0:
-            note = f"{took['lm_calls']:,} requests, {format_duration(max(took['seconds'], 0.0))}"
+            note = f"{format_count(int(took['lm_calls']), 'request')}, {format_duration(max(took['seconds'], 0.0))}"
             yield Point("sealed test" if name == "sealed" else name, took[key], note=note)
 
 

@@ -6,10 +6,11 @@ with open_tuning_run(request, splits, folder, console) as run:
 """
 
 import functools
+import json
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,12 +25,13 @@ from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults, Signer
 from eval.runs.folder import RunInUseError, RunLock, format_path, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
-from eval.runs.run_info import TUNING_FILE, TuningInfo, dump_config, read_tuning_info
+from eval.runs.run_info import TUNING_FILE, TUNING_PROGRESS, TuningInfo, dump_config, read_tuning_info
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
+from mas.runtime.security.private_file import write_atomically
 from mas.system import Program, agent_names, read_program_digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
@@ -46,6 +48,7 @@ MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 TRIALS = "trials.db"
 LINE_INTERVAL_SECONDS = 30.0  # between plain lines, so that hours of search do not flood a log
 _LIVE_INTERVAL_SECONDS = 1.0
+_SAVED_INTERVAL_SECONDS = 2.0  # between writes of the progress file
 
 
 class TuningRun:
@@ -189,6 +192,7 @@ class TuningRun:
             self.stop.handle_signals(),
             self.stop.in_flight(self._cancel),
             show_progress(self.console, self._format_progress),
+            write_progress(self.files.folder / TUNING_PROGRESS, self._describe_progress),
         ):
             yield
 
@@ -204,6 +208,11 @@ class TuningRun:
         line = format_progress(self.trials.n_completed, self.ledger.spend(), self.config.budget)
         rest = self.ledger.project_rest(self.config.run.concurrency)
         return line if rest is UNKNOWN else f"{line}; at most {format_projection(rest)}"
+
+    def _describe_progress(self) -> dict[str, object]:
+        rest = self.ledger.project_rest(self.config.run.concurrency)
+        projected = {"eta_seconds": rest.eta_seconds, "projected_cost_usd": rest.cost_usd}
+        return {"spend": self.ledger.spend().to_dict(), **projected}
 
     def get_stop_reason(self) -> str | None:
         """Return why no more requests are sent; None while the search may go on."""
@@ -309,6 +318,31 @@ def show_progress(
         finally:
             ended.set()
             updater.join()
+
+
+@contextmanager
+def write_progress(
+    path: Path, describe: Callable[[], dict[str, object]], interval_seconds: float = _SAVED_INTERVAL_SECONDS
+) -> Iterator[None]:
+    """Write what is described to a file now and then until the block ends, for a page that follows the run."""
+    ended = threading.Event()
+
+    def write() -> None:
+        with suppress(OSError), write_atomically(path) as file:  # a full disk stops the run elsewhere
+            json.dump(describe(), file)
+
+    def update() -> None:
+        while not ended.wait(interval_seconds):
+            write()
+
+    writer = threading.Thread(target=update, name="progress file", daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()
+        write()
 
 
 def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origin: Mapping[str, str]) -> float:

@@ -1,6 +1,7 @@
 """`eval/view.py`: the real server and a real browser: live runs, the queue, hostile texts, other origins, Ctrl-C."""
 
 import json
+import os
 import re
 import select
 import signal
@@ -12,8 +13,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -22,11 +24,23 @@ from eval.analysis.human_review.labels import read_labels
 from eval.analysis.summary.summary import read_summary
 from eval.cli.command import USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
-from eval.runs.run_info import RunInfo, RunState, SessionInfo
+from eval.runs.folder import RunLock
+from eval.runs.run_info import TUNING_FILE, TUNING_PROGRESS, RunInfo, RunState, SessionInfo
 from eval.runs.store import RunStore
 from eval.view import read_arguments, task
 from tests.eval.stored_run import CONFIG, answered, question, stored_run
-from tests.pages.browser import THEMES, WIDTHS, browser, check_accessibility, collect_errors, picture, set_view, why_not
+from tests.eval.viewer.test_live_tuning import make_tuning, write
+from tests.pages.browser import (
+    THEMES,
+    WIDTHS,
+    browser,
+    check_accessibility,
+    collect_errors,
+    picture,
+    set_view,
+    small_picture,
+    why_not,
+)
 
 DATA = "d" * 64
 EVIL = "</script><img src=x onerror=alert(1)><svg onload=alert(2)><script>alert(3)</script>'\"&{{7*7}}"
@@ -98,6 +112,45 @@ def live_run(folder: Path, n: int = 20) -> Iterator[RunStore]:
         store.write_info(RunInfo(run_id="r", config=CONFIG, system="toy", model="small", started_at=began))
         store.write_state(RunState(sessions=[SessionInfo(began)], finished=False))
         yield store
+
+
+@contextmanager
+def live_tuning(folder: Path, text: str = "") -> Iterator[Path]:
+    """A tuning run that goes on, in its search; texts that come from models end in `text`."""
+    began = datetime.now(UTC) - timedelta(minutes=4)
+    make_tuning(folder, session_started_at=began.isoformat(), ended_at=None)
+    spend = {"lm_calls": 900, "metric_calls": 290, "cost_usd": 1.2}
+    write(folder, TUNING_PROGRESS, {"spend": spend, "eta_seconds": 500.0, "projected_cost_usd": 2.6})
+    lines = [
+        {
+            "candidate_id": f"c{n:03}{text}",
+            "decision": ("accepted", "rejected", "cut_off")[n % 3] + text,
+            "parent_ids": [f"c{n - 1:03}{text}" if n > 1 else "parent"],
+            "agents": [f"{('solve', 'plan', 'finalize')[n % 3]}{text}"],
+            "origin": f"reflection{text}",
+            "reason": f"its minibatch went from 2 to {n} of 6 {text}",
+            "val_score": None if n % 3 else 0.4 + n / 60,
+            "minibatch_before": 0.4,
+            "minibatch_after": 0.5,
+        }
+        for n in range(1, 13)
+    ]
+    (folder / "proposals.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    short = {"val_score": 0.6, "fresh_score": 0.55, "fresh_ci95": [0.45, 0.65]}
+    write(folder, "shortlist.json", [{"candidate_id": f"c012{text}", **short}])
+    lock = RunLock(folder / TUNING_FILE)
+    lock.take()
+    try:
+        yield folder
+    finally:
+        lock.release()
+
+
+def save_picture(page: Any, folder: Path, name: str) -> None:
+    """Make a picture for the documentation; PAGE_PICTURES=docs/images replaces those in it."""
+    pictures = PROJECT_ROOT / os.environ.get("PAGE_PICTURES", folder / "pictures")
+    pictures.mkdir(exist_ok=True)
+    assert small_picture(page, pictures, name).stat().st_size < 200_000
 
 
 def log_step(folder: Path, **fields: object) -> None:
@@ -174,6 +227,8 @@ def test_a_live_run_is_followed_by_several_browsers(tmp_path: Path) -> None:
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
                 assert check_accessibility(page) == []
                 picture(page, tmp_path, f"live-{width}-{theme}", whole=True)
+                if (width, theme) == (1440, "light"):
+                    save_picture(page, tmp_path, "viewer-live")
         for number in range(8, 20):
             store.write(answered(f"q{number}", "17", started_at=now))
         state = store.read_state()
@@ -276,10 +331,18 @@ def test_hostile_texts_execute_nothing_and_other_origins_read_nothing(tmp_path: 
     (run / "report.html").write_text(
         f"<h1>theirs</h1><script>fetch('/')</script>{EVIL}<script>document.title='evil'</script>"
     )
-    with running_viewer(tmp_path, f"user={EVIL[:90]}") as viewer, browser(width=1440) as page:
+    with (
+        live_tuning(tmp_path / "optimize" / "tuned", EVIL),
+        running_viewer(tmp_path, f"user={EVIL[:90]}") as viewer,
+        browser(width=1440) as page,
+    ):
         errors = collect_errors(page)
         page.goto(viewer.url)
         page.wait_for_selector("a.row")
+        page.goto(f"{viewer.base}/runs/optimize~tuned")
+        page.wait_for_function("() => document.body.innerText.includes('Candidates: 12')")
+        assert page.locator("main img, main svg, main script:not([type])").count() == 0
+        assert page.inner_text("#candidates").count(EVIL) >= 4 * 12
         page.goto(f"{viewer.base}/runs/eval~night")
         page.wait_for_function("() => document.body.innerText.includes('1 of 1')")
         page.goto(f"{viewer.base}/runs/eval~night/review")
@@ -320,17 +383,30 @@ def test_hostile_texts_execute_nothing_and_other_origins_read_nothing(tmp_path: 
 def test_the_pages_are_readable_at_every_width_in_both_themes(tmp_path: Path) -> None:
     records = [answered(f"q{n}", "17" if n % 2 else f"{n} of the lighthouses in the north") for n in range(30)]
     stored_run(tmp_path / "eval" / "night", records, dataset_sha256=DATA, system="gaia", model="small")
-    with running_viewer(tmp_path, "user=ada") as viewer, browser(width=1440) as page:
+    tuning = tmp_path / "optimize" / "tuned"
+    with (
+        live_tuning(tuning),
+        running_viewer(tmp_path, "user=ada") as viewer,
+        browser(width=1440) as page,
+    ):
         page.goto(viewer.url)
-        for name, address in (("start", "/"), ("review", "/runs/eval~night/review")):
+        pages = (("start", "/"), ("tuning", "/runs/optimize~tuned"), ("review", "/runs/eval~night/review"))
+        for name, address in pages:
             page.goto(viewer.base + address)
-            page.wait_for_selector("a.row, #answer .facts")
+            page.wait_for_selector("a.row, #answer .facts, #candidates tr")
             for theme in THEMES:
                 for width in WIDTHS:
                     set_view(page, width, theme)
                     assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
                     assert check_accessibility(page) == []
                     picture(page, tmp_path, f"{name}-{width}-{theme}", whole=True)
+                    if (width, theme) == (1440, "light") and name != "start":
+                        save_picture(page, tmp_path, f"viewer-{name}")
+            if name == "tuning":
+                assert "at most 8 min" in page.inner_text("#tiles")
+                with (tuning / "proposals.jsonl").open("a") as file:
+                    file.write(json.dumps({"candidate_id": "c013", "decision": "accepted", "val_score": 0.7}) + "\n")
+                page.wait_for_function("() => document.body.innerText.includes('Candidates: 13')")
         set_view(page, 1440, "light")
         page.keyboard.press("g")
         page.wait_for_selector("#target:focus")

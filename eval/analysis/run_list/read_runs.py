@@ -9,15 +9,22 @@ second. Only of others, such as one that goes on, the store is opened. A folder 
 program, becomes an entry that says so.
 """
 
-import json
-import math
 import os
-import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from eval.analysis.run_list.foreign_json import (
+    EMPTY,
+    Interval,
+    as_interval,
+    as_list,
+    as_mapping,
+    as_number,
+    as_text,
+    read_object,
+)
 from eval.runs.folder import DATABASE, JOURNAL, REPORT, check_entries, is_in_use
 from eval.runs.run_info import SILENT, TUNING_FILE
 from eval.scorers.score import ACCURACY
@@ -32,12 +39,8 @@ _SKIPPED = ("mlflow-artifacts", "cache", "gold")  # folders of outputs/ without 
 _MAX_DEPTH = 4  # of a run's folder below the given one
 _MAX_FOLDERS = 100_000
 _MAX_PAGES = 1_000
-_MAX_BYTES = 16_000_000  # of a file that is read
-_MAX_CHARS = 300  # of a text
+_MAX_CHARS = 300  # of a reason
 _TIME_CHARS = 19  # of a folder's name
-_NO_FILE: Mapping[str, object] = {}
-
-Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,36 +132,36 @@ def find_run_folders(root: Path, pages: list[Path]) -> Iterator[tuple[Path, str]
 
 def _read_evaluation(entry: RunEntry) -> RunEntry:
     folder = entry.folder
-    summary = _read_object(folder / _SUMMARY) if _is_fresh(folder) else _NO_FILE
-    if not _text(summary.get("run_id")):
+    summary = read_object(folder / _SUMMARY) if _is_fresh(folder) else EMPTY
+    if not as_text(summary.get("run_id")):
         return _read_store(entry)
-    usage, sessions = _mapping(summary.get("usage")), _list(summary.get("sessions"))
-    started_at = _text(_mapping(sessions[0]).get("started_at")) if sessions else ""
-    is_floor, stopped = summary.get("incomplete") is True, _text(summary.get("stopped"))
+    usage, sessions = as_mapping(summary.get("usage")), as_list(summary.get("sessions"))
+    started_at = as_text(as_mapping(sessions[0]).get("started_at")) if sessions else ""
+    is_floor, stopped = summary.get("incomplete") is True, as_text(summary.get("stopped"))
     state, reason = (COMPLETE, "") if not is_floor else _read_state(folder / DATABASE, stopped)
-    data, split = _text(summary.get("data")), _text(summary.get("split"))
+    data, split = as_text(summary.get("data")), as_text(summary.get("split"))
     scored = summary if summary.get("score") is not None else {"score": summary.get("accuracy"), **summary}
-    n = _number(summary.get("n"))
-    judged = _number(_mapping(summary.get("scorer_usage")).get("known_cost_usd")) or 0.0
-    cost = _number(usage.get("cost_usd"))
+    n = as_number(summary.get("n"))
+    judged = as_number(as_mapping(summary.get("scorer_usage")).get("known_cost_usd")) or 0.0
+    cost = as_number(usage.get("cost_usd"))
     return replace(
         entry,
         state=state,
         reason=reason,
-        run_id=_text(summary.get("run_id")),
-        system=_text(summary.get("system")),
-        model=_text(summary.get("model")),
+        run_id=as_text(summary.get("run_id")),
+        system=as_text(summary.get("system")),
+        model=as_text(summary.get("model")),
         simulated=summary.get("simulated") is True,
         data=f"{data}/{split}" if data and split else data,
-        prompts=_text(summary.get("prompts")),
-        metric=_text(summary.get("metric")) or ACCURACY,
-        score=_number(scored.get("score")),
-        score_ci95=_interval(summary.get("score_ci95")) or _interval(summary.get("accuracy_ci95")),
+        prompts=as_text(summary.get("prompts")),
+        metric=as_text(summary.get("metric")) or ACCURACY,
+        score=as_number(scored.get("score")),
+        score_ci95=as_interval(summary.get("score_ci95")) or as_interval(summary.get("accuracy_ci95")),
         is_floor=is_floor,
         n=None if n is None else int(n),
         cost_usd=None if cost is None else cost + judged,
         started_at=started_at or entry.started_at,
-        seconds=_number(summary.get("wall_seconds")),
+        seconds=as_number(summary.get("wall_seconds")),
     )
 
 
@@ -184,58 +187,58 @@ def _read_store(entry: RunEntry) -> RunEntry:
         state=found[0],
         reason=found[1],
         run_id=info.run_id,
-        system=_text(info.system),
-        model=_text(info.model),
+        system=as_text(info.system),
+        model=as_text(info.model),
         simulated=info.simulated is True,
-        data=_text(info.part("data").get("name")),
-        prompts=_text(info.prompts_name),
+        data=as_text(info.part("data").get("name")),
+        prompts=as_text(info.prompts_name),
         n=n,
         n_answered=len(last),
         cost_usd=cost,
-        started_at=_text(info.started_at) or entry.started_at,
-        seconds=_number(state.wall_seconds),
+        started_at=as_text(info.started_at) or entry.started_at,
+        seconds=as_number(state.wall_seconds),
     )
 
 
 def _read_tuning(entry: RunEntry) -> RunEntry:
     folder = entry.folder
-    info, verdict = _read_object(folder / TUNING_FILE), _read_object(folder / _VERDICT)
-    if not _text(info.get("run_id")):
+    info, verdict = read_object(folder / TUNING_FILE), read_object(folder / _VERDICT)
+    if not as_text(info.get("run_id")):
         raise UserError(f"{TUNING_FILE} cannot be read, or names no run.")
-    state, config = _mapping(info.get("state")), _mapping(info.get("config"))
-    spend = _mapping(verdict.get("spend")) or _mapping(state.get("spend"))
-    sealed, winner = _mapping(verdict.get("sealed")), _mapping(verdict.get("winner"))
-    n = _number(sealed.get("n_questions"))
-    score = _number(winner.get("score"))
-    known = not _number(spend.get("unknown_cost_calls"))
+    state, config = as_mapping(info.get("state")), as_mapping(info.get("config"))
+    spend = as_mapping(verdict.get("spend")) or as_mapping(state.get("spend"))
+    sealed, winner = as_mapping(verdict.get("sealed")), as_mapping(verdict.get("winner"))
+    n = as_number(sealed.get("n_questions"))
+    score = as_number(winner.get("score"))
+    known = not as_number(spend.get("unknown_cost_calls"))
     if verdict and verdict.get("resumable") is not True:
         published = verdict.get("published") is True
-        reason = f"published as {_text(verdict.get('set'))}" if published else _text(verdict.get("finish_reason"))
+        reason = f"published as {as_text(verdict.get('set'))}" if published else as_text(verdict.get("finish_reason"))
         found = (COMPLETE, reason if published else f"not published: {reason.replace('_', ' ')}")
     else:
-        stopped = _text(state.get("stopped")) or ("a budget was used up" if verdict else "")
+        stopped = as_text(state.get("stopped")) or ("a budget was used up" if verdict else "")
         found = _read_state(folder / TUNING_FILE, stopped or (SILENT if not state.get("ended_at") else STOPPED))
         if found == (STOPPED, SILENT):
-            found = (CRASHED, f"{SILENT}, in its phase {_text(state.get('phase'))}")
+            found = (CRASHED, f"{SILENT}, in its phase {as_text(state.get('phase'))}")
     return replace(
         entry,
         state=found[0],
         reason=found[1],
-        run_id=_text(info.get("run_id")),
-        system=_text(info.get("system")),
-        model=_text(info.get("model")),
+        run_id=as_text(info.get("run_id")),
+        system=as_text(info.get("system")),
+        model=as_text(info.get("model")),
         simulated=info.get("simulated") is True,
-        data=_text(_mapping(config.get("data")).get("name")),
-        prompts=_text(info.get("name")),
-        metric=_text(verdict.get("metric")) or ACCURACY,
-        score=_number(winner.get("accuracy")) if score is None else score,
-        score_ci95=_interval(winner.get("score_ci95")) or _interval(winner.get("ci95")),
-        gain=_number(verdict.get("gain")),
-        gain_ci95=_interval(verdict.get("gain_ci95")),
+        data=as_text(as_mapping(config.get("data")).get("name")),
+        prompts=as_text(info.get("name")),
+        metric=as_text(verdict.get("metric")) or ACCURACY,
+        score=as_number(winner.get("accuracy")) if score is None else score,
+        score_ci95=as_interval(winner.get("score_ci95")) or as_interval(winner.get("ci95")),
+        gain=as_number(verdict.get("gain")),
+        gain_ci95=as_interval(verdict.get("gain_ci95")),
         n=None if n is None else int(n),
-        cost_usd=_number(spend.get("cost_usd")) if known else None,
-        started_at=_text(info.get("started_at")) or entry.started_at,
-        seconds=_number(spend.get("seconds")),
+        cost_usd=as_number(spend.get("cost_usd")) if known else None,
+        started_at=as_text(info.get("started_at")) or entry.started_at,
+        seconds=as_number(spend.get("seconds")),
     )
 
 
@@ -259,19 +262,6 @@ def _find_report(folder: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _read_object(path: Path) -> Mapping[str, object]:
-    """Return a JSON object; empty if there is none that can be read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode) or about.st_size > _MAX_BYTES:
-                return _NO_FILE
-            return _mapping(json.loads(file.read()))
-    except (OSError, ValueError, RecursionError):
-        return _NO_FILE
-
-
 def _read_time(folder: Path) -> str:
     """Return the time in a folder's name, or else that of its last change; "" if it has gone."""
     try:
@@ -282,25 +272,3 @@ def _read_time(folder: Path) -> str:
         return datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat()
     except OSError:
         return ""
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else _NO_FILE
-
-
-def _list(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else ()
-
-
-def _text(value: object) -> str:
-    return value[:_MAX_CHARS] if isinstance(value, str) else ""
-
-
-def _number(value: object) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return value if is_number else None  # type: ignore[return-value]
-
-
-def _interval(value: object) -> Interval | None:
-    low, high = (_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
-    return None if low is None or high is None else (low, high)

@@ -173,7 +173,8 @@ def _describe_critic(critic: CriticNumbers, summary: Summary) -> str:
     found = f"it rejected {critic.hits:,} of {n_wrong:,} times that work was wrong" if n_wrong else "no work was wrong"
     alarms = f", and {critic.false_alarms:,} of {n_right:,} times that it was right" if n_right else ""
     if not critic.n_recovered or not summary.n_scored:
-        return f"{price}: {found}{alarms}. No answer was right in the end after such a rejection: nothing here shows that it is worth it."
+        nothing = "No answer was right in the end after such a rejection: nothing here shows that it is worth it."
+        return f"{price}: {found}{alarms}. {nothing}"
     share = critic.n_recovered / summary.n_scored
     interval = ""
     if not summary.incomplete:  # answers to one question are counted as one: the widest interval

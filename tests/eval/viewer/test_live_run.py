@@ -83,7 +83,7 @@ def test_all_browsers_share_one_reading_a_poll(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
         store.write_plan([question("q1", None)])
         store.write_info(RunInfo(run_id="r", config=CONFIG))
-        follower = Follower(tmp_path, poll_seconds=60)
+        follower = Follower(LiveRun(tmp_path), poll_seconds=60)
         assert follower.read() is follower.read() is follower.read()
         assert follower.n_polls == 1
         follower.close()

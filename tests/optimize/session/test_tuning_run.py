@@ -1,12 +1,14 @@
 """Progress of a search is shown."""
 
 import io
+import json
 import time
+from pathlib import Path
 
 from rich.console import Console
 
 from optimize.search.budget import BudgetSettings, Spend
-from optimize.session.tuning_run import format_progress, show_progress
+from optimize.session.tuning_run import format_progress, show_progress, write_progress
 
 SPEND = Spend(metric_calls=290, lm_calls=1204, cost_usd=1.2345, seconds=252.4)
 
@@ -50,3 +52,14 @@ def test_it_ends_with_the_block_whatever_happens() -> None:
     before = screen.getvalue()
     time.sleep(0.05)
     assert screen.getvalue() == before
+
+
+def test_a_page_that_follows_the_run_finds_the_newest_spend(tmp_path: Path) -> None:
+    found, count = list[object](), iter(range(1000))
+    with write_progress(tmp_path / "progress.json", lambda: {"at": next(count)}, 0.01):
+        time.sleep(0.2)
+        found.append(json.loads((tmp_path / "progress.json").read_text()))
+    assert found[0] != json.loads((tmp_path / "progress.json").read_text()), "once more when the phase ends"
+    assert [each.name for each in tmp_path.iterdir()] == ["progress.json"]
+    with write_progress(tmp_path / "no such folder" / "progress.json", dict, 0.01):
+        pass

@@ -1,0 +1,75 @@
+"""JSON that others may have written: a value of another kind than expected is an unknown one, and no link is followed.
+
+info = read_object(folder / "tuning.json")       # empty if there is none that can be read
+as_text(info.get("name")), as_number(info.get("seed"))
+"""
+
+import json
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+MAX_BYTES = 16_000_000  # of a file that is read
+MAX_CHARS = 300  # of a text
+MAX_NUMBER = 1e300
+EMPTY: Mapping[str, object] = {}
+
+Interval = tuple[float, float]
+
+
+def read_object(path: Path) -> Mapping[str, object]:
+    """Return a JSON object; empty if there is none that can be read."""
+    return as_mapping(_parse(_read(path)))
+
+
+def read_array(path: Path) -> Sequence[object]:
+    """Return a JSON array; empty if there is none that can be read."""
+    return as_list(_parse(_read(path)))
+
+
+def read_lines(path: Path) -> list[Mapping[str, object]]:
+    """Return the objects of a file with one a line, without what cannot be read, such as a half-written last line."""
+    return [found for line in _read(path).splitlines() if (found := as_mapping(_parse(line)))]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_BYTES:
+                return b""
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _parse(text: bytes) -> object:
+    try:
+        return json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def as_mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else EMPTY
+
+
+def as_list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
+
+
+def as_text(value: object) -> str:
+    return value[:MAX_CHARS] if isinstance(value, str) else ""
+
+
+def as_number(value: object) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return value if abs(value) < MAX_NUMBER else None  # neither nan nor an integer that is no float
+
+
+def as_interval(value: object) -> Interval | None:
+    low, high = (as_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
+    return None if low is None or high is None else (low, high)

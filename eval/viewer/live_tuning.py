@@ -1,0 +1,196 @@
+"""A tuning run as it goes on: phases, spend, candidates and their validation scores, read from its folder as data.
+
+    live = LiveTuning(folder)
+    live.poll()             # {"state": "running", "phase": "search", "candidates": [...], "sealed": None, …}
+
+Of the sealed test only the number of answers is read: a score that anybody saw before the verdict could decide whether
+the test goes on, and then its p would mean nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from eval.analysis.run_list.foreign_json import (
+    Interval,
+    as_interval,
+    as_list,
+    as_mapping,
+    as_number,
+    as_text,
+    read_array,
+    read_lines,
+    read_object,
+)
+from eval.analysis.run_list.read_runs import TUNING, read_entry
+from eval.execution.projection import Progress, project
+from eval.runs.folder import DATABASE, is_in_use
+from eval.runs.run_info import TUNING_FILE, TUNING_PROGRESS
+from eval.runs.store import RunStore, StoreError
+
+PHASES = ("preflight", "baseline", "search", "shortlist", "sealed", "gate")
+MAX_SHOWN = 40  # candidates, the newest first
+_SPLITS, _BASELINE, _PROPOSALS, _SHORTLIST = "splits.json", "baseline.json", "proposals.jsonl", "shortlist.json"
+_VERDICT, _SEALED = "verdict.json", "sealed"
+_MAX_ARMS = 10
+Json = dict[str, object]
+
+
+class LiveTuning:
+    """Everything that the page of a live tuning run shows. One thread at a time calls `poll`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._arms: dict[Path, RunStore] = {}
+
+    def poll(self) -> Json:
+        """Return the state of the page."""
+        info = read_object(self.folder / TUNING_FILE)
+        state, config = as_mapping(info.get("state")), as_mapping(info.get("config"))
+        budget = as_mapping(config.get("budget"))
+        is_running = is_in_use(self.folder / TUNING_FILE)
+        progress = read_object(self.folder / TUNING_PROGRESS)
+        phase, elapsed = as_text(state.get("phase")), _measure_elapsed(state, is_running)
+        verdict = read_object(self.folder / _VERDICT)
+        is_final = bool(verdict) and verdict.get("resumable") is not True
+        sealed = self._count_sealed(config, state, elapsed) if phase in ("sealed", "gate") else None
+        spend = self._read_spend(state, progress)
+        candidates = [_describe_candidate(each) for each in read_lines(self.folder / _PROPOSALS)]
+        scores = [each for line in candidates if (each := as_number(line["val_score"])) is not None]
+        baseline = read_object(self.folder / _BASELINE)
+        is_searching = is_running and phase in ("baseline", "search")
+        eta = as_number(progress.get("eta_seconds")) if is_searching else None
+        return {
+            "state": "running" if is_running else "ended",
+            "stopped": as_text(state.get("stopped")),
+            "verdict": read_entry(self.folder, TUNING).reason if is_final else "",
+            "published": is_final and verdict.get("published") is True,
+            "phase": phase,
+            "phases": _list_phases(phase, state, spend, is_final),
+            "elapsed_seconds": elapsed,
+            "eta_seconds": eta,
+            "projected_cost_usd": as_number(progress.get("projected_cost_usd")) if is_searching else None,
+            "requests": spend.get("lm_calls"),
+            "cost_usd": spend.get("cost_usd"),
+            "is_cost_known": not spend.get("unknown_cost_calls"),
+            "budget_usd": as_number(budget.get("usd")),
+            "metric_calls": spend.get("metric_calls"),
+            "budget_metric_calls": as_number(budget.get("metric_calls")),
+            "baseline": as_number(baseline.get("val_score")),
+            "baseline_ci95": as_interval(baseline.get("ci95")),
+            "n_candidates": len(candidates),
+            "n_accepted": sum(each["decision"] == "accepted" for each in candidates),
+            "best": max(scores, default=None),
+            "candidates": candidates[::-1][:MAX_SHOWN],
+            "shortlist": [_describe_shortlisted(as_mapping(each)) for each in read_array(self.folder / _SHORTLIST)],
+            "sealed": sealed if is_running or sealed is None else {**sealed, "eta_seconds": None},
+        }
+
+    def _read_spend(self, state: Mapping[str, object], progress: Mapping[str, object]) -> dict[str, float]:
+        """Return the newest spend: of the last phase's beginning, or of the progress file, with the sealed answers'."""
+        found = [
+            {
+                name: number
+                for name, each in as_mapping(one.get("spend")).items()
+                if (number := as_number(each)) is not None
+            }
+            for one in (state, progress)
+        ]
+        newest = max(found, key=lambda each: each.get("lm_calls", 0.0))
+        before = as_mapping(as_mapping(state.get("spend_by_phase")).get("sealed"))
+        at_start = as_number(before.get("cost_usd"))
+        if at_start is not None and self._arms:
+            sealed = at_start + sum(each.cost_usd() or 0.0 for each in self._arms.values())
+            newest["cost_usd"] = max(newest.get("cost_usd", 0.0), sealed)
+        return newest
+
+    def _count_sealed(self, config: Mapping[str, object], state: Mapping[str, object], elapsed: float) -> Json:
+        """Return how many sealed answers there are, of at most how many, and the time that the rest takes at most."""
+        done, splits = self._count_answers(), read_object(self.folder / _SPLITS)
+        epochs = as_number(as_mapping(config.get("gate")).get("epochs")) or 1
+        total = int(2 * epochs * len(as_list(splits.get("sealed"))))
+        began = as_mapping(as_mapping(state.get("spend_by_phase")).get("sealed")).get("seconds")
+        seconds = max(elapsed - (as_number(began) or 0.0), 0.0)
+        at_once = as_number(as_mapping(config.get("run")).get("concurrency")) or 1
+        projected = project(Progress(done, max(total, done), max(int(at_once), 1)), seconds, None)
+        return {"done": done, "total": max(total, done), "eta_seconds": projected.eta_seconds}
+
+    def _count_answers(self) -> int:
+        """Return the number of answers of all sides; nothing else of them is read."""
+        folder = self.folder / _SEALED
+        if folder.is_symlink() or not folder.is_dir():
+            return 0
+        for arm in sorted(folder.iterdir())[:_MAX_ARMS]:
+            if arm in self._arms or arm.is_symlink() or not (arm / DATABASE).is_file():
+                continue
+            try:
+                self._arms[arm] = RunStore(arm / DATABASE, read_only=True)
+            except StoreError:  # it is being made
+                continue
+        return sum(len(each.read_last_attempts()) for each in self._arms.values())
+
+    def close(self) -> None:
+        for each in self._arms.values():
+            each.close()
+
+
+def _list_phases(phase: str, state: Mapping[str, object], spend: Mapping[str, float], is_final: bool) -> list[Json]:
+    """Return the phases with what each has taken so far."""
+    begun = as_mapping(state.get("spend_by_phase"))
+    starts = {name: as_mapping(begun.get(name)) for name in PHASES}
+    here = PHASES.index(phase) if phase in PHASES else len(PHASES)
+    found: list[Json] = []
+    for place, name in enumerate(PHASES):
+        is_begun = bool(starts[name]) or place < here
+        mark = "done" if is_final or (is_begun and place < here) else "now" if name == phase else "next"
+        after = next((starts[each] for each in PHASES[place + 1 :] if starts[each]), spend)
+        took = (as_number(after.get("lm_calls")) or 0.0) - (as_number(starts[name].get("lm_calls")) or 0.0)
+        found.append({"name": name, "mark": mark, "requests": max(took, 0.0) if starts[name] else 0})
+    return found
+
+
+def _describe_candidate(line: Mapping[str, object]) -> Json:
+    return {
+        "id": as_text(line.get("candidate_id")),
+        "decision": as_text(line.get("decision")),
+        "parents": _list_texts(line.get("parent_ids")),
+        "agents": _list_texts(line.get("agents")),
+        "origin": as_text(line.get("origin")),
+        "reason": as_text(line.get("reason")),
+        "val_score": as_number(line.get("val_score")),
+        "before": as_number(line.get("minibatch_before")),
+        "after": as_number(line.get("minibatch_after")),
+    }
+
+
+def _describe_shortlisted(row: Mapping[str, object]) -> Json:
+    bounds: Interval | None = as_interval(row.get("fresh_ci95"))
+    return {
+        "id": as_text(row.get("candidate_id")),
+        "val_score": as_number(row.get("val_score")),
+        "fresh_score": as_number(row.get("fresh_score")),
+        "fresh_ci95": bounds,
+    }
+
+
+def _list_numbers(values: object) -> dict[str, float]:
+    numbers = {name: as_number(each) for name, each in as_mapping(values).items()}
+    return {name: each for name, each in numbers.items() if each is not None}
+
+
+def _list_texts(values: object) -> Sequence[str]:
+    return [text for each in as_list(values)[:20] if (text := as_text(each))]
+
+
+def _measure_elapsed(state: Mapping[str, object], is_running: bool) -> float:
+    """Return the wall time of all sessions."""
+    spent = as_number(as_mapping(state.get("spend")).get("seconds")) or 0.0
+    before = as_number(state.get("session_seconds_before")) or 0.0
+    try:
+        began = datetime.fromisoformat(as_text(state.get("session_started_at")))
+    except ValueError:
+        return spent
+    if not is_running:
+        return spent
+    began = began if began.tzinfo else began.replace(tzinfo=UTC)
+    return before + max((datetime.now(UTC) - began).total_seconds(), 0.0)
