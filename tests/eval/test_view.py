@@ -136,8 +136,6 @@ def live_tuning(folder: Path, text: str = "") -> Iterator[Path]:
         for n in range(1, 13)
     ]
     (folder / "proposals.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
-    short = {"val_score": 0.6, "fresh_score": 0.55, "fresh_ci95": [0.45, 0.65]}
-    write(folder, "shortlist.json", [{"candidate_id": f"c012{text}", **short}])
     lock = RunLock(folder / TUNING_FILE)
     lock.take()
     try:
@@ -403,10 +401,14 @@ def test_the_pages_are_readable_at_every_width_in_both_themes(tmp_path: Path) ->
                     if (width, theme) == (1440, "light") and name != "start":
                         save_picture(page, tmp_path, f"viewer-{name}")
             if name == "tuning":
+                short = {"val_score": 0.6, "fresh_score": 0.55, "fresh_ci95": [0.45, 0.65]}
+                write(tuning, "shortlist.json", [{"candidate_id": "c012", **short}])
                 assert "at most 8 min" in page.inner_text("#tiles")
                 with (tuning / "proposals.jsonl").open("a") as file:
                     file.write(json.dumps({"candidate_id": "c013", "decision": "accepted", "val_score": 0.7}) + "\n")
                 page.wait_for_function("() => document.body.innerText.includes('Candidates: 13')")
+                assert "45.0% to 65.0%" in page.inner_text("#shortlisted")
+                assert check_accessibility(page) == []
         set_view(page, 1440, "light")
         page.keyboard.press("g")
         page.wait_for_selector("#target:focus")
