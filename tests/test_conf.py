@@ -202,6 +202,7 @@ def uncommented(text: str) -> Iterator[str]:
         ("optimizer/gepa.yaml", "optimize"),
         ("optimizer/bootstrap.yaml", "optimize"),
         ("optimizer/mipro.yaml", "optimize"),
+        ("optimizer/halving.yaml", "optimize"),
         ("tools/standard.yaml", "eval"),
     ],
 )

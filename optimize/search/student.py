@@ -28,6 +28,7 @@ from dataclasses import replace
 
 import dspy
 
+from eval.analysis.attribution.agent_attribution import attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps
 from eval.analysis.attribution.predictor_attribution import RightAnswers, is_own_program
 from eval.analysis.attribution.target_matcher import TargetMatcher
@@ -245,6 +246,14 @@ class Objective:
             self.errors += error is not None
             self.first_error = self.first_error or error
         return score if pred_name is None else dspy.Prediction(score=score, feedback=feedback)
+
+    def find_agent_at_fault(self, trial: Trial) -> str | None:
+        """Return the agent that made the first mistake of a wrong answer, as far as its steps show."""
+        sample = self.samples[trial.record.sample_id]
+        if not trial.completed or sample.target is None:
+            return None
+        matcher = Expectation.of(sample.target, sample.question, self.labels).matcher
+        return attribute_failure(trial.record, AgentSteps.of(trial.record), matcher, self._right_answers).agent
 
     def _learn_from_right_answer(self, trial: Trial) -> None:
         """Note what right answers of the user's own program look like, to find the fault in wrong ones."""

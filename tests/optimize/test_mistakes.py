@@ -76,7 +76,7 @@ def refused(llm_server: RunningServer, tmp_path: Path) -> Refused:
 CHOICES = [
     (["nope=1"], ["nope is not an option", "optimizer", "budget"]),
     (["gate.nope=1"], ["gate.nope is not an option", "min_gain"]),
-    (["optimizer=nothing"], ["optimizer=nothing", "choose one of: bootstrap, gepa, mipro"]),
+    (["optimizer=nothing"], ["optimizer=nothing", "choose one of: bootstrap, gepa, halving, mipro"]),
     (["optimizer.nope=1"], ["optimizer.nope is not an option", "minibatch_size"]),
     (["optimizer=null"], ["null", "choose one of"]),
     (["system=nope"], ["system=nope", "gaia"]),
@@ -85,7 +85,7 @@ CHOICES = [
     (["run.epochs=3"], ["run.epochs is not an option"]),
     (["cache.tools=shared"], ["cache is not an option"]),
     (["debug=one"], ["debug is not a config group of this command", "model, optimizer, scorer, system"]),
-    (["~optimizer"], ["~optimizer is not possible", "choose one of: bootstrap, gepa, mipro"]),
+    (["~optimizer"], ["~optimizer is not possible", "choose one of: bootstrap, gepa, halving, mipro"]),
     (["--multirun", "--info"], ["--multirun and --info cannot be given together"]),
 ]
 AGENTS = [

@@ -322,7 +322,7 @@ def test_a_name_that_was_taken_in_the_meantime_costs_no_verdict(tmp_path: Path) 
     assert second.read("tuning")["name"] == f"{NAME}_2"
 
 
-@pytest.mark.parametrize("optimizer", ["gepa", "bootstrap", "mipro"])
+@pytest.mark.parametrize("optimizer", ["gepa", "bootstrap", "mipro", "halving"])
 def test_the_simulated_model_is_tuned_by_every_optimizer(tmp_path: Path, optimizer: str) -> None:
     tuned = tuning_command(tmp_path, *FEW, f"optimizer={optimizer}")
     assert tuned.code == 0, tuned.err

@@ -1,0 +1,83 @@
+"""Halving over the toy system and the simulated model."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from eval.cli.paths import PROJECT_ROOT
+from mas.runtime.errors import UserError
+from optimize.search.budget import BudgetSettings
+from optimize.search.optimizers.halving_optimizer import HalvingOptimizer
+from tests.optimize.toy_search import toy_search
+
+
+def halving(**settings: Any) -> HalvingOptimizer:
+    return HalvingOptimizer(**{"batch": 6, "proposals": 3, "mixtures": 4, "questions": 3, **settings})
+
+
+def test_the_configuration_makes_it() -> None:
+    optimizer = instantiate(OmegaConf.load(PROJECT_ROOT / "conf" / "optimizer" / "halving.yaml"))
+    assert optimizer == HalvingOptimizer()
+    optimizer.check()
+
+
+@pytest.mark.parametrize("option", ["stages", "batch", "proposals", "mixtures", "patience", "max_instruction_chars"])
+def test_a_setting_that_makes_no_sense_is_refused_by_its_name(option: str) -> None:
+    with pytest.raises(UserError, match=f"optimizer.{option}"):
+        HalvingOptimizer(**{option: 0}).check()
+
+
+def test_each_round_is_a_proposal_and_what_is_accepted_was_better_on_validation(tmp_path: Path) -> None:
+    with toy_search(tmp_path, seed=1, max_metric_calls=150) as search:
+        outcome = search.run(halving())
+        proposals, spent = search.proposals, search.ledger.spend()
+        first = search.student.answer_all(search.val_ids)  # from memory
+    best = ("parent", sum(trial.record.value for trial in first) / len(first))
+    assert [each.candidate.id for each in proposals] == [f"c{n:03}" for n in range(1, len(proposals) + 1)]
+    assert {each.decision for each in proposals} == {"accepted", "rejected"}
+    for each in proposals:
+        assert each.candidate.parent_ids == (best[0],) and each.val_score is not None
+        assert (each.decision == "accepted") == (each.val_score > best[1])
+        if each.decision == "accepted":
+            best = (each.candidate.id, each.val_score)
+    assert outcome.reflections == spent.reflection_calls > 0
+    assert spent.metric_calls <= 150
+
+
+def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(tmp_path: Path) -> None:
+    seen = []
+    for folder, threads in (("one", 1), ("eight", 8), ("eight", 3)):
+        with toy_search(tmp_path / folder, threads=threads, seed=1, max_metric_calls=70) as search:
+            search.run(halving())
+            seen.append(search.told)
+            sent = search.model.sent
+    assert seen[0] == seen[1] == seen[2] != []
+    assert sent == 0, "all of it was paid for in the session before"
+
+
+def test_only_tuned_agents_are_rewritten(tmp_path: Path) -> None:
+    with toy_search(tmp_path, agents=("plan", "solve")) as search:
+        search.run(halving())
+        changed = {agent for each in search.proposals for agent in each.candidate.agents}
+    assert changed and changed <= {"plan", "solve"}
+
+
+def test_a_round_is_as_short_as_the_budget_and_what_is_cut_off_is_neither_accepted_nor_rejected(tmp_path: Path) -> None:
+    decisions = set()
+    for answers, allowed in ((50, 50), (90, 90), (90, 60)):
+        with toy_search(tmp_path, max_metric_calls=answers, budget=BudgetSettings(metric_calls=allowed)) as search:
+            search.run(halving())
+            assert search.ledger.spend().metric_calls <= allowed
+            assert (search.ledger.refusal is None) == (answers == allowed), "it does not begin what it cannot end"
+            decisions |= {each.decision for each in search.proposals[-1:]}
+    assert "cut_off" in decisions and len(decisions) > 1
+
+
+def test_it_gives_up_after_rounds_without_a_better_version(tmp_path: Path) -> None:
+    with toy_search(tmp_path, max_metric_calls=10_000, n_train=4, n_val=1) as search:
+        search.run(halving(patience=2))
+        assert search.ledger.spend().metric_calls < 2_000
+        assert [each.decision for each in search.proposals[-2:]] == ["rejected", "rejected"]
