@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from importlib.metadata import version
 from types import ModuleType, SimpleNamespace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import dspy
 import dspy.evaluate.evaluate
@@ -151,6 +151,28 @@ class UntimedExecutor(parallelizer.ParallelExecutor):
         super().__init__(*args, **{**settings, "timeout": 0, "disable_progress_bar": True})
 
 
+class NoBar:
+    """Progress bar that shows nothing.
+
+    DSPy clears tqdm's list of all bars, at which tqdm fails when several candidates are scored at once.
+    """
+
+    _instances: ClassVar[set[object]] = set()  # as tqdm has it
+    n = 0
+
+    def __init__(self, **settings: object) -> None:
+        """Create a bar; the settings are ignored."""
+
+    def update(self, n: int = 1) -> None:
+        """Show nothing."""
+
+    def set_description(self, desc: str = "") -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Show nothing."""
+
+
 class SortedSet(set[object]):
     """Set that is iterated in the order of its values."""
 
@@ -178,6 +200,7 @@ def _patched() -> Iterator[None]:
     with ExitStack() as stack:
         for module, names in (
             (dspy.evaluate.evaluate, {"ParallelExecutor": UntimedExecutor}),
+            (parallelizer, {"tqdm": SimpleNamespace(tqdm=NoBar)}),
             (dspy.teleprompt.bootstrap, {"print": _ignore, "tqdm": SimpleNamespace(tqdm=bar)}),
             (dspy.teleprompt.random_search, {"print": _ignore}),
             (dspy.teleprompt.utils, {"print": _ignore}),

@@ -62,8 +62,14 @@ class GepaOptimizer:
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that no proposal is scored on validation, which leaves most of the budget to reflections."""
-        proposals = math.ceil(max(0, max_metric_calls - n_val) / (2 * min(self.minibatch_size, n_train)))
+        answers = (1 if self._makes_several else 2) * min(self.minibatch_size, n_train)
+        proposals = math.ceil(max(0, max_metric_calls - n_val) / answers)
         return SearchCost(max_metric_calls, proposals * (n_agents if self.component_selector == "all" else 1))
+
+    @property
+    def _makes_several(self) -> bool:
+        """Whether a round has several proposals: then a parent's answers are mostly known, and free."""
+        return self.parents * self.proposals > 1
 
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
@@ -95,7 +101,8 @@ class GepaOptimizer:
         def compile_student() -> None:
             optimizer = dspy.GEPA(
                 metric=objective,
-                max_metric_calls=context.metric_calls,
+                # gepa counts repeated answers as well; the budget, which counts each once, ends the search
+                max_metric_calls=context.metric_calls * (2 if self._makes_several else 1),
                 reflection_minibatch_size=min(self.minibatch_size, len(objective.train_ids)),
                 reflection_lm=context.reflection_lm,
                 instruction_proposer=rewriter,

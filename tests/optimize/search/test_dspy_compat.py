@@ -12,6 +12,8 @@ import dspy.teleprompt.random_search
 import gepa.core.engine
 import gepa.proposer.merge
 import pytest
+import tqdm
+from dspy.utils import parallelizer
 from dspy.utils.parallelizer import ParallelExecutor
 
 from mas.runtime.errors import UserError
@@ -67,7 +69,7 @@ def test_everything_is_as_before_afterwards_also_after_an_error() -> None:
     def found() -> list[Any]:
         bootstrap, random_search = dspy.teleprompt.bootstrap, dspy.teleprompt.random_search
         names = [vars(module).get("print") for module in (bootstrap, random_search)]
-        patched = [dspy.evaluate.evaluate.ParallelExecutor, bootstrap.tqdm, gepa.core.engine.tqdm]
+        patched = [dspy.evaluate.evaluate.ParallelExecutor, bootstrap.tqdm, gepa.core.engine.tqdm, parallelizer.tqdm]
         levels = [logging.getLogger(name).level for name in ("dspy", "gepa")]
         return [*names, *patched, *levels, vars(gepa.proposer.merge).get("set")]
 
@@ -77,6 +79,23 @@ def test_everything_is_as_before_afterwards_also_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
         run_isolated(lambda: 1 / 0)
     assert found() == before
+
+
+def test_several_candidates_are_scored_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DSPy clears tqdm's list of bars before each evaluation: here another thread does so while a bar is made."""
+
+    def clear(cls: Any, instance: object = None) -> int:
+        cls._instances.clear()
+        return 0
+
+    def score() -> list[str]:
+        found: list[str] = UntimedExecutor(num_threads=2, max_errors=1).execute(str, [1, 2])
+        return found
+
+    monkeypatch.setattr(tqdm.tqdm, "_get_free_pos", classmethod(clear))
+    assert run_isolated(score) == ["1", "2"]
+    with pytest.raises(KeyError):
+        score()  # DSPy alone; if this passes, `NoBar` may go
 
 
 def test_the_work_has_the_callers_context() -> None:
