@@ -130,6 +130,8 @@ def describe_run(info: RunInfo, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "prompts", f"{summary.prompts}{digest}{edited}"
     if info.rescored_from:
         yield "answers", f"those of {info.rescored_from}, scored again"
+    if info.gold_informed:
+        yield "no measurement", info.describe_gold()
     if info.started_at:
         date = datetime.fromisoformat(info.started_at).strftime("%Y-%m-%d %H:%M UTC")
         yield "date", f"{date}; it took {format_duration(summary.wall_seconds)}"

@@ -39,7 +39,8 @@ SILENT = "its process ended without notice"
 
 VERSION = 4  # of RunInfo, RunState and TuningInfo
 # Version that is read → fields that it may lack: they get their defaults.
-_ADDED_LATER = {3: {"parent_gated", "critics"}, 4: {"critics"}}
+_ADDED_LATER = {3: {"parent_gated", "critics", "gold_informed"}, 4: {"critics", "gold_informed"}}
+CONTROL = "control"  # arm of a proof in which nobody is given the right answers
 TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
 TUNING_PROGRESS = "logs/progress.json"  # spend and time left of a tuning run, while a phase goes on
 _TUNING_RUN = "tuning run"  # kind of what is signed
@@ -106,6 +107,15 @@ class RunInfo:
     sweep: SweepJob | None = None
     rescored_from: str = ""  # name of the run whose answers these are
     rescored_by: list[str] = field(default_factory=list)  # the command that did it
+    gold_informed: str = ""  # agent that was given the right answers, or "control" (`eval/attribute.py`)
+
+    def describe_gold(self) -> str:
+        """Return why the run measures no system, for one that `eval/attribute.py` made; empty for any other."""
+        if not self.gold_informed:
+            return ""
+        is_control = self.gold_informed == CONTROL
+        part = "is the control of a proof" if is_control else f"gave {self.gold_informed} the right answers"
+        return f"it {part}, on questions that an earlier run got wrong (eval/attribute.py), and measures no system"
 
     @property
     def has_begun(self) -> bool:

@@ -28,7 +28,7 @@ from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import RunBudget, SampleContext
-from mas.system import Resources
+from mas.system import Program, Resources
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Arm:
     prompts: PromptSet
     resources: Resources
     open_store: Callable[[Path], RunStore] = RunStore
+    change_program: Callable[[Program], None] | None = None  # called before the first sample
+    gold_informed: str = ""  # as in RunInfo
 
 
 def evaluate_pairs(
@@ -104,7 +106,13 @@ class _ArmSession:
             self.store = stack.enter_context(arm.open_store(arm.folder / DATABASE))
         except StoreError as error:
             raise UserError(f"{error}.") from error
-        info = replace(info, prompts_sha256=digest(arm.prompts), epochs=config.run.epochs, command=[])
+        info = replace(
+            info,
+            prompts_sha256=digest(arm.prompts),
+            epochs=config.run.epochs,
+            command=[],
+            gold_informed=arm.gold_informed,
+        )
         self.recorder = begin_session(arm.folder, self.store, info, samples, arm.prompts)
         by_id = {sample.id: sample for sample in samples}
         left = list_pending(list(by_id), config.run.epochs, self.store.read_last_attempts(), retry_errors=True)
@@ -116,6 +124,8 @@ class _ArmSession:
         self, progress: RunProgress, open_budget: Callable[[SampleContext], RunBudget] | None
     ) -> AbstractContextManager[Coroutine[object, object, None]]:
         executor = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
+        if self.arm.change_program is not None:
+            self.arm.change_program(executor.program)
         log_parts(self.logs.entry_point, self.recorder.info.config, self.arm.prompts, executor.program)
         return self.run.open_execution(executor, self.pending, progress.update, open_budget)
 

@@ -207,6 +207,8 @@ def rescore_run(
     with _open_source(original) as source:
         chosen = compose_config(overrides)
         info = source.read_info()
+        if why := info.describe_gold():
+            raise UserError(f"{format_path(original)} is not scored again: {why}.")
         config = dict(info.config)
         is_named = any(override.startswith(("scorer=", "scorer.")) for override in overrides)
         by_labels = gold is not None and _is_of_labels(gold)

@@ -47,6 +47,8 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
             f"{RESUME}={run}: that run holds the answers of {original_run}, scored again, and has run nothing "
             f"itself; continue with {RESUME}={shlex.quote(original_run)}, then score that one again."
         )
+    if why := info.describe_gold():
+        raise UserError(f"{RESUME}={run}: {why}; start the proof again.")
     if parts := list_in_memory(info.config):
         raise UserError(
             f"{RESUME}={run}: that run was started in Python, and only its memory held its {' and '.join(parts)}; "

@@ -120,6 +120,8 @@ class Evaluations(RunSource):
     def open_export(self, folder: Path, settings: Tracking, redact: "Redact") -> "Export":
         from eval.mlflow_export.run_export import RunExport
 
+        if why := read_run_info(folder).describe_gold():
+            raise UserError(f"{folder.name} is not sent to MLflow: {why}.")
         return RunExport(folder, settings, redact)
 
     def complete_files(self, folder: Path) -> None:

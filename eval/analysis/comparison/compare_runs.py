@@ -159,6 +159,8 @@ def _read_run(label: str, folder: Path) -> ReadRun:
             info, answers = store.read_info(), read_answers(store)
     except StoreError as error:
         raise UserError(f"{error}.") from error
+    if why := info.describe_gold():
+        raise UserError(f"{format_path(folder)} cannot be compared: {why}.")
     return ReadRun(
         label=label,
         folder=folder,

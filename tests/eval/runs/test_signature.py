@@ -21,6 +21,7 @@ OTHER = {
     "prompts_sha256": "x", "prompts_edited": ["x"], "tuning_use": TuningUse("x", [], [], {}), "tools": {"x": []},
     "origin": {"x": "y"}, "sweep": SweepJob("s", "n", "", "", 1, 0, []), "rescored_from": "x", "rescored_by": ["x"],
     "critics": ["x"],
+    "gold_informed": "expert",
 }  # fmt: skip
 
 

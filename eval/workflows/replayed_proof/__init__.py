@@ -1,0 +1,1 @@
+"""Wrong samples asked again with one agent's output corrected: `eval/attribute.py`."""

@@ -1,0 +1,64 @@
+"""Table of a replayed proof for the terminal.
+
+print_proof(proof, Output())
+"""
+
+from eval.cli.command import FINISHED, STOPPED
+from eval.execution.console import Output
+from eval.reports.notes import format_percent
+from eval.runs.folder import format_path
+from eval.workflows.replayed_proof.correction import Kind
+from eval.workflows.replayed_proof.proof import PROOF_FILE, Proof, ProvenAgent
+from mas.runtime.text import format_count
+
+_WHAT: dict[Kind, str] = {
+    "answer": "its answer is the right one",
+    "review": "it judges the answer rightly",
+    "approval": "it approves everything",
+    "hint": "it knows the right answer",
+}
+
+
+def print_proof(proof: Proof, output: Output) -> None:
+    """Print what each correction changed, and where the files are."""
+    times = f", {proof.epochs} times each" if proof.epochs > 1 else ""
+    output.print(
+        f"{format_count(proof.n_samples, 'wrong question')} asked again{times}: without a correction "
+        f"{format_percent(proof.control)} of the points"
+    )
+    for each in proof.agents:
+        output.print(f"  {describe_agent(each)}")
+    for agent, why in proof.skipped.items():
+        output.print(f"  {agent}: not corrected; {why}")
+    if proof.stopped:
+        output.print(f"stopped: {proof.stopped}; missing answers count as wrong", error=True)
+    output.print(f"results: {format_path(proof.folder)} ({PROOF_FILE}, and a report of each arm)")
+
+
+def describe_agent(proven: ProvenAgent) -> str:
+    """Return one line: what was corrected, what it gained over the control, and what that says."""
+    result = proven.difference
+    interval = ""
+    if result.ci95 is not None:
+        low, high = (100 * bound for bound in result.ci95)
+        interval = f" ({low:+.1f} to {high:+.1f})"
+    gained = f"{100 * result.difference:+.1f}{interval} points more than without"
+    away = f"; in {format_count(proven.n_given_away, 'answer')} it passed the answer on itself"
+    return (
+        f"{proven.agent}: {format_percent(proven.recovered)} where {_WHAT[proven.kind]}, {gained}"
+        f"{away if proven.n_given_away else ''}: {judge(proven)}"
+    )
+
+
+def judge(proven: ProvenAgent) -> str:
+    """Return what the difference proves."""
+    bounds = proven.difference.ci95
+    if bounds is None or bounds[0] <= 0:
+        return "no effect is shown"
+    if proven.kind in ("review", "approval"):
+        return "its reviews cost points"
+    return "points are lost here or before"
+
+
+def choose_exit_code(proof: Proof) -> int:
+    return STOPPED if proof.stopped else FINISHED
