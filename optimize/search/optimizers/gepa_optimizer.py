@@ -68,7 +68,7 @@ class GepaOptimizer:
 
     @property
     def _makes_several(self) -> bool:
-        """Whether a round has several proposals: then a parent's answers are mostly known, and free."""
+        """Return whether a round has several proposals; then a parent's answers are mostly known, and free."""
         return self.parents * self.proposals > 1
 
     def search(
