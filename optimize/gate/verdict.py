@@ -71,6 +71,7 @@ class Verdict(TypedDict, total=False):
     simulated: bool
     spend: dict[str, float]
     best_val: BestOnValidation | None
+    null_gain: float | None  # of an unchanged copy of the parent: the score of its new answers against the search's
     labels: list[str]  # known to the search; empty: the targets are answers
     metric: str  # name of what `gain` and `score` are: see `eval.scorers.score`
     gain: float | None  # in the metric, -1 to 1

@@ -105,7 +105,7 @@ def _origin(origin: Mapping[str, object]) -> dict[str, str]:
 def _metrics(tuning: TuningSnapshot) -> dict[str, float]:
     verdict = tuning.verdict
     found = select_finite(
-        {name: verdict.get(name) for name in ("gain", "gain_shrunken", "p")}
+        {name: verdict.get(name) for name in ("gain", "gain_shrunken", "null_gain", "p")}
     ) | build_interval_metrics("gain_ci95", verdict.get("gain_ci95"))
     for arm in ("baseline", "winner"):
         scores = verdict.get(arm) or {}

@@ -18,6 +18,7 @@ from optimize.gate.verdict import BestOnValidation, EarlyVerdictError, SealedNum
 from optimize.pipeline.sealed_test import SealedTest, compare_sides, count_test_answers, finish_test
 from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import REJECTED, publish, reject
+from optimize.search.candidate import PARENT
 from optimize.session.run_files import filter_fully_scored
 from optimize.session.tuning_run import TuningRun
 
@@ -145,8 +146,15 @@ def _build_head(run: TuningRun, published: bool, finish_reason: FinishReason) ->
         "simulated": run.config.base.simulated,
         "spend": run.ledger.spend().to_dict(),
         "best_val": _find_best_on_validation(run),
+        "null_gain": _measure_null_gain(run),
         "labels": list(run.splits.labels.names),
     }
+
+
+def _measure_null_gain(run: TuningRun) -> float | None:
+    """Return what an unchanged copy of the parent gained in the shortlist; None if there was none."""
+    entries = run.files.read("shortlist") or []
+    return next((each["fresh_score"] - each["val_score"] for each in entries if each["candidate_id"] == PARENT), None)
 
 
 def _find_best_on_validation(run: TuningRun) -> BestOnValidation | None:

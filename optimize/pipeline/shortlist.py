@@ -1,12 +1,14 @@
 """Phases 4 and 5: the best candidates that leak nothing are re-evaluated, so that luck in the search does not count.
 
-A candidate whose prompts leak answers or are too long is dropped before it costs more, and is named.
+A candidate whose prompts leak answers or are too long is dropped before it costs more, and is named. So is one that is
+clearly worse than the leader after some of its answers (a race: Maron and Moore 1994). The parent's new answers are a
+control: its score against that of the search is the "gain" of an unchanged copy.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from statistics import fmean
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean, stdev
 from typing import Any
 
 from eval.analysis.statistics.intervals import Interval
@@ -27,6 +29,8 @@ _FAULTS: dict[FinishReason, str] = {
     "too_long": "is too long for gate.max_prompt_chars",
 }
 _FIRST_NEW_EPOCH = 2  # the answers of epoch 1 are the search's
+_CLEARLY = 1.645  # standard errors of the paired difference by which a candidate is clearly worse: one-sided, 95 %
+_LEAST_QUESTIONS = 10  # for that error to mean anything
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class ShortlistEntry(AnswerMeans):
     fresh_score: float  # mean over questions and new answers
     fresh_ci95: Interval | None
     prompts_sha256: str
+    dropped_after: int | None = None  # answers after which it was clearly worse; None: it has all of them
 
 
 @dataclass(frozen=True)
@@ -71,18 +76,27 @@ def choose_winner(run: TuningRun, proposals: Sequence[ProposalLine], measured: B
         promising = _rank(run, proposals, measured)
         ids = _drop_leaking(run, [line["candidate_id"] for line in promising])[: run.config.shortlist.size]
         scores = {PARENT: measured.val_score, **{line["candidate_id"]: line["val_score"] for line in promising}}
-        lines = [asdict(_re_evaluate(run, each, scores[each], measured)) for each in (PARENT, *ids)]
+        lines = [asdict(each) for each in _race(run, {each: scores[each] for each in (PARENT, *ids)}, measured)]
         run.files.write("shortlist", lines)
     parent, *others = [_read_entry(line) for line in lines]
+    left = [each for each in others if each.dropped_after is None]
     if run.config.gate.objective == "cost":
-        return _choose_cheapest(parent, others, run.config.gate.margin)
-    best = max(others, key=lambda each: each.fresh_score)
-    if best.fresh_score <= parent.fresh_score:
+        return _choose_cheapest(parent, left, len(others), run.config.gate.margin)
+    best = max(left or others, key=lambda each: each.fresh_score)
+    gain, least = best.fresh_score - parent.fresh_score, run.config.shortlist.min_gain
+    scores_of_both = f"({run.metric} {best.fresh_score:.1%} against {parent.fresh_score:.1%} on validation)"
+    if not left or gain <= 0:
         raise EarlyVerdictError(
             "no_accepted_candidate",
-            f"after re-evaluation {_none_of_the_best(others)} better than the starting prompts "
-            f"({run.metric} {best.fresh_score:.1%} against {parent.fresh_score:.1%} on validation); the sealed "
-            "test was not run",
+            f"after re-evaluation {_none_of_the_best(len(others))} better than the starting prompts "
+            f"{scores_of_both}; the sealed test was not run",
+        )
+    if round(gain, 9) < least:  # 0.3 - 0.2 is less than 0.1
+        raise EarlyVerdictError(
+            "no_accepted_candidate",
+            f"after re-evaluation {best.candidate_id} was better than the starting prompts by {100 * gain:.1f} points "
+            f"only {scores_of_both}; the sealed test, which needs shortlist.min_gain={least:g}, was not run, and no "
+            "sealed question was used",
         )
     return best
 
@@ -112,19 +126,19 @@ def _read_entry(line: Mapping[str, Any]) -> ShortlistEntry:
     return ShortlistEntry(**{**line, "fresh_ci95": tuple(line["fresh_ci95"]) if line["fresh_ci95"] else None})
 
 
-def _none_of_the_best(others: Sequence[ShortlistEntry]) -> str:
-    return "the only candidate was not" if len(others) == 1 else f"none of the best {len(others)} candidates was"
+def _none_of_the_best(n: int) -> str:
+    return "the only candidate was not" if n == 1 else f"none of the best {n} candidates was"
 
 
-def _choose_cheapest(parent: ShortlistEntry, others: Sequence[ShortlistEntry], margin: float) -> ShortlistEntry:
-    """Return the cheapest candidate that is at most `margin` worse."""
-    usd = {each.candidate_id: math.inf if each.cost_usd is None else each.cost_usd for each in others}
-    good = [each for each in others if each.fresh_score >= parent.fresh_score - margin]
+def _choose_cheapest(parent: ShortlistEntry, left: Sequence[ShortlistEntry], n: int, margin: float) -> ShortlistEntry:
+    """Return the cheapest of the candidates left of `n` that is at most `margin` worse."""
+    usd = {each.candidate_id: math.inf if each.cost_usd is None else each.cost_usd for each in left}
+    good = [each for each in left if each.fresh_score >= parent.fresh_score - margin]
     best = min(good, key=lambda each: usd[each.candidate_id], default=None)
     if best is None or parent.cost_usd is None or usd[best.candidate_id] >= parent.cost_usd:
         raise EarlyVerdictError(
             "no_accepted_candidate",
-            f"after re-evaluation {_none_of_the_best(others)} as good as the starting prompts and cheaper as far "
+            f"after re-evaluation {_none_of_the_best(n)} as good as the starting prompts and cheaper as far "
             "as is known; the sealed test was not run",
         )
     return best
@@ -203,19 +217,71 @@ def _check_prompts(run: TuningRun, prompts: PromptSet) -> tuple[LeakReport, list
     return run.check_leaks(prompts), find_long_prompts(run.config.gate, prompts)
 
 
-def _re_evaluate(run: TuningRun, candidate_id: str, val_score: float, measured: Baseline) -> ShortlistEntry:
-    prompts = run.read_prompts(candidate_id)
-    epochs = run.config.shortlist.epochs
-    scores: dict[str, list[float]] = {sample_id: [] for sample_id in run.objective.val_ids}
-    records: list[Record] = []
-    for epoch in range(_FIRST_NEW_EPOCH, _FIRST_NEW_EPOCH + epochs):
-        for sample_id, trial in zip(scores, run.answer_validation(prompts, epoch), strict=True):
-            scores[sample_id].append(trial.record.value)
-            records.append(trial.record)
-    means = [fmean(each) for each in scores.values()]
-    usage = AnswerMeans.of(records)
+@dataclass
+class _Runner:
+    """A candidate in the race, or the parent: its new answers so far."""
+
+    candidate_id: str
+    val_score: float
+    prompts: PromptSet
+    scores: dict[str, list[float]]  # of each validation question
+    records: list[Record] = field(default_factory=list)
+    dropped_after: int | None = None
+
+    @property
+    def means(self) -> list[float]:
+        return [fmean(each) for each in self.scores.values()]
+
+    def is_clearly_worse_than(self, other: "_Runner", margin: float = 0.0) -> bool:
+        differences = [mine - its for mine, its in zip(self.means, other.means, strict=True)]
+        if len(differences) < _LEAST_QUESTIONS:
+            return False
+        return fmean(differences) + margin < -_CLEARLY * stdev(differences) / math.sqrt(len(differences))
+
+
+def _race(run: TuningRun, val_scores: Mapping[str, float], measured: Baseline) -> list[ShortlistEntry]:
+    """Re-evaluate the parent and the candidates epoch by epoch, without those that are clearly worse by then."""
+    parent, *candidates = [
+        _Runner(each, score, run.read_prompts(each), {sample_id: [] for sample_id in run.objective.val_ids})
+        for each, score in val_scores.items()
+    ]
+    last = _FIRST_NEW_EPOCH + run.config.shortlist.epochs - 1
+    for epoch in range(_FIRST_NEW_EPOCH, last + 1):
+        racing = [each for each in candidates if each.dropped_after is None]
+        if not racing:
+            break
+        for each in (parent, *racing):
+            for sample_id, trial in zip(each.scores, run.answer_validation(each.prompts, epoch), strict=True):
+                each.scores[sample_id].append(trial.record.value)
+                each.records.append(trial.record)
+        if epoch < last:
+            _drop_worse(run, parent, racing)
+    return [_finish(run, each, measured) for each in (parent, *candidates)]
+
+
+def _drop_worse(run: TuningRun, parent: _Runner, racing: Sequence[_Runner]) -> None:
+    """Drop what is clearly worse than the leader; where the cost decides, what is clearly not as good as the parent."""
+    gate = run.config.gate
+    is_cost = gate.objective == "cost"
+    leader = parent if is_cost else max((parent, *racing), key=lambda each: fmean(each.means))
+    for each in racing:
+        if each.is_clearly_worse_than(leader, gate.margin if is_cost else 0.0):
+            each.dropped_after = len(each.records)
+
+
+def _finish(run: TuningRun, runner: _Runner, measured: Baseline) -> ShortlistEntry:
+    usage = AnswerMeans.of(runner.records)
     usage = replace(usage, seconds=max(usage.seconds, measured.seconds))  # replayed answers took no time
-    interval = compute_metric_interval(list(scores.values()))
-    entry = ShortlistEntry(candidate_id, val_score, fmean(means), interval, digest(prompts), **asdict(usage))
-    run.show(f"  {candidate_id}: {run.metric} {entry.fresh_score:.1%} re-evaluated ({val_score:.1%} in the search)")
+    entry = ShortlistEntry(
+        runner.candidate_id,
+        runner.val_score,
+        fmean(runner.means),
+        compute_metric_interval(list(runner.scores.values())),
+        digest(runner.prompts),
+        dropped_after=runner.dropped_after,
+        **asdict(usage),
+    )
+    line = f"{run.metric} {entry.fresh_score:.1%} re-evaluated ({entry.val_score:.1%} in the search)"
+    dropped = f"; clearly worse after {entry.dropped_after} answers, dropped" if entry.dropped_after else ""
+    run.show(f"  {entry.candidate_id}: {line}{dropped}")
     return entry

@@ -62,6 +62,11 @@ def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str
             f"  picking on validation alone would have shipped {best['candidate_id']} "
             f"({100 * best['val_gain']:+.1f} points there)"
         )
+    if (null_gain := verdict.get("null_gain")) is not None:
+        yield (
+            f"  null control: an unchanged copy of the starting prompts gained {_format_points(null_gain)} points on "
+            "the same questions"
+        )
     if not verdict["published"] and (winner := verdict.get("winner")):
         run, chosen = shlex.quote(str(format_path(files.folder))), winner["candidate_id"]
         command = f"{format_command('export.py')} {run} --candidate {chosen} --name {shlex.quote(name)}"

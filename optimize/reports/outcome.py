@@ -138,6 +138,11 @@ def _list_notes(tuning: TuningSnapshot) -> list[str]:
             f"Choosing by the search's scores alone would have shipped {best.get('candidate_id')} "
             f"({format_points(best['val_gain'])} points there)."
         )
+    if (null_gain := verdict.get("null_gain")) is not None:
+        notes.append(
+            f"Null control: an unchanged copy of the starting prompts gained {format_points(null_gain)} points when "
+            "the validation questions were answered again; smaller gains there are no sign of anything."
+        )
     if labels := verdict.get("labels"):
         notes.append(f"{describe_labels(labels)}.")
     return notes

@@ -49,6 +49,7 @@ class ShortlistSettings:
 
     size: int = 3  # number of best candidates that are re-evaluated
     epochs: int = 2  # new answers to each validation question
+    min_gain: float = 0.02  # of the new answers, from which on the best candidate is tested
 
 
 @dataclass
@@ -279,6 +280,7 @@ def _check_ranges(plain: _Options) -> None:
     run, shortlist = plain.run, plain.shortlist
     require(shortlist.size >= 1, "shortlist.size", shortlist.size, "at least 1")
     require(shortlist.epochs >= 1, "shortlist.epochs", shortlist.epochs, "at least 1")
+    require(0 <= shortlist.min_gain < 1, "shortlist.min_gain", shortlist.min_gain, "0 to less than 1")
     require(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
     require(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
     require(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")

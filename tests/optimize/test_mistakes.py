@@ -127,6 +127,7 @@ RANGES = [
     (["gate.max_metric_error_share=2"], ["gate.max_metric_error_share=2", "0 to 1"]),
     (["shortlist.size=0"], ["shortlist.size=0", "at least 1"]),
     (["shortlist.epochs=0"], ["shortlist.epochs=0", "at least 1"]),
+    (["shortlist.min_gain=1"], ["shortlist.min_gain=1", "0 to less than 1"]),
     (["splits.train=0"], ["splits.train=0", "between 0 and 1"]),
     (["splits.val=1.5"], ["splits.val=1.5", "between 0 and 1"]),
     (["splits.train=0.7", "splits.val=0.7"], ["splits.train=0.7", "more than all"]),

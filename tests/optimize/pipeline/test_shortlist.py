@@ -1,6 +1,8 @@
 """Candidates that are re-evaluated, and the one that is tested."""
 
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -106,3 +108,30 @@ def test_candidates_with_the_parent_s_prompts_alone_are_no_candidates(
     ).verdict
     assert verdict["finish_reason"] == "no_accepted_candidate"
     assert verdict["reasons"] == [f"every candidate that was {good} on validation has the starting prompts"]
+
+
+def test_what_is_clearly_worse_is_dropped_after_one_pass_and_the_parent_is_a_null_control(tmp_path: Path) -> None:
+    found = [("Lucky.", 1.0, "accepted"), (ALWAYS, 0.5, "accepted")]
+    tuned = planted_run(tmp_path, "shortlist.epochs=3", optimizer=Scored([], found=found))
+    parent, lucky, always = tuned.read("shortlist")
+    assert [each["dropped_after"] for each in (parent, lucky, always)] == [None, 10, None]
+    assert "  c001: accuracy 20.0% re-evaluated (100.0% in the search); clearly worse after 10 answers" in tuned.out
+    with closing(sqlite3.connect(tuned.folder / "trials.db")) as database:
+        assert database.execute("SELECT count(*) FROM trials").fetchone() == (10 + (3 + 1 + 3) * 10,)
+    assert tuned.verdict["null_gain"] == parent["fresh_score"] - parent["val_score"] == 0.0
+    assert "null control: an unchanged copy of the starting prompts gained +0.0 points" in tuned.out
+
+
+def test_a_small_fresh_gain_does_not_open_the_sealed_set(tmp_path: Path) -> None:
+    found = [(SLIGHTLY, 0.9, "accepted")]
+    tuned = planted_run(tmp_path, "shortlist.min_gain=0.11", optimizer=Scored([], found=found))
+    assert (tuned.code, tuned.verdict["finish_reason"]) == (0, "no_accepted_candidate")
+    assert (
+        "by 10.0 points only" in tuned.verdict["reasons"][0]
+        and "shortlist.min_gain=0.11" in tuned.verdict["reasons"][0]
+    )
+    assert not (tuned.folder / "sealed").exists() and "sealed" not in tuned.verdict
+    assert (
+        planted_run(tmp_path / "two", "shortlist.min_gain=0.1", optimizer=Scored([], found=found)).read("flips")
+        is not None
+    )
