@@ -4,9 +4,9 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Protocol, Self
 
 from mas.agents.in_memory import list_in_memory
 from mas.runtime.errors import UserError
@@ -21,12 +21,33 @@ class ExecutorSettings(Protocol):
 
     name: str
 
+    def check(self, resolved: Mapping[str, object]) -> None:
+        """Check the settings.
+
+        Args:
+            resolved: the configuration of the run as plain dictionaries.
+
+        Raises:
+            UserError: one of them is out of range, or cannot work with the rest of the configuration.
+        """
+        ...
+
+    def divide(self, n_runs: int) -> "ExecutorSettings":
+        """Return the settings of each of so many runs that are executed at the same time."""
+        ...
+
 
 @dataclass
 class LocalSettings:
     """The keys of `conf/executor/local.yaml`."""
 
     name: str = "local"
+
+    def check(self, resolved: Mapping[str, object]) -> None:
+        """Check nothing: what can be composed can run in this process."""
+
+    def divide(self, n_runs: int) -> "LocalSettings":
+        return self
 
 
 @dataclass
@@ -35,6 +56,9 @@ class WorkersSettings:
 
     name: str = ""
     workers: int | None = None
+
+    def divide(self, n_runs: int) -> Self:
+        return replace(self, workers=max(1, (self.workers or os.cpu_count() or 1) // n_runs))
 
     def check(self, resolved: Mapping[str, object]) -> None:
         """Check the number of workers, and that the run can be built in another process.

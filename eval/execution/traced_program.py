@@ -2,19 +2,29 @@
 
 traced = TracedProgram(program)
 await traced.acall(question="…", file=None)
-traced.name_calls()                       # [("planner", {"question": …}, Prediction(…)), …]
+traced.name_calls()[0]                    # ("planner", {"question": …}, the prediction)
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import dspy
 
+from eval.runs.record import Record
 from mas.system import Program
 
 Inputs = Mapping[str, object]
 TraceEntry = tuple[dspy.Predict, Inputs, dspy.Prediction]  # as `dspy.settings.trace` holds it
 NamedCall = tuple[str, Inputs, dspy.Prediction]  # with the predictor's name; its inputs are without tools
+
+
+@dataclass(frozen=True)
+class AnsweredTrial:
+    """The record of an answer, and the calls of its program's predictors."""
+
+    record: Record
+    calls: list[NamedCall]
 
 
 class TracedProgram:

@@ -8,15 +8,15 @@ folder that every other command can read: report, compare, sync. An arm that was
     read_arm_records(arms[0])
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.console import Console, RunProgress
-from eval.execution.executors.local import LocalExecutor
+from eval.execution.executors.local import create_executor
 from eval.execution.run_session import RunSession, begin_session, run_to_end
 from eval.execution.termination import StopController
 from eval.reports.files import write_reports
@@ -40,6 +40,7 @@ class Arm:
     open_store: Callable[[Path], RunStore] = RunStore
     change_program: Callable[[Program], None] | None = None  # called before the first sample
     gold_informed: str = ""  # as in RunInfo
+    resolved: Mapping[str, object] = field(default_factory=dict)  # configuration, for worker processes
 
 
 def evaluate_pairs(
@@ -123,7 +124,7 @@ class _ArmSession:
     def open_execution(
         self, progress: RunProgress, open_budget: Callable[[SampleContext], RunBudget] | None
     ) -> AbstractContextManager[Coroutine[object, object, None]]:
-        executor = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
+        executor = create_executor(self.config, self.arm.prompts, self.arm.resources, self.arm.resolved)
         if self.arm.change_program is not None:
             self.arm.change_program(executor.program)
         log_parts(self.logs.entry_point, self.recorder.info.config, self.arm.prompts, executor.program)

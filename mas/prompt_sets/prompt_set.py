@@ -170,6 +170,20 @@ def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet) -> None:
         predictors[agent].demos = demos[agent]
 
 
+def read_applied_prompts(program: PromptedProgram, base: PromptSet) -> PromptSet:
+    """Return the current texts and demos of a program that was given the prompts `base`, and changed since."""
+    from mas.prompt_sets.demos import to_json
+
+    predictors = dict(program.named_predictors())
+    return replace(
+        base,
+        texts={name: each.signature.instructions for name, each in predictors.items()},
+        demos={name: [to_json(demo, each.signature) for demo in each.demos] for name, each in predictors.items()},
+        edited=(),
+        provenance={},
+    )
+
+
 def _load_demos(
     agent: str, signature: "type[dspy.Signature]", prompt_set: PromptSet, is_plain: bool
 ) -> "list[dspy.Example]":

@@ -288,8 +288,8 @@ def _answer_all(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
 
 def _answer(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
     """Answer what is missing on both sides, or was failed by the model's server."""
-    concurrency = max(1, run.config.run.concurrency // len(arms))
-    evaluation = run.config.build_evaluation(run.config.gate.epochs, concurrency)
+    run.trials.close_workers()  # the arms have their own
+    evaluation = run.config.build_test_evaluation(len(arms))
     stop = _TestStop(run)
     stopped = evaluate_pairs(
         arms,
@@ -397,7 +397,7 @@ def _count_answered(folder: Path) -> int:
 
 
 def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
-    return Arm(name, run.files.folder / SEALED / name, prompts, run.resources, SignedStore)
+    return Arm(name, run.files.folder / SEALED / name, prompts, run.resources, SignedStore, run.request.worker_config)
 
 
 def _build_run_info(run: TuningRun, asked: Part) -> RunInfo:

@@ -59,6 +59,7 @@ def tune(request: TuningRequest) -> int:
 def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
     """Run all phases as `tune` does, with the lines on `output`; return the run's folder and the exit code."""
     config, console = request.config, output.console
+    config.base.executor.check(request.resolved)
     if config.base.simulated:
         output.print(SIMULATED_NOTICE, style="bold yellow")
     splits = prepare_splits(request, console)

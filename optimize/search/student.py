@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import replace
 
 import dspy
 
@@ -36,8 +35,7 @@ from eval.benchmarks.dataset import Sample, list_gold_texts
 from eval.execution.scoring import SCORER, describe_answered
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import SampleScorer, Score, Scorer
-from mas.prompt_sets.demos import to_json
-from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, read_applied_prompts
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.system import Program
@@ -76,14 +74,7 @@ class Student(dspy.Module):
     @property
     def prompts(self) -> PromptSet:
         """The current texts and demos of all agents."""
-        predictors = dict(self.program.named_predictors())
-        return replace(
-            self.initial_prompts,
-            texts={name: each.signature.instructions for name, each in predictors.items()},
-            demos={name: [to_json(demo, each.signature) for demo in each.demos] for name, each in predictors.items()},
-            edited=(),
-            provenance={},
-        )
+        return read_applied_prompts(self.program, self.initial_prompts)
 
     def forward(self, sample_id: str) -> dspy.Prediction:
         """Return the answer to a question, with its `trial`."""

@@ -20,11 +20,11 @@ import math
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import dspy
 
@@ -32,7 +32,8 @@ from eval.benchmarks.dataset import Sample
 from eval.execution.runner import SampleRunner, build_blank_record
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors
-from eval.runs.logs import AnswerLog
+from eval.execution.traced_program import AnsweredTrial, Inputs, NamedCall, TracedProgram, TraceEntry, name_calls
+from eval.runs.logs import DIGEST_CHARS, AnswerLog
 from eval.runs.record import Record
 from eval.runs.sqlite_file import check_files, check_schema
 from mas.runtime.event_loop import background_loop, run_blocking
@@ -41,10 +42,9 @@ from mas.system import Program
 from optimize.search.budget import BudgetLedger
 
 Key = tuple[str, str, int]  # digest of the prompts, sample id, epoch
-Inputs = Mapping[str, object]
 Span = dict[str, Any]  # as a record's trajectory holds it
-Step = tuple[str, Inputs, dspy.Prediction]
-TraceEntry = tuple[dspy.Predict, Inputs, dspy.Prediction]  # as `dspy.settings.trace` holds it
+Step = NamedCall
+T = TypeVar("T")
 
 UNREADABLE = "unreadable_reply"
 _PARSE_ERRORS = ("AdapterParseError", "EmptyReplyError", "TruncatedReplyError")  # names that begin a span's error
@@ -54,7 +54,6 @@ MAX_KEPT_ANSWERS = 400  # in memory, with trajectory and steps; older ones are r
 MAX_SAME_ERRORS = 5  # of the first answers; as `run.max_same_errors` of an evaluation
 _OF_NO_PROMPT = ("infrastructure", "internal", "tool")  # error classes that no other prompt can change
 _REQUEST = "request"  # input of the span of one of our agents
-_DIGEST_CHARS = 12  # in log lines
 _CANCEL_SECONDS = 5.0  # to wait for a cancelled answer that ignores it
 
 _SCHEMA = """
@@ -120,6 +119,22 @@ class Trial:
     completed: bool = True  # False: interrupted or not begun; the score means nothing
 
 
+class Workers(Protocol):
+    """Other processes that answer questions."""
+
+    async def answer(
+        self,
+        program: Program,
+        sample: Sample,
+        sample_key: SampleKey,
+        open_context: Callable[[SampleKey], SampleContext],
+    ) -> AnsweredTrial:
+        """Answer a question with the prompts of the program; the context has its budget and its call log."""
+        ...
+
+    async def close(self) -> None: ...
+
+
 class Trials:
     """The answers of a session, shared by all copies of a student. Thread-safe, except on the agents' event loop."""
 
@@ -133,6 +148,7 @@ class Trials:
         get_stop_reason: Callable[[], str | None] = lambda: None,
         kept_answers: int = MAX_KEPT_ANSWERS,
         answers: AnswerLog | None = None,
+        workers: Workers | None = None,
     ) -> None:
         """Create an empty memory.
 
@@ -145,7 +161,9 @@ class Trials:
             get_stop_reason: returns why no more requests are to be sent, or None.
             kept_answers: in memory.
             answers: log of the answers; None: nothing is logged.
+            workers: answer the questions in other processes; None: they are answered in this one.
         """
+        self._workers = workers
         self.ledger, self.samples, self.concurrency = ledger, samples, concurrency
         self.own_stop_reason: str | None = None  # to stop, other than the budget or `get_stop_reason`
         self.defect: BaseException | None = None  # of the harness itself; `check` raises it
@@ -183,7 +201,13 @@ class Trials:
         self.stop("cancelled")
         background_loop().call_soon_threadsafe(self._cancel_now)
 
+    def close_workers(self) -> None:
+        """End other processes, until the next question."""
+        if self._workers is not None:
+            run_blocking(self._workers.close())
+
     def close(self) -> None:
+        self.close_workers()
         self._rows.close()
 
     def check(self) -> None:
@@ -268,16 +292,19 @@ class Trials:
 
     def _answer(self, program: Program, sample: Sample, sample_key: SampleKey, candidate: str) -> Trial | None:
         """Answer and score a question; return None if that was interrupted."""
-        recorder, refused, label = _TraceRecorder(program), threading.Event(), candidate[:_DIGEST_CHARS]
-        runner = replace(self._runner, program=recorder, open_context=lambda key: self._context(key, refused))
-        if self._answers:
-            runner = replace(runner, open_listener=functools.partial(self._answers.begin, prompts_sha256=label))
+        refused, label = threading.Event(), candidate[:DIGEST_CHARS]
+        open_context = functools.partial(self._context, refused)
         try:
-            record = run_blocking(self._run_cancellable(runner, sample, sample_key))
+            if self._workers is None:
+                answered = self._answer_here(program, sample, sample_key, label, open_context)
+            else:
+                work = self._workers.answer(program, sample, sample_key, open_context)
+                answered = run_blocking(self._run_cancellable(work))
         except CancelledError:
             return None
-        if record is None or refused.is_set():
+        if answered is None or refused.is_set():
             return None
+        record = answered.record
         if self._answers:
             self._answers.finish(record, prompts_sha256=label)
         if record.error_class == QUOTA_OR_KEY:
@@ -285,18 +312,33 @@ class Trials:
                 f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})"
             )
             return None
-        return Trial(record, extract_steps(program, recorder.trace, record.trajectory))
+        return Trial(record, select_steps(program, answered.calls, record.trajectory))
 
-    def _context(self, sample_key: SampleKey, refused: threading.Event) -> SampleContext:
+    def _answer_here(
+        self,
+        program: Program,
+        sample: Sample,
+        sample_key: SampleKey,
+        label: str,
+        open_context: Callable[[SampleKey], SampleContext],
+    ) -> AnsweredTrial | None:
+        traced = TracedProgram(program)
+        runner = replace(self._runner, program=traced, open_context=open_context)
+        if self._answers:
+            runner = replace(runner, open_listener=functools.partial(self._answers.begin, prompts_sha256=label))
+        record = run_blocking(self._run_cancellable(runner.run_sample(sample, sample_key)))
+        return None if record is None else AnsweredTrial(record, traced.name_calls())
+
+    def _context(self, refused: threading.Event, sample_key: SampleKey) -> SampleContext:
         context = self._runner.open_context(sample_key)
         return replace(context, budget=_WatchedBudget(context.budget, refused))
 
-    async def _run_cancellable(self, runner: SampleRunner, sample: Sample, sample_key: SampleKey) -> Record | None:
-        """Return the record, or None if it is cancelled. Runs on the agents' loop."""
+    async def _run_cancellable(self, answering: Coroutine[object, object, T]) -> T | None:
+        """Return what is answered, or None if it is cancelled. Runs on the agents' loop."""
         if self._cancelled is None:
             self._cancelled = asyncio.get_running_loop().create_future()
         with dspy.context(disable_history=True):
-            work = asyncio.ensure_future(runner.run_sample(sample, sample_key))
+            work = asyncio.ensure_future(answering)
         try:
             await asyncio.wait((work, self._cancelled), return_when=asyncio.FIRST_COMPLETED)
             return work.result() if work.done() else None
@@ -330,22 +372,6 @@ class _WatchedBudget:
         self.budget.settle(payment)
 
 
-class _TraceRecorder:
-    """A program that keeps DSPy's trace of its answer, also of one that failed."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.trace: list[TraceEntry] = []
-
-    async def acall(
-        self, *, question: str, file: str | Path | None, inputs: Mapping[str, str] | None = None
-    ) -> dspy.Prediction:
-        try:
-            return await self.program.acall(question=question, file=file, inputs=inputs)
-        finally:
-            self.trace = list(dspy.settings.trace or ())
-
-
 def extract_steps(program: Program, trace: Sequence[TraceEntry], spans: Sequence[Span]) -> list[Step]:
     """Return the steps of one answer.
 
@@ -354,13 +380,13 @@ def extract_steps(program: Program, trace: Sequence[TraceEntry], spans: Sequence
         trace: `dspy.settings.trace` of the answer.
         spans: the trajectory of the answer's record.
     """
+    return select_steps(program, name_calls(program, trace), spans)
+
+
+def select_steps(program: Program, calls: Sequence[NamedCall], spans: Sequence[Span]) -> list[Step]:
+    """Return the steps of one answer, as `extract_steps` does, from the named calls of its predictors."""
     predictors = dict(program.named_predictors())
-    names = {id(predictor): name for name, predictor in predictors.items()}
-    parsed: list[Step] = [
-        (names[id(predictor)], _without_tools(inputs), outputs)
-        for predictor, inputs, outputs in trace
-        if id(predictor) in names and not (_calls_tools(outputs) and _has_conversation(inputs))
-    ]
+    parsed: list[Step] = [call for call in calls if not (_calls_tools(call[2]) and _has_conversation(call[1]))]
     return parsed + [
         (span["name"], _request(predictors[span["name"]], span), dspy.Prediction(**{UNREADABLE: reply}))
         for span in spans
@@ -387,10 +413,6 @@ def _has_conversation(inputs: Inputs) -> bool:
 def _calls_tools(outputs: dspy.Prediction) -> bool:
     calls = outputs.get("tool_calls")
     return bool(calls is not None and calls.tool_calls)
-
-
-def _without_tools(inputs: Inputs) -> Inputs:
-    return {name: value for name, value in inputs.items() if name != "tools"}
 
 
 def _request(predictor: dspy.Predict, span: Span) -> Inputs:

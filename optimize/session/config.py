@@ -6,7 +6,7 @@ config.build_evaluation(epochs=5)     # the configuration of the sealed test
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from eval.config.evaluation import (
     check_limits,
     require,
 )
+from eval.config.executor import RaySettings
 from eval.runs.folder import DATABASE, check_empty
 from eval.runs.run_info import TUNING_FILE
 from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
@@ -39,7 +40,7 @@ from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import Optimizer
 from optimize.session.run_files import find_tuning_run
 
-PARTS = ("system", "model", "scorer", "data", "tracking")
+PARTS = ("system", "model", "scorer", "data", "tracking", "executor")
 _NO_OPTIONS = ("experiment", "debug")
 
 
@@ -118,6 +119,8 @@ class OptimizeConfig:
         """
         self._check_resume()
         self._check_agents()
+        if isinstance(self.base.executor, RaySettings):
+            raise UserError("executor=ray answers evaluations only; tune with executor=processes, or executor=local.")
         prompts = self.base.check_system()
         if prompts is None:
             raise UserError(
@@ -146,6 +149,11 @@ class OptimizeConfig:
             drain_seconds=self.run.drain_seconds,
         )
         return EvalConfig(**{**vars(self.base), "run": run})
+
+    def build_test_evaluation(self, n_arms: int) -> EvalConfig:
+        """Return the configuration of each arm of the sealed test; they share requests in flight and workers."""
+        config = self.build_evaluation(self.gate.epochs, max(1, self.run.concurrency // n_arms))
+        return replace(config, executor=config.executor.divide(n_arms))
 
     def redact(self, text: str) -> str:
         return self.base.redact(text)
@@ -302,6 +310,17 @@ class TuningRequest:
     prompts: PromptSet  # to start from
     command: Sequence[str]  # the overrides as typed
     shelf: Path = PROJECT_ROOT / "prompts"  # folder in which a set is published
+
+    @property
+    def worker_config(self) -> dict[str, object]:
+        """The configuration from which other processes build the program: that of an evaluation."""
+        base, resolved = self.config.base, self.resolved
+        parts = {name: resolved[name] for name in (*PARTS, "tools", "limits", "log")}
+        agents: dict[str, AgentOverride] = getattr(base.model, "agents", {})
+        if REFLECTION in agents:  # with the key of its server, which must not be written down
+            own = {**(resolved["model"].get("agents") or {}), REFLECTION: asdict(agents[REFLECTION])}
+            parts["model"] = {**resolved["model"], "agents": own}
+        return {**parts, "run": {"deadline_seconds": self.config.run.deadline_seconds}, "prompts": None}
 
     @property
     def stored_config(self) -> dict[str, Any]:

@@ -14,18 +14,21 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dspy
 from rich.text import Text
 
+from eval.config.executor import ProcessesSettings
 from eval.execution.console import Console, MissingServices
+from eval.execution.executors.contract import SampleHooks
 from eval.execution.projection import UNKNOWN, format_projection
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults, Signer
 from eval.runs.folder import RunInUseError, RunLock, format_path, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
-from eval.runs.run_info import TUNING_FILE, TUNING_PROGRESS, TuningInfo, dump_config, read_tuning_info
+from eval.runs.run_info import TUNING_FILE, TUNING_PROGRESS, RunInfo, TaskInfo, TuningInfo, dump_config, read_tuning_info
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
 from mas.runtime.errors import UserError
@@ -43,6 +46,9 @@ from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
 from optimize.session.run_files import RunFiles, check_unchanged, filter_overrides
 from optimize.session.signed_files import SignedFiles, open_signed_files
+
+if TYPE_CHECKING:
+    from optimize.session.trial_processes import TrialProcesses
 
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 TRIALS = "trials.db"
@@ -82,6 +88,7 @@ class TuningRun:
             at_once,
             self._read_stop,
             answers=self.answers,
+            workers=self._create_workers(),
         )
         stack.callback(self.trials.close)
 
@@ -148,6 +155,15 @@ class TuningRun:
             open_context=self._create_context,
             labels=self.splits.labels,
         )
+
+    def _create_workers(self) -> "TrialProcesses | None":
+        if not isinstance(self.config.base.executor, ProcessesSettings):
+            return None
+        from optimize.session.trial_processes import TrialProcesses
+
+        hooks = SampleHooks(self.files.folder, read_replies=self.call_log.read_replies, note=self.answers.note)
+        info = RunInfo(run_id=self.run_id, task=TaskInfo(labels=list(self.splits.labels.names)))
+        return TrialProcesses(self.request, self.parent.prompts, info, hooks, self.stop)
 
     def _create_context(self, sample_key: SampleKey) -> SampleContext:
         replies = self._mask_replies(sample_key)

@@ -1,6 +1,9 @@
 """Nothing is paid for twice: tuning runs under `kill -9` come to the verdict of one that is left alone."""
 
+import os
 import shutil
+import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -81,6 +84,36 @@ def _seconds_so_far(run: TunedRun) -> float:
     """Wall time of the sessions before the one that was killed last."""
     facts = run.read("tuning")
     return float(facts["state"]["session_seconds_before"]) if facts else 0.0
+
+
+def test_a_run_in_worker_processes_that_is_killed_ends_as_one_in_a_single_process(
+    new_run: NewRun, server: SimulatedServer
+) -> None:
+    """The command is killed three times, and a worker once."""
+    left_alone = new_run("left-alone", *PUBLISHES)
+    began = requests_by_phase(left_alone, server)
+    sent = dict(server.counted)
+    run = new_run("killed", *PUBLISHES, "executor=processes", "executor.workers=2")
+    with counted(server):
+        for moment in moments(5, 4, began, sum(sent.values()))[1:]:
+            assert run.session(moment) is None
+        with run.started() as process:
+            for worker in _wait_for_workers(process.pid)[:1]:
+                os.kill(worker, signal.SIGKILL)
+        assert process.returncode == 0, run.printed[-1]
+    check_killed_run(run, 4, left_alone, sent)
+    log = (run.folder / "logs" / "entry_point.log").read_text("utf-8")
+    assert log.count('"question started"') >= log.count('"question finished"') > 0
+
+
+def _wait_for_workers(command: int) -> list[int]:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        found = subprocess.run(["pgrep", "-P", str(command), "-f", "worker.py"], capture_output=True, text=True)
+        if len(workers := [int(each) for each in found.stdout.split()]) >= 2:
+            return workers
+        time.sleep(0.05)
+    raise AssertionError("no worker was started")
 
 
 def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server: SimulatedServer) -> None:

@@ -19,7 +19,7 @@ from eval.execution.executors.channel import Start
 from eval.execution.executors.contract import SampleHooks
 from eval.execution.executors.processes import Job, Pool, divide, list_profiles, start_process
 from eval.execution.termination import StopController
-from eval.execution.traced_program import NamedCall
+from eval.execution.traced_program import AnsweredTrial
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import SampleContext, SampleKey
@@ -37,12 +37,6 @@ class Trial:
         [SampleKey], SampleContext
     ]  # its budget, and a call log that takes replies as workers send them
     read_replies: Callable[[SampleKey], Mapping[str, str]]  # as the call log has them
-
-
-@dataclass(frozen=True)
-class AnsweredTrial:
-    record: Record
-    calls: list[NamedCall]  # of the program's predictors
 
 
 class TrialWorkers:

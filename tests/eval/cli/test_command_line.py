@@ -34,7 +34,7 @@ def test_what_hydra_can_judge_is_left_to_it(override: str, command: str) -> None
         ("optimizer=gepa", "eval", "data, debug, executor, experiment, model, scorer, system, tools, tracking."),
         ("modle=gpt-4o", "eval", "modle is not an option; did you mean model? Otherwise choose one of: cache, data, "),
         ("+nope.x=1", "eval", "nope is not an option; choose one of: cache, data, "),
-        ("debug=one", "optimize", "data, experiment, model, optimizer, scorer, system, tools, tracking."),
+        ("debug=one", "optimize", "data, executor, experiment, model, optimizer, scorer, system, tools, tracking."),
         ("model = null", "eval", "model = null is not possible: model is a config group; choose one of: gpt-4o, "),
         ("model@scorer.judge=null", "eval", "model is a config group; choose one of: gpt-4o, "),
         ("~tracking", "eval", "cannot be taken away; choose one of: local, off, server; or leave it out."),

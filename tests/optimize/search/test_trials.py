@@ -173,7 +173,7 @@ def test_cancelling_ends_what_is_in_flight_at_once(tmp_path: Path) -> None:
 
 
 def test_a_defect_of_the_harness_is_raised_and_not_scored(search: ToySearch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("optimize.search.trials.extract_steps", lambda *_: 1 / 0)
+    monkeypatch.setattr("optimize.search.trials.select_steps", lambda *_: 1 / 0)
     assert not search.student.trial(search.val_ids[0]).completed
     with pytest.raises(ZeroDivisionError):
         search.trials.check()
