@@ -15,8 +15,10 @@ from pathlib import Path
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
+from eval.config.executor import ProcessesSettings
 from eval.execution.console import Console, RunProgress
-from eval.execution.executors.local import create_executor
+from eval.execution.executors.contract import Executor
+from eval.execution.executors.local import LocalExecutor
 from eval.execution.run_session import RunSession, begin_session, run_to_end
 from eval.execution.termination import StopController
 from eval.reports.files import write_reports
@@ -124,11 +126,19 @@ class _ArmSession:
     def open_execution(
         self, progress: RunProgress, open_budget: Callable[[SampleContext], RunBudget] | None
     ) -> AbstractContextManager[Coroutine[object, object, None]]:
-        executor = create_executor(self.config, self.arm.prompts, self.arm.resources, self.arm.resolved)
+        executor = self._create_executor()
         if self.arm.change_program is not None:
             self.arm.change_program(executor.program)
         log_parts(self.logs.entry_point, self.recorder.info.config, self.arm.prompts, executor.program)
         return self.run.open_execution(executor, self.pending, progress.update, open_budget)
+
+    def _create_executor(self) -> Executor:
+        local = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
+        if not isinstance(self.config.executor, ProcessesSettings) or self.arm.change_program is not None:
+            return local  # no other process has a program that was changed in this one
+        from eval.execution.executors.processes import ProcessExecutor
+
+        return ProcessExecutor(local, self.config, self.arm.prompts, self.arm.resolved)
 
     def end(self, stopped: str | None) -> None:
         self.recorder.end(stopped, self.config.model.pace_history() if self.config.needs_model else [])

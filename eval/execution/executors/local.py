@@ -7,15 +7,14 @@ run_blocking(executor.run(info, pending, store.write, StopController()))
 import asyncio
 import copy
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
 import dspy
 
 from eval.config.evaluation import EvalConfig
-from eval.config.executor import ProcessesSettings
-from eval.execution.executors.contract import Executor, OnRecord, PendingSample, SampleHooks
+from eval.execution.executors.contract import OnRecord, PendingSample, SampleHooks
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import QUOTA_OR_KEY, StopController
 from eval.runs.run_info import RunInfo
@@ -50,28 +49,6 @@ class LocalExecutor:
         """Run the samples; see `Executor.run`."""
         runner = create_runner(self._config, self.program, run_info, self._hooks)
         await run_side_by_side(runner, pending, on_record, stop, self._config.run.concurrency)
-
-
-def create_executor(
-    config: EvalConfig, prompts: PromptSet | None, resources: Resources, resolved: Mapping[str, object]
-) -> Executor:
-    """Return what answers the samples, with its program built.
-
-    Args:
-        config: of the run.
-        prompts: of its program.
-        resources: of this process.
-        resolved: the configuration as plain dictionaries, from which other processes build the program.
-
-    Raises:
-        UserError: the program cannot be built, or not where the executor needs it.
-    """
-    local = LocalExecutor(config, prompts, resources)
-    if not isinstance(config.executor, ProcessesSettings):
-        return local
-    from eval.execution.executors.processes import ProcessExecutor
-
-    return ProcessExecutor(local, config, prompts, resolved)
 
 
 def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, hooks: SampleHooks) -> SampleRunner:
