@@ -397,7 +397,9 @@ def _count_answered(folder: Path) -> int:
 
 
 def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
-    return Arm(name, run.files.folder / SEALED / name, prompts, run.resources, SignedStore, run.request.worker_config)
+    return Arm(
+        name, run.files.folder / SEALED / name, prompts, run.resources, SignedStore, resolved=run.request.worker_config
+    )
 
 
 def _build_run_info(run: TuningRun, asked: Part) -> RunInfo:

@@ -28,7 +28,15 @@ from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults, Signer
 from eval.runs.folder import RunInUseError, RunLock, format_path, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
-from eval.runs.run_info import TUNING_FILE, TUNING_PROGRESS, RunInfo, TaskInfo, TuningInfo, dump_config, read_tuning_info
+from eval.runs.run_info import (
+    TUNING_FILE,
+    TUNING_PROGRESS,
+    RunInfo,
+    TaskInfo,
+    TuningInfo,
+    dump_config,
+    read_tuning_info,
+)
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
 from mas.runtime.errors import UserError
