@@ -29,6 +29,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, read_config
 from eval.execution.runner import SampleRunner
 from eval.runs.record import Record
+from eval.workflows.replayed_proof.correction import Correction, Kind
 from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.runtime.event_loop import run_blocking
@@ -139,17 +140,18 @@ class Bench:
                 self.right_answers.add(record, AgentSteps.of(record), TargetMatcher(record.target or ""))
         self.samples = [each for each in self.samples if each.id in right]
 
-    def run(self, faulty: str | None = None, prepare: Callable[[ExitStack], None] = lambda stack: None) -> list[Record]:
-        """Answer all questions; an agent of this name is faulty."""
+    def run(self, faulty: str | None = None, correction: Correction | None = None) -> list[Record]:
+        """Answer all questions; an agent of this name is faulty, and the outputs of one may be corrected."""
         model = FaultyModel()
         model.faulty = faulty
         system = self.config.system
         prompts = read_prompt_set(system.default_prompts, agent_names(system), system.name, PROJECT_ROOT)
         found: list[Record] = []
         with ExitStack() as stack:
-            prepare(stack)
             resources = stack.enter_context(system.open_resources(self.config.tools, lambda text: None))
             program = system.build(model, prompts, resources)  # type: ignore[arg-type]
+            if correction is not None:
+                correction.change_program(program)
             runner = SampleRunner("r", program, self.config.scorer, deadline_seconds=120, redact=str)
             pending: list[tuple[Sample, SampleKey]] = [(each, SampleKey(each.id)) for each in self.samples]
             run_blocking(SampleRun(runner, found.append, concurrency=8).run(pending))
@@ -162,6 +164,30 @@ class Bench:
     def plant_in_agents(self) -> Iterator[Fault]:
         for agent in self.agents:
             yield self.measure(SPANS.get(agent, agent), self.run(faulty=agent), agent)
+
+    def prove(self, agent: str) -> Fault:
+        """Count the answers of a faulty critic that its correction makes right, as `eval/attribute.py` corrects it.
+
+        Each other critic is corrected in its place, too: an answer that this makes right counts against.
+        """
+        judged = {spec.critic: spec.name for spec in self.config.system.agent_specs if spec.critic}
+        authors = {"gaia": "expert"}
+        wrong = {each.sample_id for each in self.run(faulty=agent) if not each.correct}
+        matchers = {each.id: TargetMatcher(each.target or "") for each in self.samples}
+        named: Counter[str] = Counter()
+        for critic, worker in judged.items():
+            kind: Kind = "review" if worker == authors[self.name] else "approval"
+            corrected = self.run(faulty=agent, correction=Correction(critic, kind, matchers, worker))
+            named[critic] += sum(each.correct for each in corrected if each.sample_id in wrong)
+        return Fault(self.name, agent, len(wrong), named, f"{agent}, proof")
+
+    def plant_wrong_values(self) -> Iterator[Fault]:
+        """Let each tool of the system's settings return other numbers and names, without an error."""
+        tools = getattr(self.config.system, "tools", {})
+        for name in tools:
+            globals()[f"falsify_{name}"] = falsify_tool(tools[name])
+            with patch.object(self.config.system, "tools", {**tools, name: f"{__name__}.falsify_{name}"}):
+                yield self.measure(name, self.run(), f"{name}, wrong values")
 
     def plant_in_tools(self) -> Iterator[Fault]:
         """Let each tool of the system's settings fail."""
@@ -197,6 +223,26 @@ def break_tool(path: str) -> Callable[..., object]:
     return broken
 
 
+def falsify_tool(path: str) -> Callable[..., object]:
+    """Return a tool with the signature of another, whose results say something else."""
+    import functools
+    import inspect
+
+    from mas.tools.catalogue import load_function
+
+    original: Any = load_function(path)
+
+    @functools.wraps(original)
+    async def false(*args: object, **kwargs: object) -> object:
+        found = original(*args, **kwargs)
+        if inspect.isawaitable(found):
+            found = await found
+        return _corrupt_field("", found) if isinstance(found, str) else found
+
+    false.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    return false
+
+
 BENCHES = {
     "toy": ("toy", "val"),
     "single_agent": ("sample", "val"),
@@ -209,5 +255,8 @@ if __name__ == "__main__":
 
     for name in sys.argv[1:] or BENCHES:
         bench = Bench(name, *BENCHES[name])
-        for fault in (*bench.plant_in_agents(), *bench.plant_in_tools()):
+        for fault in (*bench.plant_in_agents(), *bench.plant_in_tools(), *bench.plant_wrong_values()):
             print(fault, flush=True)
+        for spec in bench.config.system.agent_specs:
+            if spec.critic:
+                print(bench.prove(spec.critic), flush=True)
