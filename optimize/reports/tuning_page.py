@@ -124,16 +124,10 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
         yield f"{format_percent(before)} → {format_percent(after)}", f"{metric} before → after", ""
         level = get_required_level(sealed)
         yield f"{verdict.get('p') or 0.0:.3g}", "p value", "" if level is None else f"at most {level:.3g} required"
-        if sealed.get("looks", 1) > 1:
-            n_all = sealed["n_answers"] + sealed["n_answers_saved"]
-            yield (
-                f"{sealed['look']} of {sealed['looks']}",
-                "look at which the test stopped",
-                f"{sealed['n_answers']:,} of {n_all:,} answers used",
-            )
         flipped = f"{sealed.get('wins')}/{sealed.get('losses')}/{sealed.get('ties')}"
         each = format_count(sealed.get("epochs") or 0, "answer")
-        yield flipped, "questions better / worse / same", f"{each} each, both sides"
+        stopped = f"; look {sealed['look']} of {sealed['looks']}" if sealed.get("looks", 1) > 1 else ""
+        yield flipped, "questions better / worse / same", f"{each} each, both sides{stopped}"
     elif baseline := tuning.read_part("baseline", BaselineLine()):
         low, high = baseline.get("ci95") or (None, None)
         interval = f"95% interval {format_percent(low)} to {format_percent(high)}"
@@ -175,14 +169,14 @@ def _draw_test(tuning: TuningSnapshot) -> Iterator[Chart]:
     gain, sealed = verdict.get("gain") or 0.0, verdict.get("sealed") or {}
     tone: Tone = "right" if tuning.published else "wrong"
     low, high = verdict.get("gain_ci95") or (None, None)
-    adjusted = " adjusted for the looks" if sealed.get("looks", 1) > 1 else ""
-    gains = [Point(f"gain, 95% interval{adjusted}", gain, low=low, high=high, tone=tone, note=f"{format_points(gain)}")]
+    gains = [Point("gain, 95% interval", gain, low=low, high=high, tone=tone, note=f"{format_points(gain)}")]
     if (deciding := sealed.get("gain_interval")) and "level" in sealed:
         label = f"gain, {100 * (1 - sealed['level']):.4g}% interval (decides)"
         gains.append(Point(label, gain, low=deciding[0], high=deciding[1], tone=tone, note=format_bounds(deciding)))
     if (shrunken := verdict.get("gain_shrunken")) is not None:
         gains.append(Point("estimated true gain", shrunken, tone="quiet", note=format_points(shrunken)))
-    yield Chart("dots", "gain, in points", gains, x_label="points", x_format="points", x_mark=0.0)
+    adjusted = "; intervals adjusted for the looks" if sealed.get("looks", 1) > 1 else ""
+    yield Chart("dots", f"gain, in points{adjusted}", gains, x_label="points", x_format="points", x_mark=0.0)
 
 
 def _draw_shortlist(tuning: TuningSnapshot) -> Chart | None:
