@@ -123,6 +123,7 @@ RANGES = [
     (["gate.min_gain=-0.1"], ["gate.min_gain=-0.1", "out of range"]),
     (["gate.margin=2"], ["gate.margin=2", "out of range"]),
     (["gate.epochs=0"], ["gate.epochs=0", "at least 1"]),
+    (["gate.looks=0"], ["gate.looks=0", "expected 1 to 10"]),
     (["gate.max_prompt_chars=0"], ["gate.max_prompt_chars=0", "at least 1"]),
     (["gate.max_metric_error_share=2"], ["gate.max_metric_error_share=2", "0 to 1"]),
     (["shortlist.size=0"], ["shortlist.size=0", "at least 1"]),
