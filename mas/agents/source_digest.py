@@ -36,7 +36,7 @@ def digest_program(module_name: str, *files: str | None) -> str:
         files: that belong to it, such as its state.
     """
     digest = hashlib.sha256(f"{module_name}\n".encode())
-    for name, path in [*_list_modules(module_name).items(), *(("", Path(each)) for each in files if each)]:
+    for name, path in [*list_modules(module_name).items(), *(("", Path(each)) for each in files if each)]:
         content = path.read_bytes() if path.is_file() else b""
         digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
     return digest.hexdigest()
@@ -52,7 +52,7 @@ def note_loaded(module_name: str) -> Iterator[None]:
         _loaded_with.setdefault(module_name, set()).update(set(sys.modules) - before)
 
 
-def _list_modules(module_name: str) -> Mapping[str, Path]:
+def list_modules(module_name: str) -> Mapping[str, Path]:
     """Return name and file of each module of the program, sorted by name."""
     file = _find_loaded(module_name)
     return {} if file is None else _list_modules_from(module_name, file)

@@ -18,6 +18,7 @@ from tests.bench.tables import Table
 EXECUTORS = {
     "local": ("executor=local",),
     "processes, 2 workers": ("executor=processes", "executor.workers=2"),
+    "ray, 2 workers": ("executor=ray", "executor.workers=2"),
 }
 CONCURRENCY, LATENCY_SECONDS = 64, 0.2
 SIMULATED_COLUMNS = ("", "questions", "wall s", "questions/s", "ratio", "CPU s, all processes", "command s")

@@ -245,7 +245,7 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-@dataclass
+@dataclass(eq=False)  # structlog puts it into a dictionary
 class _SentLog:
     """LogSink of a worker that does not see the run's folder: sends the lines."""
 

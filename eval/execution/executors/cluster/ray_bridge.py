@@ -74,7 +74,7 @@ async def _relay(end: socket.socket) -> None:
             await task
         await asyncio.wait_for(tasks[1], CLOSE_SECONDS)
     except Exception as error:  # noqa: BLE001  # whatever it is, the worker is no longer there
-        writer.write(pack([Lost(f"{type(error).__name__}: {_shorten(error)}")]))
+        writer.write(pack([Lost(_shorten(error))]))
     finally:
         with suppress(RayError):
             ray.kill(actor)
@@ -106,9 +106,11 @@ async def _collect(actor: "ActorHandle[WorkerActor]", writer: asyncio.StreamWrit
 
 
 def _shorten(error: BaseException) -> str:
-    """Return the first sentence of what Ray says, or the last line of a traceback."""
+    """Return the first line of what Ray says, or the last one of an actor's traceback."""
     lines = [line.strip() for line in str(getattr(error, "cause", None) or error).splitlines() if line.strip()]
-    return (lines[-1] if isinstance(error, RayTaskError) else lines[0])[:300] if lines else type(error).__name__
+    if isinstance(error, RayTaskError) and lines:
+        return lines[-1][:300]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
 
 
 def run_bridge(control: socket.socket, settings: BridgeSettings) -> None:
@@ -117,7 +119,7 @@ def run_bridge(control: socket.socket, settings: BridgeSettings) -> None:
         try:
             answer: dict[str, object] = {"cpus": connect(settings)}
         except (Exception, SystemExit) as error:  # noqa: BLE001  # Ray raises all kinds
-            answer = {"error": f"{type(error).__name__}: {_shorten(error)}"}
+            answer = {"error": _shorten(error)}
         control.sendall(json.dumps(answer).encode() + b"\n")
         if "cpus" in answer:
             asyncio.run(_serve(control))

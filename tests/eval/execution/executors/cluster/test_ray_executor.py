@@ -3,13 +3,21 @@
 import json
 import os
 import random
+import secrets
+import shutil
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from eval.cli.paths import PROJECT_ROOT
+from tests.eval.command_line import SCRIPT, attached, dataset
 from tests.eval.execution.executors.test_processes import (
     command,
     comparable,
@@ -112,3 +120,142 @@ def test_a_run_whose_process_is_killed_leaves_nothing_and_is_resumed(
     assert sorted(each["sample_id"] for each in done) == [f"q{n:03}" for n in range(40)], output
     assert all(each["error"] is None for each in done)
     assert sent <= 3 * 40 + 8, "only requests in flight at the kill were sent again"
+
+
+SECRET = "key-of-the-nodes-4711"
+AGENT = """
+import asyncio, os
+from pathlib import Path
+from units import price_in
+
+async def answer(question, file):
+    await asyncio.sleep(0.3)
+    assert os.environ["KEY_OF_THE_NODES"], "no key on this node"
+    return price_in(Path("rates.csv").read_text(), file.read_text())
+"""
+UNITS = """
+def price_in(rates, table):
+    return str(int(rates) * int(table.splitlines()[1].partition(",")[2]))
+"""
+
+
+@dataclass
+class Nodes:
+    """A cluster of several nodes on this machine. The head has no CPU; the others see neither runs nor the harness."""
+
+    hidden: Path
+    environment: dict[str, str]
+    folder: Path = field(default_factory=lambda: Path(f"/tmp/ray-{secrets.token_hex(4)}"))
+    started: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    address: str = ""
+
+    def start(self, ip: str, n_cpus: int, before: str = "", **variables: str) -> "subprocess.Popen[bytes]":
+        """Start a node, which has its processes in a session of its own."""
+        ray = PROJECT_ROOT / ".venv" / "bin" / "ray" if (PROJECT_ROOT / ".venv").exists() else shutil.which("ray")
+        head = f"--head --port=0 --temp-dir={self.folder} --include-dashboard=false --disable-usage-stats"
+        place = f"--address={self.address}" if self.address else head
+        more = f"--node-ip-address={ip} --num-cpus={n_cpus} --block"
+        node = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", f"{before} exec {sys.executable} {ray} start {place} {more}"],
+            env={**self.environment, **variables},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.started.append(node)
+        return node
+
+    def start_head(self) -> None:
+        self.folder.mkdir(mode=0o700)
+        self.start("127.0.0.2", 0)
+        self.address = wait_for(self._find_port)
+
+    def _find_port(self) -> str:
+        found = [each.read_text() for each in self.folder.glob("session_2*/gcs_server_port_*")]
+        return f"127.0.0.2:{found[0]}" if found and found[0] else ""
+
+    def start_worker_node(self, ip: str) -> "subprocess.Popen[bytes]":
+        hide = [f"mount -t tmpfs none {path};" for path in (self.hidden, PROJECT_ROOT / "eval", PROJECT_ROOT / "mas")]
+        return self.start(ip, 1, " ".join(hide), KEY_OF_THE_NODES=SECRET)
+
+    def kill(self, node: "subprocess.Popen[bytes]") -> None:
+        for each in in_session(node.pid):
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        node.wait()
+
+    def close(self) -> None:
+        for node in self.started:
+            self.kill(node)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def wait_for(find: Callable[[], str], seconds: float = 300.0) -> str:
+    until = time.monotonic() + seconds
+    while not (found := find()):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, clean_environment: dict[str, str]) -> Iterator[Nodes]:
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("to hide this machine's files from a node one must be root")
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    nodes = Nodes(tmp_path, {**clean_environment, **token})
+    try:
+        nodes.start_head()
+        yield nodes
+    finally:
+        nodes.close()
+
+
+def test_files_reach_other_nodes_and_a_node_that_dies_loses_nothing(tmp_path: Path, nodes: Nodes) -> None:
+    _, second = nodes.start_worker_node("127.0.0.3"), nodes.start_worker_node("127.0.0.4")
+    wait_for(lambda: "3" if len([*nodes.folder.glob("session_2*/sockets/raylet*")]) == 3 else "")
+    own, number = tmp_path / "own", 200
+    own.mkdir()
+    for name, content in (("my_agent.py", AGENT), ("units.py", UNITS), ("rates.csv", "6"), ("server.key", "k")):
+        (own / name).write_text(content)
+    rows = [attached(f"q{n:03}", "42", file=f"table-{n % 3}.csv") for n in range(number)]
+    program = ["system=callable", "system.target=my_agent:answer", *dataset(tmp_path / "data", *rows)]
+    cluster = ["executor=ray", f"executor.address={nodes.address}", "executor.workers=2", "executor.files=[rates.csv]"]
+    place = [*cluster, "run.concurrency=4", "tracking=off"]
+
+    def start(name: str, *more: str, **variables: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, str(SCRIPT), *program, *place, f"run.dir={tmp_path / name}", *more],
+            env={**nodes.environment, "PYTHONPATH": str(PROJECT_ROOT), **variables},
+            cwd=own,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    for more, variables, words in (
+        (["executor.files=[server.key]"], {}, "server.key would be sent to all nodes, and looks like a key"),
+        ([], {"RAY_AUTH_TOKEN": "0" * 64}, f"the cluster at executor.address={nodes.address} cannot be used: "),
+    ):
+        refused = start("refused", *more, **variables)
+        output, _ = refused.communicate(timeout=240)
+        assert (refused.returncode, words in output, "Traceback" in output) == (1, True, False), output
+        assert not (tmp_path / "refused").exists()
+    with start("run") as run_of_it:
+        try:
+            wait_for(lambda: "both" if len(ready_actors(tmp_path / "run")) == 2 else "")
+            time.sleep(1)
+            nodes.kill(second)
+            output, _ = run_of_it.communicate(timeout=240)
+        finally:
+            run_of_it.kill()
+    done = records(tmp_path / "run")
+    assert sorted(each["sample_id"] for each in done) == [f"q{n:03}" for n in range(number)], output
+    assert all(each["score"]["value"] == 1 for each in done), output
+    log = (tmp_path / "run" / "logs" / "multi_agent_system.log").read_text("utf-8").splitlines()
+    assert {json.loads(line)["task_id"] for line in log} == {f"q{n:03}" for n in range(number)}, "sent by the nodes"
+    assert '"worker died"' in (tmp_path / "run" / "logs" / "entry_point.log").read_text("utf-8")
+    found = subprocess.run(["grep", "-rlF", SECRET, nodes.folder, tmp_path / "run"], capture_output=True, text=True)
+    assert found.stdout == "", "the key is in no log and no package"
+    shipped = [each.name for each in nodes.folder.rglob("working_dir_files/*/*")]
+    assert {"my_agent.py", "units.py", "rates.csv", "files", "eval", "mas"} == set(shipped)
