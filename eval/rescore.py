@@ -5,7 +5,7 @@
     python eval/rescore.py my_run scorer=exact run.name=exact
     python eval/rescore.py outputs gold=outputs/gold              all runs, by what people said in eval/view.py
 
-It makes new runs and leaves the old ones unchanged.
+It makes new runs and leaves the old ones unchanged. What people said is also sent to the MLflow of the old run, if any.
 
 Exit codes: 0 done · 1 a mistake in the command line, nothing made · 2 done, and some questions of the run failed by
 error · 3 done, and the run had not answered all its questions; or the files could not be written.

@@ -45,7 +45,6 @@ from eval.runs.folder import (
     read_kept_prompts,
 )
 from eval.runs.foreign_run import refuse_unreadable
-from eval.runs.mlflow_state import STATE
 from eval.runs.record import HumanVerdict, PlannedQuestion, Record, Usage
 from eval.runs.run_info import RunInfo, TaskInfo, dump_config
 from eval.runs.store import RunStore, StoreError, check_free
@@ -53,6 +52,7 @@ from eval.scorers.exact import ExactScorer
 from eval.scorers.gaia import question_scorer
 from eval.scorers.labels import find_labels
 from eval.scorers.score import Score, Scorer
+from eval.workflows.sync import send_labels
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.terminal import print_line
@@ -74,7 +74,7 @@ def rescore_all(originals: Sequence[Path], overrides: Sequence[str], gold: Path 
     Raises:
         UserError: as `rescore_run`, of what concerns all runs.
     """
-    codes = list[int]()
+    codes, rescored = list[int](), list[Path]()
     labels = LabelIndex(_read_label_book(gold)) if gold and _is_of_labels(gold) else None
     known = _list_rescored(originals) if labels else {}
     n_without = n_done = 0
@@ -92,14 +92,15 @@ def rescore_all(originals: Sequence[Path], overrides: Sequence[str], gold: Path 
                     n_done += 1
                     continue
             codes.append(rescore_and_report(original, overrides, gold, command, is_one_of_many=True))
+            rescored.append(original)
         except MISTAKES as error:
             print_line(f"error: {original.name}: {describe_mistake(error)}", error=True)
             codes.append(USER_ERROR)
     done = f", {n_done} were already, by the same labels" if n_done else ""
     without = f", {n_without} without a labelled answer" if n_without else ""
     print_line(f"{format_count(len(codes) - codes.count(USER_ERROR), 'run')} scored again{done}{without}")
-    if labels is not None and any((each / STATE).is_file() for each in originals):
-        print_line("send the labels to MLflow with: python eval/sync.py --all")
+    if labels is not None and gold:
+        send_labels(rescored, gold)
     return next((code for code in WORST_FIRST if code in codes), FINISHED)
 
 
@@ -178,6 +179,8 @@ def rescore_and_report(
     for name, path in (("scored again from", original), ("results", folder)):
         console.print(f"{name}: {format_path(path)}", markup=False, highlight=False, soft_wrap=True)
     print_report_path(folder, console)
+    if gold and _is_of_labels(gold):
+        send_labels([original], gold)
     return choose_exit_code(summary, None, console)
 
 

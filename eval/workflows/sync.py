@@ -208,6 +208,22 @@ def _has_newer_labels(folder: Path) -> bool:
         return any(each.human for each in attach_labels(records, store.read_info(), gold, keeps_withdrawn=True))
 
 
+def send_labels(folders: Sequence[Path], gold: Path) -> None:
+    """Send the labels on runs that are in MLflow, as feedback; a failure is a warning with the command that repeats it.
+
+    Args:
+        folders: of runs that were scored again by the labels.
+        gold: folder of the labels, or a file of it; runs of another one are left out.
+    """
+    load_dotenv(PROJECT_ROOT / ".env")
+    place = (gold if gold.is_dir() else gold.parent).resolve()
+    for folder in folders:
+        if (folder / STATE).is_file() and find_gold_folder(folder.resolve()) == place:
+            print_line(f"{folder.name}: sending its labels to MLflow …")
+            if _sync_one_of_many(folder, []) != FINISHED:
+                print_line(f"send them later with: {EVALUATION.format_sync_command(folder)}", error=True)
+
+
 def _sync_one_of_many(folder: Path, overrides: Sequence[str]) -> int:
     try:
         return sync_run(Evaluations(), folder, overrides)

@@ -32,8 +32,12 @@ from tests.pages.browser import (
 from tests.pages.hostile_run import write_hostile_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
-NAMES = {("two-runs", 1440, "light"): "comparison", ("matrix", 1440, "light"): "comparison-matrix"}
-OF_THE_OFFLINE_MODEL = ("experiment=offline", "limit=20")
+NAMES = {
+    ("two-runs", 1440, "light"): "comparison",
+    ("matrix", 1440, "light"): "comparison-matrix",
+    ("sweep", 1440, "light"): "sweep",
+}
+SWEEP = ("-m", "experiment=offline", "limit=20", "run.dir=job-${hydra:job.num}", "hydra.sweep.dir=sweep")
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +52,15 @@ def write_page(path: Path, *folders: Path) -> Path:
     return path
 
 
-def test_pages_of_two_and_three_runs_are_readable_at_every_width_in_both_themes(
+def test_pages_of_two_and_three_runs_and_of_a_sweep_are_readable_at_every_width_in_both_themes(
     page: Any, tmp_path: Path, eval_command: EvalCommand
 ) -> None:
-    changes = ((), ("system.agents.expert.retry_limit=1",), ("model.seed=5",))
-    folders = [eval_command(*OF_THE_OFFLINE_MODEL, *change).folder for change in changes]
+    eval_command(*SWEEP, "system.agents.expert.retry_limit=5,1,2")
+    folders = [Path(f"job-{number}") for number in range(3)]
     for name, path in (
         ("two-runs", write_page(tmp_path / "two.html", *folders[:2])),
         ("matrix", write_page(tmp_path / "three.html", *folders)),
+        ("sweep", Path("sweep") / "sweep.html"),
     ):
         errors = collect_errors(page)
         open_file(page, path)
@@ -79,6 +84,8 @@ def test_pages_of_two_and_three_runs_are_readable_at_every_width_in_both_themes(
             set_view(page, 1440, "light")
             page.evaluate("document.querySelector('details.row').scrollIntoView()")
             small_picture(page, PROJECT_ROOT / os.environ["PAGE_PICTURES"], "comparison-answer")
+        if name == "sweep":
+            assert "system.agents.expert.retry_limit=2" in page.inner_text("main")
         assert errors == []
 
 

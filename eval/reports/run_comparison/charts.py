@@ -109,13 +109,7 @@ def _chart_cost(result: ComparisonResult) -> Chart | None:
 
 def chart_losses(gathered: GatheredRuns, labels: Sequence[str]) -> Chart:
     """Chart the points that each run lost by the first cause, as shares of its questions."""
-    lost: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(labels, 0.0))
-    for compared in gathered.questions:
-        for label, answers in zip(labels, compared.answers, strict=True):
-            for each in answers:
-                if each.lost:
-                    lost[each.lost][label] += (1 - each.value) / len(answers)
-    n = max(len(gathered.questions), 1)
+    lost, n = _sum_losses(gathered, labels), max(len(gathered.questions), 1)
     order = sorted(lost, key=lambda name: -max(lost[name].values()))[:MAX_GROUPS]
     points = [
         Point(
@@ -127,6 +121,30 @@ def chart_losses(gathered: GatheredRuns, labels: Sequence[str]) -> Chart:
     return Chart(
         "bars", "Points lost, by the first cause", points, x_label="share of the questions", x_format="percent"
     )
+
+
+def describe_losses(gathered: GatheredRuns, labels: Sequence[str]) -> str:
+    """Return in one sentence where the second of two runs lost most more and most fewer points; empty if nowhere."""
+    first, second = labels
+    n = max(len(gathered.questions), 1)
+    changes = {name: 100 * (each[second] - each[first]) / n for name, each in _sum_losses(gathered, labels).items()}
+    if not any(changes.values()):
+        return ""
+    worst, best = max(changes, key=lambda name: changes[name]), min(changes, key=lambda name: changes[name])
+    parts = [f"{changes[worst]:.1f} of 100 points more at {worst}"] if changes[worst] > 0 else []
+    parts += [f"{-changes[best]:.1f} fewer at {best}"] if changes[best] < 0 else []
+    return f"By the first broken link, {second} lost {', and '.join(parts)}, than {first}; a bar below shows the questions."
+
+
+def _sum_losses(gathered: GatheredRuns, labels: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the points that each run lost, by the first cause."""
+    lost: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(labels, 0.0))
+    for compared in gathered.questions:
+        for label, answers in zip(labels, compared.answers, strict=True):
+            for each in answers:
+                if each.lost:
+                    lost[each.lost][label] += (1 - each.value) / len(answers)
+    return lost
 
 
 def _is_efficient(label: str, sides: dict[str, Side], costs: dict[str, float | None]) -> bool:

@@ -16,7 +16,7 @@ from eval.reports.html.charts import CHARTS
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
 from eval.reports.notes import format_p_value, format_points
-from eval.reports.run_comparison.charts import build_charts, chart_losses, list_compared
+from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses, list_compared
 from eval.reports.run_comparison.rows import FLIPS, ComparedQuestion, GatheredRuns, gather_runs, name_outcome
 from eval.reports.run_report.answers import PROMPTS, AnswerRow
 from eval.reports.run_report.answers import STEPS as STEPS_BLOCK
@@ -53,6 +53,7 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
         verdicts=[describe_result(each, len(result.comparisons)) for each in result.comparisons],
         comparisons=[_build_section(each, len(result.comparisons)) for each in result.comparisons],
         charts=[*build_charts(result, runs), chart_losses(gathered, [each.label for each in runs])],
+        losses=describe_losses(gathered, [each.label for each in runs]) if len(runs) == 2 else "",
         prompts=list(_list_prompts(runs)),
         rows=_build_rows(runs, gathered),
         n_shown=len(gathered.questions),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from eval import rescore
 from eval.analysis.human_review.labels import append_label, describe_label, withdraw
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
@@ -241,7 +242,7 @@ def test_the_exporter_that_a_run_left_behind_is_waited_for(
     assert "waiting for the process that is just sending run" in capsys.readouterr().out
 
 
-def test_labels_of_people_reach_mlflow_at_the_next_sync_and_so_does_their_withdrawal(
+def test_labels_of_people_reach_mlflow_when_they_are_applied_and_their_withdrawal_at_the_next_sync(
     tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = own_records("q1", "q2")
@@ -261,7 +262,8 @@ def test_labels_of_people_reach_mlflow_at_the_next_sync_and_so_does_their_withdr
         ]
 
     append_label(tmp_path / "gold", "d" * 64, label)
-    assert synced(folder) == FINISHED
+    apply = [str(folder), f"gold={tmp_path / 'gold'}", f"run.dir={tmp_path / 'again'}"]
+    assert run_cli(lambda: rescore.task(apply)) == FINISHED
     assert "run: sent 1 traces" in capsys.readouterr().out
     assert read_feedback() == [("wrong", "ada", "no unit")]
     append_label(tmp_path / "gold", "d" * 64, withdraw(label, "ada"))

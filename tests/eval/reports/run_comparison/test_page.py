@@ -12,7 +12,7 @@ from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
 from eval.analysis.comparison.comparison import HeldOut
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.reports.html.blocks import decode_data
-from eval.reports.run_comparison.charts import build_charts, chart_losses
+from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses
 from eval.reports.run_comparison.page import describe_result, write_comparison
 from eval.reports.run_comparison.rows import gather_runs, name_outcome
 from eval.runs.record import Usage
@@ -127,6 +127,11 @@ def test_a_bar_of_lost_points_filters_the_questions_that_were_lost_there(tmp_pat
         (cause, "A", 0.0, ""),
         (cause, "B", 1.0, f"#?lost+B={cause}"),
     ]
+    said = describe_losses(gathered, ["A", "B"])
+    assert said.startswith(f"By the first broken link, B lost 100.0 of 100 points more at {cause}, than A")
+    assert "100.0 fewer at" in describe_losses(
+        gather_runs(read_runs(folders[::-1]), ["a"], max_questions=5), ["A", "B"]
+    )
 
 
 def test_efficient_runs_have_a_sign_and_not_a_colour_alone(tmp_path: Path) -> None:
