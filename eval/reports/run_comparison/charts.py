@@ -133,7 +133,8 @@ def describe_losses(gathered: GatheredRuns, labels: Sequence[str]) -> str:
     worst, best = max(changes, key=lambda name: changes[name]), min(changes, key=lambda name: changes[name])
     parts = [f"{changes[worst]:.1f} of 100 points more at {worst}"] if changes[worst] > 0 else []
     parts += [f"{-changes[best]:.1f} fewer at {best}"] if changes[best] < 0 else []
-    return f"By the first broken link, {second} lost {', and '.join(parts)}, than {first}; a bar below shows the questions."
+    what = ", and ".join(parts)
+    return f"By the first broken link, {second} lost {what}, than {first}; a bar below shows the questions."
 
 
 def _sum_losses(gathered: GatheredRuns, labels: Sequence[str]) -> dict[str, dict[str, float]]:
