@@ -10,6 +10,7 @@ scores again, resumes or sends it.
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -238,13 +239,14 @@ def _plan_corrections(
     judged_by = {spec.critic: spec.name for spec in config.system.agent_specs if spec.critic}
     steps = [AgentSteps.of(record) for record in records]
     authors = {each.draft.agent for each in steps if each.draft is not None}
-    last = {each.work[-1].agent for each in steps if each.work}
+    last = Counter(each.work[-1].agent for each in steps if each.work)
+    finisher = max(last, key=lambda name: last[name], default=None)  # some answers ended before it
     found, skipped = list[Correction](), dict[str, str]()
     for agent in dict.fromkeys(agents):
         kind: Kind = "hint"
         if agent in judged_by:
             kind = "review" if judged_by[agent] in authors else "approval"
-        elif agent in last:
+        elif agent == finisher:
             skipped[agent] = "its output is the answer, which would always be right"
             continue
         elif agent in authors:
