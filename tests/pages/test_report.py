@@ -19,7 +19,8 @@ from eval.reports.files import write_reports
 from eval.reports.run_report.page import write_report
 from eval.runs.record import Record, Usage
 from eval.runs.store import RunStore
-from tests.eval.command_line import EvalCommand
+from tests.eval.command_line import EvalCommand, dataset
+from tests.eval.obedient_agent import AGENT, told
 from tests.eval.reports.run_report.test_page import attribute
 from tests.eval.stored_run import answered
 from tests.pages.browser import (
@@ -214,4 +215,26 @@ def test_the_report_is_readable_at_every_width_in_both_themes(
             if name is not None:
                 made.append(small_picture(page, pictures, f"{name}-answer"))
                 assert all(each.stat().st_size < 200_000 for each in made)
+    set_view(page, 1440, "light", height=1300)
+    open_file(page, folder / "report.html")
+    text = page.inner_text("main")
+    assert "Most points are lost at " in text and "critic_expert took " in text
+    strokes = page.locator("figure.chart:has-text('of each answer, by verdict')")
+    strokes.scroll_into_view_if_needed()
+    assert strokes.locator("svg line").count() > 100
+    orders = ("say 7", "say 8", "fail down", "say 7", "say seven", "say 7")
+    own = dataset(tmp_path / "data", *(told(f"q{n}", f"sleep 0 {order}") for n, order in enumerate(orders)))
+    others = {"bos": ("system=bos", "data=bos_sample", "model=offline", "limit=12"), "own": (*AGENT, *own)}
+    errors_of_other_systems = []
+    for name, options in others.items():
+        folder = eval_command(*options, f"run.name={name}", "tracking=off").folder
+        for width, theme in ((1440, "light"), (1000, "dark"), (400, "dark")):
+            set_view(page, width, theme, height=1300)
+            open_file(page, folder / "report.html")
+            page.locator("details.row summary").first.click()
+            page.locator("details.row .facts").first.wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+            errors_of_other_systems += [(name, width, each) for each in check_accessibility(page)]
+            picture(page, tmp_path, f"{name}-{width}-{theme}", whole=True)
+    assert errors_of_other_systems == []
     assert errors == []

@@ -170,11 +170,13 @@ def _describe_critic(critic: CriticNumbers, summary: Summary) -> str:
         all_tokens = usage.input_tokens + usage.output_tokens
         price = f"{_shorten(tokens)} tokens" + (f", {tokens / all_tokens:.0%} of the run's" if all_tokens else "")
     n_wrong, n_right = critic.hits + critic.misses, critic.false_alarms + critic.approved_right
-    found = f"it rejected {critic.hits:,} of {n_wrong:,} times that work was wrong" if n_wrong else "no work was wrong"
-    alarms = f", and {critic.false_alarms:,} of {n_right:,} times that it was right" if n_right else ""
+    found = f"it rejected {critic.hits:,} of {n_wrong:,} times" if n_wrong else "that was never seen"
+    alarms = f"it rejected {critic.false_alarms:,} of {n_right:,} times" if n_right else "that was never seen"
+    unknown = f"; of {format_count(critic.n_unknown, 'review')} nobody knows which it was" if critic.n_unknown else ""
+    reviewed = f"{price}. Work was wrong: {found}. Work was right: {alarms}{unknown}."
+    after = "right in the end after it had rejected work that was not known to be right"
     if not critic.n_recovered or not summary.n_scored:
-        nothing = "No answer was right in the end after such a rejection: nothing here shows that it is worth it."
-        return f"{price}: {found}{alarms}. {nothing}"
+        return f"{reviewed} No answer was {after}: nothing here shows that it is worth its cost."
     share = critic.n_recovered / summary.n_scored
     interval = ""
     if not summary.incomplete:  # answers to one question are counted as one: the widest interval
@@ -183,8 +185,8 @@ def _describe_critic(critic: CriticNumbers, summary: Summary) -> str:
         interval = f" (95% interval {100 * low:.1f} to {100 * high:.1f})"
     each = f", {format_usd(critic.cost_usd / critic.n_recovered)} for each" if critic.cost_usd else ""
     return (
-        f"{price}: {found}{alarms}. {critic.n_recovered:,} of {summary.n_scored:,} answers were right in the end "
-        f"after such a rejection: it gained at most {100 * share:.1f} points of 100{interval}{each}."
+        f"{reviewed} {critic.n_recovered:,} of {summary.n_scored:,} answers were {after}: it gained at most "
+        f"{100 * share:.1f} points of 100{interval}{each}."
     )
 
 

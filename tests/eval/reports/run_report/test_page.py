@@ -272,8 +272,8 @@ def test_critics_are_shown_with_what_they_found_and_what_they_cost(tmp_path: Pat
     assert "critic_expert wrong work that it rejected 66.7% 40.0% to 85.0% 12 of 18" in text
     assert "critic_expert rejections that were justified 85.7% 60.0% to 96.0% 12 of 14" in text
     assert "Of critic_expert nobody knows" in text
-    assert "critic_expert took 1,000 tokens: it rejected 12 of 18 times that work was wrong" in text
-    assert "and 2 of 22 times that it was right. 5 of 20 answers were right in the end" in text
+    assert "critic_expert took 1,000 tokens. Work was wrong: it rejected 12 of 18 times." in text
+    assert "Work was right: it rejected 2 of 22 times; of 10 reviews nobody knows which it was. 5 of 20 answers" in text
     assert re.search(
         r"gained at most 25\.0 points of 100 \(95% interval \d+\.\d to \d+\.\d\), \$0\.0500 for each", text
     )
