@@ -29,7 +29,7 @@ Asked = dict[tuple[str, int], list[Any]]
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Tuned:
     """With the optimizer's own settings."""
-    budget = ("budget.metric_calls=900", f"gate.epochs={EPOCHS}", "shortlist.epochs=1")
+    budget = ("budget.metric_calls=900", f"gate.epochs={EPOCHS}", "gate.looks=1", "shortlist.epochs=1")
     return tuning_command(tmp_path_factory.mktemp("toy"), *TOY, *budget)
 
 

@@ -30,7 +30,7 @@ REASONS = get_args(FinishReason)
 CODES = {"metric_errors": 2, "reflection_unparsable": 2, "budget": 3}  # of the others, all of them honest, 0
 KEYS = {"published", "finish_reason", "gain", "gain_ci95", "p", "spend", "simulated", "reasons", "resumable"}
 TOY = ("system=toy", "data=toy", "model=offline", "data.n_train=12", "data.n_val=12", "data.n_test=20")
-FEW = (*TOY, "gate.epochs=1", "shortlist.epochs=1", "budget.metric_calls=100")
+FEW = (*TOY, "gate.epochs=1", "gate.looks=1", "shortlist.epochs=1", "budget.metric_calls=100")
 
 
 def ended(tuned: Tuned, finish_reason: str, *words: str, simulated: bool = True) -> dict[str, Any]:

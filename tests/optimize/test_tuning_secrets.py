@@ -27,7 +27,14 @@ ROWS = [
     question(f"q{n}", f"What is written on stone {n}?", "42" if n % 3 else GOLDS[n], Level=1 + n // 12)
     for n in range(24)
 ]
-FEW = ("splits.sealed_level=2", "splits.train=0.5", "splits.val=0.5", "gate.epochs=1", "shortlist.epochs=1")
+FEW = (
+    "splits.sealed_level=2",
+    "splits.train=0.5",
+    "splits.val=0.5",
+    "gate.epochs=1",
+    "gate.looks=1",
+    "shortlist.epochs=1",
+)
 
 
 class Repeating(BaseHTTPRequestHandler):

@@ -23,7 +23,7 @@ BASELINE = PROJECT_ROOT / "prompts" / "baseline"
 AGENTS = sorted(file.name.removesuffix(SUFFIX) for file in BASELINE.glob(f"*{SUFFIX}"))
 RULE = "Reply with the bare value: nothing “around” it, 値だけ."
 CLAUSE = f"{RULE}\n\t- No sentence, naïve or not.\n\n    Indented as it is.\n"
-SMALL = ("gate.epochs=1", "shortlist.epochs=1", "shortlist.size=1")
+SMALL = ("gate.epochs=1", "gate.looks=1", "shortlist.epochs=1", "shortlist.size=1")
 GEPA = ("optimizer=gepa", "optimizer.minibatch_size=4", "budget.metric_calls=30", *SMALL)
 Questions = tuple[Path, list[SealRow]]  # their folder, and what is in it
 
