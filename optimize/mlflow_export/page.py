@@ -18,7 +18,7 @@ from eval.runs.folder import REPORT
 from eval.runs.run_info import RunInfo, dump_config
 from eval.scorers.score import ACCURACY
 from optimize.mlflow_export.report import build_report, describe_tuning
-from optimize.reports.snapshot import CONFIG, SOURCES, TuningSnapshot
+from optimize.reports.snapshot import CONFIG, SOURCES, HeadroomLine, TuningSnapshot
 from optimize.search.candidate import PARENT
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def _tags(tuning: TuningSnapshot, openings: int) -> dict[str, str]:
         OPENED_AT_TAG: str(tuning.opened_ms or ""),
         NOTE_TAG: truncate(describe_tuning(tuning, openings), _MAX_NOTE_CHARS),
     }
+    if headroom := tuning.read_part("headroom", HeadroomLine()):
+        found["headroom"] = "worth it" if headroom["worth_it"] else "not here"
     if verdict:
         found |= {"published": _text(tuning.published), "finish_reason": str(verdict.get("finish_reason") or "")}
         found["winner"] = str((verdict.get("winner") or {}).get("candidate_id") or "")
@@ -122,6 +124,9 @@ def _metrics(tuning: TuningSnapshot) -> dict[str, float]:
     }
     found |= flatten_metrics("spend", verdict.get("spend") or tuning.info.state.spend)
     found |= select_finite({"sealed_opened_before": tuning.info.state.sealed_opened_before})
+    if headroom := tuning.read_part("headroom", HeadroomLine()):
+        gains = [each["gain"] for each in headroom["rewrites"]]
+        found |= select_finite({"headroom.gain": max(gains, default=None), "headroom.answers": headroom["n_answers"]})
     decisions = Counter(each.decision for each in tuning.proposals)
     found |= {f"proposals.{name}": float(decisions[name]) for name in ("accepted", "rejected", "cut_off")}
     scores_seen = select_finite({each.candidate_id: each.val_score for each in tuning.proposals})

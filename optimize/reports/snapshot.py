@@ -65,6 +65,24 @@ class BaselineLine(TypedDict, total=False):
     cost_usd: float | None
 
 
+class RewriteLine(TypedDict, total=False):
+    """A rewrite of the starting prompts that the headroom preflight tried."""
+
+    name: str
+    gain: float
+    p: float
+
+
+class HeadroomLine(TypedDict, total=False):
+    """The headroom preflight's result."""
+
+    worth_it: bool
+    n_questions: int
+    n_answers: int
+    parent_score: float
+    rewrites: list[RewriteLine]
+
+
 class SplitIds(TypedDict, total=False):
     """Ids of the questions of each split."""
 

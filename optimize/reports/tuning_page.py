@@ -27,7 +27,15 @@ from optimize.gate.verdict import SideNumbers
 from optimize.publishing.diff_page import render_styles
 from optimize.reports.candidate_tree import build_tree, render_difference
 from optimize.reports.outcome import describe_outcome, format_bounds, get_scores, get_test
-from optimize.reports.snapshot import AnswerLine, BaselineLine, FlipLine, SplitIds, TuningSnapshot, read_tuning
+from optimize.reports.snapshot import (
+    AnswerLine,
+    BaselineLine,
+    FlipLine,
+    HeadroomLine,
+    SplitIds,
+    TuningSnapshot,
+    read_tuning,
+)
 from optimize.search.candidate import PARENT
 
 MAX_FLIPS = 2_000
@@ -132,6 +140,11 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
         low, high = baseline.get("ci95") or (None, None)
         interval = f"95% interval {format_percent(low)} to {format_percent(high)}"
         yield format_percent(baseline["val_score"]), "starting prompts on validation", interval
+    if headroom := tuning.read_part("headroom", HeadroomLine()):
+        best = max((each["gain"] for each in headroom["rewrites"]), default=None)
+        tried = "" if best is None else f"{format_points(best)} points by the best rewrite on "
+        remark = f"{tried}{headroom['n_questions']} training questions, before the search"
+        yield "worth it" if headroom["worth_it"] else "not here", "headroom for prompts", remark
     n_accepted = sum(each.decision == "accepted" for each in tuning.proposals)
     n_fresh = len(tuning.shortlist.keys() - {PARENT})
     yield f"{len(tuning.proposals):,}", "proposals", f"{n_accepted} accepted, {n_fresh} re-evaluated"

@@ -229,10 +229,12 @@ class Trials:
         with self._lock:
             if (kept := self._kept.get(key)) is not None:
                 self._kept.move_to_end(key)
-                return kept
             pending = self._pending.get(key)
-            if is_first := pending is None:
+            if is_first := kept is None and pending is None:
                 pending = self._pending[key] = Future()
+        if kept is not None:  # perhaps from before the search, which counts it when it asks for it
+            return kept if not counted or self._take_metric_call(key) else self._build_unasked(key)
+        assert pending is not None
         if not is_first:
             return pending.result()
         try:
@@ -279,7 +281,13 @@ class Trials:
             except Exception as error:  # noqa: BLE001  optimizers swallow it: `check` raises it after the search
                 self.defect = self.defect or error
                 self.stop(f"the answering itself failed: {error}")
-        record = build_blank_record(self._runner.run_id, sample, sample_key, thread_id="")
+        return self._build_unasked(key)
+
+    def _build_unasked(self, key: Key) -> Trial:
+        _, sample_id, epoch = key
+        record = build_blank_record(
+            self._runner.run_id, self.samples[sample_id], SampleKey(sample_id, epoch), thread_id=""
+        )
         record.score, record.explanation = 0.0, f"not asked: {self.stop_reason or 'no budget is left'}"
         return Trial(record, completed=False)
 

@@ -3,6 +3,7 @@
     tuning.json        the run (`TuningInfo`): command, configuration, phase, spend; rewritten after each phase
     digests.json       signed digests of the files below that decide the verdict (`optimize.session.signed_files`)
     config.yaml        its configuration, without secrets, to read
+    headroom.json      what the headroom preflight found, if it was asked for
     splits.json        ids of the questions of each split, and the record for a set that is tuned on them
     baseline.json  search.json  shortlist.json  leaks.json  verdict.json       result of each phase; written at its end
     proposals.jsonl    one line per proposal, in order; after a resume those of the earlier session, until repeated
@@ -48,7 +49,7 @@ from optimize.session.signed_files import PROPOSALS, SEARCH, SignedFiles
 CANDIDATES = "candidates"
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run.
-OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "log", "tracking", "experiment", "debug")
+OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "headroom", "log", "tracking", "experiment", "debug")
 OF_THE_SESSION_MODEL = ("model.max_connections", "model.rate", "model.api_key_env", "reflection_api_key_env")
 
 

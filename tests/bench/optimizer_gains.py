@@ -9,6 +9,7 @@
 |---|---|---|---|
 | null | null, shuffled, noheadroom | small: 20, 20 and 60 questions | sets that are published and not better |
 | gain | normal, learnable, badseed, dense | as configured | the gain on fresh questions, and its price in answers |
+| headroom | 50 with something to win, 50 without | as configured | how often the preflight says so |
 
 A run is the whole tuning command in this process, without MLflow and reports. Its line in the file of results is
 written when it has ended, and a run whose line is there is not repeated: stop it whenever you like. Results of other
@@ -59,6 +60,14 @@ CHEAP, DEAR = ("bootstrap", "halving"), ("gepa", "mipro")
 PLAIN, PLAIN_FEEDBACK = "plain", "plain, feedback"
 SEEDS = {"null": {**dict.fromkeys(CHEAP, 200), **dict.fromkeys(DEAR, 60)}, "gain": dict.fromkeys((*CHEAP, *DEAR), 10)}
 WORLDS = {"null": ("null", "noheadroom", "shuffled"), "gain": ("learnable", "normal", "badseed", "dense")}
+HEADROOM = {  # worlds, systems and seeds of the preflight: 50 with something to win, 50 without
+    **dict.fromkeys((("normal", "toy"), ("normal", "gaia"), ("learnable", "toy"), ("badseed", "toy")), 10),
+    ("dense", "gaia"): 10,
+    **dict.fromkeys((("null", "toy"), ("noheadroom", "toy")), 13),
+    **dict.fromkeys((("null", "gaia"), ("noheadroom", "gaia")), 12),
+}
+HEADROOM_SEED = 100  # the first; the preflight was written with the seeds before
+WITHOUT = ("null", "noheadroom")
 FRESH_QUESTIONS = 500  # of the toy set, of each seed
 FRESH_SEED = 50_000  # added to a seed: questions or worlds that no run has
 FRESH_WORLDS = 6  # model seeds that the sample's sealed questions are asked with
@@ -72,6 +81,7 @@ class Job:
     optimizer: str
     seed: int
     budget: int = 0  # requests; of plain GEPA alone
+    on: str = ""  # system, of a world that several have
 
     @property
     def is_plain(self) -> bool:
@@ -79,11 +89,11 @@ class Job:
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        return (self.part, self.world, self.optimizer, self.seed)
+        return (self.part, f"{self.world} {self.on}".strip(), self.optimizer, self.seed)
 
     @property
     def system(self) -> str:
-        return "gaia" if self.world == "dense" else "toy"
+        return self.on or ("gaia" if self.world == "dense" else "toy")
 
     @property
     def overrides(self) -> list[str]:
@@ -97,6 +107,8 @@ class Job:
             own += [f"data.seed={self.seed}"]
         if self.part == "null":
             own += SMALL
+        if self.part == "headroom":
+            own += ["headroom.mode=only"]
         if self.world == "badseed":
             own += [f"prompts={BAD_SEED}"]
         return own
@@ -113,7 +125,13 @@ def list_optimizers() -> list[str]:
 def list_jobs(chosen: argparse.Namespace, lines: Sequence[Line]) -> Iterator[Job]:
     """Yield what is missing: seed by seed, so that whenever this is stopped all have about as many."""
     done = {_key(line) for line in lines}
-    for part in chosen.parts:
+    if "headroom" in chosen.parts:
+        for seed in range(max(HEADROOM.values())):
+            for (world, system), seeds in HEADROOM.items():
+                job = Job("headroom", world, "gepa", HEADROOM_SEED + seed, on=system)
+                if job.key not in done and seed < (chosen.seeds or seeds) and world in chosen.worlds:
+                    yield job
+    for part in (each for each in chosen.parts if each in WORLDS):
         most = max(SEEDS[part].values())
         for seed in range(most if chosen.seeds is None else chosen.seeds):
             for world in (each for each in WORLDS[part] if each in chosen.worlds):
@@ -139,7 +157,7 @@ def list_plain_jobs(chosen: argparse.Namespace, lines: Sequence[Line]) -> Iterat
 
 
 def _key(line: Line) -> tuple[str, str, str, int]:
-    return (line["part"], line["world"], line["optimizer"], line["seed"])
+    return (line["part"], f"{line['world']} {line.get('on', '')}".strip(), line["optimizer"], line["seed"])
 
 
 # One run
@@ -155,7 +173,8 @@ def run(job: Job) -> Line:
         said.enter_context(contextlib.redirect_stdout(silent))
         said.enter_context(contextlib.redirect_stderr(silent))
         said.enter_context(_prepared(Path(scratch)))
-        found = _run_plain(job, Path(scratch)) if job.is_plain else _run_ours(job, Path(scratch))
+        measure = _run_plain if job.is_plain else _run_headroom if job.part == "headroom" else _run_ours
+        found = measure(job, Path(scratch))
     used = {"seconds": round(time.monotonic() - began, 1), "cpu_seconds": round(_cpu_seconds() - cpu, 2)}
     return {**asdict(job), **found, **used, "commit": _commit()}
 
@@ -219,6 +238,22 @@ def _run_ours(job: Job, scratch: Path) -> Line:
         "answers": _count_answers(files, request, verdict),
         "requests": verdict["spend"]["lm_calls"],
         "reflections": verdict["spend"]["reflection_calls"],
+    }
+
+
+def _run_headroom(job: Job, scratch: Path) -> Line:
+    from optimize.pipeline.tuning import tune
+    from optimize.session.run_files import RunFiles
+
+    tune(_request(job, scratch))
+    files = RunFiles(scratch / "run")
+    found = files.read("headroom")
+    return {
+        "worth_it": found["worth_it"],
+        "answers": {"headroom": found["n_answers"], "planned": found["n_planned"]},
+        "rewrites": {each["name"]: [each["gain"], each["p"]] for each in found["rewrites"]},
+        "requests": files.read_info().state.spend["lm_calls"],
+        "gain": max((each["gain"] for each in found["rewrites"]), default=0.0),
     }
 
 
@@ -370,6 +405,7 @@ def tabulate(lines: Sequence[Line]) -> str:
     plain = {_key(line): line for line in latest.values() if line["optimizer"].startswith(PLAIN)}
     null = [line for line in ours if line["part"] == "null"]
     gain = [line for line in ours if line["part"] == "gain"]
+    headroom = [line for line in ours if line["part"] == "headroom"]
     commits = ", ".join(sorted({line["commit"] for line in lines}))
     return "\n".join(
         [
@@ -380,6 +416,10 @@ def tabulate(lines: Sequence[Line]) -> str:
             "#### True gain at equal cost",
             "",
             *_tabulate_gain(gain, plain),
+            "",
+            "#### Headroom preflight",
+            "",
+            *_tabulate_headroom(headroom),
             "",
             f"Measured with the commits {commits}; simulated model.",
         ]
@@ -433,6 +473,33 @@ def _tabulate_gain(lines: Sequence[Line], plain: Mapping[tuple[str, str, str, in
             *(_describe_ratio(gains, peers), f"{_mean(_cpu(mine)):.1f}"),
         )
         yield f"| {' | '.join(map(str, cells))} |"
+
+
+def _tabulate_headroom(lines: Sequence[Line]) -> Iterator[str]:
+    yield "| world | system | something to win | worlds | said worth it | right | answers, share of the planned |"
+    yield "|---|---|---|---|---|---|---|"
+    for world, system in HEADROOM:
+        if mine := [line for line in lines if (line["world"], line["on"]) == (world, system)]:
+            yield _headroom_row(f"`{world}`", system, "no" if world in WITHOUT else "yes", mine)
+    for name, is_without in (("all with", False), ("all without", True)):
+        if mine := [line for line in lines if (line["world"] in WITHOUT) == is_without]:
+            yield _headroom_row(name, "", "no" if is_without else "yes", mine)
+    if lines:
+        yield _headroom_row("all", "", "", lines)
+
+
+def _headroom_row(name: str, system: str, has_headroom: str, lines: Sequence[Line]) -> str:
+    from eval.analysis.statistics.intervals import compute_accuracy_interval
+
+    right = sum(line["worth_it"] != (line["world"] in WITHOUT) for line in lines)
+    low, high = compute_accuracy_interval(right, len(lines)) or (0.0, 1.0)
+    shares = [line["answers"]["headroom"] / line["answers"]["planned"] for line in lines]
+    cells = (
+        *(name, system, has_headroom, len(lines), sum(line["worth_it"] for line in lines)),
+        f"{100 * right / len(lines):.0f} % ({100 * low:.0f} to {100 * high:.0f})",
+        f"{_mean(line['answers']['headroom'] for line in lines):,.0f}, at most {100 * max(shares):.1f} %",
+    )
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _gains_of_plain(
@@ -537,8 +604,9 @@ def _run_all(jobs: Sequence[Job], processes: int, file: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     everything = (*list_optimizers(), PLAIN, PLAIN_FEEDBACK)
-    worlds = tuple(world for part in WORLDS.values() for world in part)
-    parser.add_argument("--parts", nargs="*", choices=list(WORLDS), default=list(WORLDS))
+    worlds = tuple(dict.fromkeys(world for part in WORLDS.values() for world in part))
+    parts = [*WORLDS, "headroom"]
+    parser.add_argument("--parts", nargs="*", choices=parts, default=parts)
     parser.add_argument("--worlds", nargs="*", choices=worlds, default=worlds)
     parser.add_argument("--optimizers", nargs="*", choices=everything, default=everything)
     parser.add_argument("--seeds", type=int, help="of each world and optimizer; else 200, 60 or 10")

@@ -280,3 +280,11 @@ def test_of_several_steps_of_an_agent_the_last_readable_one_is_an_example() -> N
         ("solve", {}, {UNREADABLE: "?"}),
     ]  # fmt: skip
     assert keep_last_steps(steps) == [steps[1], steps[2]]
+
+
+def test_an_answer_from_before_the_search_is_counted_when_the_search_asks_for_it(search: ToySearch) -> None:
+    sample_id, student = search.val_ids[0], search.student
+    before = student.trial(sample_id, counted=False)
+    assert search.ledger.spend().metric_calls == 0
+    assert student.trial(sample_id) is before and student.trial(sample_id) is before
+    assert search.ledger.spend().metric_calls == 1
