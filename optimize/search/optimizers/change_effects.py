@@ -1,8 +1,8 @@
 """Estimates of what each change of a prompt does to the score, from answers of versions with several changes each.
 
 Each answer is evidence on all changes of its version and on its question, so a hundred answers tell about as much of
-each of twenty changes as fifty answers with and fifty without it (a factorial experiment). Effects add up; what little
-was seen of a change leaves it near 0.
+each of twenty changes as fifty answers with and fifty without it (a factorial experiment). Effects add up. A change of
+which little was seen has the benefit of the doubt: most advice does no harm, and what harms mostly harms much.
 
     effects = ChangeEffects(seed=0)
     effects.add_changes(changes)
@@ -20,6 +20,7 @@ from optimize.search.optimizers.prompt_changes import Change
 NOISE = 0.4  # standard deviation of one answer's score, around what its question and version let expect
 QUESTION = 0.35  # of the difficulty of questions
 EXPECTED = 0.1  # of the effects of changes
+PRIOR = 0.03  # mean effect of a change of which nothing is known
 _DIGITS = 9  # of estimates that are compared: the last bits depend on the machine
 
 
@@ -78,5 +79,6 @@ class ChangeEffects:
         precision = present.T @ present / NOISE**2
         precision += np.diag([EXPECTED**-2] * n + [QUESTION**-2] * len(questions) + [1.0])
         covariance = np.linalg.inv(precision)
-        mean = covariance @ present.T @ scores / NOISE**2
+        prior = np.array([PRIOR] * n + [0.0] * (len(questions) + 1))
+        mean = prior + covariance @ present.T @ (scores - present @ prior) / NOISE**2
         return mean[:n], covariance[:n, :n]

@@ -21,7 +21,7 @@ def test_helpful_changes_are_found_harmful_ones_left_out_and_drawn_less_and_less
     assert sum(len(each & set(CHANGES[9:])) for each in late) < 50 * 3 / 4
 
 
-def test_a_change_without_an_answer_is_drawn_in_half_of_the_mixtures_and_is_not_chosen() -> None:
+def test_a_change_of_which_little_is_known_has_the_benefit_of_the_doubt() -> None:
     effects = ChangeEffects(seed=0)
     assert effects.choose_best() == set() and effects.draw_mixtures(3) == []
     effects.add_changes(CHANGES)
@@ -29,8 +29,8 @@ def test_a_change_without_an_answer_is_drawn_in_half_of_the_mixtures_and_is_not_
     assert effects.n_changes == 12
     effects.add_score(set(), "q1", 1.0)
     drawn = effects.draw_mixtures(100)
-    assert 0.4 < sum(map(len, drawn)) / 1200 < 0.6
-    assert effects.choose_best() == set()
+    assert 0.5 < sum(map(len, drawn)) / 1200 < 0.7
+    assert effects.choose_best() == set(CHANGES)
 
 
 def test_changes_that_exclude_each_other_are_never_together() -> None:
@@ -38,4 +38,4 @@ def test_changes_that_exclude_each_other_are_never_together() -> None:
     effects.add_changes([Change("solve", 1, 2, ()), anew])
     effects.add_score(set(), "q1", 0.0)
     drawn = effects.draw_mixtures(50)
-    assert {len(each) for each in drawn} == {0, 1}
+    assert {len(each) for each in drawn} == {0, 1}, "at most one of both"
