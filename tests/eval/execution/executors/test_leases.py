@@ -1,0 +1,56 @@
+"""Tests of what the run's process keeps for a sample that a worker answers."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from eval.benchmarks.dataset import Sample
+from eval.config.executor import LocalSettings, ProcessesSettings
+from eval.execution.executors.channel import Reserved
+from eval.execution.executors.processes import Job, _Lease, divide
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, current_context
+
+
+@dataclass
+class TwoRequests:
+    """A RunBudget."""
+
+    in_flight: int = 0
+    paid: int = 0
+
+    def reserve(self) -> None:
+        if self.in_flight == 2:
+            if (context := current_context()) is not None:
+                context.server_refusal = "the test ends"
+            raise LimitReachedError("budget.lm_calls", "used up")
+        self.in_flight += 1
+
+    def settle(self, payment: Payment | None) -> None:
+        self.in_flight -= 1
+        self.paid += payment is not None
+
+
+def test_a_request_is_reserved_before_it_is_sent_and_released_if_nobody_reports_its_outcome() -> None:
+    budget, key = TwoRequests(), SampleKey("q1")
+    job = Job((Sample("q1", "?", None), key), SampleContext, lambda key: {}, lambda record, calls: None)
+    lease = _Lease(job, SampleContext(key, budget=budget))
+    assert [lease.reserve(1), lease.reserve(2)] == [Reserved(1), Reserved(2)]
+    assert lease.reserve(3) == Reserved(3, "budget.lm_calls", "used up", "the test ends")
+    lease.settle(Payment(1, 0, 1, 0.1))
+    assert (budget.in_flight, budget.paid, lease.reserve(4)) == (1, 1, Reserved(4))
+    lease.release()
+    lease.release()
+    assert (budget.in_flight, budget.paid) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "n_workers", "shares"), [(8, 2, [4, 4]), (7, 3, [3, 2, 2]), (2, 16, [1, 1]), (1, 1, [1])]
+)
+def test_workers_share_the_requests_at_once(concurrency: int, n_workers: int, shares: list[int]) -> None:
+    assert divide(concurrency, n_workers) == shares
+
+
+def test_runs_at_the_same_time_share_the_workers() -> None:
+    assert ProcessesSettings(workers=5).divide(2) == ProcessesSettings(workers=2)
+    assert ProcessesSettings(workers=1).divide(2) == ProcessesSettings(workers=1)
+    assert LocalSettings().divide(2) == LocalSettings()
