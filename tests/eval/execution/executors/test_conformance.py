@@ -1,6 +1,8 @@
 """Every executor runs samples as its contract says. A new one is added to EXECUTORS."""
 
 import asyncio
+import atexit
+import functools
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
@@ -11,7 +13,9 @@ from omegaconf import OmegaConf
 
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
-from eval.config.executor import ProcessesSettings
+from eval.config.executor import ProcessesSettings, RaySettings
+from eval.execution.executors.cluster.connection import BridgeSettings, Cluster
+from eval.execution.executors.cluster.ray_executor import RayExecutor, RunCluster
 from eval.execution.executors.contract import Executor, PendingSample, SampleHooks
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.executors.processes import ProcessExecutor
@@ -36,7 +40,30 @@ def build_processes(config: EvalConfig, folder: Path) -> ProcessExecutor:
     return ProcessExecutor(local, config, prompts, cast(dict[str, object], resolved)).with_hooks(SampleHooks(folder))
 
 
-EXECUTORS = [build_local, pytest.param(build_processes, marks=pytest.mark.slow)]
+@functools.cache
+def start_ray() -> Cluster:
+    """One for all tests here; it ends with their process at the latest."""
+    cluster = Cluster(BridgeSettings(None, n_workers=2))
+    atexit.register(cluster.close)
+    return cluster
+
+
+def build_ray(config: EvalConfig, folder: Path) -> RayExecutor:
+    config.executor = RaySettings(workers=2)
+    resolved = OmegaConf.to_container(compose_config([*OPTIONS, "executor=ray"]), resolve=True)
+    assert isinstance(resolved, dict)
+    place = RunCluster(start_ray(), None)
+    executor = RayExecutor(
+        build_local(config, folder), config, config.read_prompts(), cast(dict[str, object], resolved), place
+    )
+    return executor.with_hooks(SampleHooks(folder))
+
+
+EXECUTORS = [
+    build_local,
+    pytest.param(build_processes, marks=pytest.mark.slow),
+    pytest.param(build_ray, marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture
