@@ -1,6 +1,6 @@
 """CPU time of a run's own process and of its workers, and the number of workers at which the former is the limit.
 
-python tests/bench/everything.py --only executors --full
+python -m tests.bench.coordinator FOLDER        # a new one
 """
 
 import json

@@ -36,6 +36,7 @@ from tests.bench.live_viewer import live_viewer
 from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
 from tests.bench.request_overhead import request_overhead
+from tests.bench.shared_rate import shared_rate
 from tests.bench.side_by_side import side_by_side
 from tests.bench.tables import Table
 from tests.bench.tracking_cost import tracking
@@ -126,6 +127,7 @@ def _tables(work: Path, size: Size, parts: set[str], inspect_python: str) -> Ite
     if "executors" in parts:
         yield simulated(work, size.simulated)
         yield over_http(work, size.over_http)
+        yield shared_rate()
     if "limiter" in parts:
         yield from tabulate(quick=size is QUICK)
     if "limiter_over_http" in parts:

@@ -6,6 +6,7 @@ The answers are repeated, not asked: what is measured is reading, summarising, w
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -62,9 +63,11 @@ def large_run(run: Path, place: Path, numbers: Sequence[int]) -> Table:
     for number in numbers:
         folder = place / str(number)
         repeat(run, folder, number)
+        again = place / f"{number}-again"
+        shutil.copytree(folder, again)
         for name, arguments in (
             ("report.py", ("eval/report.py", str(folder))),
-            ("compare.py", ("eval/compare.py", str(folder), str(folder))),
+            ("compare.py", ("eval/compare.py", str(folder), str(again))),
         ):
             used = use(*arguments)
             size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
