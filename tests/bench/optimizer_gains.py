@@ -407,23 +407,13 @@ def tabulate(lines: Sequence[Line]) -> str:
     gain = [line for line in ours if line["part"] == "gain"]
     headroom = [line for line in ours if line["part"] == "headroom"]
     commits = ", ".join(sorted({line["commit"] for line in lines}))
-    return "\n".join(
-        [
-            "#### False publications",
-            "",
-            *_tabulate_null(null),
-            "",
-            "#### True gain at equal cost",
-            "",
-            *_tabulate_gain(gain, plain),
-            "",
-            "#### Headroom preflight",
-            "",
-            *_tabulate_headroom(headroom),
-            "",
-            f"Measured with the commits {commits}; simulated model.",
-        ]
+    sections = (
+        ("False publications", null, _tabulate_null(null)),
+        ("True gain at equal cost", gain, _tabulate_gain(gain, plain)),
+        ("Headroom preflight", headroom, _tabulate_headroom(headroom)),
     )
+    text = "".join(f"#### {title}\n\n" + "\n".join(rows) + "\n\n" for title, there, rows in sections if there)
+    return f"{text}Measured with the commits {commits}; simulated model."
 
 
 def _groups(lines: Sequence[Line], part: str) -> Iterator[tuple[str, str, list[Line]]]:
