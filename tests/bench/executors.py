@@ -30,6 +30,9 @@ def simulated(folder: Path, questions: int) -> Table:
     table = Table(
         f"Executors, {questions:,} simulated questions, {CONCURRENCY} at once, one run each", SIMULATED_COLUMNS
     )
+    table.notes.append(
+        "CPU s of ray is a lower bound: of its own processes, those that are killed at the end may be missing"
+    )
     first = None
     for name, options in EXECUTORS.items():
         run = folder / name.replace(", ", "-").replace(" ", "-")
