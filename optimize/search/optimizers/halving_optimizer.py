@@ -30,7 +30,7 @@ class HalvingOptimizer:
     name: str = "halving"
     stages: int = 2
     batch: int = 12
-    proposals: int = 10
+    proposals: int = 3
     examples: int = 4
     mixtures: int = 16
     questions: int = 3
@@ -58,7 +58,7 @@ class HalvingOptimizer:
         batch, questions = min(self.batch, n_train), min(self.questions, n_train)
         answers = self.stages * (batch + self.mixtures * questions) + n_val
         rounds = math.ceil(max(1, max_metric_calls - n_val) / answers) + 1
-        return SearchCost(max_metric_calls, rounds * self.stages * self.proposals)
+        return SearchCost(max_metric_calls, rounds * self.stages * self.proposals * n_agents)
 
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal

@@ -173,7 +173,7 @@ class HalvingRounds:
         weights = {agent: lost[agent] + BLAME_OF_ALL * len(wrong) / len(agents) for agent in agents}
         total, owed = sum(weights.values()), dict.fromkeys(agents, 0.0)
         found: dict[Change, None] = {}
-        for _ in range(self._settings.proposals):
+        for _ in range(self._settings.proposals * len(agents)):
             for agent in agents:
                 owed[agent] += weights[agent] / total
             agent = max(agents, key=lambda each: owed[each])

@@ -15,7 +15,7 @@ from tests.optimize.toy_search import toy_search
 
 
 def halving(**settings: Any) -> HalvingOptimizer:
-    return HalvingOptimizer(**{"batch": 6, "proposals": 3, "mixtures": 4, "questions": 3, **settings})
+    return HalvingOptimizer(**{"batch": 6, "proposals": 1, "mixtures": 4, "questions": 3, **settings})
 
 
 def test_the_configuration_makes_it() -> None:
