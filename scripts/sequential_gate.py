@@ -19,11 +19,11 @@ import numpy as np
 
 from eval.analysis.comparison.comparison import Comparison, Side
 from eval.analysis.statistics.paired_means import MeanDifference
-from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
+from eval.analysis.statistics.paired_tests import Pair, PairedResult, plan_looks, run_paired_test
 from optimize.gate.gate import ACCURACY, GateSettings, compute_smallest_gain
 from optimize.gate.looks import decide_look
 from optimize.gate.sealed_log import FIRST_LEVEL
-from optimize.gate.sequential import CONTINUE, SUCCESS, Look, plan_looks
+from optimize.gate.sequential import CONTINUE, SUCCESS, Look
 from scripts.interval_coverage import Cell, draw_right
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "sequential-test.md"

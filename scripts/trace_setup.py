@@ -6,7 +6,7 @@
 A file is entered when one of its functions is called while the command runs, until the first sample is answered
 (`SampleRunner.run_sample`); importing a module does not count, nor do the bodies of classes. Files of replaceable
 parts, which are called through their contracts (the system, model and tools in `mas/`, datasets, scorers,
-tracking, executors' settings), are listed but not counted: whoever follows the set-up of a run stops there. Printed with each file: how
+tracking), are listed but not counted: whoever follows the set-up of a run stops there. Printed with each file: how
 often it was
 entered from another one.
 """
@@ -21,10 +21,7 @@ from types import CodeType, FrameType
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = tuple(str(ROOT / package) for package in ("mas", "eval", "optimize"))
 FIRST_SAMPLE = "run_sample"
-REPLACEABLE = (
-    *("mas/", "eval/benchmarks/", "eval/scorers/", "eval/config/tracking.py", "eval/config/executor.py"),
-    "optimize/search/optimizers/",
-)
+REPLACEABLE = ("mas/", "eval/benchmarks/", "eval/scorers/", "eval/config/tracking.py", "optimize/search/optimizers/")
 
 
 class FirstSampleError(BaseException):
@@ -39,6 +36,8 @@ class SetupTracer:
         self.has_first_sample = False
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if self.has_first_sample:  # seen by another thread
+            return
         if event != "call" or not (path := own_path(frame.f_code)):
             return
         if frame.f_code.co_name == FIRST_SAMPLE:

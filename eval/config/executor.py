@@ -21,17 +21,6 @@ class ExecutorSettings(Protocol):
 
     name: str
 
-    def check(self, resolved: Mapping[str, object]) -> None:
-        """Check the settings.
-
-        Args:
-            resolved: the configuration of the run as plain dictionaries.
-
-        Raises:
-            UserError: one of them is out of range, or cannot work with the rest of the configuration.
-        """
-        ...
-
     def divide(self, n_runs: int) -> "ExecutorSettings":
         """Return the settings of each of so many runs that are executed at the same time."""
         ...
@@ -42,9 +31,6 @@ class LocalSettings:
     """The keys of `conf/executor/local.yaml`."""
 
     name: str = "local"
-
-    def check(self, resolved: Mapping[str, object]) -> None:
-        """Check nothing: what can be composed can run in this process."""
 
     def divide(self, n_runs: int) -> "LocalSettings":
         return self

@@ -6,7 +6,7 @@ traced.name_calls()[0]                    # ("planner", {"question": …}, the p
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import dspy
@@ -27,12 +27,12 @@ class AnsweredTrial:
     calls: list[NamedCall]
 
 
+@dataclass
 class TracedProgram:
     """An Answerer that keeps DSPy's trace of its answer, also of one that failed."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.trace: list[TraceEntry] = []
+    program: Program
+    trace: list[TraceEntry] = field(default_factory=list)
 
     async def acall(
         self, *, question: str, file: str | Path | None, inputs: Mapping[str, str] | None = None

@@ -76,7 +76,8 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
         InterruptedRunError: a signal stopped the run.
     """
     config = request.config
-    config.executor.check(request.resolved)
+    if isinstance(config.executor, WorkersSettings):
+        config.executor.check(request.resolved)
     split = config.data.load(config.split)
     samples = select_samples(split.samples, config.selection)
     if config.run.fail_under is not None and not any(sample.target is not None for sample in samples):

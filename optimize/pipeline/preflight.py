@@ -20,6 +20,7 @@ from dspy.utils.exceptions import LMError
 
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.metric_interval import compute_metric_interval
+from eval.analysis.statistics.paired_tests import plan_looks
 from eval.execution.console import Console
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
@@ -30,7 +31,6 @@ from mas.runtime.text import format_count
 from mas.system import Program
 from optimize.gate.gate import GateSettings, describe_margin, describe_power
 from optimize.gate.sealed_log import SealedSet, describe_earlier_tests, describe_level, find_allowance
-from optimize.gate.sequential import plan_looks
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import Estimate, build_plan
 from optimize.publishing.provenance import describe_labels

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
+from eval.analysis.statistics.paired_tests import plan_looks
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_unordered_digest
 from eval.execution.scoring import SCORER
@@ -58,7 +59,7 @@ from optimize.gate.sealed_log import (
     record_judgement,
     refuse_missing_test,
 )
-from optimize.gate.sequential import CONTINUE, Decision, Look, plan_looks
+from optimize.gate.sequential import CONTINUE, Decision, Look
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.preflight import AnswerMeans
 from optimize.pipeline.shortlist import ApprovedSet, count_shortlist_answers

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
+from eval.config.executor import WorkersSettings
 from eval.config.tracking import NoTracking
 from eval.execution.console import Output
 from eval.execution.termination import RunStoppedError
@@ -59,7 +60,8 @@ def tune(request: TuningRequest) -> int:
 def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
     """Run all phases as `tune` does, with the lines on `output`; return the run's folder and the exit code."""
     config, console = request.config, output.console
-    config.base.executor.check(request.resolved)
+    if isinstance(config.base.executor, WorkersSettings):
+        config.base.executor.check(request.resolved)
     if config.base.simulated:
         output.print(SIMULATED_NOTICE, style="bold yellow")
     splits = prepare_splits(request, console)

@@ -431,7 +431,7 @@ def _is_false(line: Line) -> bool:
 def _tabulate_null(lines: Sequence[Line]) -> Iterator[str]:
     from eval.analysis.statistics.intervals import compute_accuracy_interval
 
-    yield "| world | optimizer | runs | published | of these no better | share (95 %) | answers | CPU seconds a run |"
+    yield "| world | optimizer | runs | published | no better, of them | share (95 %) | answers | CPU seconds a run |"
     yield "|---|---|---|---|---|---|---|---|"
     for world, optimizer, mine in _groups(lines, "null"):
         false = sum(map(_is_false, mine))

@@ -2,9 +2,10 @@
 
 import re
 
+from eval.analysis.statistics.paired_tests import plan_looks
 from optimize.gate.gate import compute_smallest_gain
 from optimize.gate.sealed_log import FIRST_LEVEL
-from optimize.gate.sequential import MIN_PREDICTED, plan_looks
+from optimize.gate.sequential import MIN_PREDICTED
 from scripts.sequential_gate import BEGIN, END, GATES, LOOKS, PAGE, PARTS_OF_GAIN, SIZES, Situation, simulate
 
 

@@ -22,6 +22,7 @@ from eval.analysis.statistics.paired_tests import (
     Pair,
     PairedResult,
     compute_standard_error,
+    plan_looks,
     run_paired_test,
 )
 from eval.runs.record import Record, Usage
@@ -41,7 +42,7 @@ from optimize.gate.gate import (
     power_table,
 )
 from optimize.gate.sealed_log import FIRST_LEVEL
-from optimize.gate.sequential import Look, plan_looks
+from optimize.gate.sequential import Look
 
 
 def records(rights: Sequence[Sequence[bool]], cost_usd: float | None = 0.02, malformed: int = 0) -> list[Record]:

@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import norm
 
 from eval.analysis.statistics.paired_means import MeanDifference
-from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
+from eval.analysis.statistics.paired_tests import LookPlan, Pair, PairedResult, plan_looks, run_paired_test
 from optimize.gate.gate import GateSettings
 from optimize.gate.looks import LookLine, decide_look, describe_look, describe_stop
-from optimize.gate.sequential import Decision, Look, LookPlan, plan_looks
+from optimize.gate.sequential import Decision, Look
 from optimize.gate.verdict import SealedNumbers
 from scripts.sequential_gate import build_comparison
 

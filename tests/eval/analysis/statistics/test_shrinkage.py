@@ -6,8 +6,8 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
+from eval.analysis.statistics.paired_tests import plan_looks
 from eval.analysis.statistics.shrinkage import shrink_gain
-from optimize.gate.sequential import plan_looks
 
 
 @pytest.mark.parametrize("gain", [0.10, 0.113, 0.14, 0.2, 0.35])
