@@ -88,6 +88,7 @@ def _read_runs(path: Path) -> list[str]:
             raise ValueError("too large")
         content = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        raise UserError(f"{path} cannot be read ({error}), and may name a run that must stay; repair it.") from error
+        why = " ".join(str(error).split())
+        raise UserError(f"{path} cannot be read ({why}), and may name a run that must stay; repair it.") from error
     run = content.get("run") if isinstance(content, dict) else None
     return [run] if isinstance(run, str) and run else []
