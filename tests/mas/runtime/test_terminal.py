@@ -25,6 +25,12 @@ def test_controls_are_written_out_and_line_breaks_stay(capsys: pytest.CaptureFix
     assert rest.count("\\u") == len(CONTROLS) + len(TURNS) + 1 and rest.isascii() and rest.isprintable()
 
 
+def test_a_line_goes_to_standard_output_unless_it_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    print_line("a")
+    print_line()
+    assert capsys.readouterr() == ("a\n\n", "")
+
+
 @pytest.mark.parametrize(
     "line",
     [
