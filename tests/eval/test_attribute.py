@@ -47,7 +47,8 @@ def test_the_author_of_wrong_drafts_is_proven_and_its_run_measures_nothing(
     for arm in (CONTROL, "solve"):
         info = read_run_info(place / arm)
         assert info.gold_informed == arm and info.simulated
-        assert "measures no system" in (place / arm / "report.html").read_text("utf-8")
+        page = (place / arm / "report.html").read_text("utf-8")
+        assert page.index("measures no system") < page.index("Where points are lost"), "before any number is read"
         with RunStore(place / arm / "run.db", read_only=True) as store:
             assert {each.sample_id for each in store.final_records()} == wrong
 
@@ -81,3 +82,12 @@ def test_a_mistake_is_one_sentence_before_anything_is_asked(
     assert attribute(str(run), *arguments, f"run.dir={place}") == USER_ERROR
     shown = capsys.readouterr()
     assert shown.err.startswith(f"error: {sentence}") and shown.out == "" and not place.exists()
+
+
+def test_a_proof_is_written_into_no_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(run.rglob("*"))
+    capsys.readouterr()
+    for place, sentence in ((run, "has files that are no run"), (run / "sub", "is within the run")):
+        assert attribute(str(run), "--agents", "solve", f"run.dir={place}") == USER_ERROR
+        assert sentence in capsys.readouterr().err
+    assert sorted(run.rglob("*")) == before

@@ -34,7 +34,7 @@ from eval.config.executor import LocalSettings
 from eval.config.measured import UNMEASURED
 from eval.execution.console import MissingServices, Output
 from eval.execution.termination import StopController
-from eval.runs.folder import DATABASE, get_run_name, is_in_use, make_run_folder
+from eval.runs.folder import DATABASE, check_empty, get_run_name, is_in_use, make_run_folder
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.record import Record
 from eval.runs.run_info import CONTROL, RunInfo, describe_task
@@ -127,12 +127,19 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
         if not ids:
             raise UserError(f"{original.name} has no wrong answer with a known target: nothing can be proven.")
         labels = LabelSet(tuple(info.task.labels))
-        blamed = list(agents) or _list_blamed(store, unchanged[0], set(ids))
+        blamed = list(agents) or _list_blamed(store, set(ids))
         records = list(read_with_steps(store, lambda key: key[0] in ids))
     config, stored = _compose([*arguments, *overrides])
     config.check()
+    if config.run.dir:
+        _check_place(Path(config.run.dir).absolute())
     matchers = {each.id: build_matcher(each.target or "", labels) for each in samples if each.id in ids}
+    if unknown := [each for each in agents if each not in agent_names(config.system)]:
+        known = ", ".join(agent_names(config.system))
+        raise UserError(f"--agents names {', '.join(unknown)}; the agents of {config.system.name} are {known}.")
     corrections, skipped = _plan_corrections(config, blamed, records, matchers)
+    if not agents:
+        corrections = corrections[:MAX_BLAMED]
     if not corrections:
         reasons = "; ".join(f"{agent}: {why}" for agent, why in skipped.items())
         raise UserError(f"no agent can be corrected{f' ({reasons})' if reasons else ''}; name some with --agents.")
@@ -188,6 +195,13 @@ def _check_overrides(overrides: Sequence[str]) -> None:
             )
 
 
+def _check_place(folder: Path) -> None:
+    """Refuse a folder that has something in it, or is within a run: the arms are no part of any evaluation."""
+    check_empty(folder)
+    if within := next((each for each in folder.parents if (each / DATABASE).exists()), None):
+        raise UserError(f"run.dir={folder} is within the run {within}; name a folder outside of runs.")
+
+
 def _compose(arguments: Sequence[str]) -> tuple[EvalConfig, dict[str, object]]:
     composed = compose_config(arguments)
     config = replace(read_config(composed), executor=LocalSettings())
@@ -218,24 +232,19 @@ def _check_same(
     check_unchanged(info, kept, present, allow=False)
 
 
-def _list_blamed(store: RunStore, config: EvalConfig, ids: set[str]) -> list[str]:
+def _list_blamed(store: RunStore, ids: set[str]) -> list[str]:
     """Return the agents that are the first broken link of most of the samples, the most frequent first."""
     counts: dict[str, int] = {}
     for (sample_id, _), link in attribute_run(store).links.items():
         if sample_id in ids and link.kind in ("agent", "format"):
             counts[link.name] = counts.get(link.name, 0) + 1
-    known = [name for name in sorted(counts, key=lambda name: -counts[name]) if name in agent_names(config.system)]
-    return known[:MAX_BLAMED]
+    return sorted(counts, key=lambda name: -counts[name])
 
 
 def _plan_corrections(
     config: EvalConfig, agents: Sequence[str], records: Sequence[Record], matchers: dict[str, TargetMatcher]
 ) -> tuple[list[Correction], dict[str, str]]:
     names = agent_names(config.system)
-    if unknown := [each for each in agents if each not in names]:
-        raise UserError(
-            f"--agents names {', '.join(unknown)}; the agents of {config.system.name} are {', '.join(names)}."
-        )
     judged_by = {spec.critic: spec.name for spec in config.system.agent_specs if spec.critic}
     steps = [AgentSteps.of(record) for record in records]
     authors = {each.draft.agent for each in steps if each.draft is not None}
@@ -244,6 +253,9 @@ def _plan_corrections(
     found, skipped = list[Correction](), dict[str, str]()
     for agent in dict.fromkeys(agents):
         kind: Kind = "hint"
+        if agent not in names:
+            skipped[agent] = f"it makes several calls of a model; name those to correct, of {', '.join(names)}"
+            continue
         if agent in judged_by:
             kind = "review" if judged_by[agent] in authors else "approval"
         elif agent == finisher:

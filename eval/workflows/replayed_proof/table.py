@@ -32,6 +32,7 @@ def print_proof(proof: Proof, output: Output) -> None:
         output.print(f"  {agent}: not corrected; {why}")
     if proof.stopped:
         output.print(f"stopped: {proof.stopped}; missing answers count as wrong", error=True)
+    output.print("the corrected agent was given the right answers: these runs measure no system")
     output.print(f"results: {format_path(proof.folder)} ({PROOF_FILE}, and a report of each arm)")
 
 
