@@ -182,9 +182,16 @@ class StopController:
         Raises:
             Exception: whatever a worker raised.
         """
-        loop, cancelled = asyncio.get_running_loop(), asyncio.Event()
+        loop, cancelled, thread = asyncio.get_running_loop(), asyncio.Event(), threading.get_ident()
+
+        def cancel_workers() -> None:
+            for worker in workers:
+                if not worker.cancelling():  # a second time would break off how it ends
+                    worker.cancel()
 
         def cancel() -> None:
+            if threading.get_ident() == thread:
+                cancel_workers()  # at once: after a turn of the loop they would have sent more requests
             loop.call_soon_threadsafe(cancelled.set)
 
         if self.reason:
@@ -204,8 +211,9 @@ class StopController:
         finally:
             if timer:
                 timer.cancel()
-            for task in (*waits, *workers):
-                task.cancel()
+            for wait in waits:
+                wait.cancel()
+            cancel_workers()
             await asyncio.wait(workers, timeout=_CANCEL_SECONDS)
         for worker in workers:
             if worker.done() and not worker.cancelled() and (error := worker.exception()):

@@ -105,7 +105,8 @@ class ProcessExecutor:
         jobs = deque(Job(each, self._hooks.open_context, self._hooks.read_replies, keep) for each in pending)
         pool = Pool(lambda: self._start_worker(start), start, list_profiles(self._config), self._hooks, stop, jobs)
         shares = divide(min(self._config.run.concurrency, len(pending)), self._count_workers())
-        await stop.supervise([asyncio.create_task(pool.keep_worker(share)) for share in shares])
+        with stop.in_flight(pool.refuse_requests):
+            await stop.supervise([asyncio.create_task(pool.keep_worker(share)) for share in shares])
         return None
 
     def _count_workers(self) -> int:
@@ -272,12 +273,17 @@ class Pool:
     workers: list[_Worker] = field(default_factory=list)
     failed_starts: int = 0  # of workers, in a row
     n_leases: int = 0  # so far
+    refuses_requests: bool = False  # none is sent any longer
 
     def submit(self, job: Job) -> None:
         """Add a sample, for the worker that has the fewest."""
         self.queue.append(job)
         if ready := [each for each in self.workers if each.is_ready]:
             self._hand_out(min(ready, key=lambda each: len(each.leases) / each.share))
+
+    def refuse_requests(self) -> None:
+        """Let no request be sent that has not had its turn yet: the workers are cancelled next."""
+        self.refuses_requests = True
 
     async def keep_worker(self, share: int) -> None:
         """Answer samples in a process, and in a new one each time that it dies, until none is left.
@@ -381,6 +387,9 @@ class Pool:
         except BackoffTooLongError as error:
             worker.channel.send(Permitted(ask.number, error.seconds))
         else:
+            if self.refuses_requests:
+                with permit:
+                    return
             worker.permits[ask.number] = permit
             worker.channel.send(Permitted(ask.number))
         finally:

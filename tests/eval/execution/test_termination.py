@@ -133,6 +133,43 @@ def test_stopping_now_cancels_at_once_and_the_first_reason_stays() -> None:
     assert (sorted(work.ended), str(work.stop.reason)) == (["0 cancelled", "1 cancelled"], "first")
 
 
+def test_stopping_now_from_the_loop_lets_no_worker_take_another_step() -> None:
+    """Else those whose replies came in the same turn of the loop would send more requests."""
+    stop, steps = quiet(), list[str]()
+
+    async def worker(name: str) -> None:
+        while True:
+            await asyncio.sleep(0)
+            steps.append(name)
+            if len(steps) == 10:
+                stop.stop_now("used up")
+
+    async def run() -> None:
+        await stop.supervise([asyncio.create_task(worker(name)) for name in "abc"])
+
+    asyncio.run(run())
+    assert len(steps) == 10
+
+
+def test_a_worker_is_cancelled_once_and_may_end_what_it_began() -> None:
+    stop, ended = quiet(), list[str]()
+
+    async def worker() -> None:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.01)
+            ended.append("reported")
+            raise
+
+    async def run() -> None:
+        asyncio.get_running_loop().call_later(0.01, stop.stop_now, "used up")
+        await stop.supervise([asyncio.create_task(worker())])
+
+    asyncio.run(run())
+    assert ended == ["reported"]
+
+
 def test_the_time_of_a_session_ends_by_draining() -> None:
     work = Work(quiet(max_seconds=0.05))
     asyncio.run(work.go(0.2))

@@ -174,13 +174,14 @@ def test_workers_end_with_the_process_of_the_run(tmp_path: Path, clean_environme
 def test_one_budget_and_one_ctrl_c_are_for_all_workers(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     with slow_server(0.05) as server:
         asked = options(tmp_path / "data", server, 200)
-        output = run(tmp_path / "budget", clean_environment, *asked, "run.max_cost_usd=0.02")
+        output = run(tmp_path / "budget", clean_environment, *asked, "executor.workers=4", "run.max_cost_usd=0.02")
         assert "run.max_cost_usd=0.02" in output
         usage = json.loads((tmp_path / "budget" / "summary.json").read_text("utf-8"))["usage"]
         spent = re.search(r"the run has spent \$([0-9.]+)", output)
         assert spent is not None, output
-        in_flight = 8 * usage["known_cost_usd"] / usage["lm_calls"]
-        assert 0.02 <= float(spent[1]) <= 0.02 + in_flight
+        cost = usage["known_cost_usd"] / usage["lm_calls"]
+        assert 0.02 <= float(spent[1]) <= 0.02 + 8 * cost
+        assert len(server.requests()) < 0.02 / cost + 8, "those in flight when the last dollar was spent, and no more"
         server.start_over([])
         with command(tmp_path / "stopped", clean_environment, *asked) as process:
             wait_for_requests(server, 30)

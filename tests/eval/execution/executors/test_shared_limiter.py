@@ -30,8 +30,9 @@ class Connected:
         options = ["system=toy", "data=toy", "model=openai_compatible", f"model.base_url={HERE[0]}"]
         model = read_config(compose_config([*options, "model.max_connections=2"])).model
         assert isinstance(model, ModelProfile)
+        self.stop = StopController()
         self.limiter = model.get_rate_limiter(HERE)
-        self.pool = Pool(lambda: start_process(START), START, {"": model}, SampleHooks(), StopController())
+        self.pool = Pool(lambda: start_process(START), START, {"": model}, SampleHooks(), self.stop)
         self.workers: list[_Worker] = []
         self.channels: list[Channel] = []
         self.tasks: list[asyncio.Task[None]] = []
@@ -134,6 +135,27 @@ def test_a_worker_that_ends_gives_its_permits_back() -> None:
             await settle()
             assert (run.limiter.in_flight, run.limiter.traffic.waiting) == (0, 0)
             waiting.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_no_request_has_its_turn_once_the_run_is_stopped() -> None:
+    async def scenario() -> None:
+        async with connected() as run:
+            limiter = await run.connect()
+            held = [await limiter.acquire(0) for _ in range(2)]
+            waiting = asyncio.create_task(limiter.acquire(0))  # it waits when the run stops
+            await settle()
+            with run.stop.in_flight(run.pool.refuse_requests):
+                run.stop.stop_now("the budget is used up")
+            for permit in held:
+                with permit:
+                    permit.record_success()
+            later = asyncio.create_task(limiter.acquire(0))  # it asks after that
+            await settle()
+            assert (waiting.done(), later.done(), run.limiter.in_flight) == (False, False, 0)
+            waiting.cancel()
+            later.cancel()
 
     asyncio.run(scenario())
 
