@@ -7,16 +7,17 @@ are replayed from the run's call log up to where it stopped.
 """
 
 import shlex
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name
+from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name, handle_signals
 from eval.config.evaluation import EvalConfig
 from eval.config.executor import WorkersSettings
 from eval.config.tracking import NoTracking
 from eval.execution.console import Output
-from eval.execution.termination import RunStoppedError
+from eval.execution.termination import RunStoppedError, StopController
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
@@ -70,10 +71,11 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
     with open_tuning_run(request, splits, folder, console) as run:
         run.show(f"run: {format_path(folder)}")
         with _open_exporter(config.base, folder) as exporter:
-            code = _run_to_verdict(run, output)
-            run.answers.note("run ended", exit_code=code)
-            run.save_state(run.files.read_info().state.phase, ended_at=datetime.now(UTC).isoformat())
-            _write_page(run)
+            with _ignoring_repeated_signals(run.stop):
+                code = _run_to_verdict(run, output)
+                run.answers.note("run ended", exit_code=code)
+                run.save_state(run.files.read_info().state.phase, ended_at=datetime.now(UTC).isoformat())
+                _write_page(run)
             tracked = exporter.finish(run.show) if exporter else ExportOutcome()
         if tracked.warning:
             run.show(f"warning: {tracked.warning}")
@@ -84,6 +86,25 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
     if run.stop.interrupted:
         raise InterruptedRunError
     return folder, code
+
+
+@contextmanager
+def _ignoring_repeated_signals(stop: StopController) -> Iterator[None]:
+    """Let the first signal interrupt the block, and none after it, so that the files of a stopped run are complete.
+
+    While requests are waited for, the run's `StopController` handles signals instead.
+
+    Raises:
+        KeyboardInterrupt: the first signal; the argument is its name.
+    """
+
+    def receive(name: str) -> None:
+        if not stop.interrupted:
+            stop.interrupted = True
+            raise KeyboardInterrupt(name)
+
+    with handle_signals(receive):
+        yield
 
 
 def _open_exporter(config: EvalConfig, folder: Path) -> AbstractContextManager[ExporterLauncher | None]:

@@ -77,7 +77,8 @@ class HalvingRounds:
         self._parent = _Version(frozenset(), student.prompts, student)
         self._versions = {self._parent.changes: self._parent}
         self._effects = ChangeEffects(context.seed)
-        self._best, self._best_id = self._parent, PARENT
+        self._best = self._parent
+        self._proposed = {PARENT: self._parent}
         self._n_rounds = self._n_answers = 0
         self._order: list[str] = []
 
@@ -124,7 +125,7 @@ class HalvingRounds:
         if guess is self._best or not guess.changes:
             return False
         self._n_rounds += 1
-        if not self._is_over():
+        if not self._context.get_stop_reason():  # a failing reflection model is no reason to drop it
             self._answer([guess], self._objective.val_ids)
         return self._decide(guess, before)
 
@@ -141,6 +142,7 @@ class HalvingRounds:
         elif guess.mean(val_ids) > self._best.mean(val_ids):
             decision = "accepted"
         candidate = self._describe(guess)
+        self._proposed[candidate.id] = guess
         self._report(
             Proposal(
                 candidate,
@@ -152,13 +154,16 @@ class HalvingRounds:
             )
         )
         if decision == "accepted":
-            self._best, self._best_id = guess, candidate.id
+            self._best = guess
         return decision == "accepted"
 
     def _describe(self, version: _Version) -> Candidate:
-        texts, before = version.prompts.texts, self._best.prompts.texts
+        """Return a version as a candidate; its parent is the proposal that most of its changes come from."""
+        included = [each for each in self._proposed if self._proposed[each].changes <= version.changes]
+        parent_id = max(included, key=lambda each: len(self._proposed[each].changes))
+        texts, before = version.prompts.texts, self._proposed[parent_id].prompts.texts
         agents = tuple(agent for agent in texts if texts[agent] != before[agent])
-        return Candidate(f"c{self._n_rounds:03}", version.prompts, (self._best_id,), agents, "reflection")
+        return Candidate(f"c{self._n_rounds:03}", version.prompts, (parent_id,), agents, "reflection")
 
     # Proposals
 

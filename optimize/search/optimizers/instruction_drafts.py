@@ -10,6 +10,7 @@ system is asked, the agents' present texts and DSPy's tips.
 from collections.abc import Mapping, Sequence
 
 import dspy
+from dspy.utils.callback import BaseCallback
 
 from eval.benchmarks.dataset import Sample
 from mas.agents.chat_adapter import ChatAdapter
@@ -47,8 +48,15 @@ class InstructionDrafts(GroundedProposer):
         super().__init__(**settings)
         self._requests, self._max_chars = requests, max_chars
         examples, batch = [_show_inputs(sample) for sample in questions], settings["view_data_batch_size"]
-        with dspy.context(adapter=ChatAdapter()):
-            summary = requests.attempt(lambda: create_dataset_summary(examples, batch, self.prompt_model))
+
+        def summarize() -> str:
+            sent = _RequestCount()
+            with dspy.context(adapter=ChatAdapter(), callbacks=[sent]):
+                text: str = create_dataset_summary(examples, batch, self.prompt_model)
+            requests.requests += sent.n - 1  # `attempt` counts one
+            return text
+
+        summary = requests.attempt(summarize)
         self.use_dataset_summary = True
         self.data_summary = (summary or "Not available.") + build_labels_brief(labels) + _GENERAL_RULES
 
@@ -83,6 +91,16 @@ class InstructionDrafts(GroundedProposer):
         if self._max_chars is not None and len(text) > self._max_chars:
             raise ValueError(f"the proposed instruction has {len(text)} characters; allowed are {self._max_chars}")
         return text
+
+
+class _RequestCount(BaseCallback):
+    """Number of requests to a model."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def on_lm_start(self, *args: object, **kwargs: object) -> None:
+        self.n += 1
 
 
 def _show_inputs(sample: Sample) -> dspy.Example:

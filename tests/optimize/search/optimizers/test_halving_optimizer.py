@@ -4,14 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dspy.lm15 import Response
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.runtime.errors import UserError
+from mas.simulation import propose_prompt
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizers.halving_optimizer import HalvingOptimizer
-from tests.optimize.toy_search import toy_search
+from tests.optimize.search.optimizers.test_gepa_optimizer import replying
+from tests.optimize.toy_search import CountedModel, toy_search
 
 
 def halving(**settings: Any) -> HalvingOptimizer:
@@ -35,16 +38,60 @@ def test_each_round_is_a_proposal_and_what_is_accepted_was_better_on_validation(
         outcome = search.run(halving())
         proposals, spent = search.proposals, search.ledger.spend()
         first = search.student.answer_all(search.val_ids)  # from memory
-    best = ("parent", sum(trial.record.value for trial in first) / len(first))
+        texts = {"parent": search.student.prompts.texts}
+    best_score = sum(trial.record.value for trial in first) / len(first)
     assert [each.candidate.id for each in proposals] == [f"c{n:03}" for n in range(1, len(proposals) + 1)]
     assert {each.decision for each in proposals} == {"accepted", "rejected"}
     for each in proposals:
-        assert each.candidate.parent_ids == (best[0],) and each.val_score is not None
-        assert (each.decision == "accepted") == (each.val_score > best[1])
-        if each.decision == "accepted":
-            best = (each.candidate.id, each.val_score)
+        assert each.val_score is not None and (each.decision == "accepted") == (each.val_score > best_score)
+        best_score = max(best_score, each.val_score)
+        before, texts[each.candidate.id] = texts[each.candidate.parent_ids[0]], each.candidate.prompts.texts
+        changed = {agent for agent, text in each.candidate.prompts.texts.items() if text != before[agent]}
+        assert set(each.candidate.agents) == changed
     assert outcome.reflections == spent.reflection_calls > 0
     assert spent.metric_calls <= 150
+
+
+def test_a_proposal_has_all_changes_of_the_one_that_it_names_as_its_parent(tmp_path: Path) -> None:
+    """The best so far is not the parent of a version without its changes."""
+    others = 0
+    for seed in range(3):
+        with toy_search(tmp_path / str(seed), seed=seed, max_metric_calls=200) as search:
+            search.run(halving())
+            lines = {"parent": set[str](), **{p.candidate.id: _added(search, p) for p in search.proposals}}
+            best = "parent"
+            for each in search.proposals:
+                [parent] = each.candidate.parent_ids
+                assert lines[parent] <= lines[each.candidate.id]
+                others += parent != best
+                best = each.candidate.id if each.decision == "accepted" else best
+    assert others, "or the test shows nothing"
+
+
+def _added(search: Any, proposal: Any) -> set[str]:
+    before = search.student.prompts.texts
+    return {
+        f"{agent}: {line}"
+        for agent, text in proposal.candidate.prompts.texts.items()
+        for line in set(text.splitlines()) - set(before[agent].splitlines())
+        if line.strip()
+    }
+
+
+def test_the_last_version_is_scored_although_the_reflection_model_fails(tmp_path: Path) -> None:
+    n_asked = 0
+
+    def fail_later(request: Any) -> Response:
+        nonlocal n_asked
+        n_asked += 1
+        reply: Response = propose_prompt(request) if n_asked <= 3 else replying("I would rather not.")(request)
+        return reply
+
+    with toy_search(tmp_path, seed=1, max_metric_calls=150, model=CountedModel(reflection=fail_later)) as search:
+        outcome = search.run(halving(proposals=4))
+    assert outcome.unparsable == 10, "it gave up"
+    [proposal] = search.proposals
+    assert proposal.decision != "cut_off" and proposal.val_score is not None
 
 
 def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(tmp_path: Path) -> None:
