@@ -3,6 +3,8 @@
 proposals = run_search(run)      # as proposals.jsonl holds them
 """
 
+from collections.abc import Sequence
+
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import UNLIMITED
 from optimize.pipeline.shortlist import compute_min_score
@@ -22,8 +24,9 @@ def run_search(run: TuningRun) -> list[ProposalLine]:
     """
     if run.files.read("search") is None:
         outcome = _search(run)
-        _check_outcome(run, outcome)
-        run.files.finish_proposals()
+        lines = run.files.list_new_proposals(with_earlier=_is_out_of_budget(run))
+        _check_outcome(run, outcome, lines)
+        run.files.finish_proposals(lines)
         run.files.write("search", {**vars(outcome), "metric_calls": run.ledger.spend().metric_calls})
     return run.files.read_proposals()
 
@@ -52,7 +55,12 @@ def _search(run: TuningRun) -> SearchOutcome:
     return outcome
 
 
-def _check_outcome(run: TuningRun, outcome: SearchOutcome) -> None:
+def _is_out_of_budget(run: TuningRun) -> bool:
+    """Return whether a budget other than that of the search itself has ended it."""
+    return run.ledger.refused_budget not in (None, "metric_calls")
+
+
+def _check_outcome(run: TuningRun, outcome: SearchOutcome, lines: Sequence[ProposalLine]) -> None:
     run.check_metric()
     if outcome.reflections and outcome.unparsable == outcome.reflections:
         raise EarlyVerdictError(
@@ -60,11 +68,11 @@ def _check_outcome(run: TuningRun, outcome: SearchOutcome) -> None:
             f"none of the {outcome.reflections} replies of the reflection model could be read; "
             "choose another reflection_model, or increase model.max_tokens",
         )
-    if run.ledger.refused_budget not in (None, "metric_calls") and not _has_better_candidate(run):
+    if _is_out_of_budget(run) and not _has_better_candidate(run, lines):
         raise EarlyVerdictError("budget", f"{run.ledger.refusal}, and no candidate qualified for the shortlist by then")
 
 
-def _has_better_candidate(run: TuningRun) -> bool:
+def _has_better_candidate(run: TuningRun, lines: Sequence[ProposalLine]) -> bool:
     """Return whether any fully scored candidate qualifies for the shortlist."""
     min_score = compute_min_score(run.config.gate, run.files.read("baseline")["val_score"])
-    return any(line["val_score"] >= min_score for line in filter_fully_scored(run.files.read_proposals()))
+    return any(line["val_score"] >= min_score for line in filter_fully_scored(lines))

@@ -28,6 +28,7 @@ import json
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -134,6 +135,7 @@ class RunFiles:
         """
         self.folder, self._redact, self.signed = folder, redact, signed
         self._lines: list[ProposalLine] = []  # of this session's search
+        self._earlier: dict[str, ScoredLine] = {}  # of earlier sessions, by the candidate's id
 
     def read(self, name: str) -> Any:
         """Return the content of `<name>.json`; None if it does not exist.
@@ -205,18 +207,35 @@ class RunFiles:
 
     def clear_proposals(self) -> None:
         """Start a search. The lines of an earlier session stay until the resumed search repeats them."""
-        self._lines = []
+        self._lines, self._earlier = [], {}
+        with suppress(UserError):  # somebody has changed them, so only the search's own count
+            self._check(Path(PROPOSALS))
+            self._earlier = {line["candidate_id"]: line for line in filter_fully_scored(self.read_proposals())}
 
     def add_proposal(self, proposal: Proposal) -> None:
+        """Write a proposal with its prompts; one that was cut off replaces none that an earlier session scored."""
+        if proposal.decision == "cut_off" and proposal.candidate.id in self._earlier:
+            return
         self.save_candidate(proposal.candidate)
         self._lines.append(to_line(proposal))
         repeated = {line["candidate_id"] for line in self._lines}
         earlier = [line for line in self.read_proposals() if line["candidate_id"] not in repeated]
         self._write_proposals([*self._lines, *earlier])
 
-    def finish_proposals(self) -> None:
-        """Keep only the lines of this session, whose search is complete."""
-        self._write_proposals(self._lines)
+    def list_new_proposals(self, with_earlier: bool) -> list[ProposalLine]:
+        """Return the lines of this session's search.
+
+        Args:
+            with_earlier: a budget ended the search, perhaps before it had repeated what earlier sessions scored: add
+                the rest of that.
+        """
+        repeated = {line["candidate_id"] for line in self._lines}
+        rest = [line for candidate_id, line in self._earlier.items() if candidate_id not in repeated]
+        return [*self._lines, *(cast(list[ProposalLine], rest) if with_earlier else [])]
+
+    def finish_proposals(self, lines: Sequence[ProposalLine]) -> None:
+        """Keep only these lines: the search is complete."""
+        self._write_proposals(lines)
 
     def read_proposals(self) -> list[ProposalLine]:
         """Return the complete lines; a full disk may have cut off the last one."""

@@ -14,6 +14,7 @@ from mas.runtime.installation_key import sign
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Proposal, describe_candidate
 from optimize.session.run_files import RunFiles, check_unchanged
+from optimize.session.signed_files import SignedFiles
 
 PROMPTS = PromptSet("parent", "toy", {"plan": "Plan.", "solve": "Solve «it»."}, Path("parent"))
 DEMO = {"solve": [{"task": "1 + 1", "result": "2 key-123"}]}
@@ -83,6 +84,38 @@ def test_a_half_line_is_no_proposal(tmp_path: Path) -> None:
     with (tmp_path / "proposals.jsonl").open("a") as file:
         file.write('{"candidate_id": "c0')
     assert [line["candidate_id"] for line in files.read_proposals()] == ["c001"]
+
+
+def test_a_repeated_search_that_a_budget_ends_loses_no_scored_proposal(tmp_path: Path) -> None:
+    """What it repeats counts as repeated, unless it was cut off this time."""
+    first = RunFiles(tmp_path)
+    for number, decision in ((1, "accepted"), (2, "rejected"), (3, "cut_off"), (4, "accepted")):
+        first.add_proposal(proposal(number, decision=decision, val_score=0.5))
+    files = RunFiles(tmp_path)
+    files.clear_proposals()
+    files.add_proposal(proposal(1, decision="accepted", val_score=0.75))
+    other = replace(proposal(2).candidate, prompts=replace(PROMPTS, texts={"plan": "Other.", "solve": "S."}))
+    files.add_proposal(replace(proposal(2, decision="cut_off"), candidate=other))
+    assert [each["candidate_id"] for each in files.list_new_proposals(with_earlier=False)] == ["c001"]
+    kept = files.list_new_proposals(with_earlier=True)
+    assert [(each["candidate_id"], each["val_score"]) for each in kept] == [
+        ("c001", 0.75),
+        ("c002", 0.5),
+        ("c004", 0.5),
+    ]
+    assert files.read_candidate("c002", ["plan", "solve"], "toy").texts == PROMPTS.texts
+    files.finish_proposals(kept)
+    assert files.read_proposals() == kept
+
+
+def test_proposals_that_somebody_has_changed_are_not_kept(tmp_path: Path) -> None:
+    first = RunFiles(tmp_path, signed=SignedFiles(tmp_path, "r1"))
+    first.add_proposal(proposal(1, decision="accepted", val_score=0.5))
+    path = tmp_path / "proposals.jsonl"
+    path.write_text(path.read_text().replace('"val_score": 0.5', '"val_score": 1.0'))
+    files = RunFiles(tmp_path, signed=SignedFiles.read(tmp_path, "r1"))
+    files.clear_proposals()
+    assert files.list_new_proposals(with_earlier=True) == []
 
 
 def test_another_candidate_of_the_same_id_takes_its_place(tmp_path: Path) -> None:
