@@ -4,7 +4,7 @@
 # make coverage   the lines that all tests together reach
 # make browser    a browser for the agents at http://127.0.0.1:3000/mcp (PORT=3001: another port)
 # make docs       the documentation as a site in site/; a dead link fails
-# make bench      speed and memory compared with other harnesses (about 20 minutes; BENCH=--quick: 3; see docs/explanation/performance.md)
+# make bench      speed and memory compared with other harnesses (about 20 minutes; BENCH=--quick: 3, BENCH=--full: an hour; see docs/explanation/performance.md)
 
 PYTHON ?= python3
 BIN := .venv/bin

@@ -1,6 +1,7 @@
 """All figures of docs/explanation/performance.md in one command, shown as tables and kept under outputs/bench/.
 
     make bench                                           # about 35 minutes on two cores
+    python tests/bench/everything.py --full              # about an hour: also one budget, coordinator, kills
     python tests/bench/everything.py --quick             # about 8 minutes: fewer questions, one run each
     python tests/bench/everything.py --only side_by_side growth
     python tests/bench/everything.py --document          # puts the tables into docs/explanation/performance.md as well
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,25 +27,24 @@ from pathlib import Path
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tests.bench.contenders import contenders
+from tests.bench.contenders import Contender, contenders
+from tests.bench.coordinator import coordinator
 from tests.bench.executors import over_http, simulated
 from tests.bench.hostile_reading import ALL, hostile_reading
 from tests.bench.hostile_reading import QUICK as FEW
+from tests.bench.kills import kills
 from tests.bench.limiter_over_http import tabulate_over_http
 from tests.bench.limiter_simulation import tabulate
 from tests.bench.live_viewer import live_viewer
 from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
+from tests.bench.one_budget import one_budget
 from tests.bench.request_overhead import request_overhead
 from tests.bench.shared_rate import shared_rate
 from tests.bench.side_by_side import side_by_side
 from tests.bench.tables import Table
 from tests.bench.tracking_cost import tracking
 
-PARTS = (
-    *("side_by_side", "all_at_once", "growth", "resume", "tracking", "hostile_reading"),
-    *("request_overhead", "executors", "rate_limited", "limiter", "limiter_over_http", "live_viewer"),
-)
 RATE_LIMITED = Path(__file__).with_name("rate_limited.py")
 DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
 MARKS = ("<!-- figures: written by tests/bench/everything.py --document -->", "<!-- end of figures -->")
@@ -63,6 +63,9 @@ class Size:
     hostile_seconds: float = 10.0  # deadline of each
     simulated: int = 2_000
     over_http: int = 400
+    budget_usd: float = 1.0
+    kills: int = 40
+    coordinator: tuple[int, int] = (200, 800)  # questions
 
 
 QUICK = Size(
@@ -77,22 +80,86 @@ QUICK = Size(
     hostile_seconds=5.0,
     simulated=600,
     over_http=64,
+    budget_usd=0.2,
+    kills=4,
+    coordinator=(100, 400),
 )
 
 
-def main() -> None:
+@dataclass(frozen=True)
+class Bench:
+    """What the parts share."""
+
+    work: Path  # an empty folder
+    size: Size
+    inspect_python: str
+
+    @property
+    def contenders(self) -> list[Contender]:
+        return contenders(self.inspect_python)
+
+
+def _growth(bench: Bench) -> Iterator[Table]:
+    yield growth(bench.contenders[0], bench.work, bench.size.growth)
+
+
+def _resume(bench: Bench) -> Iterator[Table]:
+    if not list(bench.work.glob("growth-*")):
+        yield from _growth(bench)
+    yield resume(bench.work, max(bench.size.growth), repeats=3)
+
+
+def _executors(bench: Bench) -> Iterator[Table]:
+    yield simulated(bench.work, bench.size.simulated)
+    yield over_http(bench.work, bench.size.over_http)
+
+
+# By name, in the order in which they run.
+PARTS: dict[str, Callable[[Bench], Iterable[Table]]] = {
+    "side_by_side": lambda at: [
+        side_by_side(at.contenders, at.work, at.size.questions, at.size.concurrencies, at.size.repeats)
+    ],
+    "all_at_once": lambda at: [all_at_once(at.contenders, at.work, at.size.at_once, at.size.repeats)],
+    "growth": _growth,
+    "resume": _resume,
+    "tracking": lambda at: tracking(at.work, at.size.questions, at.size.repeats, at.size.memory),
+    "live_viewer": lambda at: live_viewer(at.work, at.size.watched, at.size.repeats),
+    "hostile_reading": lambda at: [hostile_reading(at.size.hostile, at.size.hostile_seconds)],
+    "request_overhead": lambda at: [request_overhead()],
+    "executors": _executors,
+    "shared_rate": lambda at: [shared_rate()],
+    "limiter": lambda at: tabulate(quick=at.size is QUICK),
+    "limiter_over_http": lambda at: [tabulate_over_http(quick=at.size is QUICK)],
+    "one_budget": lambda at: [one_budget(at.work, at.size.budget_usd)],
+    "coordinator": lambda at: coordinator(at.work / "coordinator", *at.size.coordinator),
+    "kills": lambda at: [kills(at.work / "kills", at.size.kills)],
+}
+NAMES = (*PARTS, "rate_limited")  # the latter prints a table of its own
+ONLY_FULL = ("one_budget", "coordinator", "kills")
+
+
+def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the arguments of the command line, with the chosen parts as `only`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=NAMES)
     parser.add_argument("--inspect-python", default=sys.executable)
     parser.add_argument("--document", action="store_true")
-    given = parser.parse_args()
+    read = parser.parse_args(given)
+    read.only = read.only or [name for name in NAMES if read.full or name not in ONLY_FULL]
+    return read
+
+
+def main() -> None:
+    given = read_arguments()
     started, out = time.monotonic(), _results_folder()
     tables: list[Table] = []
     rate_limited = ""
     print(_about(given.inspect_python), flush=True)
     with tempfile.TemporaryDirectory() as work:
-        for table in _tables(Path(work), QUICK if given.quick else Size(), set(given.only), given.inspect_python):
+        bench = Bench(Path(work), QUICK if given.quick else Size(), given.inspect_python)
+        for table in _measure(bench, given.only):
             tables.append(table)
             print(table.markdown(), flush=True)
             _write(out, given.inspect_python, tables)
@@ -106,32 +173,10 @@ def main() -> None:
     print(f"{(time.monotonic() - started) / 60:.1f} minutes; figures: {out.relative_to(ROOT)}")
 
 
-def _tables(work: Path, size: Size, parts: set[str], inspect_python: str) -> Iterator[Table]:
-    those = contenders(inspect_python)
-    if "side_by_side" in parts:
-        yield side_by_side(those, work, size.questions, size.concurrencies, size.repeats)
-    if "all_at_once" in parts:
-        yield all_at_once(those, work, size.at_once, size.repeats)
-    if parts & {"growth", "resume"}:
-        yield growth(those[0], work, size.growth)
-    if "resume" in parts:
-        yield resume(work, max(size.growth), repeats=3)
-    if "tracking" in parts:
-        yield from tracking(work, size.questions, size.repeats, size.memory)
-    if "live_viewer" in parts:
-        yield from live_viewer(work, size.watched, size.repeats)
-    if "hostile_reading" in parts:
-        yield hostile_reading(size.hostile, size.hostile_seconds)
-    if "request_overhead" in parts:
-        yield request_overhead()
-    if "executors" in parts:
-        yield simulated(work, size.simulated)
-        yield over_http(work, size.over_http)
-        yield shared_rate()
-    if "limiter" in parts:
-        yield from tabulate(quick=size is QUICK)
-    if "limiter_over_http" in parts:
-        yield tabulate_over_http(quick=size is QUICK)
+def _measure(bench: Bench, names: Sequence[str]) -> Iterator[Table]:
+    for name, part in PARTS.items():
+        if name in names:
+            yield from part(bench)
 
 
 def _rate_limited(quick: bool) -> str:

@@ -1,9 +1,9 @@
-"""Random kills of evaluations in worker processes: nothing lost, nothing doubled, nothing paid for twice.
+"""Random kills of evaluations over HTTP: nothing lost, nothing doubled, nothing paid for twice.
 
-    python -m tests.bench.kills 200 [FOLDER]       # rounds of 20 kills of the command and its workers; not part of CI
+    python -m tests.bench.kills 200 [processes] [FOLDER]     # or local, or ray; rounds of 20 kills, 3 minutes each
 
-Each round compares a run that is killed again and again with one that is left alone, as the slow tests do
-(`tests/test_kill_loop.py`); the first difference ends it with an assertion.
+The command is killed together with its workers, and resumed. Each round compares a run that is killed again and again
+with one that is left alone, as the slow tests do (`tests/test_kill_loop.py`); the first difference ends it.
 """
 
 import os
@@ -12,29 +12,40 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.bench.tables import Table
 from tests.eval.command_line import without_secrets
 from tests.killed_run import moments
 from tests.test_kill_loop import CONCURRENCY, LATENCY_SECONDS, SMALL, kill_loop
 
 ROUND = 20
-WORKERS = ("executor=processes", "executor.workers=2")
+EXECUTORS = {
+    "local": ("executor=local",),
+    "processes": ("executor=processes", "executor.workers=2"),
+    "ray": ("executor=ray", "executor.workers=2"),
+}
+COLUMNS = ("executor", "kills", "answers", "lost or doubled", "other numbers", "sent again, at most", "s")
 
 
-def main(number: int, folder: Path) -> None:
-    kills, seed = 0, 100
-    while kills < number:
-        planned = moments(seed, min(ROUND, number - kills), max_requests=24, latency_seconds=LATENCY_SECONDS)
+def kills(folder: Path, number: int, executor: str = "processes") -> Table:
+    """Kill runs so many times in all; a difference is a row of its own, and the last one."""
+    table = Table(f"{number} kills of an evaluation over HTTP, {ROUND} a run", COLUMNS)
+    killed, seed = 0, 100
+    while killed < number:
+        planned = moments(seed, min(ROUND, number - killed), max_requests=24, latency_seconds=LATENCY_SECONDS)
         environment = {**without_secrets(dict(os.environ)), "HF_HOME": str(folder / "hub")}
-        began = time.monotonic()
-        done, run = kill_loop(folder / f"round-{seed}", environment, planned, SMALL, 2, *WORKERS)
-        kills, seed = kills + done, seed + 1
-        print(
-            f"{kills} of {number} kills: 0 of {len(run.records())} answers lost or doubled, the same numbers; at most "
-            f"{CONCURRENCY} requests a kill were sent again; {time.monotonic() - began:.0f} s",
-            flush=True,
-        )
+        began, place = time.monotonic(), folder / f"{executor}-{seed}"
+        try:
+            done, run = kill_loop(place, environment, planned, SMALL, 2, *EXECUTORS[executor])
+        except AssertionError as difference:
+            table.failed(executor, killed, str(difference))
+            break
+        killed, seed = killed + done, seed + 1
+        table.add([executor, done, len(run.records()), 0, 0, CONCURRENCY * done, round(time.monotonic() - began)])
+        print(table.rows[-1], file=sys.stderr, flush=True)
+    table.keep(executor, number, {"kills": killed})
+    return table
 
 
 if __name__ == "__main__":
-    place = sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp(prefix="kills-")
-    main(int(sys.argv[1]), Path(place))
+    place = Path(sys.argv[3] if len(sys.argv) > 3 else tempfile.mkdtemp(prefix="kills-"))
+    print(kills(place, int(sys.argv[1]), *sys.argv[2:3]).markdown())
