@@ -9,7 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
+from eval.analysis.attribution.critics import was_last_approval_right
 from eval.reports.notes import NOT_AVAILABLE, format_usd
+from eval.runs.record import Record
 from mas.runtime.terminal import shorten_line
 from mas.runtime.trace import Span
 from mas.runtime.untrusted import remove_marks
@@ -19,7 +21,7 @@ MAX_PROMPT_CHARS = 200_000  # of each message of a prompt, and of a reply
 MAX_ASKED_CHARS = 300  # of an agent's inputs: mostly the outputs of earlier agents
 MAX_INLINE_CHARS = 100  # of an argument within the call
 MAX_STEPS = 200  # of a sample
-_REJECTED = "reject"
+_APPROVE, _REJECTED = "approve", "reject"
 _FRAME = ("question", "orchestrator")  # kinds of the spans around the steps
 _MORE = "more"
 
@@ -125,10 +127,12 @@ def build_calls(trajectory: Sequence[Mapping[str, object]]) -> dict[str, dict[st
     return {str(span.id): _build_call(span) for span in spans if span.kind == "lm"}
 
 
-def find_last_verdict(steps: Sequence[Step]) -> Step | None:
-    """Return the step of the critic that decided last."""
+def find_misled_critic(record: Record, steps: Sequence[Step]) -> Step | None:
+    """Return the step of the critic that decided last, if it approved work that was not right."""
     found = [each for each in steps if each.decision]
-    return found[-1] if found else None
+    if record.correct or not found or found[-1].decision != _APPROVE or was_last_approval_right(record):
+        return None
+    return found[-1]
 
 
 def _build_call(span: Span) -> dict[str, object]:

@@ -107,7 +107,7 @@ class ReviewQueue:
                 "error": record.error or "",
                 "lost": f"{link.kind} {link.name}: {link.evidence.for_people}" if link else "",
                 "reasoning": cut_text(record.reasoning_trace),
-                "steps": list_steps(record.trajectory),
+                "steps": list_steps(record),
                 "labels": [_describe_label(each) for each in (found.on_question, found.on_answer) if each],
             }
 
@@ -172,6 +172,8 @@ class ReviewQueue:
 
 
 def _explain_refusal(info: RunInfo) -> str:
+    if why := info.describe_gold():
+        return f"No measurement: {why}; review the answers of the run that it was made of."
     if info.rescored_from:
         return f"It was scored again from {info.rescored_from}; review the answers of that run."
     if not is_dataset_digest(info.task.dataset_sha256):

@@ -5,9 +5,10 @@ describe_event({"event": "tool finished", "component": "calculator", "arguments"
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from eval.reports.step_tree import build_steps, find_last_verdict
+from eval.reports.step_tree import build_steps, find_misled_critic
+from eval.runs.record import Record
 from mas.runtime.terminal import shorten_line
 from mas.runtime.untrusted import remove_marks
 
@@ -53,8 +54,8 @@ def _call(line: Mapping[str, object]) -> str:
     return f"{line.get('component', '')}({', '.join(shown)})"
 
 
-def list_steps(trajectory: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+def list_steps(record: Record) -> list[dict[str, object]]:
     """Return the steps of a record as `steps.js` draws them."""
-    steps = build_steps(trajectory)
-    verdict = find_last_verdict(steps)
-    return [each.to_dict() | ({"last": True} if each is verdict else {}) for each in steps]
+    steps = build_steps(record.trajectory)
+    misled = find_misled_critic(record, steps)
+    return [each.to_dict() | ({"misled": True} if each is misled else {}) for each in steps]

@@ -7,7 +7,7 @@ Roles follow from the outputs: an agent with a `decision` is a critic of the age
     agent_steps.steps[0].agent, agent_steps.finish.agent      # "planner", "finalizer"
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from eval.runs.record import Record
 
 DECISION, FINAL_ANSWER = "decision", "final_answer"
 Span = dict[str, Any]  # as a record's trajectory holds it
+_REASONING_PARTS = ("reason", "working", "rationale", "trace", "explanation")  # in names of fields
 _UNUSABLE = "unusable reply"  # event of a reply that could not be used
 
 
@@ -62,10 +63,9 @@ class Step:
 
     @cached_property
     def answer(self) -> str:
-        """The output that is its answer: named so, or else the shortest text."""
-        texts = {name: value for name, value in self.outputs.items() if isinstance(value, str) and value.strip()}
-        named = [value for name, value in texts.items() if "answer" in name or "result" in name]
-        return min(named or list(texts.values()), key=len, default="")
+        """The output that is its answer; empty if there is none."""
+        name = find_answer_field(self.outputs)
+        return "" if name is None else str(self.outputs[name])
 
     @property
     def is_list(self) -> bool:
@@ -130,6 +130,22 @@ class AgentSteps:
 
     def select_agent(self, agent: str) -> Sequence[Step]:
         return [step for step in self.steps if step.agent == agent]
+
+
+def find_answer_field(outputs: Mapping[str, object]) -> str | None:
+    """Return the output that is an agent's answer: named so, or else the shortest text but its reasoning.
+
+    None: it gave no text but reasoning, as in a turn that calls tools.
+    """
+    texts = {name: value for name, value in outputs.items() if isinstance(value, str) and value.strip()}
+    named = {name: value for name, value in texts.items() if "answer" in name or "result" in name}
+    chosen = named or {name: value for name, value in texts.items() if not is_reasoning(name)}
+    return min(chosen, key=lambda name: len(chosen[name]), default=None)
+
+
+def is_reasoning(name: str) -> bool:
+    """Return whether an output of this name tells how the answer was found."""
+    return any(part in name for part in _REASONING_PARTS)
 
 
 def _step(span: Span, below: Sequence[Span]) -> Step:

@@ -82,8 +82,8 @@ def find_broken_link(
     if (reported := next((step for step in steps.steps if step.outputs.get(_ERROR)), None)) is not None:
         text = f"{reported.agent} reported a failure: {_quote(str(reported.outputs[_ERROR]))}. {_differ(record)}"
         return BrokenLink("agent", reported.agent, Evidence(text), reported.span)
-    if _gave_up_unread(record, steps):
-        agent, error = next(each for each in steps.unusable if each[0] == attribution.agent)
+    if (unread := _find_unread(record, steps, attribution.agent)) is not None:
+        agent, error = unread
         text = f"Replies of {agent} could not be read until its retries ran out: {_quote(error)}."
         return BrokenLink("format", agent, Evidence(text), _last_span(steps, agent))
     if record.parts.get("format_loss", 0.0) > 0:
@@ -159,15 +159,13 @@ def _find_useless_tool(steps: AgentSteps) -> ToolUse | None:
     return next((tool for tool in calls if tool.name not in worked), None)
 
 
-def _gave_up_unread(record: Record, steps: AgentSteps) -> bool:
-    """Return whether an agent's retries ran out on replies that could not be read, and not on rejections."""
-    limit = record.limit or ""
-    if not limit.startswith(RETRY_LIMIT):
-        return False
-    worker = limit.removeprefix(RETRY_LIMIT)
-    n_unread = sum(agent == worker for agent, _ in steps.unusable)
-    n_rejected = sum(critic.rejects and judged.agent == worker for critic, judged in steps.pair_reviews())
-    return n_unread > n_rejected
+def _find_unread(record: Record, steps: AgentSteps, agent: str | None) -> tuple[str, str] | None:
+    """Return the agent and why its first reply was unreadable, if its retries ran out on such and not on rejections."""
+    if agent is None or record.limit != f"{RETRY_LIMIT}{agent}":
+        return None
+    unread = [each for each in steps.unusable if each[0] == agent]
+    n_rejected = sum(critic.rejects and judged.agent == agent for critic, judged in steps.pair_reviews())
+    return unread[0] if len(unread) > n_rejected else None
 
 
 def _read_feedback(critic: Step) -> str:

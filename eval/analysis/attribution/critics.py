@@ -49,6 +49,15 @@ class CriticCount:
     seconds: float = 0.0
 
 
+def was_last_approval_right(record: Record, labels: LabelSet | None = None) -> bool:
+    """Return whether the last review of an answer approved a right draft, which a later agent spoilt if it is wrong."""
+    steps = AgentSteps.of(record)
+    critic, judged = next(reversed(list(steps.pair_reviews())), (None, None))
+    if critic is None or judged is None or critic.rejects or judged not in steps.drafts:
+        return False
+    return build_matcher(record.target or "", labels).is_contained_in(judged.answer)
+
+
 class CriticTally:
     """Counts of all critics of a run; per sample it keeps four numbers."""
 

@@ -19,7 +19,7 @@ from eval.reports.step_tree import (
     build_calls,
     build_steps,
     cut_text,
-    find_last_verdict,
+    find_misled_critic,
     format_cost,
     format_count,
 )
@@ -31,7 +31,6 @@ MAX_LINE_CHARS = 240  # of a question, an answer or an explanation in the table;
 MAX_REST_CHARS = 4_000_000  # of all texts that are longer than their line: they are found, too
 RIGHT = "right"
 STEPS, PROMPTS = "steps", "prompts"  # names of blocks
-_APPROVE = "approve"
 
 Links = Mapping[tuple[str, int], BrokenLink]  # by sample id and epoch
 
@@ -146,7 +145,7 @@ class AnswerGatherer:
             self._key += 1
             steps = build_steps(record.trajectory)
             link = (links or {}).get((record.sample_id, record.epoch)) or find_broken_link(record)
-            answer = _build_answer(record, self._key, find_last_verdict(steps), link)
+            answer = _build_answer(record, self._key, find_misled_critic(record, steps), link)
             answer.error = self._messages.setdefault(answer.error, answer.error)
             question.answers[record.epoch] = answer
             if n_rest < MAX_REST_CHARS:
@@ -164,10 +163,9 @@ def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:
     return QuestionRow(record.sample_id, record.level or "", line, record.file or "", target, tags)
 
 
-def _build_answer(record: Record, key: int, verdict: Step | None, link: BrokenLink | None) -> AnswerRow:
+def _build_answer(record: Record, key: int, misled: Step | None, link: BrokenLink | None) -> AnswerRow:
     usage = record.usage
     mark = _mark(record)
-    misled = mark in ("wrong", "partial") and verdict is not None and verdict.decision == _APPROVE
     return AnswerRow(
         key=key,
         epoch=record.epoch,
@@ -179,7 +177,7 @@ def _build_answer(record: Record, key: int, verdict: Step | None, link: BrokenLi
         link=link,
         error_class=(record.error_class or "unknown") if record.error is not None else "",
         limit=record.limit or "",
-        approved_by=verdict.title if misled and verdict is not None else "",
+        approved_by=misled.title if misled is not None and mark in ("wrong", "partial") else "",
         seconds=round(record.wall_seconds, 3),
         tokens=usage.input_tokens + usage.output_tokens,
         cost_usd=usage.cost_usd if usage.lm_calls else 0.0,
@@ -191,7 +189,7 @@ def _build_answer(record: Record, key: int, verdict: Step | None, link: BrokenLi
 
 def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps: Sequence[Step], matters: bool) -> None:
     """Add the answer's texts, steps and prompts. What matters is kept where there is no room for all."""
-    verdict = find_last_verdict(steps)
+    misled = find_misled_critic(record, steps)
     details: dict[str, object] = {
         "question": cut_text(record.question),
         "target": None if record.target is None else cut_text(record.target),
@@ -208,7 +206,7 @@ def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps:
         "spent": _describe_spending(record, answer),
         "thread id": record.thread_id,
         "broken": answer.link.step if answer.link else None,
-        "steps": [each.to_dict() | ({"last": True} if each is verdict else {}) for each in steps],
+        "steps": [each.to_dict() | ({"misled": True} if each is misled else {}) for each in steps],
     }
     writer.add(
         STEPS,

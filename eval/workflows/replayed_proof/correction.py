@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from eval.analysis.attribution.agent_steps import DECISION
+from eval.analysis.attribution.agent_steps import DECISION, find_answer_field, is_reasoning
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from mas.runtime.sample_context import SampleKey, current_context
 
@@ -29,7 +29,6 @@ Kind = Literal["answer", "review", "approval", "hint"]
 APPROVE, REJECT = "approve", "reject"
 _FEEDBACK = {APPROVE: "It is right.", REJECT: "It is wrong; work it out again."}
 _CHECKED = "The answer was worked out and checked."
-_REASONING = ("reason", "working", "rationale", "trace", "explanation")  # in names of fields
 _HINT = (
     "\n\nFor this question alone, to find out where an error arises: the right final answer is {target}. Do your own "
     "part so that those who work after you can arrive at it from what you give them. Do not state it, unless it is "
@@ -86,7 +85,7 @@ class Correction:
             return
         prediction[name] = target
         for other, value in prediction.items():
-            if other != name and isinstance(value, str) and any(part in other for part in _REASONING):
+            if other != name and isinstance(value, str) and is_reasoning(other):
                 prediction[other] = _CHECKED
 
     def _remember(self, prediction: "dspy.Prediction") -> None:
@@ -98,14 +97,6 @@ class Correction:
     def _find_matcher(self) -> TargetMatcher | None:
         context = current_context()
         return self.matchers.get(context.key.sample_id) if context is not None else None
-
-
-def find_answer_field(outputs: Mapping[str, object]) -> str | None:
-    """Return the field that is an agent's answer, by the rule of `Step.answer`; None if all are empty."""
-    texts = {name: value for name, value in outputs.items() if isinstance(value, str) and value.strip()}
-    named = {name: value for name, value in texts.items() if "answer" in name or "result" in name}
-    chosen = named or {name: value for name, value in texts.items() if not any(part in name for part in _REASONING)}
-    return min(chosen, key=lambda name: len(chosen[name]), default=None)
 
 
 def _surround(

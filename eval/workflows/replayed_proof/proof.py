@@ -188,7 +188,9 @@ def _check_overrides(overrides: Sequence[str]) -> None:
     for override in overrides:
         name = read_option_name(override)
         kept = name in _OTHER_OPTIONS or any(name == each or name.startswith(f"{each}.") for each in UNMEASURED)
-        if not kept or name in ("run.resume", "run.retry_errors", "run.allow_config_change", "executor"):
+        if name == "executor" or name.startswith("executor."):
+            raise UserError(f"{name} is not supported here: an agent is corrected in this process alone; leave it out.")
+        if not kept or name in ("run.resume", "run.retry_errors", "run.allow_config_change"):
             raise UserError(
                 f"{name} cannot be changed here: the same program is asked again; give {_EPOCHS}=…, "
                 "run.max_cost_usd=…, run.concurrency=… or run.name=…."

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.agent_steps import AgentSteps, find_answer_field
 from eval.runs.record import Record
 from tests.optimize.simulated_runs import lm, record, step, tool
 
@@ -115,3 +115,18 @@ def test_spans_that_enclose_each_other_end() -> None:
     ]
 
     assert AgentSteps.of(made).steps[0].tools == ()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "name"),
+    [
+        ({"final_answer": "1", "note": ""}, "final_answer"),
+        ({"result": "12", "answer": "1"}, "answer"),
+        ({"working": "x", "text": "long", "code": "ab"}, "code"),
+        ({"working": "x"}, None),
+        ({"answer": " "}, None),
+        ({"parts": ["1"]}, None),
+    ],
+)
+def test_the_field_of_the_answer(outputs: dict[str, object], name: str | None) -> None:
+    assert find_answer_field(outputs) == name

@@ -68,6 +68,16 @@ def test_retries_that_ran_out_on_unreadable_replies_are_a_fault_of_format() -> N
     assert "no field expert_answer" in link.evidence.for_people
 
 
+def test_retries_that_ran_out_after_a_false_alarm_are_the_critics_even_if_more_replies_were_unreadable() -> None:
+    made = record("17", "18", [expert("17"), REJECTED, finalizer("18")], limit="retry_limit:expert")
+    event = {"name": "unusable reply", "agent": "expert", "error": "no field expert_answer"}
+    trajectory = [{**span, "events": [event, event]} if span["name"] == "expert" else span for span in made.trajectory]
+
+    link = find(replace(made, trajectory=trajectory))
+
+    assert (link.kind, link.name) == ("agent", "critic_expert")
+
+
 def test_a_tool_that_never_worked_is_named_with_its_error() -> None:
     link = find(record("17", "18", [expert("18", BROKEN, tool("calculator", "18")), finalizer("18")]))
 

@@ -233,7 +233,25 @@ def test_a_critic_that_approved_a_wrong_answer_is_marked(tmp_path: Path, record:
     made = page(tmp_path, records)
     assert [made.report.answers(name)[0]["approved"] for name in made.report.ids] == ["critic_expert", "", ""]
     assert made.report.rows[0]["critic"] == ["critic_expert approved a wrong answer"]
-    assert [step.get("last", False) for step in made.report.details("wrong")["steps"]] == [False, True]
+    assert [step.get("misled", False) for step in made.report.details("wrong")["steps"]] == [False, True]
+
+
+def test_a_critic_that_approved_a_right_draft_is_not_blamed_for_what_became_of_it(tmp_path: Path, record: Make) -> None:
+    def drafted(answer: str) -> list[dict[str, object]]:
+        return [
+            {"id": 0, "kind": "agent", "name": "expert", "outputs": {"expert_answer": answer}},
+            {"id": 1, "kind": "agent", "name": "critic_expert", "outputs": {"decision": "approve"}},
+            {"id": 2, "kind": "agent", "name": "finalizer", "outputs": {"final_answer": "spoilt"}},
+        ]
+
+    records = [record("right draft", trajectory=drafted("418"), target="418", answer="spoilt")]
+    records.append(record("wrong draft", trajectory=drafted("18"), target="418", answer="spoilt"))
+    made = page(tmp_path, records)
+    assert {name: made.report.answers(name)[0]["approved"] for name in made.report.ids} == {
+        "right draft": "",
+        "wrong draft": "critic_expert",
+    }
+    assert not any(step.get("misled") for step in made.report.details("right draft")["steps"])
 
 
 def test_points_lost_are_shown_by_cause(tmp_path: Path, record: Make) -> None:

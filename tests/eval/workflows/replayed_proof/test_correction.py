@@ -7,7 +7,7 @@ import dspy
 import pytest
 
 from eval.analysis.attribution.target_matcher import TargetMatcher
-from eval.workflows.replayed_proof.correction import Correction, Kind, find_answer_field
+from eval.workflows.replayed_proof.correction import Correction, Kind
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 
 REJECTED = {"decision": "reject", "feedback": "f"}
@@ -101,18 +101,3 @@ def test_a_hint_is_in_the_prompt_of_the_agent_alone() -> None:
     assert "the right final answer is 418" in hinted["signature"].instructions
     assert "signature" not in other and all("signature" not in each for each in team.agents["expert"].asked)
     assert "418" not in team.agents["planner"].signature.instructions
-
-
-@pytest.mark.parametrize(
-    ("outputs", "name"),
-    [
-        ({"final_answer": "1", "note": ""}, "final_answer"),
-        ({"result": "12", "answer": "1"}, "answer"),
-        ({"working": "x", "text": "long", "code": "ab"}, "code"),
-        ({"working": "x"}, None),
-        ({"answer": " "}, None),
-        ({"parts": ["1"]}, None),
-    ],
-)
-def test_the_field_of_the_answer(outputs: dict[str, object], name: str | None) -> None:
-    assert find_answer_field(outputs) == name
