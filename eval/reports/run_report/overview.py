@@ -308,7 +308,7 @@ def _chart_each_cost(gathered: Gathered, spent: dict[int, float], by_cost: bool)
     ]
     step = -(-len(found) // MAX_TICKS)
     points = sorted(found[::step], key=lambda each: list(_TONES).index(each.group) if each.group in _TONES else 9)
-    some = f" (every {step}th answer)" if step > 1 else ""
+    some = f" (one answer in {step})" if step > 1 else ""
     what = "cost" if by_cost else "tokens"
     form: Format = "usd" if by_cost else "number"
     return Chart("strip", f"{what.capitalize()} of each answer, by verdict{some}", points, what, x_format=form)
