@@ -123,6 +123,7 @@ class GateVerdict:
     published: bool
     finish_reason: FinishReason
     reasons: list[str]  # the failed checks as sentences; of a published set, the passed ones
+    checks: list[str]  # all of them, each with its result: "passed: …" or "failed: …"
     gain: float  # in the metric, -1 to 1
     gain_ci95: Interval | None  # adjusted for the looks
     gain_interval: Interval | None  # at `level`, adjusted for the looks: the one that decides
@@ -143,15 +144,18 @@ def judge(settings: GateSettings, comparison: Comparison, look: Look | None = No
     """
     look = look or Look.only(FIRST_LEVEL)
     sealed = comparison.score
-    passed, failed = _gain(settings, comparison, look)
-    failures: list[tuple[FinishReason, str]] = [("not_significant", sentence) for sentence in failed]
+    checks = _check_gain(settings, comparison, look)
+    passed = [sentence for holds, sentence in checks if holds]
+    failures: list[tuple[FinishReason, str]] = [("not_significant", each) for holds, each in checks if not holds]
     if sentence := _new_format_losses(settings, comparison):
         failures.append(("format_loss", sentence))
+        checks.append((False, sentence))
     published = not failures
     return GateVerdict(
         published=published,
         finish_reason=failures[0][0] if failures else "improved",
         reasons=[sentence for _, sentence in failures] or passed,
+        checks=[f"{'passed' if holds else 'failed'}: {sentence}" for holds, sentence in checks],
         gain=sealed.difference,
         gain_ci95=sealed.compute_interval(look.compute_level(ALPHA)),
         gain_interval=sealed.compute_interval(look.level),
@@ -193,15 +197,13 @@ def _shrink_gain(settings: GateSettings, sealed: PairedResult, look: Look) -> fl
     return shrink_gain(sealed.difference, error, settings.min_gain + half_width, look.share)
 
 
-def _gain(settings: GateSettings, comparison: Comparison, look: Look) -> tuple[list[str], list[str]]:
-    """Return the passed and the failed checks as sentences."""
+def _check_gain(settings: GateSettings, comparison: Comparison, look: Look) -> list[tuple[bool, str]]:
+    """Return each check of the gain, and with objective=cost of the cost: whether it holds, and a sentence."""
     sealed, metric = comparison.score, comparison.metric
     if settings.objective == "cost":
         cheaper = _cheaper(comparison.cost_usd, sealed.n_questions, look)
-        checks = [_not_worse(settings, sealed, metric, look), cheaper]
-    else:
-        checks = [_better(settings, sealed, metric, look), _not_by_luck(sealed, look)]
-    return [sentence for holds, sentence in checks if holds], [sentence for holds, sentence in checks if not holds]
+        return [_not_worse(settings, sealed, metric, look), cheaper]
+    return [_better(settings, sealed, metric, look), _not_by_luck(sealed, look)]
 
 
 def _better(settings: GateSettings, sealed: PairedResult, metric: str, look: Look) -> tuple[bool, str]:

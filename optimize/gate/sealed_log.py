@@ -231,8 +231,8 @@ def _compute_allowance(sealed: SealedSet, simulated: bool, tests: Sequence[Logge
 def _check_same(test: LoggedTest, start: SealedTestStart, sealed: SealedSet) -> None:
     if (test.start, test.questions) != (start, sealed.fingerprints):
         raise UserError(
-            "this sealed test was begun with other prompts or questions, or these in another order: delete sealed/ in the run's folder and "
-            "resume, which counts as another test."
+            "this sealed test was begun with other prompts or questions, or these in another order: delete sealed/ in "
+            "the run's folder and resume, which counts as another test."
         )
 
 

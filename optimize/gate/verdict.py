@@ -1,6 +1,7 @@
 """The verdict on a tuning run, as `verdict.json` holds it, and its exit code."""
 
-from typing import TypedDict
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from optimize.gate.gate import FinishReason
@@ -90,6 +91,22 @@ class Verdict(TypedDict, total=False):
 def get_score(side: SideNumbers) -> float:
     """Return a side's result in the metric; verdicts of earlier versions hold the accuracy alone."""
     return side.get("score", side["accuracy"])
+
+
+def list_checks(verdict: Mapping[str, Any]) -> list[str]:
+    """Return the gate's checks, each with its result; the reasons, if the run did not come to the gate.
+
+    Verdicts of earlier versions have no results: of these the reasons as well.
+    """
+    return list((verdict.get("gate") or {}).get("checks") or verdict.get("reasons") or ())
+
+
+def describe_null_control(null_gain: float) -> str:
+    """Return a sentence about the "gain" of an unchanged copy of the parent (`Verdict.null_gain`)."""
+    return (
+        f"null control: an unchanged copy of the starting prompts gained {100 * null_gain:+.1f} points when the "
+        "validation questions were answered again; that is chance alone, so a gain of this size there shows nothing"
+    )
 
 
 def compute_exit_code(verdict: Verdict) -> int:

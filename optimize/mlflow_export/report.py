@@ -14,7 +14,7 @@ from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
 from optimize.gate.looks import describe_stop
 from optimize.gate.sealed_log import describe_level
-from optimize.gate.verdict import SealedNumbers, Verdict
+from optimize.gate.verdict import SealedNumbers, Verdict, list_checks
 from optimize.reports.snapshot import JsonObject, TuningSnapshot
 
 _COLUMNS = ("candidate", "from", "agents", "decision", "minibatch", "validation", "fresh", "reason")
@@ -27,11 +27,11 @@ def describe_tuning(tuning: TuningSnapshot, openings: int) -> str:
 
 
 def build_report(tuning: TuningSnapshot, openings: int) -> str:
-    """Return `describe_tuning` under a title, the gate's reasons, and every proposal."""
-    reasons = (tuning.verdict.get("gate") or {}).get("reasons") or ()
+    """Return `describe_tuning` under a title, the gate's checks, and every proposal."""
+    checks = list_checks(tuning.verdict) if tuning.verdict.get("gate") else ()
     parts = [f"# {tuning.name}", describe_tuning(tuning, openings)]
-    if reasons:
-        parts.append("## Gate\n\n" + "\n".join(f"- {reason}" for reason in reasons))
+    if checks:
+        parts.append("## Gate\n\n" + "\n".join(f"- {each}" for each in checks))
     if tuning.proposals:
         parts.append("## Proposals\n\n" + "\n".join(_table(tuning)))
     return "\n\n".join(parts) + "\n"

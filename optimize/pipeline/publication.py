@@ -74,7 +74,7 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
             name: each.to_dict() if (each := getattr(comparison, name)) else None
             for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")
         },
-        "gate": {"settings": asdict(run.config.gate), "reasons": gate.reasons},
+        "gate": {"settings": asdict(run.config.gate), "checks": gate.checks},
         "reasons": gate.reasons,
         "resumable": False,
     }

@@ -17,7 +17,14 @@ from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.failed_answers import describe_failures
 from optimize.gate.looks import describe_selection, describe_stop
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level
-from optimize.gate.verdict import SealedNumbers, Verdict, compute_exit_code, get_score
+from optimize.gate.verdict import (
+    SealedNumbers,
+    Verdict,
+    compute_exit_code,
+    describe_null_control,
+    get_score,
+    list_checks,
+)
 from optimize.publishing.provenance import describe_labels
 from optimize.publishing.publish import describe_published
 from optimize.session.run_files import RESUME, RunFiles, find_tuning_run, format_command
@@ -48,8 +55,8 @@ def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str
         yield describe_published(verdict["set"], files.read("splits") or {})
     else:
         yield f"not published: {verdict['finish_reason']}"
-    for reason in verdict["reasons"]:
-        yield f"  {reason}"
+    for check in list_checks(verdict):
+        yield f"  {check}"
     if (shrunken := verdict.get("gain_shrunken")) is not None:
         yield (f"  estimated true gain: {_format_points(shrunken)} points; {describe_selection(verdict['sealed'])}")
     if verdict["finish_reason"] == "not_significant" and (least := verdict["sealed"].get("smallest_difference")):
@@ -63,10 +70,7 @@ def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str
             f"({100 * best['val_gain']:+.1f} points there)"
         )
     if (null_gain := verdict.get("null_gain")) is not None:
-        yield (
-            f"  null control: an unchanged copy of the starting prompts gained {_format_points(null_gain)} points on "
-            "the same questions"
-        )
+        yield f"  {describe_null_control(null_gain)}"
     if not verdict["published"] and (winner := verdict.get("winner")):
         run, chosen = shlex.quote(str(format_path(files.folder))), winner["candidate_id"]
         command = f"{format_command('export.py')} {run} --candidate {chosen} --name {shlex.quote(name)}"

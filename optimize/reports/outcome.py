@@ -15,7 +15,7 @@ from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count
 from optimize.gate.looks import describe_selection, describe_stop, get_required_level
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level
-from optimize.gate.verdict import SealedNumbers, SideNumbers
+from optimize.gate.verdict import SealedNumbers, SideNumbers, describe_null_control, list_checks
 from optimize.publishing.provenance import describe_labels
 from optimize.reports.snapshot import JsonObject, TuningSnapshot
 
@@ -54,7 +54,7 @@ def describe_outcome(tuning: TuningSnapshot) -> Outcome:
         label, tone = ("no verdict", "error") if verdict.get("resumable") else ("not published", "wrong")
         sentence = f"{capitalise(why)}: {'; '.join(reasons) or 'no reason is known'}.{opened}{again}"
         return Outcome(label, tone, sentence, _list_notes(tuning))
-    notes = [*reasons, *_list_notes(tuning)]
+    notes = [*map(capitalise, list_checks(verdict)), *_list_notes(tuning)]
     if tuning.published:
         place = f"Published as {verdict.get('set')}: {why}. "
         return Outcome("published", "right", f"{place}{_describe_test(tuning)}", notes)
@@ -139,10 +139,7 @@ def _list_notes(tuning: TuningSnapshot) -> list[str]:
             f"({format_points(best['val_gain'])} points there)."
         )
     if (null_gain := verdict.get("null_gain")) is not None:
-        notes.append(
-            f"Null control: an unchanged copy of the starting prompts gained {format_points(null_gain)} points when "
-            "the validation questions were answered again; smaller gains there are no sign of anything."
-        )
+        notes.append(f"{capitalise(describe_null_control(null_gain))}.")
     if labels := verdict.get("labels"):
         notes.append(f"{describe_labels(labels)}.")
     return notes

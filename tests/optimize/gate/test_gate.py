@@ -82,6 +82,14 @@ def test_a_clear_gain_is_published_and_the_reasons_say_why() -> None:
     assert "p is 0.00342 (exact McNemar), at most the required 0.03." in verdict.reasons[1]
 
 
+def test_each_check_says_whether_it_passed() -> None:
+    published, refused = judge(GateSettings(), made(12, 1, 40)), judge(GateSettings(min_gain=0.2), made(12, 1, 40))
+    assert published.checks == [f"passed: {each}" for each in published.reasons] and len(published.checks) == 2
+    gain, p = refused.checks
+    assert gain == f"failed: {refused.reasons[0]}" and "does not lie above +20.0" in gain
+    assert p.startswith("passed: p is 0.00342") and len(refused.reasons) == 1
+
+
 def test_an_unclear_gain_is_not() -> None:
     verdict = judge(GateSettings(), made(6, 3, 44))
     assert (verdict.published, verdict.finish_reason) == (False, "not_significant")

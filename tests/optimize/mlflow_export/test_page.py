@@ -146,9 +146,9 @@ def test_the_description_has_the_result_with_its_intervals_and_the_openings(tmp_
     assert describe_tuning(read(tmp_path / "simulated", simulated=True), 0).startswith("**")
 
 
-def test_the_report_has_reasons_and_every_proposal(tmp_path: Path) -> None:
+def test_the_report_has_the_checks_and_every_proposal(tmp_path: Path) -> None:
     text = build_report(read(tmp_path / "run"), 0)
-    assert text.startswith("# tuned\n\nTuning of toy") and "## Gate\n\n- better by more than" in text
+    assert text.startswith("# tuned\n\nTuning of toy") and "## Gate\n\n- passed: better by more than" in text
     assert "| c001 | parent | finalizer | accepted | 0.25 → 0.5 | 0.25 | 0.5 | reason 1 |\n" in text
     assert "| c003 | parent | finalizer | cut_off | 0.25 → 0.5 | - | - | reason 3 |\n" in text
     bare = build_report(read(tmp_path / "bare", verdict=None, proposals=()), 0)

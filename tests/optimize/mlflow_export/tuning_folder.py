@@ -66,7 +66,7 @@ def verdict(published: bool = True, winner: str | None = "c001", **changes: Any)
         "winner": {"candidate_id": winner, "accuracy": 0.375, "ci95": [0.3, 0.45]} if winner else None,
         "sealed": {"n_questions": 8, "epochs": 5, "wins": 4, "losses": 1, "ties": 3, "test": "sign flip"},
         "cost": {"usd_per_answer": 0.01},
-        "gate": {"reasons": ["better by more than gate.min_gain"]},
+        "gate": {"checks": ["passed: better by more than gate.min_gain"]},
         **changes,
     }
 

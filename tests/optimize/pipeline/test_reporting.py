@@ -12,6 +12,8 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.runs.run_info import TuningInfo
 from mas.simulation import SIMULATED_NOTICE
 from optimize.pipeline.terminal import show_verdict
+from optimize.reports.outcome import capitalise, describe_outcome
+from optimize.reports.snapshot import read_tuning
 from optimize.session.run_files import RunFiles
 
 SPEND = {
@@ -63,6 +65,22 @@ def test_a_refusal_says_why_what_it_would_have_taken_and_what_can_be_done(
     assert lines[-1] == "spent: 1,234 requests (12 by the reflection model), 4,567 tokens, $0.2500, 61 s"
     (command,) = [line.partition("ungated: ")[2] for line in lines if "ungated: " in line]
     assert shlex.split(command)[2:] == [str(tmp_path), "--candidate", "c004", "--name", "tuned"]
+
+
+def test_terminal_and_page_name_each_check_with_its_result_and_what_a_null_control_means(tmp_path: Path) -> None:
+    checks = ["failed: The gain is +5.0 points.", "passed: p is 0.01."]
+    verdict = {**TESTED, "gate": {"checks": checks}, "null_gain": 0.021}
+    lines = shown(tmp_path, verdict).splitlines()
+    meaning = (
+        "null control: an unchanged copy of the starting prompts gained +2.1 points when the validation questions "
+        "were answered again; that is chance alone, so a gain of this size there shows nothing"
+    )
+    assert [f"  {each}" for each in (*checks, meaning)] == [
+        each for each in lines if each.startswith(("  failed", "  passed", "  null"))
+    ]
+    notes = describe_outcome(read_tuning(tmp_path)).notes
+    assert notes[:2] == ["Failed: The gain is +5.0 points.", "Passed: p is 0.01."]
+    assert f"{capitalise(meaning)}." in notes
 
 
 def test_the_commands_can_be_pasted_where_the_run_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def test_a_published_run_says_first_how_much_better_its_prompts_are(tmp_path: Pa
         "25.0% to 37.5%: +12.5 points (95% interval +1.0 to +24.0), p = 0.03, where at most 0.03 is required."
     )
     assert outcome.notes[:2] == [
-        "It holds.",
+        "Passed: better by more than gate.min_gain",
         "Estimated true gain: +9.0 points. Gains that must be significant to be published look too large on average.",
     ]
     page = write_page(folder)
