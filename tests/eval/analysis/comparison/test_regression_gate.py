@@ -1,0 +1,96 @@
+"""The gate's settings at their edges, and what a verdict counts."""
+
+from pathlib import Path
+
+import pytest
+
+from eval.analysis.comparison.compare_runs import ReadRun, read_runs
+from eval.analysis.comparison.regression_gate import GateSettings, judge_runs, read_gate_settings
+from eval.runs.record import Record, Usage
+from mas.runtime.errors import UserError
+from tests.eval.stored_run import answered, stored_run
+
+
+def read(folder: Path, *runs: list[Record], epochs: int = 1) -> tuple[ReadRun, ReadRun]:
+    first, second = read_runs([stored_run(folder / f"r{n}", each, epochs=epochs) for n, each in enumerate(runs)])
+    return first, second
+
+
+def test_defaults_are_the_score_two_points_and_five_percent() -> None:
+    found = read_gate_settings()
+    assert (found.metrics, found.margins, found.alpha, found.level) == (("score",), {"score": 0.02}, 0.05, 0.05)
+    several = read_gate_settings("score, cost,latency", alpha=0.03)
+    assert several.margins == {"score": 0.02, "cost": 0.1, "latency": 0.1}
+    assert several.level == pytest.approx(0.01)
+    assert GateSettings().margins["f1"] == 0.02
+
+
+def test_a_margin_alone_is_for_all_shares_and_a_named_one_wins() -> None:
+    found = read_gate_settings("score,accuracy,cost", ["0.05", "cost=0.3, accuracy = 0"])
+    assert found.margins == {"score": 0.05, "accuracy": 0.0, "cost": 0.3}
+
+
+@pytest.mark.parametrize(("alpha", "valid"), [(0.0, False), (0.001, True), (0.499, True), (0.5, False)])
+def test_alpha_lies_between_nothing_and_a_half(alpha: float, valid: bool) -> None:
+    if valid:
+        assert read_gate_settings(alpha=alpha).alpha == alpha
+    else:
+        with pytest.raises(UserError, match=f"--alpha is {alpha:g}; expected"):
+            read_gate_settings(alpha=alpha)
+
+
+@pytest.mark.parametrize(
+    ("margin", "hint"),
+    [("1", "; 1 points are 0.01."), ("99", "; 99 points are 0.99."), ("100", "0.10."), ("-1", "0.10.")],
+)
+def test_a_margin_of_one_or_more_is_taken_for_points(margin: str, hint: str) -> None:
+    with pytest.raises(UserError) as refused:
+        read_gate_settings(margins=[margin])
+    assert str(refused.value).endswith(hint) and ("points are" in str(refused.value)) is hint.startswith(";")
+    assert read_gate_settings(margins=["0"]).margins == {"score": 0.0}
+    assert read_gate_settings(margins=["0.999"]).margins == {"score": 0.999}
+
+
+def test_questions_that_changed_are_named_the_largest_difference_first(tmp_path: Path) -> None:
+    before, after = [1.0, 0.0, 0.5, 1.0, 0.0], [0.5, 1.0, 0.25, 1.0, 0.5]
+    runs = ([answered(f"q{n}", "x", score=score) for n, score in enumerate(side)] for side in (before, after))
+    found = judge_runs(*read(tmp_path, *runs), read_gate_settings())
+    assert (found.worse, found.better) == (("q0", "q2"), ("q1", "q4"))
+    assert (found.n_questions, found.n_left_out, found.simulated) == (5, 0, False)
+    assert (found.base.name, found.new.name, found.base.n_answers, found.base.n_errors) == ("r0", "r1", 5, 0)
+    assert found.confidence == pytest.approx(0.9)
+    (judged,) = found.metrics
+    assert (judged.base, judged.new, judged.difference) == (0.5, 0.65, pytest.approx(0.15))
+
+
+def test_two_questions_may_decide_and_one_may_not(tmp_path: Path) -> None:
+    two = [answered("q1", "17"), answered("q2", "17")]
+    assert judge_runs(*read(tmp_path / "two", two, two), read_gate_settings()).n_questions == 2
+    with pytest.raises(UserError, match=r"^1 question cannot decide; 2 are needed at least"):
+        judge_runs(*read(tmp_path / "one", two[:1], two[:1]), read_gate_settings())
+
+
+def test_amounts_are_relative_and_their_bounds_in_order(tmp_path: Path) -> None:
+    def run(*costs: float) -> list[Record]:
+        return [
+            answered(f"q{n}", "17", wall_seconds=cost * 2, usage=Usage(1, cost_usd=cost))
+            for n, cost in enumerate(costs)
+        ]
+
+    settings = read_gate_settings("cost,latency")
+    found = judge_runs(*read(tmp_path, run(1.0, 2.0, 3.0), run(1.5, 3.0, 4.4)), settings)
+    cost, latency = found.metrics
+    assert (cost.name, cost.relative, cost.base, latency.name, latency.base) == (
+        "cost/answer", True, 2.0, "time/answer", 4.0,
+    )  # fmt: skip
+    assert cost.lower < cost.difference < cost.upper
+    assert cost.difference == pytest.approx(latency.difference) == pytest.approx(8.9 / 6 - 1)
+    assert found.verdict != "pass"
+
+
+def test_an_answer_in_error_is_counted_and_right_answers_alone_make_the_accuracy(tmp_path: Path) -> None:
+    failed = answered("q2", None, error="down", error_class="tool", score=None)
+    records = [answered("q1", "17"), failed, answered("q3", "1", score=0.5)]
+    found = judge_runs(*read(tmp_path, records, records), read_gate_settings("accuracy"))
+    assert (found.new.n_answers, found.new.n_errors) == (3, 1)
+    assert (found.metrics[0].name, found.metrics[0].base) == ("accuracy", pytest.approx(1 / 3))
