@@ -32,7 +32,7 @@ class SideNumbers(TypedDict, total=False):
 class SealedNumbers(TypedDict, total=False):
     """Counts of the sealed test."""
 
-    n_questions: int  # that were answered; all, unless the test stopped early
+    n_questions: int  # that were asked; all, unless the test stopped early
     n_sealed: int  # questions of the sealed set
     n_answers: int  # of both sides
     n_answers_saved: int  # that the test did not need
@@ -96,7 +96,7 @@ def get_score(side: SideNumbers) -> float:
 def list_checks(verdict: Mapping[str, Any]) -> list[str]:
     """Return the gate's checks, each with its result; the reasons, if the run did not come to the gate.
 
-    Verdicts of earlier versions have no results: of these the reasons as well.
+    Verdicts of earlier versions have no results; they have reasons alone.
     """
     return list((verdict.get("gate") or {}).get("checks") or verdict.get("reasons") or ())
 

@@ -15,7 +15,8 @@ from mas.runtime.errors import UserError
 from optimize.gate.failed_answers import AGAINST
 from optimize.gate.gate import FinishReason, judge
 from optimize.gate.verdict import BestOnValidation, EarlyVerdictError, SealedNumbers, SideNumbers, Verdict
-from optimize.pipeline.sealed_test import SealedTest, compare_sides, count_test_answers, finish_test
+from optimize.pipeline.sealed_answers import count_asked_questions, count_test_answers
+from optimize.pipeline.sealed_test import SealedTest, compare_sides, finish_test
 from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import REJECTED, publish, reject
 from optimize.search.candidate import PARENT
@@ -127,7 +128,7 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     state = run.files.read_info().state
     if state.sealed_opened_before is not None:  # the sealed test was begun
         sealed: SealedNumbers = {
-            "n_questions": len(run.splits.sealed),
+            "n_questions": count_asked_questions(run),
             "n_sealed": len(run.splits.sealed),
             "looks": run.config.gate.looks,
             "opened_before": state.sealed_opened_before,

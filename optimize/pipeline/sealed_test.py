@@ -19,7 +19,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
@@ -31,7 +30,6 @@ from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, RunStoppedE
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools
-from eval.runs.store import RETRIED, UNFINISHED, RunStore, StoreError
 from eval.scorers.score import ACCURACY
 from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
 from mas.prompt_sets.prompt_set import PromptSet, digest
@@ -62,17 +60,23 @@ from optimize.gate.sealed_log import (
 from optimize.gate.sequential import CONTINUE, Decision, Look
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.preflight import AnswerMeans
+from optimize.pipeline.sealed_answers import (
+    JUDGED,
+    LOOKS,
+    PARENT_ARM,
+    SEALED,
+    WINNER_ARM,
+    count_remaining_answers,
+    count_test_answers,
+    is_judged,
+)
 from optimize.pipeline.shortlist import ApprovedSet, count_shortlist_answers
 from optimize.questions.allocation import Part
 from optimize.questions.splits import Splits
 from optimize.session.signed_answers import SignedStore, check_answers
 from optimize.session.tuning_run import TuningRun
 
-PARENT_ARM, WINNER_ARM = "parent", "winner"
-SEALED = "sealed"  # folder of both arms' runs, and the key under which their requests are paid
-_JUDGED = f"{SEALED}/judged"  # in the folder of the arms, so that it is removed with them
 _DRAW = f"{SEALED}/draw"  # id of the answers in the log of sealed tests
-_LOOKS = f"{SEALED}/looks"  # that were taken
 _UNITS = {"lm_calls": "requests"}
 
 
@@ -148,15 +152,15 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
     draw, allowance = _begin_test(run, winner.prompts, samples)
     plan = plan_looks(_count_looks(run), allowance.level)
-    lines: list[LookLine] = run.files.read(_LOOKS) or []
+    lines: list[LookLine] = run.files.read(LOOKS) or []
     while not lines or lines[-1]["decision"] == CONTINUE:
         look = Look(plan, len(lines) + 1)
         asked = samples[: plan.count_questions(look.number, len(samples))]
-        if not _is_judged(run):
+        if not is_judged(run):
             _answer_all(run, arms, asked)
             _check_arms(arms)
         lines.append(_take_look(run, look, *(_read_records(arm, asked) for arm in arms)))
-        run.files.write(_LOOKS, lines)
+        run.files.write(LOOKS, lines)
         if plan.n_looks > 1:
             run.show(f"  {describe_look(lines[-1], plan.n_looks, len(samples))}")
     last = lines[-1]
@@ -231,19 +235,14 @@ def finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
         UserError: the result cannot be recorded, or the test was judged before with other answers.
     """
     record_judgement(tested.draw, Judgement(p, _digest_scores(tested), tested.n_opened))
-    if not _is_judged(run):
-        run.files.write(_JUDGED, {"judged_at": datetime.now(UTC).isoformat()})
+    if not is_judged(run):
+        run.files.write(JUDGED, {"judged_at": datetime.now(UTC).isoformat()})
 
 
 def _digest_scores(tested: SealedTest) -> str:
     records = (*tested.parent_records, *tested.winner_records)
     scores = [[each.sample_id, each.epoch, each.score, each.error_class] for each in records]
     return hashlib.sha256(json.dumps(scores).encode()).hexdigest()
-
-
-def _is_judged(run: TuningRun) -> bool:
-    """Return whether an earlier session has judged the answers, but could not write the set."""
-    return run.files.read(_JUDGED) is not None
 
 
 def _check_scored(run: TuningRun, records: Sequence[Record]) -> None:
@@ -345,8 +344,8 @@ def _find_draw(run: TuningRun) -> str:
         refuse_missing_test()
     if isinstance(draw, str) and has_answers == (draw in recorded):
         return draw
-    run.files.remove(_JUDGED)
-    run.files.remove(_LOOKS)
+    run.files.remove(JUDGED)
+    run.files.remove(LOOKS)
     draw = secrets.token_hex(8)
     folder.mkdir(exist_ok=True)
     run.files.write(_DRAW, {"draw": draw})
@@ -371,30 +370,6 @@ class _TestStop(StopController):
             self.drain(reason, "server")
         else:
             super().observe(record)
-
-
-def count_test_answers(run: TuningRun) -> int:
-    """Return the number of answers of both sides, if no look stops the test."""
-    return 2 * run.config.gate.epochs * len(run.splits.sealed)
-
-
-def count_remaining_answers(run: TuningRun) -> tuple[int, int]:
-    """Return the number of missing answers of parent and winner, if no look stops the test."""
-    lines: list[LookLine] = run.files.read(_LOOKS) or []
-    if _is_judged(run) or (lines and lines[-1]["decision"] != CONTINUE):
-        return 0, 0
-    n_side, folder = count_test_answers(run) // 2, run.files.folder / SEALED
-    return n_side - _count_answered(folder / PARENT_ARM), n_side - _count_answered(folder / WINNER_ARM)
-
-
-def _count_answered(folder: Path) -> int:
-    try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            return sum(
-                error_class not in (*UNFINISHED, *RETRIED) for _, error_class in store.read_last_attempts().values()
-            )
-    except StoreError:  # it does not exist, or is empty
-        return 0
 
 
 def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:

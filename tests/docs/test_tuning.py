@@ -17,7 +17,7 @@ from optimize.diff import read_arguments as diff_arguments
 from optimize.export import read_arguments as export_arguments
 from optimize.gate.gate import FinishReason, GateSettings, compute_smallest_gain, power_table
 from optimize.pipeline.cost_estimate import Estimate, build_plan
-from optimize.pipeline.sealed_test import PARENT_ARM, WINNER_ARM
+from optimize.pipeline.sealed_answers import PARENT_ARM, WINNER_ARM
 from optimize.questions.splits import SplitSettings, make_splits
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer

@@ -194,6 +194,8 @@ def test_a_budget_that_runs_out_in_the_sealed_test_scores_nothing_wrong_and_goes
     assert GOING_ON.search(capsys.readouterr().err)
     rows = run.sealed_rows()
     assert 0 < rows < 32
+    assert run.verdict["sealed"]["n_questions"] == len(asked_questions(run.folder)) < 16
+    assert run.verdict["sealed"]["n_sealed"] == 16
     assert errors(run.folder) == []
     # A budget for the rest of the test is enough, if not for a whole one.
     enough = f"budget.lm_calls={left_alone.spend.lm_calls + 40}"
@@ -219,6 +221,15 @@ def test_a_sealed_test_that_was_begun_is_not_gone_on_with_if_the_rest_does_not_f
     assert "requests more, and" in run.verdict["reasons"][0]
     assert run.verdict["reasons"][0].endswith("are spent; it was not continued")
     assert server.asked == budget
+
+
+def asked_questions(folder: Path) -> set[str]:
+    """Sealed questions of which there is an answer."""
+    found: set[str] = set()
+    for path in (folder / "sealed").glob("*/run.db"):
+        with closing(sqlite3.connect(path)) as database:
+            found |= {sample_id for (sample_id,) in database.execute("SELECT sample_id FROM records")}
+    return found
 
 
 def errors(folder: Path) -> list[str]:
