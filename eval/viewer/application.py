@@ -37,7 +37,7 @@ from eval.reports.run_list.page import Links, render_index
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.run_info import TUNING_FILE
 from eval.runs.store import StoreError
-from eval.viewer.catalogue import Catalogue, describe_parts
+from eval.viewer.catalogue import Catalogue, describe_parts, list_notices
 from eval.viewer.live_run import POLL_SECONDS, Follower, LiveRun
 from eval.viewer.live_tuning import LiveTuning
 from eval.viewer.protection import WRITE_HEADER, Access
@@ -155,6 +155,7 @@ async def show_run(desk: Desk, request: Request) -> Response:
     run_id = desk.catalogue.name(folder)
     data: Json = {"id": run_id, "run": folder.name, "live": is_evaluation}
     about = await run_in_threadpool(describe_parts, folder) if is_evaluation or is_tuning else ""
+    notices = await run_in_threadpool(list_notices, folder) if about else []
     locked = folder / (TUNING_FILE if is_tuning else DATABASE)
     running = (is_evaluation or is_tuning) and await run_in_threadpool(is_in_use, locked)
     page = "live_tuning" if is_tuning else "live"
@@ -166,6 +167,7 @@ async def show_run(desk: Desk, request: Request) -> Response:
         scripts,
         data=data,
         about=about,
+        notices=notices,
         running=running,
         pages=pages,
         is_evaluation=is_evaluation,
@@ -251,7 +253,10 @@ async def show_review(desk: Desk, request: Request) -> Response:
         "runs": desk.catalogue.list_evaluations(),
     }
     scripts = load_scripts(*ROWS, FOLDER / "steps.js", *_SCRIPTS, _HERE / "review.js")
-    return _render(desk, "review.html.jinja", scripts, data=data, refusal=refusal, unreadable=unreadable)
+    notices = [] if refusal else await run_in_threadpool(list_notices, folder)
+    return _render(
+        desk, "review.html.jinja", scripts, data=data, notices=notices, refusal=refusal, unreadable=unreadable
+    )
 
 
 async def show_answer(desk: Desk, request: Request) -> Response:

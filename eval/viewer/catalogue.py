@@ -18,6 +18,7 @@ from eval.runs.folder import DATABASE
 from eval.runs.run_info import TUNING_FILE, RunInfo
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError
+from mas.simulation import SIMULATED_NOTICE
 
 MAX_PAGE_BYTES = 200_000_000
 _PAGE = re.compile(r"[A-Za-z0-9][\w.-]*\.html")
@@ -81,6 +82,13 @@ class Catalogue:
         except OSError:
             return None
         return path if stat.S_ISREG(about.st_mode) and about.st_size <= MAX_PAGE_BYTES else None
+
+
+def list_notices(folder: Path) -> list[str]:
+    """Return what a reader must know before any number of a run: its model is simulated, it measures nothing."""
+    entry = read_entry(folder, TUNING if (folder / TUNING_FILE).is_file() else EVALUATION)
+    no_measurement = f"No measurement: {entry.no_measurement}." if entry.no_measurement else ""
+    return [each for each in (SIMULATED_NOTICE if entry.simulated else "", no_measurement) if each]
 
 
 def describe_parts(folder: Path) -> str:

@@ -1,7 +1,7 @@
 "use strict";
 // A live run: the newest state arrives as server-sent events; the page asks for nothing else.
 (() => {
-  const { data, make, percent, usd, duration } = Page;
+  const { data, make, row, percent, usd, duration } = Page;
   const byId = (id) => document.getElementById(id);
   if (!data.live) return;
 
@@ -49,12 +49,12 @@
   }
 
   function drawRecent(state) {
-    const rows = state.recent.map((each) => make("tr", "",
-      make("td", "", RowTables.mark(each.mark)),
-      make("td", "said", each.question),
-      make("td", "said", each.answer),
-      make("td", "said", each.target),
-      make("td", "number", `${each.seconds} s`)));
+    const rows = state.recent.map((each) => row(
+      ["verdict", RowTables.mark(each.mark)],
+      ["question", each.question, "said wide"],
+      ["answer", each.answer, "said"],
+      ["gold", each.target, "said"],
+      ["time", `${each.seconds} s`, "number"]));
     byId("recent").replaceChildren(...rows);
   }
 

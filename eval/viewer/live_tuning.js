@@ -1,7 +1,7 @@
 "use strict";
 // A live tuning run: the newest state arrives as server-sent events; the page asks for nothing else.
 (() => {
-  const { data, make, percent, usd, duration } = Page;
+  const { data, make, row, percent, usd, duration } = Page;
   const byId = (id) => document.getElementById(id);
   const NAMES = { sealed: "sealed test" };
   const count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
@@ -55,23 +55,23 @@
 
   function drawShortlist(state) {
     byId("shortlist").hidden = !state.shortlist.length;
-    byId("shortlisted").replaceChildren(...state.shortlist.map((each) => make("tr", "",
-      make("th", "said", each.id),
-      make("td", "number", share(each.val_score)),
-      make("td", "number", share(each.fresh_score)),
-      make("td", "number", bounds(each.fresh_ci95)))));
+    byId("shortlisted").replaceChildren(...state.shortlist.map((each) => row(
+      ["candidate", each.id, "said"],
+      ["in the search", share(each.val_score), "number"],
+      ["new answers", share(each.fresh_score), "number"],
+      ["95% interval", bounds(each.fresh_ci95), "number"])));
   }
 
   function drawCandidates(state) {
     const rows = state.candidates.map((each) => {
       const few = each.after === null ? "–" : `${share(each.before)} → ${share(each.after)} (few questions)`;
       const from = each.parents.length ? ` from ${each.parents.join(" and ")}` : "";
-      return make("tr", "",
-        make("th", "said", each.id),
-        make("td", `decision ${each.decision === "accepted" ? "accepted" : ""}`, each.decision.replace("_", " ")),
-        make("td", "said", `${each.agents.join(", ") || "no agent"}${each.origin && ` by ${each.origin}`}${from}`),
-        make("td", "number", each.val_score === null ? few : percent(each.val_score)),
-        make("td", "said small", each.reason));
+      return row(
+        ["candidate", each.id, "said"],
+        ["decision", each.decision.replace("_", " "), `decision ${each.decision === "accepted" ? "accepted" : ""}`],
+        ["changes", `${each.agents.join(", ") || "no agent"}${each.origin && ` by ${each.origin}`}${from}`, "said wide"],
+        ["validation", each.val_score === null ? few : percent(each.val_score), "number"],
+        ["why", each.reason, "said small wide"]);
     });
     byId("candidates-title").textContent = `Candidates: ${state.n_candidates}, of which ${state.n_accepted} accepted`;
     byId("candidates").replaceChildren(...rows);

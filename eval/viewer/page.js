@@ -24,6 +24,13 @@ const Page = (() => {
     return found;
   }
 
+  // A row of a table with the class `lines`; cells: [column, content, classes].
+  const row = (...cells) => make("tr", "", ...cells.map(([title, content, kind = ""], place) => {
+    const cell = make(title === "candidate" ? "th" : "td", kind, content);
+    if (place) cell.dataset.title = title;
+    return cell;
+  }));
+
   const link = (text, address) => Object.assign(make("a", "", text), { href: address });
-  return { data, make, percent, usd, at, duration, ask, link };
+  return { data, make, row, percent, usd, at, duration, ask, link };
 })();

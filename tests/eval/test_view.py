@@ -44,6 +44,7 @@ from tests.pages.browser import (
 
 DATA = "d" * 64
 EVIL = "</script><img src=x onerror=alert(1)><svg onload=alert(2)><script>alert(3)</script>'\"&{{7*7}}"
+CUT_TABLES = "[...document.querySelectorAll('.box')].filter((each) => each.scrollWidth > each.clientWidth).length"
 needs_browser = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 
@@ -223,6 +224,7 @@ def test_a_live_run_is_followed_by_several_browsers(tmp_path: Path) -> None:
             for width in WIDTHS:
                 set_view(page, width, theme)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
+                assert page.evaluate(CUT_TABLES) == 0
                 assert check_accessibility(page) == []
                 picture(page, tmp_path, f"live-{width}-{theme}", whole=True)
                 if (width, theme) == (1440, "light"):

@@ -55,6 +55,7 @@ class RunEntry:
     system: str = ""
     model: str = ""
     simulated: bool = False
+    no_measurement: str = ""  # why it measures no system: it is part of a proof, and has no score here
     data: str = ""
     prompts: str = ""
     metric: str = ACCURACY
@@ -74,6 +75,11 @@ class RunEntry:
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def remark(self) -> str:
+        """Why the run is not complete, and why it measures nothing; empty for any other."""
+        return "; ".join(filter(None, (self.reason, self.no_measurement)))
 
     def to_dict(self) -> dict[str, object]:
         paths = {"folder": str(self.folder), "report": str(self.report) if self.report else None}
@@ -141,7 +147,8 @@ def _read_evaluation(entry: RunEntry) -> RunEntry:
     state, reason = (COMPLETE, "") if not is_floor else _read_state(folder / DATABASE, stopped)
     data, split = as_text(summary.get("data")), as_text(summary.get("split"))
     scored = summary if summary.get("score") is not None else {"score": summary.get("accuracy"), **summary}
-    n = as_number(summary.get("n"))
+    interval = as_interval(summary.get("score_ci95")) or as_interval(summary.get("accuracy_ci95"))
+    no_measurement, n = as_text(summary.get("no_measurement")), as_number(summary.get("n"))
     judged = as_number(as_mapping(summary.get("scorer_usage")).get("known_cost_usd")) or 0.0
     cost = as_number(usage.get("cost_usd"))
     return replace(
@@ -152,11 +159,12 @@ def _read_evaluation(entry: RunEntry) -> RunEntry:
         system=as_text(summary.get("system")),
         model=as_text(summary.get("model")),
         simulated=summary.get("simulated") is True,
+        no_measurement=no_measurement,
         data=f"{data}/{split}" if data and split else data,
         prompts=as_text(summary.get("prompts")),
         metric=as_text(summary.get("metric")) or ACCURACY,
-        score=as_number(scored.get("score")),
-        score_ci95=as_interval(summary.get("score_ci95")) or as_interval(summary.get("accuracy_ci95")),
+        score=None if no_measurement else as_number(scored.get("score")),
+        score_ci95=None if no_measurement else interval,
         is_floor=is_floor,
         n=None if n is None else int(n),
         cost_usd=None if cost is None else cost + judged,
@@ -190,6 +198,7 @@ def _read_store(entry: RunEntry) -> RunEntry:
         system=as_text(info.system),
         model=as_text(info.model),
         simulated=info.simulated is True,
+        no_measurement=as_text(info.describe_gold()),
         data=as_text(info.part("data").get("name")),
         prompts=as_text(info.prompts_name),
         n=n,

@@ -41,6 +41,7 @@ def summarise_store(store: RunStore, attribution: RunAttribution | None = None) 
     details = RunDetails(
         run_id=info.run_id,
         simulated=info.simulated,
+        no_measurement=info.describe_gold(),
         wall_seconds=state.wall_seconds + _measure_open_session(state.sessions, store),
         names=read_names(info, store.path.resolve().parent.name),
         labels=LabelSet(tuple(info.task.labels)),

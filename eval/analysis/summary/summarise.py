@@ -61,6 +61,7 @@ class RunDetails:
 
     run_id: str
     simulated: bool = False
+    no_measurement: str = ""  # why the run measures no system
     wall_seconds: float = 0.0  # of all sessions
     names: RunNames = field(default_factory=RunNames)
     labels: LabelSet = NO_LABELS  # that the targets are
@@ -116,6 +117,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         **asdict(run.names),
         simulated=run.simulated,
         notice=SIMULATED_NOTICE if run.simulated else None,
+        no_measurement=run.no_measurement,
         stopped=run.stopped,
         incomplete=incomplete,
         **vars(_count(final, incomplete)),

@@ -301,6 +301,7 @@ class RunFacts(RunNames):
     run_id: str
     simulated: bool = False
     notice: str | None = None
+    no_measurement: str = ""  # why the run measures no system (`eval/attribute.py`); empty: it does
     stopped: str | None = None  # why the run ended before all its samples did
     incomplete: bool = False  # True: the accuracies are floors, without intervals
     version: int = SUMMARY_VERSION

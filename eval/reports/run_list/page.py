@@ -76,6 +76,7 @@ def render_index(found: FoundRuns, folder: Path, links: Links) -> tuple[str, Scr
             (format_bytes(sum(run.size_bytes for run in found.runs)), "on the disk", ""),
         ],
         pages=[(str(_relate(each, folder)), links.of_page(each)) for each in found.pages],
+        n_unmeasured=sum(bool(run.no_measurement) for run in found.runs),
         n_simulated=sum(run.simulated for run in found.runs),
         scripts=scripts,
     )
@@ -101,7 +102,7 @@ def _build_row(run: RunEntry, folder: Path, links: Links) -> Mapping[str, object
         "model": format_model(run),
         "data": run.data,
         "prompts": run.prompts,
-        "reason": run.reason,
+        "reason": run.remark,
         "low": low,
         "high": high,
         "n": run.n,

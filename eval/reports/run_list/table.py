@@ -21,6 +21,7 @@ _TITLES = (
     *("state", "run", "score, 95% interval", "n", "model", "data", "prompts"),
     *("cost", "began (UTC)", "time", "size"),
 )
+NO_MEASUREMENT = "no measurement"
 _FOR_TABLE = 150  # columns that a terminal must have
 _STYLES = {COMPLETE: "green", STOPPED: "yellow", RUNNING: "bold cyan", CRASHED: "red", REFUSED: "bold red"}
 
@@ -54,6 +55,8 @@ def format_score(run: RunEntry) -> str:
         bounds = run.gain_ci95
         interval = f" ({format_points(bounds[0])} to {format_points(bounds[1])})" if bounds else ""
         return f"{format_points(run.gain)} points{interval}"
+    if run.no_measurement:
+        return NO_MEASUREMENT
     if run.score is None:
         return NOT_AVAILABLE if run.n_answered is None else f"{run.n_answered:,} of {run.n or 0:,} answered"
     interval = f" ({format_interval(run.score_ci95)})" if run.score_ci95 else ""
@@ -86,8 +89,8 @@ def format_bytes(n: int) -> str:
 
 def _list_parts(run: RunEntry) -> Iterator[str]:
     """Yield the facts of a run for one line; what is unknown is left out."""
-    if run.reason:
-        yield run.reason
+    if run.remark:
+        yield run.remark
     if run.state != REFUSED:
         n = "" if run.n is None else f", n = {run.n:,}"
         yield f"{format_score(run)}{n}"
@@ -109,7 +112,7 @@ def _print_table(runs: Sequence[RunEntry], console: Console) -> None:
     for run in runs:
         n = "" if run.n is None else f"{run.n:,}"
         seconds = format_duration(run.seconds) if run.seconds else ""
-        name = f"{run.name}\n{run.reason}" if run.reason else run.name
+        name = f"{run.name}\n{run.remark}" if run.remark else run.name
         cells = [name, format_score(run), n, format_model(run), run.data, run.prompts]
         cells += [format_cost(run), format_start(run), seconds, format_bytes(run.size_bytes)]
         table.add_row(Text(run.state, _STYLES[run.state]), *map(Text, cells))

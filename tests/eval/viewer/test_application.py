@@ -11,7 +11,9 @@ from eval.analysis.human_review.labels import read_labels
 from eval.viewer.application import Desk, make_application
 from eval.viewer.catalogue import Catalogue
 from eval.viewer.protection import WRITE_HEADER, Access, Guard
+from mas.simulation import SIMULATED_NOTICE
 from tests.eval.stored_run import answered, stored_run
+from tests.eval.viewer.test_live_tuning import make_tuning
 
 PORT = 8770
 DATA = "d" * 64
@@ -208,3 +210,19 @@ def test_a_page_that_is_of_no_run_is_served_by_its_name_and_in_the_same_sandbox(
     assert (answer.text, answer.headers["content-security-policy"][:7]) == ("compared", "sandbox")
     for page in ("comparisons~link.html", "..~secret.html", "eval~night~report.html", "comparisons~none.html"):
         assert client.get(f"/pages/{page}").status_code == 404, page
+
+
+def test_a_simulated_model_and_a_proof_are_named_above_the_numbers(client: TestClient, outputs: Path) -> None:
+    make_tuning(outputs / "optimize" / "night")
+    facts = {"simulated": True, "gold_informed": "expert", "dataset_sha256": DATA}
+    stored_run(outputs / "attribution" / "night" / "expert", [answered("q1", "x")], **facts)  # type: ignore[arg-type]
+    stored_run(outputs / "eval" / "made", [answered("q1", "x")], simulated=True, dataset_sha256=DATA)
+    for path in ("attribution~night~expert", "eval~made", "eval~made/review", "optimize~night"):
+        page = client.get(f"/runs/{path}").text
+        assert 0 < page.find(SIMULATED_NOTICE) < page.index("<h1>"), path
+        assert ("No measurement: it gave expert the right" in page) is (path == "attribution~night~expert"), path
+    assert client.get("/runs/attribution~night~expert/review").text.count("No measurement: ") == 1
+    for path in ("eval~night", "eval~night/review"):
+        page = client.get(f"/runs/{path}").text
+        assert SIMULATED_NOTICE not in page and "No measurement" not in page, path
+    assert "is no measurement" in client.get("/").text

@@ -69,3 +69,12 @@ def test_the_labels_are_kept_next_to_the_runs(tmp_path: Path, found: ReviewQueue
 def test_an_answer_is_shown_with_what_cost_its_point(found: ReviewQueue) -> None:
     shown = [found.read_answer(int(str(each["row"])))["lost"] for each in found.list_items()]
     assert shown[2].startswith("error ") and shown[3] == ""  # type: ignore[attr-defined]
+
+
+def test_answers_of_a_part_of_a_proof_are_not_reviewed(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path / "expert", [answered("q1", "18")], dataset_sha256="d" * 64, gold_informed="expert")
+    queue = ReviewQueue(folder, tmp_path / "gold")
+    assert "right answers" in queue.explain_refusal()
+    with pytest.raises(UserError, match="right answers"):
+        queue.save(1, Verdict("wrong"), "ada")
+    queue.close()

@@ -158,3 +158,14 @@ def test_five_hundred_runs_are_listed_in_about_a_second(tmp_path: Path) -> None:
     seconds = time.process_time() - start
     print(f"CPU seconds for 500 runs: {seconds:.2f}")
     assert seconds < 1
+
+
+@pytest.mark.parametrize("agent", ["expert", "control"])
+def test_a_part_of_a_proof_has_no_score(tmp_path: Path, agent: str) -> None:
+    folder = finished(tmp_path / "attribution" / "night" / agent, gold_informed=agent)
+    run = read_entry(folder, "evaluation")
+    assert (run.state, run.score, run.score_ci95, run.n) == ("complete", None, None, 2)
+    assert "measures no system" in run.no_measurement and run.remark == run.no_measurement
+    os.utime(folder / "summary.json", (1, 1))
+    assert read_entry(folder, "evaluation").no_measurement == run.no_measurement, "without a summary, from its store"
+    assert read_entry(finished(tmp_path / "run"), "evaluation").no_measurement == ""
