@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 from tests.bench.tables import Table
@@ -36,8 +37,8 @@ def kills(folder: Path, number: int, executor: str = "processes") -> Table:
         began, place = time.monotonic(), folder / f"{executor}-{seed}"
         try:
             done, run = kill_loop(place, environment, planned, SMALL, 2, *EXECUTORS[executor])
-        except AssertionError as difference:
-            table.failed(executor, killed, str(difference))
+        except AssertionError:
+            table.failed(executor, killed, traceback.format_exc().strip()[-1000:])
             break
         killed, seed = killed + done, seed + 1
         table.add([executor, done, len(run.records()), 0, 0, CONCURRENCY * done, round(time.monotonic() - began)])
