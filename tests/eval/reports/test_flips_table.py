@@ -55,6 +55,8 @@ def test_ids_are_cut_as_far_as_they_differ() -> None:
     assert list(shorten_ids([IDS[0], "other"]).values()) == ["4b1f0c2a", "other"]
     assert shorten_ids([]) == {}
     assert "whole ids" not in shown(80, flip("q1", [given("17", correct=True)], [given("18")]))[-1]
+    some_cut = [flip(id, [given("17", correct=True)], [given("18")]) for id in ("q1", "x" * 36)]
+    assert "whole ids" in shown(80, *some_cut)[-1]
 
 
 def test_answers_of_several_epochs_share_a_line() -> None:
