@@ -6,8 +6,8 @@
 The starting prompts answer a draw of training questions once; the search reuses these answers. Their failures are read
 (wrong in form alone, errors, failed tools, the first agent that went wrong), and two rewrites that a search could begin
 with answer the same questions: one by the reflection model, which reads the failures several times in a row, and one
-with general rules of careful work. Worth it: one of them is better beyond chance (`LEVEL`). Not here: neither is, or
-the starting prompts leave less to win than the sealed questions could show.
+with general rules of careful work. Worth it: one of them is better beyond chance (`LEVEL`). Not here: neither is, which
+is no proof. Next to it is the smallest gain that the sealed questions could show.
 
 It decides nothing else: the search neither sees the rewrites nor loses any of its budget of scored answers, and
 validation and sealed questions are not used. How often it is right: docs/explanation/optimizer-gains.md.
@@ -74,6 +74,8 @@ class Headroom:
     smallest_gain: float | None  # that the sealed questions show in 80 of 100 cases; None: none
     n_answers: int
     n_planned: int  # answers of the whole run, without these
+    n_reflections: int = 0  # requests to the reflection model, those of earlier sessions included
+    reflection_failed: bool = False  # it gave no usable reply, or none any more
 
     @property
     def best(self) -> Rewrite | None:
@@ -100,10 +102,20 @@ class Headroom:
                 f"  {format_count(wrong, 'answer')} of {self.n_questions} lost points"
                 f"{f': {kinds}' if kinds else ''}; first broken link: {agents}"
             )
-        least = "no gain" if self.smallest_gain is None else f"a gain of {100 * self.smallest_gain:.1f} points or more"
+        if self.reflection_failed:
+            yield (
+                f"  the reflection failed: of {format_count(self.n_reflections, 'request')} the last, or all, had no "
+                "usable reply, so less was tried than can be"
+            )
+        if not self.worth_it and self.rewrites:
+            yield "  this is no proof: a search tries more, and a small gain is not seen on so few questions"
+        least = "no gain, however large: seal more"
+        if self.smallest_gain is not None:
+            least = f"a gain of {100 * self.smallest_gain:.1f} points or more"
         yield (
-            f"  the sealed questions can show {least}; {format_count(self.n_answers, 'answer')} for this, "
-            f"{self.n_answers / self.n_planned:.1%} of the {self.n_planned:,} planned"
+            f"  the sealed questions can show {least}; {format_count(self.n_answers, 'answer')} and "
+            f"{format_count(self.n_reflections, 'reflection')} for this, {self.n_answers / self.n_planned:.1%} of the "
+            f"{self.n_planned:,} answers planned"
         )
 
     @classmethod
@@ -148,9 +160,10 @@ def _measure(run: TuningRun) -> "Headroom | str":
     if (before := _answer(run, run.parent.prompts, asked)) is None:
         return "a budget is used up"
     parent_score = fmean(trial.record.value for trial in before)
-    rewrites, answers = [], n_questions
+    rewrites, answers, reflected = [], n_questions, _Reflected(run.parent.prompts.texts)
     if parent_score <= MAX_SCORE:
-        for name, prompts in _list_rewrites(run, before):
+        reflected = _reflect_on_failures(run, [trial for trial in before if trial.record.value < 1])
+        for name, prompts in _list_rewrites(run, reflected.texts):
             if (after := _answer(run, prompts, asked)) is None:
                 return "a budget is used up"
             rewrites.append(_compare(name, before, after))
@@ -170,6 +183,8 @@ def _measure(run: TuningRun) -> "Headroom | str":
         ),
         n_answers=answers,
         n_planned=n_planned,
+        n_reflections=reflected.n_requests,
+        reflection_failed=reflected.failed,
     )
 
 
@@ -190,18 +205,26 @@ def _compare(name: str, before: Sequence[Trial], after: Sequence[Trial]) -> Rewr
     )
 
 
-def _list_rewrites(run: TuningRun, trials: Sequence[Trial]) -> Iterator[tuple[str, PromptSet]]:
+def _list_rewrites(run: TuningRun, reflected: Mapping[str, str]) -> Iterator[tuple[str, PromptSet]]:
     parent, agents = run.parent.prompts, run.config.agents
-    texts = _rewrite_from_failures(run, [trial for trial in trials if trial.record.value < 1])
-    if texts != parent.texts:
-        yield OWN_FAILURES, replace(parent, texts=texts)
+    if reflected != parent.texts:
+        yield OWN_FAILURES, replace(parent, texts=dict(reflected))
     ruled = {agent: f"{text}\n\n{RULES}" if agent in agents else text for agent, text in parent.texts.items()}
     yield GENERAL_RULES, replace(parent, texts=ruled)
 
 
-def _rewrite_from_failures(run: TuningRun, failed: Sequence[Trial]) -> dict[str, str]:
-    """Return the texts after some reflections in a row; an agent without a usable reply keeps its text."""
-    texts = dict(run.parent.prompts.texts)
+@dataclass(frozen=True)
+class _Reflected:
+    """The agents' texts after reflection on failures."""
+
+    texts: Mapping[str, str]
+    n_requests: int = 0  # replayed ones included: those that were paid in this session alone would be too few
+    failed: bool = False
+
+
+def _reflect_on_failures(run: TuningRun, failed: Sequence[Trial]) -> _Reflected:
+    """Reflect some times in a row; an agent without a usable reply keeps its text."""
+    texts, n_usable = dict(run.parent.prompts.texts), 0
     rewriter = PromptRewriter(run.parent.prompts, run.get_stop_reason, MAX_CHARS, run.objective.labels.names)
     with run.use_reflection(), dspy.context(lm=run.reflection_lm):
         for round_ in range(ROUNDS):
@@ -209,9 +232,13 @@ def _rewrite_from_failures(run: TuningRun, failed: Sequence[Trial]) -> dict[str,
             chosen = [failed[(first + number) % len(failed)] for number in range(min(FAILURES_A_ROUND, len(failed)))]
             examples = {agent: list(_list_examples(run, agent, chosen)) for agent in run.config.agents}
             shown = {agent: each for agent, each in examples.items() if each}
-            texts.update(rewriter(texts, shown, list(shown)))
+            new = rewriter(texts, shown, list(shown))
+            texts.update(new)
+            n_usable += len(new)
     run.check_stopped()
-    return texts
+    return _Reflected(
+        texts, rewriter.requests, rewriter.failure is not None or (bool(rewriter.requests) and not n_usable)
+    )
 
 
 def _list_examples(run: TuningRun, agent: str, trials: Sequence[Trial]) -> Iterator[Mapping[str, object]]:

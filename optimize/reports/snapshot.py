@@ -81,6 +81,8 @@ class HeadroomLine(TypedDict, total=False):
     n_answers: int
     parent_score: float
     rewrites: list[RewriteLine]
+    smallest_gain: float | None
+    reflection_failed: bool
 
 
 class SplitIds(TypedDict, total=False):

@@ -143,7 +143,13 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
     if headroom := tuning.read_part("headroom", HeadroomLine()):
         best = max((each["gain"] for each in headroom["rewrites"]), default=None)
         tried = "" if best is None else f"{format_points(best)} points by the best rewrite on "
-        remark = f"{tried}{headroom['n_questions']} training questions, before the search"
+        failed = "; the reflection failed" if headroom.get("reflection_failed") else ""
+        least = headroom.get("smallest_gain")
+        shown = "no gain" if least is None else f"{100 * least:.1f} points or more"
+        remark = (
+            f"{tried}{headroom['n_questions']} training questions, before the search{failed}; the sealed questions can "
+            f"show {shown}"
+        )
         yield "worth it" if headroom["worth_it"] else "not here", "headroom for prompts", remark
     n_accepted = sum(each.decision == "accepted" for each in tuning.proposals)
     n_fresh = len(tuning.shortlist.keys() - {PARENT})

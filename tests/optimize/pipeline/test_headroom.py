@@ -1,15 +1,18 @@
 """The headroom preflight: what it says, what it costs, and that the search is the same with and without it."""
 
+import signal
 import sqlite3
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from eval.cli.command import FINISHED
+from eval.cli.command import FINISHED, STOPPED
 from mas.runtime.errors import UserError
 from optimize.pipeline.headroom import Headroom, Rewrite
+from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 from optimize.session.config import HeadroomSettings
 from tests.optimize.tuning_command import Tuned, tuning_command
 
@@ -28,6 +31,7 @@ FOUND = Headroom(
     smallest_gain=0.061,
     n_answers=90,
     n_planned=2000,
+    n_reflections=8,
 )
 
 
@@ -42,11 +46,22 @@ def test_it_says_why_and_what_it_took() -> None:
         "headroom: worth it: the prompts rewritten are better: +20.0 points on 30 training questions, 80% interval "
         "+10.0 to +30.0",
         "  15 answers of 30 lost points: 2 in error, 5 wrong in form alone; first broken link: solve 9, plan 6",
-        "  the sealed questions can show a gain of 6.1 points or more; 90 answers for this, 4.5% of the 2,000 planned",
+        "  the sealed questions can show a gain of 6.1 points or more; 90 answers and 8 reflections for this, 4.5% of "
+        "the 2,000 answers planned",
     ]
     full = replace(FOUND, worth_it=False, parent_score=1.0, rewrites=[], failures={}, first_broken={})
     assert next(full.lines()) == "headroom: not here: 100.0% of 30 training questions are right already"
     assert Headroom.from_dict(asdict(FOUND)) == FOUND
+
+
+def test_it_claims_no_more_than_it_has_measured() -> None:
+    assert not any("no proof" in line or "failed:" in line for line in FOUND.lines())
+    nothing = replace(FOUND, worth_it=False, rewrites=FOUND.rewrites[:1], smallest_gain=None, reflection_failed=True)
+    verdict, _, failed, proof, least = nothing.lines()
+    assert verdict.startswith("headroom: not here: the prompts with general rules are not better beyond chance")
+    assert failed.startswith("  the reflection failed: of 8 requests the last, or all, had no usable reply")
+    assert proof.startswith("  this is no proof")
+    assert least.startswith("  the sealed questions can show no gain, however large: seal more; 90 answers and")
 
 
 @pytest.mark.parametrize(
@@ -55,6 +70,37 @@ def test_it_says_why_and_what_it_took() -> None:
 def test_a_setting_that_is_not_known_is_refused(settings: dict[str, str], said: str) -> None:
     with pytest.raises(UserError, match=said):
         HeadroomSettings(**settings).check()  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_reflections_of_a_session_that_was_interrupted_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rewrite(self: PromptRewriter, *given: Any) -> str | None:
+        text = write(self, *given)
+        if self.requests == 4:
+            signal.raise_signal(signal.SIGINT)
+        return text
+
+    write = PromptRewriter._rewrite
+    whole = tuning_command(tmp_path / "whole", *SMALL, "headroom.mode=only").read("headroom")
+    with monkeypatch.context() as patched:
+        patched.setattr(PromptRewriter, "_rewrite", rewrite)
+        stopped = tuning_command(tmp_path, *SMALL, "headroom.mode=only")
+    assert stopped.code == STOPPED and not (stopped.folder / "headroom.json").exists()
+    resumed = tuning_command(tmp_path, f"resume={stopped.folder}", "headroom.mode=only").read("headroom")
+    assert resumed == whole and whole["n_reflections"] > 4 and not whole["reflection_failed"]
+
+
+@pytest.mark.slow
+def test_a_reflection_model_without_a_usable_reply_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: Any) -> str:
+        raise ValueError("no prompt in it")
+
+    monkeypatch.setattr(PromptRewriter, "rewrite_once", fail)
+    tuned = tuning_command(tmp_path, *SMALL, "headroom.mode=only")
+    found = tuned.read("headroom")
+    assert found["reflection_failed"] and found["n_reflections"] == 10
+    assert [each["name"] for each in found["rewrites"]] == ["with general rules"]
+    assert "the reflection failed: of 10 requests" in tuned.out
 
 
 @pytest.mark.slow

@@ -166,3 +166,13 @@ def test_the_command_names_the_page(tmp_path: Path, capsys: pytest.CaptureFixtur
     folder = a_tuning(tmp_path / "run", PROPOSALS)
     assert task([str(folder)]) == 0
     assert str(folder / REPORT) in capsys.readouterr().out.replace("\n", "")
+
+
+def test_the_page_says_what_the_headroom_preflight_could_show(tmp_path: Path) -> None:
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(), simulated=True)
+    found = {"worth_it": False, "n_questions": 30, "n_answers": 60, "rewrites": [], "smallest_gain": 0.061}
+    (folder / "headroom.json").write_text(json.dumps(found))
+    page = write_page(folder)
+    assert "30 training questions, before the search; the sealed questions can show 6.1 points or more" in page
+    (folder / "headroom.json").write_text(json.dumps({**found, "smallest_gain": None, "reflection_failed": True}))
+    assert "before the search; the reflection failed; the sealed questions can show no gain" in write_page(folder)
