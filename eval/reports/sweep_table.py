@@ -128,10 +128,7 @@ def _describe_questions(made: PairedResult, metric: str) -> str:
 def _build_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     table = Table(title=Text(title))
     for heading in headings:
-        if heading in _LEFT:
-            table.add_column(heading, overflow="fold")
-        else:
-            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="left" if heading in _LEFT else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
     return table

@@ -93,3 +93,11 @@ def test_the_terminal_shows_the_same_and_says_if_a_model_was_simulated(simulated
     alone = Console(file=io.StringIO(), width=200)
     print_sweep(SweepResult(jobs, []), alone)
     assert "compared with job 0" not in alone.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_nothing_is_cut_in_a_narrow_terminal(width: int) -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=width)
+    print_sweep(SweepResult([job(0, summary=a_summary(**FULL)), job(1)], [compared(1)]), console)
+    assert "…" not in file.getvalue() and "+12.5" in file.getvalue()
