@@ -48,7 +48,8 @@ def test_the_author_of_wrong_drafts_is_proven_and_its_run_measures_nothing(
         info = read_run_info(place / arm)
         assert info.gold_informed == arm and info.simulated
         page = (place / arm / "report.html").read_text("utf-8")
-        assert page.index("measures no system") < page.index("Where points are lost"), "before any number is read"
+        assert page.index("measures no system") < page.index('class="tiles"'), "before any number is read"
+        assert page.count("and measures no system.</p>") == 1
         with RunStore(place / arm / "run.db", read_only=True) as store:
             assert {each.sample_id for each in store.final_records()} == wrong
 

@@ -50,7 +50,7 @@ MAX_MATRIX_LABELS = 30
 MAX_ERROR_GROUPS = 5  # that are shown at the top; the others are folded
 CAVEATS = (
     *("tuned on", "benchmark leaks", "the judge and people", "reviewed by people"),
-    *("no measurement", "unscored", "left out", "skipped", "answers"),
+    *("unscored", "left out", "skipped", "answers"),
 )
 _HERE = Path(__file__).parent
 _TEMPLATE, _SCRIPT = _HERE / "report.html.jinja", _HERE / "report.js"
