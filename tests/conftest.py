@@ -11,6 +11,7 @@ from hydra._internal.hydra import Hydra
 
 from eval.config.tracking import LocalTracking
 from tests.eval.command_line import EvalCommand, Finished, command_in_process, without_secrets
+from tests.installation import make_installation
 from tests.servers.running import RunningServer, running_llm
 
 _experiments = count()
@@ -31,7 +32,7 @@ def composed_once() -> Iterator[None]:
 def installation_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the tests, and the commands that they start, away from the user's own key."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("XDG_STATE_HOME", str(make_installation(tmp_path_factory.mktemp("state"))))
         patch.delenv("MAS_HARNESS_KEY", raising=False)
         yield
 

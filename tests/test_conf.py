@@ -51,13 +51,13 @@ CHOSEN: dict[tuple[str, str], set[str]] = {  # where a choice's value is not the
     ("model", "openai_compatible"): {"base_url", "max_tokens_field"},
     ("system", "gaia"): {"tools", "agents"},
     ("system", "single_agent"): {"tools", "agents"},
-    ("system", "bos"): {"planner", "computation", "api", "sql", "service", "agents"},
+    ("system", "bos"): {"planner", "computation", "api", "sql", "service", "agents", "current_time"},
     ("system", "toy"): {"agents"},
     ("system", "dspy"): {"data_inputs", "target_column"},  # taken from the data's options
     ("scorer", "function"): {"target_field"},
     ("scorer", "expected"): {"databases"},  # taken from the data's options
     ("data", "text2sql"): {"databases"},
-    ("data", "bos_sample"): {"databases", "tables", "api_documentation", "api_command"},
+    ("data", "bos_sample"): {"databases", "tables", "api_documentation", "api_command", "current_time"},
 }
 PART_FILES = [
     each

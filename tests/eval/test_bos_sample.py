@@ -45,7 +45,7 @@ def test_a_simulated_run_makes_mistakes_and_two_runs_make_the_same(eval_command:
         "execution accuracy, where a query is expected"
     )
     assert "part tables" in first.out
-    assert read_scores(eval_command(*SAMPLE)) == read_scores(first), "the clock in the prompts decides nothing"
+    assert read_scores(eval_command(*SAMPLE)) == read_scores(first), "nothing in a prompt is new each time"
 
 
 @pytest.mark.parametrize("split", ["train", "val", "test"])

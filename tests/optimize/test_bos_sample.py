@@ -18,7 +18,7 @@ SAMPLE = ("system=bos", "data=bos_sample", "model=offline")
 def test_a_search_with_the_optimizers_own_settings_publishes_a_set_that_an_evaluation_loads(
     tmp_path: Path, eval_command: EvalCommand
 ) -> None:
-    tuned = tuning_command(tmp_path, *SAMPLE, "optimizer=gepa", "seed=3")
+    tuned = tuning_command(tmp_path, *SAMPLE, "optimizer=gepa", "seed=0")
     assert "contain text of validation" not in tuned.out, "the starting prompts hold no gold answer"
     verdict = tuned.verdict
     assert (tuned.code, verdict["published"], verdict["finish_reason"]) == (0, True, "improved"), tuned.out
@@ -36,7 +36,12 @@ def test_a_search_with_the_optimizers_own_settings_publishes_a_set_that_an_evalu
     assert scores[str(tuned.shelf / NAME)] > scores["bos_baseline"] + 0.05
 
 
-def test_a_search_in_the_null_world_publishes_nothing(tmp_path: Path) -> None:
-    tuned = tuning_command(tmp_path, *SAMPLE, "model.world=null", "optimizer=gepa", "budget.metric_calls=150")
+def test_a_search_in_the_null_world_publishes_nothing_and_can_be_repeated(tmp_path: Path) -> None:
+    command = (*SAMPLE, "model.world=null", "optimizer=gepa", "budget.metric_calls=150")
+    tuned, again = (tuning_command(tmp_path / place, *command) for place in ("first", "second"))
     assert (tuned.code, tuned.verdict["published"]) == (0, False), tuned.out
     assert len(tuned.proposals) > 1
+    names = ("candidate_id", "decision", "val_score", "texts")
+    first, second = ([[each.get(name) for name in names] for each in run.proposals] for run in (tuned, again))
+    assert first == second, "no request holds the time or a key of its own"
+    assert tuned.verdict["spend"]["reflection_calls"] == again.verdict["spend"]["reflection_calls"] > 0

@@ -33,6 +33,7 @@ class BosSampleDataset(Dataset):
     tables: dict[str, list[str]] = field(default_factory=dict)
     api_documentation: str | None = None
     api_command: list[str] = field(default_factory=list)
+    current_time: str | None = None
 
     def check(self) -> None:
         """Raise UserError if the files are missing, or a value does not exist."""

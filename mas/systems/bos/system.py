@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, cast
@@ -17,6 +18,7 @@ from mas.systems.bos.contracts.names import AgentName
 from mas.systems.bos.serving.settings import ServiceSettings
 from mas.systems.bos.settings import EXECUTIONS, ComputationSettings, PlannerSettings
 from mas.systems.bos.sql.settings import SqlSettings
+from mas.systems.bos.temporal import Clock, read_clock
 from mas.tools.settings import ToolSettings
 
 
@@ -30,6 +32,7 @@ class BosSystem(AgentSystem):
     default_prompts: str | None = "bos_baseline"
     execution: str = "sequential"  # sequential: one agent after another | parallel: those that need no other at once
     share_results: bool = False  # true: an agent sees what earlier ones found
+    current_time: str | None = None  # in all requests, with its distance from UTC; None: of their beginning
     planner: PlannerSettings = field(default_factory=PlannerSettings)
     computation: ComputationSettings = field(default_factory=ComputationSettings)
     api: ApiSettings = field(default_factory=ApiSettings)
@@ -41,12 +44,28 @@ class BosSystem(AgentSystem):
         super().check()
         if self.execution not in EXECUTIONS:
             raise UserError(f"system.execution={self.execution} is not known; choose one of: {', '.join(EXECUTIONS)}.")
+        self._read_clock()
         self.planner.check()
         self.computation.check()
         self.api.check()
         self.sql.check()
         self.service.check()
         self._check_documentation()
+
+    def _read_clock(self) -> Clock:
+        if self.current_time is None:
+            return read_clock
+        try:
+            fixed = datetime.fromisoformat(self.current_time)
+        except ValueError:
+            fixed = None
+        if fixed is None or fixed.tzinfo is None:
+            raise UserError(
+                f"system.current_time={self.current_time} is no time with its distance from UTC; expected one like "
+                "2026-11-22T09:30:00+00:00, or null for the present time."
+            )
+        now = fixed.astimezone(UTC)
+        return lambda: now
 
     def _check_documentation(self) -> None:
         if self.api.documentation is None:
@@ -88,7 +107,7 @@ class BosSystem(AgentSystem):
     def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
         from mas.systems.bos.program import BosProgram
 
-        return BosProgram(self, resources)
+        return BosProgram(self, resources, self._read_clock())
 
     def check_service(self) -> None:
         if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
