@@ -1,6 +1,6 @@
 """Ask the wrong questions of a run again with one agent's output corrected: did that agent cost the points?
 
-    python eval/attribute.py latest                                    the agents that the run's report blames
+    python eval/attribute.py latest                                    the agents that it blames, and one-sided critics
     python eval/attribute.py latest --agents expert,planner --limit 20 run.epochs=3 run.max_cost_usd=2
 
 Next to each corrected arm the same questions are asked without a correction. The corrected agent is given the right
@@ -50,7 +50,8 @@ def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
     run = find_run(given.run)
     from eval.execution.console import Output
-    from eval.workflows.replayed_proof.proof import prove, read_request
+    from eval.workflows.replayed_proof.plan import read_request
+    from eval.workflows.replayed_proof.proof import prove
     from eval.workflows.replayed_proof.table import choose_exit_code, print_proof
 
     request = read_request(run, given.agents, given.limit, given.changes)

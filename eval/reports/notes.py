@@ -31,7 +31,7 @@ from eval.analysis.summary.summary import (
 )
 from eval.analysis.tuned_on import describe_unknown, format_questions
 from eval.runs.record import NOT_RUN, HumanVerdict, Usage
-from eval.runs.run_info import RunInfo
+from eval.runs.run_info import NO_MEASUREMENT, RunInfo
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
@@ -131,7 +131,7 @@ def describe_run(info: RunInfo, summary: Summary) -> Iterator[tuple[str, str]]:
     if info.rescored_from:
         yield "answers", f"those of {info.rescored_from}, scored again"
     if info.gold_informed:
-        yield "no measurement", info.describe_gold()
+        yield NO_MEASUREMENT, info.describe_gold()
     if info.started_at:
         date = datetime.fromisoformat(info.started_at).strftime("%Y-%m-%d %H:%M UTC")
         yield "date", f"{date}; it took {format_duration(summary.wall_seconds)}"

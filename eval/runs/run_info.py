@@ -40,6 +40,7 @@ SILENT = "its process ended without notice"
 VERSION = 4  # of RunInfo, RunState and TuningInfo
 # Version that is read → fields that it may lack: they get their defaults.
 _ADDED_LATER = {3: {"parent_gated", "critics", "gold_informed"}, 4: {"critics", "gold_informed"}}
+NO_MEASUREMENT = "no measurement"  # in place of a score that says nothing about a system
 CONTROL = "control"  # arm of a proof in which nobody is given the right answers
 TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
 TUNING_PROGRESS = "logs/progress.json"  # spend and time left of a tuning run, while a phase goes on

@@ -8,9 +8,10 @@ wrong then has one cause, which is known.
 """
 
 import json
+import pkgutil
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,7 +30,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, read_config
 from eval.execution.runner import SampleRunner
 from eval.runs.record import Record
-from eval.workflows.replayed_proof.correction import Correction, Kind
+from eval.workflows.replayed_proof.correction import Correction
 from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.runtime.event_loop import run_blocking
@@ -52,6 +53,7 @@ SERVICES = {  # tools that are no settings: name → function behind it
     "bos": {
         "mcp_db_query": "mas.systems.bos.sql.session.SqlSession.query",
         "python": "mas.systems.bos.computation.agent.execute",
+        "http_request": "mas.systems.bos.api.agent.send",
     }
 }
 BROKEN = "ToolError: the service is down"
@@ -140,8 +142,10 @@ class Bench:
                 self.right_answers.add(record, AgentSteps.of(record), TargetMatcher(record.target or ""))
         self.samples = [each for each in self.samples if each.id in right]
 
-    def run(self, faulty: str | None = None, correction: Correction | None = None) -> list[Record]:
-        """Answer all questions; an agent of this name is faulty, and the outputs of one may be corrected."""
+    def run(
+        self, faulty: str | None = None, correction: Correction | None = None, only: Collection[str] | None = None
+    ) -> list[Record]:
+        """Answer all questions, or those with some ids; an agent may be faulty, and the outputs of one corrected."""
         model = FaultyModel()
         model.faulty = faulty
         system = self.config.system
@@ -153,33 +157,19 @@ class Bench:
             if correction is not None:
                 correction.change_program(program)
             runner = SampleRunner("r", program, self.config.scorer, deadline_seconds=120, redact=str)
-            pending: list[tuple[Sample, SampleKey]] = [(each, SampleKey(each.id)) for each in self.samples]
+            asked = [each for each in self.samples if only is None or each.id in only]
+            pending: list[tuple[Sample, SampleKey]] = [(each, SampleKey(each.id)) for each in asked]
             run_blocking(SampleRun(runner, found.append, concurrency=8).run(pending))
         return found
 
-    def measure(self, place: str, records: list[Record], planted: str = "") -> Fault:
-        links = [link for each in records if (link := find_broken_link(each, self.right_answers))]
-        return Fault(self.name, place, len(links), Counter(link.name for link in links), planted or place)
+    def measure(self, place: str, planted: str, faulty: str | None = None) -> Fault:
+        """Count the links that are named for a fault: of an agent, or of what is patched while this is called."""
+        links = [link for each in self.run(faulty) if (link := find_broken_link(each, self.right_answers))]
+        return Fault(self.name, place, len(links), Counter(link.name for link in links), planted)
 
     def plant_in_agents(self) -> Iterator[Fault]:
         for agent in self.agents:
-            yield self.measure(SPANS.get(agent, agent), self.run(faulty=agent), agent)
-
-    def prove(self, agent: str) -> Fault:
-        """Count the answers of a faulty critic that its correction makes right, as `eval/attribute.py` corrects it.
-
-        Each other critic is corrected in its place, too: an answer that this makes right counts against.
-        """
-        judged = {spec.critic: spec.name for spec in self.config.system.agent_specs if spec.critic}
-        authors = {"gaia": "expert"}
-        wrong = {each.sample_id for each in self.run(faulty=agent) if not each.correct}
-        matchers = {each.id: TargetMatcher(each.target or "") for each in self.samples}
-        named: Counter[str] = Counter()
-        for critic, worker in judged.items():
-            kind: Kind = "review" if worker == authors[self.name] else "approval"
-            corrected = self.run(faulty=agent, correction=Correction(critic, kind, matchers, worker))
-            named[critic] += sum(each.correct for each in corrected if each.sample_id in wrong)
-        return Fault(self.name, agent, len(wrong), named, f"{agent}, proof")
+            yield self.measure(SPANS.get(agent, agent), agent, faulty=agent)
 
     def plant_wrong_values(self) -> Iterator[Fault]:
         """Let each tool of the system's settings return other numbers and names, without an error."""
@@ -187,7 +177,10 @@ class Bench:
         for name in tools:
             globals()[f"falsify_{name}"] = falsify_tool(tools[name])
             with patch.object(self.config.system, "tools", {**tools, name: f"{__name__}.falsify_{name}"}):
-                yield self.measure(name, self.run(), f"{name}, wrong values")
+                yield self.measure(name, f"{name}, wrong values")
+        for name, path in SERVICES.get(self.name, {}).items():
+            with patch(path, _falsify(path)):
+                yield self.measure(name, f"{name}, wrong values")
 
     def plant_in_tools(self) -> Iterator[Fault]:
         """Let each tool of the system's settings fail."""
@@ -196,14 +189,40 @@ class Bench:
             broken = {**tools, name: f"{__name__}.break_{name}"}
             globals()[f"break_{name}"] = break_tool(tools[name])
             with patch.object(self.config.system, "tools", broken):
-                yield self.measure(name, self.run())
+                yield self.measure(name, name)
         for name, path in SERVICES.get(self.name, {}).items():
             with patch(path, _fail):
-                yield self.measure(name, self.run())
+                yield self.measure(name, name)
 
 
 async def _fail(*args: object, **kwargs: object) -> object:
     raise AgentFailureError("ServiceUnavailable", BROKEN)
+
+
+def _falsify(path: str) -> Callable[..., object]:
+    """Return a service like another, whose results hold other numbers and names."""
+    original: Any = pkgutil.resolve_name(path)
+
+    async def false(*args: object, **kwargs: object) -> object:
+        found = await original(*args, **kwargs)
+        if isinstance(found, dict):  # rows of a query
+            return {**found, "data": [[_corrupt_value(cell) for cell in row] for row in found["data"]]}
+        table = getattr(found, "table", None)
+        if table is not None:
+            rows = [{name: _corrupt_value(cell) for name, cell in row.items()} for row in table.rows]
+            found = replace(found, table=table.model_copy(update={"rows": rows}))
+        value = {"value": _corrupt_value(found.value)} if hasattr(found, "value") else {}
+        return replace(found, text=_corrupt_field("", found.text), **value)
+
+    return false
+
+
+def _corrupt_value(value: object) -> object:
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float):
+        return value + 717
+    return _corrupt_field("", value) if isinstance(value, str) else value
 
 
 def break_tool(path: str) -> Callable[..., object]:
@@ -257,6 +276,3 @@ if __name__ == "__main__":
         bench = Bench(name, *BENCHES[name])
         for fault in (*bench.plant_in_agents(), *bench.plant_in_tools(), *bench.plant_wrong_values()):
             print(fault, flush=True)
-        for spec in bench.config.system.agent_specs:
-            if spec.critic:
-                print(bench.prove(spec.critic), flush=True)
