@@ -4,9 +4,9 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Protocol, Self
+from typing import Protocol
 
 from mas.agents.in_memory import list_in_memory
 from mas.runtime.errors import UserError
@@ -21,19 +21,12 @@ class ExecutorSettings(Protocol):
 
     name: str
 
-    def divide(self, n_runs: int) -> "ExecutorSettings":
-        """Return the settings of each of so many runs that are executed at the same time."""
-        ...
-
 
 @dataclass
 class LocalSettings:
     """The keys of `conf/executor/local.yaml`."""
 
     name: str = "local"
-
-    def divide(self, n_runs: int) -> "LocalSettings":
-        return self
 
 
 @dataclass
@@ -42,9 +35,6 @@ class WorkersSettings:
 
     name: str = ""
     workers: int | None = None
-
-    def divide(self, n_runs: int) -> Self:
-        return replace(self, workers=max(1, (self.workers or os.cpu_count() or 1) // n_runs))
 
     def check(self, resolved: Mapping[str, object]) -> None:
         """Check the number of workers, and that the run can be built in another process.

@@ -15,11 +15,13 @@ from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
-from eval.config.executor import RaySettings, WorkersSettings
+from eval.config.executor import WorkersSettings
 from eval.config.tracking import remove_passwords
 from eval.execution.console import MissingServices, Output
 from eval.execution.executors.contract import Executor, PendingSample
 from eval.execution.executors.local import LocalExecutor
+from eval.execution.executors.places import open_place
+from eval.execution.executors.processes import WorkersExecutor
 from eval.execution.run_session import RunSession, SessionRecorder, begin_session, read_spent_usd
 from eval.execution.termination import StopController
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
@@ -164,16 +166,8 @@ def _create_executor(request: Request, resources: Resources, samples: Sequence[S
     """
     config = request.config
     local = LocalExecutor(config, request.prompts, resources)
-    if isinstance(config.executor, RaySettings):
-        from eval.execution.executors.cluster.ray_executor import RayExecutor, open_cluster
-
-        cluster = stack.enter_context(open_cluster(config, request.resolved, samples))
-        return RayExecutor(local, config, request.prompts, request.resolved, cluster)
-    if isinstance(config.executor, WorkersSettings):
-        from eval.execution.executors.processes import ProcessExecutor
-
-        return ProcessExecutor(local, config, request.prompts, request.resolved)
-    return local
+    place = stack.enter_context(open_place(config, request.resolved, samples))
+    return local if place is None else WorkersExecutor(local, config, request.prompts, request.resolved, place)
 
 
 def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str]) -> RunInfo:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
-from eval.config.executor import ProcessesSettings
 from eval.execution.console import Console, RunProgress
 from eval.execution.executors.contract import Executor
 from eval.execution.executors.local import LocalExecutor
+from eval.execution.executors.processes import Place, WorkersExecutor
 from eval.execution.run_session import RunSession, begin_session, run_to_end
 from eval.execution.termination import StopController
 from eval.reports.files import write_reports
@@ -42,7 +42,8 @@ class Arm:
     open_store: Callable[[Path], RunStore] = RunStore
     change_program: Callable[[Program], None] | None = None  # called before the first sample
     gold_informed: str = ""  # as in RunInfo
-    resolved: Mapping[str, object] = field(default_factory=dict)  # configuration, for worker processes
+    resolved: Mapping[str, object] = field(default_factory=dict)  # configuration, for workers
+    place: Place | None = None  # where workers answer, which the arms share; None: this process answers
 
 
 def evaluate_pairs(
@@ -77,7 +78,7 @@ def evaluate_pairs(
         total = sum(len(each.pending) for each in sessions)
         at_once = config.run.concurrency * len(arms)
         progress = stack.enter_context(RunProgress(total, console, at_once=at_once, list_traffic=config.list_traffic))
-        work = [stack.enter_context(each.open_execution(progress, open_budget)) for each in sessions]
+        work = [stack.enter_context(each.open_execution(progress, open_budget, len(arms))) for each in sessions]
         stopped = run_to_end(work, stop) if total else None
         for each in sessions:
             each.end(stopped)
@@ -124,21 +125,19 @@ class _ArmSession:
         self.run = RunSession(config, self.recorder, arm.folder, self.logs, console, stop)
 
     def open_execution(
-        self, progress: RunProgress, open_budget: Callable[[SampleContext], RunBudget] | None
+        self, progress: RunProgress, open_budget: Callable[[SampleContext], RunBudget] | None, n_arms: int
     ) -> AbstractContextManager[Coroutine[object, object, None]]:
-        executor = self._create_executor()
+        executor = self._create_executor(n_arms)
         if self.arm.change_program is not None:
             self.arm.change_program(executor.program)
         log_parts(self.logs.entry_point, self.recorder.info.config, self.arm.prompts, executor.program)
         return self.run.open_execution(executor, self.pending, progress.update, open_budget)
 
-    def _create_executor(self) -> Executor:
+    def _create_executor(self, n_arms: int) -> Executor:
         local = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
-        if not isinstance(self.config.executor, ProcessesSettings) or self.arm.change_program is not None:
+        if (place := self.arm.place) is None or self.arm.change_program is not None:
             return local  # no other process has a program that was changed in this one
-        from eval.execution.executors.processes import ProcessExecutor
-
-        return ProcessExecutor(local, self.config, self.arm.prompts, self.arm.resolved)
+        return WorkersExecutor(local, self.config, self.arm.prompts, self.arm.resolved, place, n_arms)
 
     def end(self, stopped: str | None) -> None:
         self.recorder.end(stopped, self.config.model.pace_history() if self.config.needs_model else [])

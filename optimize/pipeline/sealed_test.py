@@ -373,9 +373,8 @@ class _TestStop(StopController):
 
 
 def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
-    return Arm(
-        name, run.files.folder / SEALED / name, prompts, run.resources, SignedStore, resolved=run.request.worker_config
-    )
+    folder, resolved = run.files.folder / SEALED / name, run.request.worker_config
+    return Arm(name, folder, prompts, run.resources, SignedStore, resolved=resolved, place=run.place)
 
 
 def _build_run_info(run: TuningRun, asked: Part) -> RunInfo:

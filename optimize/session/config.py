@@ -24,7 +24,6 @@ from eval.config.evaluation import (
     check_limits,
     require,
 )
-from eval.config.executor import RaySettings
 from eval.runs.folder import DATABASE, check_empty
 from eval.runs.run_info import TUNING_FILE
 from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
@@ -144,8 +143,6 @@ class OptimizeConfig:
         """
         self._check_resume()
         self._check_agents()
-        if isinstance(self.base.executor, RaySettings):
-            raise UserError("executor=ray answers evaluations only; tune with executor=processes, or executor=local.")
         prompts = self.base.check_system()
         if prompts is None:
             raise UserError(
@@ -176,9 +173,8 @@ class OptimizeConfig:
         return EvalConfig(**{**vars(self.base), "run": run})
 
     def build_test_evaluation(self, n_arms: int) -> EvalConfig:
-        """Return the configuration of each arm of the sealed test; they share requests in flight and workers."""
-        config = self.build_evaluation(self.gate.epochs, max(1, self.run.concurrency // n_arms))
-        return replace(config, executor=config.executor.divide(n_arms))
+        """Return the configuration of each arm of the sealed test; they share requests in flight."""
+        return self.build_evaluation(self.gate.epochs, max(1, self.run.concurrency // n_arms))
 
     def redact(self, text: str) -> str:
         return self.base.redact(text)

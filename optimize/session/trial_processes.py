@@ -1,14 +1,13 @@
-"""Trials of a tuning run in worker processes (`executor=processes`).
+"""Trials of a tuning run in workers (`executor=processes`, `executor=ray`).
 
-Trials(..., workers=TrialProcesses(request, parent, info, hooks, stop))
+Trials(..., workers=TrialProcesses(request, parent, info, hooks, stop, place))
 """
 
-import sys
 from collections.abc import Callable
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.executors.channel import Start, identify_folder
 from eval.execution.executors.contract import SampleHooks
+from eval.execution.executors.processes import Place, describe_start
 from eval.execution.executors.trial_workers import Trial, TrialWorkers
 from eval.execution.termination import StopController
 from eval.execution.traced_program import AnsweredTrial
@@ -23,7 +22,13 @@ class TrialProcesses:
     """Workers of `Trials`. Used on the agents' event loop."""
 
     def __init__(
-        self, request: TuningRequest, parent: PromptSet, info: RunInfo, hooks: SampleHooks, stop: StopController
+        self,
+        request: TuningRequest,
+        parent: PromptSet,
+        info: RunInfo,
+        hooks: SampleHooks,
+        stop: StopController,
+        place: Place,
     ) -> None:
         """Take over the trials of a session.
 
@@ -33,12 +38,12 @@ class TrialProcesses:
             info: of the run: its id, and the labels of its questions.
             hooks: of the session: its folder, its notes, and the kept replies.
             stop: ends the session if no worker can be started.
+            place: where the workers run.
         """
         config = request.config.build_evaluation(1, request.config.run.concurrency)
         resolved = {**request.worker_config, "cache": {"tools": "off"}}  # results are kept among the replies
-        folder = str(hooks.folder.absolute())
-        start = Start(resolved, parent, info, folder, tuple(sys.path), True, identify_folder(folder))
-        self._workers, self._parent, self._hooks = TrialWorkers(config, start, hooks, stop), parent, hooks
+        start = describe_start(resolved, parent, info, str(hooks.folder.absolute()), asks_budget=True)
+        self._workers, self._parent, self._hooks = TrialWorkers(config, start, hooks, stop, place), parent, hooks
 
     async def answer(
         self,

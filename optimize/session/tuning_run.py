@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import dspy
 from rich.text import Text
 
-from eval.config.executor import ProcessesSettings
 from eval.execution.console import Console, MissingServices
 from eval.execution.executors.contract import SampleHooks
+from eval.execution.executors.places import open_place
 from eval.execution.projection import UNKNOWN, format_projection
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
@@ -58,6 +58,7 @@ from optimize.session.signed_files import SignedFiles, open_signed_files
 if TYPE_CHECKING:
     from optimize.session.trial_processes import TrialProcesses
 
+N_ARMS = 2  # of the sealed test: parent and winner
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 TRIALS = "trials.db"
 LINE_INTERVAL_SECONDS = 30.0  # between plain lines, so that hours of search do not flood a log
@@ -85,9 +86,11 @@ class TuningRun:
         self._program = base.system.build(base.model, self.parent.prompts, self.resources)
         missing.print_notes()
         log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
+        answered, at_once = self.config.build_evaluation(1, self.config.run.concurrency), self.config.run.concurrency
+        samples = [*splits.train, *splits.val, *splits.sealed]
+        self.place = stack.enter_context(open_place(answered, request.worker_config, samples, N_ARMS))
         self.objective = Objective(splits.train, splits.val, self.config.base.scorer, splits.labels)
         self.stop = StopController(self.config.run.drain_seconds)
-        at_once = self.config.run.concurrency
         self.trials = Trials(
             self._build_runner(),
             self.objective.samples,
@@ -165,13 +168,14 @@ class TuningRun:
         )
 
     def _create_workers(self) -> "TrialProcesses | None":
-        if not isinstance(self.config.base.executor, ProcessesSettings):
+        if self.place is None:
             return None
         from optimize.session.trial_processes import TrialProcesses
 
-        hooks = SampleHooks(self.files.folder, read_replies=self.call_log.read_replies, note=self.answers.note)
+        answers, read_replies = self.answers, self.call_log.read_replies
+        hooks = SampleHooks(self.files.folder, read_replies=read_replies, note=answers.note, log=answers.write)
         info = RunInfo(run_id=self.run_id, task=TaskInfo(labels=list(self.splits.labels.names)))
-        return TrialProcesses(self.request, self.parent.prompts, info, hooks, self.stop)
+        return TrialProcesses(self.request, self.parent.prompts, info, hooks, self.stop, self.place)
 
     def _create_context(self, sample_key: SampleKey) -> SampleContext:
         replies = self._mask_replies(sample_key)

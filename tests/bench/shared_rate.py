@@ -23,7 +23,7 @@ from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import read_config
 from eval.execution.executors.channel import Channel, Permitted, Start
 from eval.execution.executors.contract import SampleHooks
-from eval.execution.executors.processes import Host, Pool, _Worker, start_process
+from eval.execution.executors.processes import Host, Pool, ThisMachine, _Worker
 from eval.execution.executors.shared_limiter import SharedLimiters
 from eval.execution.termination import StopController
 from eval.runs.run_info import RunInfo
@@ -57,7 +57,7 @@ async def share(server: RunningServer, options: Sequence[str]) -> Shared:
     model = read_config(compose_config(chosen)).model
     assert isinstance(model, ModelProfile)
     start = Start({}, None, RunInfo(), "", ())
-    pool = Pool(lambda: start_process(start), start, {"": model}, SampleHooks(), StopController())
+    pool = Pool(ThisMachine(1), start, {"": model}, SampleHooks(), StopController())
     workers, processes, tasks, shared = [], [], [], Shared()
     for at_once in AT_ONCE:
         ours, theirs = socket.socketpair()

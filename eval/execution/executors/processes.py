@@ -1,7 +1,8 @@
-"""Runs samples in worker processes on this machine (`executor=processes`), for runs that one core cannot keep up with.
+"""Runs samples in workers: processes of this machine (`executor=processes`), or actors of a cluster (`executor=ray`).
 
-    executor = ProcessExecutor(LocalExecutor(config, prompts, resources), config, prompts, resolved)
-    run_blocking(executor.with_hooks(hooks).run(info, pending, store.write, StopController()))
+    with open_place(config, resolved, samples) as place:         # `places.py`
+        executor = WorkersExecutor(LocalExecutor(config, prompts, resources), config, prompts, resolved, place)
+        run_blocking(executor.with_hooks(hooks).run(info, pending, store.write, StopController()))
 
 The run's process hands out samples one at a time, so that no worker has a queue of its own, and is the only one that
 writes the store and the call log, counts the budget, stops the run, and decides when a request may be sent. A worker
@@ -16,14 +17,14 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
+from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
-from eval.config.executor import ProcessesSettings
 from eval.execution.executors.channel import (
     Answer,
     Answered,
@@ -65,23 +66,89 @@ _CANCEL_SECONDS = 2.0  # for a worker to report what its cancelled requests have
 _CLOSE_SECONDS = 10.0  # for a worker that has nothing left to do to close its tools
 
 
-class ProcessExecutor:
+class Host(Protocol):
+    """A worker's process of this machine, or its actor of a cluster."""
+
+    @property
+    def name(self) -> str:
+        """Name in the session's log."""
+        ...
+
+    async def end(self, seconds: float) -> str:
+        """End the worker within so many seconds; return how it ended, empty if its host has said so by `Lost`."""
+        ...
+
+
+class Place(Protocol):
+    """Origin of workers: it starts them and returns a channel to each."""
+
+    @property
+    def n_workers(self) -> int:
+        """Number of workers to keep at the same time, at least 1."""
+        ...
+
+    def move(self, sample: Sample) -> Sample:
+        """Return the sample with its attachment where workers find it."""
+        ...
+
+    async def start_worker(self, start: Start) -> tuple[Host, Channel]:
+        """Start a worker and send it its first message.
+
+        Raises:
+            UserError: no worker can be started any longer.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ThisMachine:
+    """A Place."""
+
+    n_workers: int
+
+    def move(self, sample: Sample) -> Sample:
+        return sample
+
+    async def start_worker(self, start: Start) -> tuple[Host, Channel]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.to_thread(
+                subprocess.Popen,
+                [sys.executable, str(_WORKER), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=build_child_environment("*"),  # as in this process: the program under test may read any variable
+            )
+        await asyncio.to_thread(send_start, ours, start)
+        return _Process(process), await Channel.open(ours)
+
+
+class WorkersExecutor:
     """An Executor (see `contract.py`)."""
 
     def __init__(
-        self, local: LocalExecutor, config: EvalConfig, prompts: PromptSet | None, resolved: Mapping[str, object]
+        self,
+        local: LocalExecutor,
+        config: EvalConfig,
+        prompts: PromptSet | None,
+        resolved: Mapping[str, object],
+        place: Place,
+        n_runs: int = 1,
     ) -> None:
         """Take over a run.
 
         Args:
-            local: answers a single sample, which is not worth a process.
-            config: of the run, with `executor=processes`.
+            local: answers a single sample, which is not worth a worker.
+            config: of the run.
             prompts: of the program.
             resolved: the configuration as plain dictionaries, from which workers build the program.
+            place: where the workers run.
+            n_runs: that share the place at the same time.
         """
         self.program = local.program
         self._local, self._hooks = local, SampleHooks()
         self._config, self._prompts, self._resolved = config, prompts, resolved
+        self._place, self._n_runs = place, n_runs
 
     def with_hooks(self, hooks: SampleHooks) -> Self:
         """Return an executor of the same program for one session."""
@@ -95,7 +162,8 @@ class ProcessExecutor:
         """Run the samples; see `Executor.run`."""
         if len(pending) <= 1:
             return await self._local.run(run_info, pending, on_record, stop)
-        start = self._describe_start(run_info, str(self._hooks.folder.absolute()))
+        folder = str(self._hooks.folder.absolute())
+        start = describe_start(self._resolved, self._prompts, run_info, folder, self._hooks.asks_budget)
 
         def keep(record: Record, calls: bytes) -> None:
             if record.error_class != QUOTA_OR_KEY:
@@ -103,22 +171,19 @@ class ProcessExecutor:
             stop.observe(record)
 
         jobs = deque(Job(each, self._hooks.open_context, self._hooks.read_replies, keep) for each in pending)
-        pool = Pool(lambda: self._start_worker(start), start, list_profiles(self._config), self._hooks, stop, jobs)
-        shares = divide(min(self._config.run.concurrency, len(pending)), self._count_workers())
+        pool = Pool(self._place, start, list_profiles(self._config), self._hooks, stop, jobs)
+        n_workers = max(1, self._place.n_workers // self._n_runs)
+        shares = divide(min(self._config.run.concurrency, len(pending)), n_workers)
         with stop.in_flight(pool.refuse_requests):
             await stop.supervise([asyncio.create_task(pool.keep_worker(share)) for share in shares])
         return None
 
-    def _count_workers(self) -> int:
-        assert isinstance(self._config.executor, ProcessesSettings)
-        return self._config.executor.n_workers
 
-    def _describe_start(self, run_info: RunInfo, folder: str) -> Start:
-        asks, path = self._hooks.asks_budget, tuple(sys.path)
-        return Start(self._resolved, self._prompts, run_info, folder, path, asks, identify_folder(folder))
-
-    async def _start_worker(self, start: Start) -> tuple["Host", Channel]:
-        return await start_process(start)
+def describe_start(
+    resolved: Mapping[str, object], prompts: PromptSet | None, run_info: RunInfo, folder: str, asks_budget: bool
+) -> Start:
+    """Return the first message to the workers of a run, as one on this machine needs it."""
+    return Start(resolved, prompts, run_info, folder, tuple(sys.path), asks_budget, identify_folder(folder))
 
 
 def list_profiles(config: EvalConfig) -> dict[str, ModelProfile]:
@@ -131,19 +196,6 @@ def divide(concurrency: int, n_workers: int) -> list[int]:
     """Return how many samples each worker answers at once; there are no more workers than samples."""
     n_workers = min(n_workers, concurrency)
     return [concurrency // n_workers + (place < concurrency % n_workers) for place in range(n_workers)]
-
-
-class Host(Protocol):
-    """The place of a worker: a process of this machine, or an actor of a cluster."""
-
-    @property
-    def name(self) -> str:
-        """Name in the session's log."""
-        ...
-
-    async def end(self, seconds: float) -> str:
-        """End the worker within so many seconds; return how it ended, empty if its host has said so by `Lost`."""
-        ...
 
 
 @dataclass
@@ -159,21 +211,6 @@ class _Process:
     async def end(self, seconds: float) -> str:
         code = await asyncio.to_thread(_reap, self.process, seconds)
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-
-async def start_process(start: Start) -> tuple[Host, Channel]:
-    """Start a worker process and send it its first message."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = await asyncio.to_thread(
-            subprocess.Popen,
-            [sys.executable, str(_WORKER), str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            env=build_child_environment("*"),  # as in this process: the program under test may read any variable
-        )
-    await asyncio.to_thread(send_start, ours, start)
-    return _Process(process), await Channel.open(ours)
 
 
 @dataclass(eq=False, slots=True)
@@ -262,7 +299,7 @@ def _reap(process: "subprocess.Popen[bytes]", seconds: float) -> int:
 class Pool:
     """The samples of a run and the workers that answer them. Used on one event loop."""
 
-    start_worker: Callable[[], Awaitable[tuple[Host, Channel]]]
+    place: Place
     start: Start
     profiles: Mapping[str, ModelProfile]  # models under test and judges, by the name in `Ask`
     hooks: SampleHooks  # of the session: its notes
@@ -293,7 +330,7 @@ class Pool:
         """
         while self.is_open or ((self.queue or self.suspects) and self.stop.reason is None):
             try:
-                worker, close_seconds = _Worker(*await self.start_worker(), share), _CLOSE_SECONDS
+                worker, close_seconds = _Worker(*await self.place.start_worker(self.start), share), _CLOSE_SECONDS
             except UserError as error:  # the cluster has ended
                 return self.stop.stop_now(str(error), "errors")
             self.workers.append(worker)
@@ -347,7 +384,7 @@ class Pool:
             worker.channel.send(Prompts(digest, prompts))
         self.n_leases += 1
         worker.leases[self.n_leases] = _Lease(job, job.open_context(key))
-        worker.channel.send(Answer(self.n_leases, sample, key, dict(job.read_replies(key)), digest))
+        worker.channel.send(Answer(self.n_leases, self.place.move(sample), key, dict(job.read_replies(key)), digest))
 
     def _handle(self, worker: _Worker, message: Message) -> None:
         match message:

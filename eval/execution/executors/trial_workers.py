@@ -1,6 +1,6 @@
-"""Worker processes of a tuning run: each answers samples with prompts that come with the sample.
+"""Workers of a tuning run: each answers samples with prompts that come with the sample.
 
-workers = TrialWorkers(config, start, hooks, stop)
+workers = TrialWorkers(config, start, hooks, stop, place)
 answered = await workers.answer(Trial(sample, key, prompts, digest(prompts), open_context, read_replies))
 answered.record.score, answered.calls
 await workers.close()
@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
-from eval.config.executor import ProcessesSettings
 from eval.execution.executors.channel import Start
 from eval.execution.executors.contract import SampleHooks
-from eval.execution.executors.processes import Job, Pool, divide, list_profiles, start_process
+from eval.execution.executors.processes import Job, Place, Pool, divide, list_profiles
 from eval.execution.termination import StopController
 from eval.execution.traced_program import AnsweredTrial
 from eval.runs.record import Record
@@ -42,16 +41,19 @@ class Trial:
 class TrialWorkers:
     """Started with the first trial; used on one event loop, that of the rate limiters."""
 
-    def __init__(self, config: EvalConfig, start: Start, hooks: SampleHooks, stop: StopController) -> None:
+    def __init__(
+        self, config: EvalConfig, start: Start, hooks: SampleHooks, stop: StopController, place: Place
+    ) -> None:
         """Take over the trials of a session.
 
         Args:
-            config: of the program, with `executor=processes`; `run.concurrency` trials are answered at once.
+            config: of the program; `run.concurrency` trials are answered at once.
             start: what workers build the program from.
             hooks: of the session, for its notes.
             stop: ends the session if no worker can be started.
+            place: where the workers run.
         """
-        self._config, self._start, self._hooks, self._stop = config, start, hooks, stop
+        self._config, self._start, self._hooks, self._stop, self._place = config, start, hooks, stop, place
         self._pool: Pool | None = None
         self._keepers: list[asyncio.Task[None]] = []
         self._waiting: set[asyncio.Future[AnsweredTrial]] = set()
@@ -97,17 +99,9 @@ class TrialWorkers:
 
     def _open_pool(self) -> Pool:
         if self._pool is None:
-            settings = self._config.executor
-            assert isinstance(settings, ProcessesSettings)
-            self._pool = Pool(
-                lambda: start_process(self._start),
-                self._start,
-                list_profiles(self._config),
-                self._hooks,
-                self._stop,
-                is_open=True,
-            )
-            shares = divide(self._config.run.concurrency, settings.n_workers)
+            profiles = list_profiles(self._config)
+            self._pool = Pool(self._place, self._start, profiles, self._hooks, self._stop, is_open=True)
+            shares = divide(self._config.run.concurrency, self._place.n_workers)
             self._keepers = [asyncio.create_task(self._pool.keep_worker(share)) for share in shares]
             for task in self._keepers:
                 task.add_done_callback(self._note_end)

@@ -67,6 +67,7 @@ class Cluster:
         self._control, theirs = socket.socketpair()
         self._control.settimeout(_CONNECT_SECONDS)
         self._n_cpus: float | None = None  # None: it is not connected yet
+        self._failure: str | None = None  # why it cannot be connected
         with theirs:
             self._process = subprocess.Popen(
                 [
@@ -87,9 +88,17 @@ class Cluster:
             UserError: it cannot be used.
         """
         with self._lock:
-            if self._n_cpus is None:
+            return self._wait()
+
+    def _wait(self) -> float:
+        if self._n_cpus is None and self._failure is None:
+            try:
                 self._n_cpus = self._read_cpus()
-            return self._n_cpus
+            except UserError as error:
+                self._failure = str(error)
+        if self._n_cpus is None:
+            raise UserError(self._failure or "")
+        return self._n_cpus
 
     def _read_cpus(self) -> float:
         where = f"the cluster at executor.address={self.settings.address}" if self.settings.address else "Ray"
@@ -115,6 +124,7 @@ class Cluster:
             UserError: the cluster cannot be used any longer.
         """
         with self._lock:
+            self._wait()
             ours, theirs = socket.socketpair()
             with theirs:
                 try:
@@ -122,7 +132,7 @@ class Cluster:
                 except OSError:  # the cluster's end is the end of that process
                     self._end_process(seconds=0.0)
                     self._start()
-                    self._n_cpus = self._read_cpus()
+                    self._wait()
                     socket.send_fds(self._control, [b"w"], [theirs.fileno()])
             return ours
 

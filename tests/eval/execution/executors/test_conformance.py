@@ -15,10 +15,10 @@ from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
 from eval.config.executor import ProcessesSettings, RaySettings
 from eval.execution.executors.cluster.connection import BridgeSettings, Cluster
-from eval.execution.executors.cluster.ray_executor import RayExecutor, RunCluster
+from eval.execution.executors.cluster.run_cluster import RunCluster
 from eval.execution.executors.contract import Executor, PendingSample, SampleHooks
 from eval.execution.executors.local import LocalExecutor
-from eval.execution.executors.processes import ProcessExecutor
+from eval.execution.executors.processes import Place, ThisMachine, WorkersExecutor
 from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
@@ -32,12 +32,17 @@ def build_local(config: EvalConfig, folder: Path) -> LocalExecutor:
     return LocalExecutor(config, config.read_prompts(), Resources(config.tools)).with_hooks(SampleHooks(folder))
 
 
-def build_processes(config: EvalConfig, folder: Path) -> ProcessExecutor:
-    config.executor = ProcessesSettings(workers=2)
-    resolved = OmegaConf.to_container(compose_config([*OPTIONS, "executor=processes"]), resolve=True)
+def build_in(place: Place, name: str, config: EvalConfig, folder: Path) -> WorkersExecutor:
+    resolved = OmegaConf.to_container(compose_config([*OPTIONS, f"executor={name}"]), resolve=True)
     assert isinstance(resolved, dict)
     prompts, local = config.read_prompts(), build_local(config, folder)
-    return ProcessExecutor(local, config, prompts, cast(dict[str, object], resolved)).with_hooks(SampleHooks(folder))
+    executor = WorkersExecutor(local, config, prompts, cast(dict[str, object], resolved), place)
+    return executor.with_hooks(SampleHooks(folder))
+
+
+def build_processes(config: EvalConfig, folder: Path) -> WorkersExecutor:
+    config.executor = ProcessesSettings(workers=2)
+    return build_in(ThisMachine(2), "processes", config, folder)
 
 
 @functools.cache
@@ -48,15 +53,9 @@ def start_ray() -> Cluster:
     return cluster
 
 
-def build_ray(config: EvalConfig, folder: Path) -> RayExecutor:
+def build_ray(config: EvalConfig, folder: Path) -> WorkersExecutor:
     config.executor = RaySettings(workers=2)
-    resolved = OmegaConf.to_container(compose_config([*OPTIONS, "executor=ray"]), resolve=True)
-    assert isinstance(resolved, dict)
-    place = RunCluster(start_ray(), None)
-    executor = RayExecutor(
-        build_local(config, folder), config, config.read_prompts(), cast(dict[str, object], resolved), place
-    )
-    return executor.with_hooks(SampleHooks(folder))
+    return build_in(RunCluster(start_ray(), None, 2), "ray", config, folder)
 
 
 EXECUTORS = [

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.config.executor import LocalSettings, ProcessesSettings
 from eval.execution.executors.channel import Reserved
 from eval.execution.executors.processes import Job, _Lease, divide
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, current_context
@@ -48,9 +47,3 @@ def test_a_request_is_reserved_before_it_is_sent_and_released_if_nobody_reports_
 )
 def test_workers_share_the_requests_at_once(concurrency: int, n_workers: int, shares: list[int]) -> None:
     assert divide(concurrency, n_workers) == shares
-
-
-def test_runs_at_the_same_time_share_the_workers() -> None:
-    assert ProcessesSettings(workers=5).divide(2) == ProcessesSettings(workers=2)
-    assert ProcessesSettings(workers=1).divide(2) == ProcessesSettings(workers=1)
-    assert LocalSettings().divide(2) == LocalSettings()

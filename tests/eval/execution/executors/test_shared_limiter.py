@@ -12,7 +12,7 @@ from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import read_config
 from eval.execution.executors.channel import Channel, Permitted, Start, receive_start, send_start
 from eval.execution.executors.contract import SampleHooks
-from eval.execution.executors.processes import Host, Pool, _Worker, start_process
+from eval.execution.executors.processes import Host, Pool, ThisMachine, _Worker
 from eval.execution.executors.shared_limiter import SharedLimiters
 from eval.execution.termination import StopController
 from eval.runs.run_info import RunInfo
@@ -32,7 +32,7 @@ class Connected:
         assert isinstance(model, ModelProfile)
         self.stop = StopController()
         self.limiter = model.get_rate_limiter(HERE)
-        self.pool = Pool(lambda: start_process(START), START, {"": model}, SampleHooks(), self.stop)
+        self.pool = Pool(ThisMachine(1), START, {"": model}, SampleHooks(), self.stop)
         self.workers: list[_Worker] = []
         self.channels: list[Channel] = []
         self.tasks: list[asyncio.Task[None]] = []

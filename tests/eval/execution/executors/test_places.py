@@ -1,0 +1,136 @@
+"""Tests of the places of workers: which one an executor has, how runs share it, and what is refused."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.benchmarks.dataset import Sample
+from eval.cli.hydra_compat import compose_config
+from eval.config.evaluation import EvalConfig, read_config
+from eval.config.executor import ProcessesSettings, RaySettings
+from eval.execution.executors.channel import Channel, Start
+from eval.execution.executors.cluster.connection import BridgeSettings, Cluster
+from eval.execution.executors.local import LocalExecutor
+from eval.execution.executors.places import open_place
+from eval.execution.executors.processes import Host, ThisMachine, WorkersExecutor
+from eval.execution.termination import StopController
+from eval.runs.record import Record
+from eval.runs.run_info import RunInfo
+from mas.runtime.errors import UserError
+from mas.runtime.sample_context import SampleKey
+from mas.system import Resources
+
+
+@dataclass
+class NoPlace:
+    """A Place whose workers cannot be started."""
+
+    n_workers: int
+    starts: list[Start] = field(default_factory=list)
+
+    def move(self, sample: Sample) -> Sample:
+        return sample
+
+    async def start_worker(self, start: Start) -> tuple[Host, Channel]:
+        self.starts.append(start)
+        await asyncio.sleep(0.01)  # meanwhile the others are asked for
+        raise UserError("the cluster has ended.")
+
+
+@dataclass
+class ConnectedCluster:
+    """A cluster of so many CPUs."""
+
+    n_cpus: float
+    settings: list[BridgeSettings] = field(default_factory=list)
+
+    @contextmanager
+    def open(self, settings: BridgeSettings) -> Iterator["ConnectedCluster"]:
+        self.settings.append(settings)
+        yield self
+
+    def wait(self) -> float:
+        return self.n_cpus
+
+
+@pytest.fixture
+def config() -> EvalConfig:
+    return read_config(compose_config(["system=toy", "data=toy", "model=offline", "run.concurrency=8"]))
+
+
+def test_samples_of_a_local_run_are_answered_in_this_process_and_others_on_this_machine(config: EvalConfig) -> None:
+    with open_place(config, {}, []) as place:
+        assert place is None
+    config.executor = ProcessesSettings(workers=3)
+    with open_place(config, {}, []) as place:
+        assert place == ThisMachine(3)
+
+
+@pytest.mark.parametrize(("n_workers", "n_runs", "started"), [(5, 1, 5), (5, 2, 2), (1, 2, 1), (16, 2, 6)])
+def test_runs_at_the_same_time_share_the_workers(n_workers: int, n_runs: int, started: int, config: EvalConfig) -> None:
+    place, stop, records = NoPlace(n_workers), StopController(say=lambda line: None), list[Record]()
+    local = LocalExecutor(config, config.read_prompts(), Resources(config.tools))
+    executor = WorkersExecutor(local, config, None, {}, place, n_runs)
+    pending = [(Sample(f"q{n}", "?", None), SampleKey(f"q{n}")) for n in range(6)]
+    asyncio.run(executor.run(RunInfo(run_id="r"), pending, records.append, stop))
+    assert (len(place.starts), str(stop.reason), records) == (started, "the cluster has ended.", [])
+
+
+def test_a_cluster_has_a_cpu_for_each_run_at_the_same_time(config: EvalConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    small, own = ConnectedCluster(1.0), ConnectedCluster(1.0)
+    config.executor = RaySettings(address="10.0.0.5:6379")
+    monkeypatch.setattr(Cluster, "open", small.open)
+    with open_place(config, {"system": {}}, []) as place:
+        assert place is not None and place.n_workers == 1
+    words = "has 1 CPUs, and 2 programs are compared at the same time; add nodes until it has 2"
+    with pytest.raises(UserError, match=words), open_place(config, {"system": {}}, [], n_runs=2):
+        pass
+    config.executor = RaySettings(workers=1)
+    monkeypatch.setattr(Cluster, "open", own.open)
+    with open_place(config, {"system": {}}, [], n_runs=2):
+        assert [each.n_workers for each in own.settings] == [2], "CPUs of its own Ray"
+
+
+def test_a_worker_of_a_cluster_gets_the_files_of_the_run_and_what_its_message_adds(
+    config: EvalConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    attached = tmp_path / "table.csv"
+    attached.write_text("1")
+    monkeypatch.setattr(Cluster, "open", ConnectedCluster(2.0).open)
+    monkeypatch.setattr(ConnectedCluster, "start_worker", lambda cluster: None, raising=False)
+    monkeypatch.setattr(
+        "eval.execution.executors.cluster.run_cluster.send_start", lambda end, start: sent.append(start)
+    )
+
+    async def open_channel(end: object) -> None: ...
+
+    monkeypatch.setattr(Channel, "open", open_channel)
+    config.executor = RaySettings(address="10.0.0.5:6379")
+    sample = Sample("q1", "?", attached)
+    start = Start({"system": {}, "cache": {"tools": "off"}}, None, RunInfo(), "/f", ("/of/this/machine",))
+    with open_place(config, {"system": {}}, [sample]) as place:
+        assert place is not None
+        moved = place.move(sample).file
+        assert moved is not None and not moved.is_absolute() and moved.name == "table.csv"
+        host, _ = asyncio.run(place.start_worker(start))
+    assert host.name == "actor 1"
+    assert sent[0].config["cache"] == {"tools": "off"} and "NoTracking" in str(sent[0].config["tracking"])
+    assert sent[0].path == ()
+
+
+def test_a_cluster_that_cannot_be_used_says_so_to_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is read once; what follows on that connection is only its end."""
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with Cluster.open(BridgeSettings(None, 1)) as cluster:
+        reasons = []
+        for ask in (cluster.wait, cluster.start_worker, cluster.start_worker):
+            with pytest.raises(UserError) as caught:
+                ask()
+            reasons.append(str(caught.value))
+    assert reasons == ["Ray cannot be used: its process has ended."] * 3

@@ -1,0 +1,83 @@
+"""Tuning in worker processes and in actors of a Ray cluster: the same verdict, nothing lost, nothing paid for twice."""
+
+import importlib.util
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.optimize.killed_runs import CONCURRENCY, check_killed_run, requests_by_phase, same, told
+from tests.optimize.tuned import MINI, SimulatedServer, TunedRun, over_http, simulated_server
+
+pytestmark = pytest.mark.slow  # whole runs, in processes of their own
+EXECUTORS = [
+    "processes",
+    pytest.param(
+        "ray", marks=pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+    ),
+]
+OPTIONS = (*MINI, "seed=5", f"run.concurrency={CONCURRENCY}")
+
+
+@pytest.fixture
+def server() -> Iterator[SimulatedServer]:
+    with simulated_server(0.02) as server:
+        yield server
+
+
+def ready_workers(run: TunedRun) -> list[int]:
+    """Ids of the processes whose workers have begun to answer and still run, by the run's log."""
+    log = run.folder / "logs" / "entry_point.log"
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    ready = [line["pid"] for line in lines if line["event"] == "worker ready"]
+    return [each for each in ready if Path(f"/proc/{each}").exists()]
+
+
+def wait_for_answers(run: TunedRun, server: SimulatedServer, number: int) -> list[int]:
+    """Wait for so many requests of the workers; return the workers."""
+    until = time.monotonic() + 120
+    while server.asked < number or not ready_workers(run):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return ready_workers(run)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_tuning_comes_to_the_same_verdict_as_in_one_process(
+    executor: str, tmp_path: Path, server: SimulatedServer, clean_environment: dict[str, str]
+) -> None:
+    """Also if a worker is killed in the search: then nothing is paid for twice but what it had in flight."""
+    left_alone = TunedRun(tmp_path / "local", over_http(server, *OPTIONS), clean_environment, server)
+    began = requests_by_phase(left_alone, server)
+    sent = dict(server.counted)
+    server.counted.clear()
+    asked = over_http(server, *OPTIONS, f"executor={executor}", "executor.workers=2")
+    run = TunedRun(tmp_path / "workers", asked, clean_environment, server)
+    with run.started() as process:
+        os.kill(wait_for_answers(run, server, began["search"] + 8)[0], signal.SIGKILL)
+    assert process.returncode == 0, run.printed[-1]
+    same(run.verdict, left_alone.verdict)
+    assert told(run) == told(left_alone)
+    check_killed_run(run, 1, left_alone, sent)
+    log = (run.folder / "logs" / "entry_point.log").read_text("utf-8")
+    assert log.count('"worker died"') == 1
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_ctrl_c_stops_a_tuning_run_and_its_workers(
+    executor: str, tmp_path: Path, server: SimulatedServer, clean_environment: dict[str, str]
+) -> None:
+    asked = over_http(server, *OPTIONS, f"executor={executor}", "executor.workers=2", "run.drain_seconds=5")
+    run = TunedRun(tmp_path / "stopped", asked, clean_environment, server)
+    with run.started() as process:
+        workers = wait_for_answers(run, server, 20)
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130, run.printed[-1]
+    assert run.read("verdict") is None
+    assert [each for each in workers if Path(f"/proc/{each}").exists()] == []
+    assert run.session() == 0, run.printed[-1]
+    assert run.verdict["finish_reason"]
