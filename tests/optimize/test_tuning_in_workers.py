@@ -76,7 +76,7 @@ def test_ctrl_c_stops_a_tuning_run_and_its_workers(
     with run.started() as process:
         workers = wait_for_answers(run, server, 20)
         process.send_signal(signal.SIGINT)
-    assert process.returncode == 130, run.printed[-1]
+    assert process.returncode == 3, run.printed[-1]
     assert run.read("verdict") is None
     assert [each for each in workers if Path(f"/proc/{each}").exists()] == []
     assert run.session() == 0, run.printed[-1]
