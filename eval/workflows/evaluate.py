@@ -20,8 +20,6 @@ from eval.config.tracking import remove_passwords
 from eval.execution.console import MissingServices, Output
 from eval.execution.executors.contract import Executor, PendingSample
 from eval.execution.executors.local import LocalExecutor
-from eval.execution.executors.places import open_place
-from eval.execution.executors.processes import WorkersExecutor
 from eval.execution.run_session import RunSession, SessionRecorder, begin_session, read_spent_usd
 from eval.execution.termination import StopController
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
@@ -166,8 +164,13 @@ def _create_executor(request: Request, resources: Resources, samples: Sequence[S
     """
     config = request.config
     local = LocalExecutor(config, request.prompts, resources)
+    if not isinstance(config.executor, WorkersSettings):
+        return local
+    from eval.execution.executors.places import open_place
+    from eval.execution.executors.processes import WorkersExecutor
+
     place = stack.enter_context(open_place(config, request.resolved, samples))
-    return local if place is None else WorkersExecutor(local, config, request.prompts, request.resolved, place)
+    return WorkersExecutor(local, config, request.prompts, request.resolved, place)
 
 
 def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str]) -> RunInfo:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.console import Console, RunProgress
 from eval.execution.executors.contract import Executor
 from eval.execution.executors.local import LocalExecutor
-from eval.execution.executors.processes import Place, WorkersExecutor
 from eval.execution.run_session import RunSession, begin_session, run_to_end
 from eval.execution.termination import StopController
 from eval.reports.files import write_reports
@@ -32,6 +32,9 @@ from mas.runtime.errors import UserError
 from mas.runtime.sample_context import RunBudget, SampleContext
 from mas.system import Program, Resources
 
+if TYPE_CHECKING:
+    from eval.execution.executors.processes import Place
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -43,7 +46,7 @@ class Arm:
     change_program: Callable[[Program], None] | None = None  # called before the first sample
     gold_informed: str = ""  # as in RunInfo
     resolved: Mapping[str, object] = field(default_factory=dict)  # configuration, for workers
-    place: Place | None = None  # where workers answer, which the arms share; None: this process answers
+    place: "Place | None" = None  # where workers answer, which the arms share; None: this process answers
 
 
 def evaluate_pairs(
@@ -137,6 +140,8 @@ class _ArmSession:
         local = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
         if (place := self.arm.place) is None or self.arm.change_program is not None:
             return local  # no other process has a program that was changed in this one
+        from eval.execution.executors.processes import WorkersExecutor
+
         return WorkersExecutor(local, self.config, self.arm.prompts, self.arm.resolved, place, n_arms)
 
     def end(self, stopped: str | None) -> None:

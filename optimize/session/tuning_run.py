@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import dspy
 from rich.text import Text
 
+from eval.config.executor import WorkersSettings
 from eval.execution.console import Console, MissingServices
 from eval.execution.executors.contract import SampleHooks
-from eval.execution.executors.places import open_place
 from eval.execution.projection import UNKNOWN, format_projection
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
@@ -56,6 +56,7 @@ from optimize.session.run_files import RunFiles, check_unchanged, filter_overrid
 from optimize.session.signed_files import SignedFiles, open_signed_files
 
 if TYPE_CHECKING:
+    from eval.execution.executors.processes import Place
     from optimize.session.trial_processes import TrialProcesses
 
 N_ARMS = 2  # of the sealed test: parent and winner
@@ -86,9 +87,7 @@ class TuningRun:
         self._program = base.system.build(base.model, self.parent.prompts, self.resources)
         missing.print_notes()
         log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
-        answered, at_once = self.config.build_evaluation(1, self.config.run.concurrency), self.config.run.concurrency
-        samples = [*splits.train, *splits.val, *splits.sealed]
-        self.place = stack.enter_context(open_place(answered, request.worker_config, samples, N_ARMS))
+        self.place = self._open_place(stack)
         self.objective = Objective(splits.train, splits.val, self.config.base.scorer, splits.labels)
         self.stop = StopController(self.config.run.drain_seconds)
         self.trials = Trials(
@@ -96,7 +95,7 @@ class TuningRun:
             self.objective.samples,
             self.ledger,
             folder / TRIALS,
-            at_once,
+            self.config.run.concurrency,
             self._read_stop,
             answers=self.answers,
             workers=self._create_workers(),
@@ -166,6 +165,15 @@ class TuningRun:
             open_context=self._create_context,
             labels=self.splits.labels,
         )
+
+    def _open_place(self, stack: ExitStack) -> "Place | None":
+        if not isinstance(self.config.base.executor, WorkersSettings):
+            return None
+        from eval.execution.executors.places import open_place
+
+        answered = self.config.build_evaluation(1, self.config.run.concurrency)
+        samples = [*self.splits.train, *self.splits.val, *self.splits.sealed]
+        return stack.enter_context(open_place(answered, self.request.worker_config, samples, N_ARMS))
 
     def _create_workers(self) -> "TrialProcesses | None":
         if self.place is None:

@@ -63,9 +63,7 @@ def config() -> EvalConfig:
     return read_config(compose_config(["system=toy", "data=toy", "model=offline", "run.concurrency=8"]))
 
 
-def test_samples_of_a_local_run_are_answered_in_this_process_and_others_on_this_machine(config: EvalConfig) -> None:
-    with open_place(config, {}, []) as place:
-        assert place is None
+def test_worker_processes_are_started_on_this_machine(config: EvalConfig) -> None:
     config.executor = ProcessesSettings(workers=3)
     with open_place(config, {}, []) as place:
         assert place == ThisMachine(3)
@@ -86,7 +84,7 @@ def test_a_cluster_has_a_cpu_for_each_run_at_the_same_time(config: EvalConfig, m
     config.executor = RaySettings(address="10.0.0.5:6379")
     monkeypatch.setattr(Cluster, "open", small.open)
     with open_place(config, {"system": {}}, []) as place:
-        assert place is not None and place.n_workers == 1
+        assert place.n_workers == 1
     words = "has 1 CPUs, and 2 programs are compared at the same time; add nodes until it has 2"
     with pytest.raises(UserError, match=words), open_place(config, {"system": {}}, [], n_runs=2):
         pass
@@ -115,7 +113,6 @@ def test_a_worker_of_a_cluster_gets_the_files_of_the_run_and_what_its_message_ad
     sample = Sample("q1", "?", attached)
     start = Start({"system": {}, "cache": {"tools": "off"}}, None, RunInfo(), "/f", ("/of/this/machine",))
     with open_place(config, {"system": {}}, [sample]) as place:
-        assert place is not None
         moved = place.move(sample).file
         assert moved is not None and not moved.is_absolute() and moved.name == "table.csv"
         host, _ = asyncio.run(place.start_worker(start))
