@@ -50,9 +50,9 @@ if __name__ in ("__main__", "__mp_main__"):  # as a script only this folder is o
 os.environ["MAS_HARNESS_KEY"] = "simulated-worlds-of-the-benchmark"
 os.environ["PYTHONHASHSEED"] = "0"  # one choice of GEPA's merge depends on it
 
-RESULTS = ROOT / "outputs" / "optimizer_gains.jsonl"
+RESULTS = Path(__file__).with_suffix(".jsonl")  # kept with the code: its runs take days of CPU time
 PAGE = ROOT / "docs" / "explanation" / "optimizer-gains.md"
-MARKS = ("<!-- gains: written by tests/bench/optimizer_gains.py --document -->", "<!-- end of gains -->")
+MARKS = ("<!-- {}: written by tests/bench/optimizer_gains.py --document -->", "<!-- end of {} -->")
 MEMORY = Path("/dev/shm")  # no run waits for a disk, where there is one
 SMALL = ("data.n_train=20", "data.n_val=20", "data.n_test=60", "gate.epochs=2", "budget.metric_calls=160")
 BAD_SEED = "mas/simulation/bad_seed"
@@ -398,22 +398,22 @@ def _commit() -> str:
 # Tables
 
 
-def tabulate(lines: Sequence[Line]) -> str:
-    """Return the tables of both parts, as Markdown."""
+def tabulate(lines: Sequence[Line]) -> dict[str, str]:
+    """Return the table of each part that has lines, as Markdown."""
     latest = {_key(line): line for line in lines}  # of a plain run that was made again with more requests, the longer
-    ours = [line for line in latest.values() if not line["optimizer"].startswith(PLAIN)]
     plain = {_key(line): line for line in latest.values() if line["optimizer"].startswith(PLAIN)}
-    null = [line for line in ours if line["part"] == "null"]
-    gain = [line for line in ours if line["part"] == "gain"]
-    headroom = [line for line in ours if line["part"] == "headroom"]
-    commits = ", ".join(sorted({line["commit"] for line in lines}))
-    sections = (
-        ("False publications", null, _tabulate_null(null)),
-        ("True gain at equal cost", gain, _tabulate_gain(gain, plain)),
-        ("Headroom preflight", headroom, _tabulate_headroom(headroom)),
-    )
-    text = "".join(f"#### {title}\n\n" + "\n".join(rows) + "\n\n" for title, there, rows in sections if there)
-    return f"{text}Measured with the commits {commits}; simulated model."
+    tables = {
+        "null": ("False publications", _tabulate_null),
+        "gain": ("True gain at equal cost", lambda ours: _tabulate_gain(ours, plain)),
+        "headroom": ("Headroom preflight", _tabulate_headroom),
+    }
+    found = {}
+    for part, (title, make_rows) in tables.items():
+        mine = [line for line in latest.values() if line["part"] == part]
+        if ours := [line for line in mine if not line["optimizer"].startswith(PLAIN)]:
+            rows, commits = "\n".join(make_rows(ours)), ", ".join(sorted({line["commit"] for line in mine}))
+            found[part] = f"#### {title}\n\n{rows}\n\nMeasured with the commits {commits}; simulated model."
+    return found
 
 
 def _groups(lines: Sequence[Line], part: str) -> Iterator[tuple[str, str, list[Line]]]:
@@ -572,9 +572,14 @@ def _last_byte(file: Path) -> bytes:
         return stream.read(1)
 
 
-def _document(text: str) -> None:
-    before, _, rest = PAGE.read_text("utf-8").partition(MARKS[0])
-    PAGE.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{rest.partition(MARKS[1])[2]}", "utf-8")
+def _document(tables: Mapping[str, str]) -> None:
+    """Write the tables into the page; the table of a part without lines stays."""
+    text = PAGE.read_text("utf-8")
+    for part, table in tables.items():
+        begin, end = (mark.format(part) for mark in MARKS)
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}\n\n{table}\n\n{end}{rest.partition(end)[2]}"
+    PAGE.write_text(text, "utf-8")
 
 
 def _run_all(jobs: Sequence[Job], processes: int, file: Path) -> None:
@@ -613,10 +618,10 @@ def main() -> None:
         _run_all(list(list_jobs(chosen, read_lines(chosen.file))), chosen.processes, chosen.file)
         if "gain" in chosen.parts:
             _run_all(list(list_plain_jobs(chosen, read_lines(chosen.file))), chosen.processes, chosen.file)
-    text = tabulate(read_lines(chosen.file))
-    print(f"\n{text}")
+    tables = tabulate(read_lines(chosen.file))
+    print("\n" + "\n\n".join(tables.values()))
     if chosen.document:
-        _document(text)
+        _document(tables)
 
 
 if __name__ == "__main__":

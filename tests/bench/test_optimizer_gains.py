@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.bench import optimizer_gains
 from tests.bench.optimizer_gains import append, list_jobs, list_plain_jobs, read_lines, tabulate
 
@@ -45,10 +47,10 @@ def test_only_publications_without_a_gain_are_false_where_chance_may_find_one() 
     found = [
         line("null", "shuffled", "bootstrap", seed, published=seed < 2, gain=0.1 * (seed == 0)) for seed in range(4)
     ]
-    assert "| `shuffled` | bootstrap | 4 | 2 | 1 | 25.0 %" in tabulate(found)
+    assert "| `shuffled` | bootstrap | 4 | 2 | 1 | 25.0 %" in tabulate(found)["null"]
     assert "| `null` | bootstrap | 1 | 1 | 1 | 100.0 %" in tabulate([
         line("null", "null", "bootstrap", 0, published=True, gain=0.0)
-    ])  # fmt: skip
+    ])["null"]  # fmt: skip
 
 
 def test_plain_is_compared_at_the_cost_of_each_run() -> None:
@@ -58,6 +60,15 @@ def test_plain_is_compared_at_the_cost_of_each_run() -> None:
         return line("gain", "normal", "bootstrap", 0, published=True, gain=0.1, requests=requests)
 
     plain = line("gain", "normal", "plain", 0, curve=curve, requests=2000, gain=0.2)
-    assert "| +2.0 (+2.0 to +2.0) | - | 5.00 (5.00 to 5.00; 1 seeds)" in tabulate([at(1000), plain])
-    assert "| +20.0 (+20.0 to +20.0) | - | 0.50" in tabulate([at(1500), plain])
-    assert "| - | - | - | 3.0 |" in tabulate([at(2001), plain])  # plain was not run that far
+    assert "| +2.0 (+2.0 to +2.0) | - | 5.00 (5.00 to 5.00; 1 seeds)" in tabulate([at(1000), plain])["gain"]
+    assert "| +20.0 (+20.0 to +20.0) | - | 0.50" in tabulate([at(1500), plain])["gain"]
+    assert "| - | - | - | 3.0 |" in tabulate([at(2001), plain])["gain"]  # plain was not run that far
+
+
+def test_the_table_of_a_part_without_lines_stays_in_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, (begin, end) = tmp_path / "page.md", optimizer_gains.MARKS
+    monkeypatch.setattr(optimizer_gains, "PAGE", page)
+    parts = [f"{begin.format(part)}\nof {part}\n{end.format(part)}\nafter {part}\n" for part in ("null", "headroom")]
+    page.write_text("".join(parts), "utf-8")
+    optimizer_gains._document({"null": "new"})
+    assert page.read_text("utf-8") == parts[0].replace("\nof null\n", "\n\nnew\n\n") + parts[1]
