@@ -14,6 +14,7 @@ from eval.analysis.run_list.read_runs import COMPLETE, CRASHED, REFUSED, RUNNING
 from eval.analysis.run_list.selection import parse_time
 from eval.execution.console import Console
 from eval.reports.notes import NOT_AVAILABLE, format_duration, format_floor, format_interval, format_points, format_usd
+from eval.runs.run_info import NO_MEASUREMENT
 from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count
 
@@ -21,7 +22,6 @@ _TITLES = (
     *("state", "run", "score, 95% interval", "n", "model", "data", "prompts"),
     *("cost", "began (UTC)", "time", "size"),
 )
-NO_MEASUREMENT = "no measurement"
 _FOR_TABLE = 150  # columns that a terminal must have
 _STYLES = {COMPLETE: "green", STOPPED: "yellow", RUNNING: "bold cyan", CRASHED: "red", REFUSED: "bold red"}
 
