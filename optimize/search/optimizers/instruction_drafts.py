@@ -10,10 +10,10 @@ system is asked, the agents' present texts and DSPy's tips.
 from collections.abc import Mapping, Sequence
 
 import dspy
-from dspy.utils.callback import BaseCallback
 
 from eval.benchmarks.dataset import Sample
 from mas.agents.chat_adapter import ChatAdapter
+from mas.prompt_sets.dspy_internals import BaseCallback
 from optimize.search.dspy_compat import GroundedProposer, create_dataset_summary
 from optimize.search.optimizers.prompt_rewriter import ReflectionRequests, build_labels_brief
 from optimize.search.optimizers.scored_programs import SearchOverError
