@@ -55,7 +55,7 @@ def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(
         f", {METRIC} 100.0% on validation; planted",
         f"  c001: {METRIC} 90.0% re-evaluated",
         f"sealed test: {METRIC} 28.6% → 90.0% with c001: +61.4 points",
-        f"  The gain in {METRIC} on the sealed questions is +61.4 points",
+        f"  passed: The gain in {METRIC} on the sealed questions is +61.4 points",
     ):
         assert line in tuned.out, tuned.out
     assert "accuracy" not in tuned.out
