@@ -104,12 +104,12 @@ class Headroom:
             )
         if self.reflection_failed:
             yield (
-                f"  the reflection failed: of {format_count(self.n_reflections, 'request')} the last, or all, had no "
-                "usable reply, so less was tried than can be"
+                f"  the reflection failed: no usable reply any more, or none at all, after "
+                f"{format_count(self.n_reflections, 'request')}, so fewer rewrites were tried than planned"
             )
         if not self.worth_it and self.rewrites:
             yield "  this is no proof: a search tries more, and a small gain is not seen on so few questions"
-        least = "no gain, however large: seal more"
+        least = "no gain, however large: seal more questions"
         if self.smallest_gain is not None:
             least = f"a gain of {100 * self.smallest_gain:.1f} points or more"
         yield (

@@ -159,7 +159,7 @@ def _check_same(
     check_unchanged(info, kept, present, allow=False)
 
 
-def _list_blamed(names: Mapping[str, BrokenLink]) -> list[str]:
+def _list_blamed(links: Mapping[str, BrokenLink]) -> list[str]:
     """Return the agents that are the first broken link of most of the samples, the most frequent first."""
-    counts = Counter(link.name for link in names.values() if link.kind in ("agent", "format"))
+    counts = Counter(link.name for link in links.values() if link.kind in ("agent", "format"))
     return [name for name, _ in counts.most_common()]

@@ -32,7 +32,7 @@ class BosSystem(AgentSystem):
     default_prompts: str | None = "bos_baseline"
     execution: str = "sequential"  # sequential: one agent after another | parallel: those that need no other at once
     share_results: bool = False  # true: an agent sees what earlier ones found
-    current_time: str | None = None  # in all requests, with its distance from UTC; None: of their beginning
+    current_time: str | None = None  # in all requests, with its UTC offset; None: when each began
     planner: PlannerSettings = field(default_factory=PlannerSettings)
     computation: ComputationSettings = field(default_factory=ComputationSettings)
     api: ApiSettings = field(default_factory=ApiSettings)
@@ -61,7 +61,7 @@ class BosSystem(AgentSystem):
             fixed = None
         if fixed is None or fixed.tzinfo is None:
             raise UserError(
-                f"system.current_time={self.current_time} is no time with its distance from UTC; expected one like "
+                f"system.current_time={self.current_time} is not a time with a UTC offset; expected one like "
                 "2026-11-22T09:30:00+00:00, or null for the present time."
             )
         now = fixed.astimezone(UTC)

@@ -59,9 +59,11 @@ def test_it_claims_no_more_than_it_has_measured() -> None:
     nothing = replace(FOUND, worth_it=False, rewrites=FOUND.rewrites[:1], smallest_gain=None, reflection_failed=True)
     verdict, _, failed, proof, least = nothing.lines()
     assert verdict.startswith("headroom: not here: the prompts with general rules are not better beyond chance")
-    assert failed.startswith("  the reflection failed: of 8 requests the last, or all, had no usable reply")
+    assert failed.startswith("  the reflection failed: no usable reply any more, or none at all, after 8 requests, ")
     assert proof.startswith("  this is no proof")
-    assert least.startswith("  the sealed questions can show no gain, however large: seal more; 90 answers and")
+    assert least.startswith(
+        "  the sealed questions can show no gain, however large: seal more questions; 90 answers and"
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_a_reflection_model_without_a_usable_reply_is_reported(tmp_path: Path, m
     found = tuned.read("headroom")
     assert found["reflection_failed"] and found["n_reflections"] == 10
     assert [each["name"] for each in found["rewrites"]] == ["with general rules"]
-    assert "the reflection failed: of 10 requests" in tuned.out
+    assert "none at all, after 10 requests, so fewer" in tuned.out
 
 
 @pytest.mark.slow

@@ -23,5 +23,5 @@ def test_the_time_in_all_requests_can_be_fixed() -> None:
 
 @pytest.mark.parametrize("current_time", ["", "noon", "2026-11-22T09:30:00", "2026-11-22"])
 def test_a_time_that_means_no_moment_is_refused(current_time: str) -> None:
-    with pytest.raises(UserError, match=f"^system.current_time={current_time} is no time with its distance from UTC"):
+    with pytest.raises(UserError, match=f"^system.current_time={current_time} is not a time with a UTC offset"):
         BosSystem(current_time=current_time).check()
