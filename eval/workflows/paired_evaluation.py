@@ -33,7 +33,7 @@ from mas.runtime.sample_context import RunBudget, SampleContext
 from mas.system import Program, Resources
 
 if TYPE_CHECKING:
-    from eval.execution.executors.processes import Place
+    from eval.execution.executors.contract import Place
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ Trials(..., workers=TrialProcesses(request, parent, info, hooks, stop, place))
 from collections.abc import Callable
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.executors.contract import SampleHooks
-from eval.execution.executors.processes import Place, describe_start
+from eval.execution.executors.contract import Place, SampleHooks
+from eval.execution.executors.processes import describe_start
 from eval.execution.executors.trial_workers import Trial, TrialWorkers
 from eval.execution.termination import StopController
 from eval.execution.traced_program import AnsweredTrial

@@ -56,7 +56,7 @@ from optimize.session.run_files import RunFiles, check_unchanged, filter_overrid
 from optimize.session.signed_files import SignedFiles, open_signed_files
 
 if TYPE_CHECKING:
-    from eval.execution.executors.processes import Place
+    from eval.execution.executors.contract import Place
     from optimize.session.trial_processes import TrialProcesses
 
 N_ARMS = 2  # of the sealed test: parent and winner

@@ -22,8 +22,9 @@ import httpx
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import read_config
 from eval.execution.executors.channel import Channel, Permitted, Start
-from eval.execution.executors.contract import SampleHooks
-from eval.execution.executors.processes import Host, Pool, ThisMachine, _Worker
+from eval.execution.executors.contract import Host, SampleHooks
+from eval.execution.executors.places import ThisMachine
+from eval.execution.executors.processes import Pool, _Worker
 from eval.execution.executors.shared_limiter import SharedLimiters
 from eval.execution.termination import StopController
 from eval.runs.run_info import RunInfo

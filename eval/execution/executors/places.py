@@ -1,16 +1,50 @@
-"""Place of a run's workers, by its executor.
+"""Places where the workers of a run are started: this machine, or a cluster (`cluster/run_cluster.py`).
 
 with open_place(config, resolved, samples) as place:
     executor = WorkersExecutor(local, config, prompts, resolved, place)
 """
 
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.config.executor import ProcessesSettings, RaySettings
-from eval.execution.executors.processes import Place, ThisMachine
+from eval.execution.executors.channel import Channel, Start, send_start
+from eval.execution.executors.contract import Host, Place
+from mas.runtime.security.child_environment import build_child_environment
+
+_WORKER = Path(__file__).with_name("worker.py")
+
+
+@dataclass(frozen=True)
+class ThisMachine:
+    """A Place."""
+
+    n_workers: int
+
+    def move(self, sample: Sample) -> Sample:
+        return sample
+
+    async def start_worker(self, start: Start) -> tuple[Host, Channel]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.to_thread(
+                subprocess.Popen,
+                [sys.executable, str(_WORKER), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=build_child_environment("*"),  # as in this process: the program under test may read any variable
+            )
+        await asyncio.to_thread(send_start, ours, start)
+        return _Process(process), await Channel.open(ours)
 
 
 @contextmanager
@@ -40,3 +74,25 @@ def open_place(
     else:
         assert isinstance(settings, ProcessesSettings)
         yield ThisMachine(settings.n_workers)
+
+
+@dataclass
+class _Process:
+    """A Host."""
+
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def name(self) -> str:
+        return str(self.process.pid)
+
+    async def end(self, seconds: float) -> str:
+        code = await asyncio.to_thread(_reap, self.process, seconds)
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def _reap(process: "subprocess.Popen[bytes]", seconds: float) -> int:
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(seconds)
+    process.kill()
+    return process.wait()

@@ -12,18 +12,13 @@ that dies loses its samples: others answer them, one at a time, with the replies
 import asyncio
 import copy
 import math
-import signal
-import socket
-import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
-from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.executors.channel import (
     Answer,
@@ -45,9 +40,8 @@ from eval.execution.executors.channel import (
     Reserved,
     Start,
     identify_folder,
-    send_start,
 )
-from eval.execution.executors.contract import OnRecord, PendingSample, SampleHooks
+from eval.execution.executors.contract import Host, OnRecord, PendingSample, Place, SampleHooks
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.runner import build_blank_record
 from eval.execution.termination import QUOTA_OR_KEY, StopController
@@ -58,69 +52,10 @@ from mas.llm.rate_limiter import BackoffTooLongError, Permit, RateLimiter
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, use_context
-from mas.runtime.security.child_environment import build_child_environment
 
 MAX_DEATHS = 3  # of workers with the same sample, which then is an error; or in a row at their start
-_WORKER = Path(__file__).with_name("worker.py")
 _CANCEL_SECONDS = 2.0  # for a worker to report what its cancelled requests have cost, and to end
 _CLOSE_SECONDS = 10.0  # for a worker that has nothing left to do to close its tools
-
-
-class Host(Protocol):
-    """A worker's process of this machine, or its actor of a cluster."""
-
-    @property
-    def name(self) -> str:
-        """Name in the session's log."""
-        ...
-
-    async def end(self, seconds: float) -> str:
-        """End the worker within so many seconds; return how it ended, empty if its host has said so by `Lost`."""
-        ...
-
-
-class Place(Protocol):
-    """Origin of workers: it starts them and returns a channel to each."""
-
-    @property
-    def n_workers(self) -> int:
-        """Number of workers to keep at the same time, at least 1."""
-        ...
-
-    def move(self, sample: Sample) -> Sample:
-        """Return the sample with its attachment where workers find it."""
-        ...
-
-    async def start_worker(self, start: Start) -> tuple[Host, Channel]:
-        """Start a worker and send it its first message.
-
-        Raises:
-            UserError: no worker can be started any longer.
-        """
-        ...
-
-
-@dataclass(frozen=True)
-class ThisMachine:
-    """A Place."""
-
-    n_workers: int
-
-    def move(self, sample: Sample) -> Sample:
-        return sample
-
-    async def start_worker(self, start: Start) -> tuple[Host, Channel]:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = await asyncio.to_thread(
-                subprocess.Popen,
-                [sys.executable, str(_WORKER), str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                env=build_child_environment("*"),  # as in this process: the program under test may read any variable
-            )
-        await asyncio.to_thread(send_start, ours, start)
-        return _Process(process), await Channel.open(ours)
 
 
 class WorkersExecutor:
@@ -198,21 +133,6 @@ def divide(concurrency: int, n_workers: int) -> list[int]:
     return [concurrency // n_workers + (place < concurrency % n_workers) for place in range(n_workers)]
 
 
-@dataclass
-class _Process:
-    """A Host."""
-
-    process: "subprocess.Popen[bytes]"
-
-    @property
-    def name(self) -> str:
-        return str(self.process.pid)
-
-    async def end(self, seconds: float) -> str:
-        code = await asyncio.to_thread(_reap, self.process, seconds)
-        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-
 @dataclass(eq=False, slots=True)
 class Job:
     """A sample that some worker is to answer."""
@@ -286,13 +206,6 @@ class _Worker:
         for lease in self.leases.values():
             lease.release()
         self.permits = {}
-
-
-def _reap(process: "subprocess.Popen[bytes]", seconds: float) -> int:
-    with suppress(subprocess.TimeoutExpired):
-        return process.wait(seconds)
-    process.kill()
-    return process.wait()
 
 
 @dataclass

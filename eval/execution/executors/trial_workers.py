@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.executors.channel import Start
-from eval.execution.executors.contract import SampleHooks
-from eval.execution.executors.processes import Job, Place, Pool, divide, list_profiles
+from eval.execution.executors.contract import Place, SampleHooks
+from eval.execution.executors.processes import Job, Pool, divide, list_profiles
 from eval.execution.termination import StopController
 from eval.execution.traced_program import AnsweredTrial
 from eval.runs.record import Record

@@ -91,13 +91,14 @@ class Cluster:
             return self._wait()
 
     def _wait(self) -> float:
-        if self._n_cpus is None and self._failure is None:
+        if self._failure is not None:
+            raise UserError(self._failure)
+        if self._n_cpus is None:
             try:
                 self._n_cpus = self._read_cpus()
             except UserError as error:
                 self._failure = str(error)
-        if self._n_cpus is None:
-            raise UserError(self._failure or "")
+                raise
         return self._n_cpus
 
     def _read_cpus(self) -> float:

@@ -20,13 +20,13 @@ from eval.config.executor import MAX_WORKERS, RaySettings
 from eval.execution.executors.channel import Channel, Start, send_start
 from eval.execution.executors.cluster.connection import BridgeSettings, Cluster
 from eval.execution.executors.cluster.package import Package, open_package
-from eval.execution.executors.processes import Host
+from eval.execution.executors.contract import Host
 from mas.runtime.errors import UserError
 
 
 @dataclass(frozen=True)
 class RunCluster:
-    """A Place (see `processes.py`)."""
+    """A Place (see `places.py`)."""
 
     cluster: Cluster
     package: Package | None  # the files of the run that its nodes get; None: they are on this machine

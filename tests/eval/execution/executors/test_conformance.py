@@ -16,9 +16,10 @@ from eval.config.evaluation import EvalConfig, read_config
 from eval.config.executor import ProcessesSettings, RaySettings
 from eval.execution.executors.cluster.connection import BridgeSettings, Cluster
 from eval.execution.executors.cluster.run_cluster import RunCluster
-from eval.execution.executors.contract import Executor, PendingSample, SampleHooks
+from eval.execution.executors.contract import Executor, PendingSample, Place, SampleHooks
 from eval.execution.executors.local import LocalExecutor
-from eval.execution.executors.processes import Place, ThisMachine, WorkersExecutor
+from eval.execution.executors.places import ThisMachine
+from eval.execution.executors.processes import WorkersExecutor
 from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo

@@ -15,9 +15,10 @@ from eval.config.evaluation import EvalConfig, read_config
 from eval.config.executor import ProcessesSettings, RaySettings
 from eval.execution.executors.channel import Channel, Start
 from eval.execution.executors.cluster.connection import BridgeSettings, Cluster
+from eval.execution.executors.contract import Host
 from eval.execution.executors.local import LocalExecutor
-from eval.execution.executors.places import open_place
-from eval.execution.executors.processes import Host, ThisMachine, WorkersExecutor
+from eval.execution.executors.places import ThisMachine, open_place
+from eval.execution.executors.processes import WorkersExecutor
 from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
