@@ -53,7 +53,7 @@ from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, use_context
 
-MAX_DEATHS = 3  # of workers with the same sample, which then is an error; or in a row at their start
+MAX_DEATHS = 3  # of workers with one sample alone, which then is an error; or in a row at their start
 _CANCEL_SECONDS = 2.0  # for a worker to report what its cancelled requests have cost, and to end
 _CLOSE_SECONDS = 10.0  # for a worker that has nothing left to do to close its tools
 
@@ -142,7 +142,7 @@ class Job:
     read_replies: Callable[[SampleKey], Mapping[str, str]]  # that were kept for it
     finish: Callable[[Record, bytes], None]  # called with its record, and the calls of a trial
     prompts: tuple[str, PromptSet] | None = None  # of a trial, with their digest
-    deaths: int = 0  # of workers that had it
+    deaths: int = 0  # of workers that had it alone
 
 
 @dataclass
@@ -355,7 +355,7 @@ class Pool:
                         self._handle(worker, message)
 
     def _take_back(self, worker: _Worker) -> None:
-        """Let another worker answer the samples of one that died; an error for those that had several."""
+        """Let another worker answer the samples of one that died; an error for one that had several alone."""
         how = worker.how_it_ended
         self.hooks.note("worker died", worker=worker.host.name, how=how, unfinished=len(worker.leases))
         self.failed_starts += not worker.is_ready
@@ -363,12 +363,12 @@ class Pool:
             self.stop.stop_now(f"{self.failed_starts} workers in a row ended while they started ({how})", "errors")
         for lease in worker.leases.values():
             job, (sample, key) = lease.job, lease.job.pending
-            job.deaths += 1
+            job.deaths += len(worker.leases) == 1  # among several it may be any other's fault
             if job.deaths < MAX_DEATHS:
                 self.suspects.append(job)
                 continue
             record = build_blank_record(self.start.run_info.run_id, sample, key, thread_id="")
-            record.error = f"the worker process ended {MAX_DEATHS} times while it answered this question ({how})"
+            record.error = f"the worker process ended {MAX_DEATHS} times while it answered this question alone ({how})"
             record.error_class, record.error_component = "internal", "worker"
             job.finish(record, b"")
 

@@ -144,7 +144,7 @@ def test_workers_that_are_killed_lose_and_double_nothing(tmp_path: Path, clean_e
     assert kills >= 10, output
     done = records(tmp_path / "run")
     assert sorted(each["sample_id"] for each in done) == [f"q{n:03}" for n in range(number)], output
-    lost = [each for each in done if each["error"]]  # those whose worker was killed three times
+    lost = [each for each in done if each["error"]]  # those that three workers were killed with alone
     assert all("the worker process ended 3 times" in each["error"] for each in lost)
     assert len(lost) <= 2
     calls = sum(each["usage"]["lm_calls"] - each["usage"]["replayed_calls"] for each in done)
