@@ -326,6 +326,7 @@ def test_two_questions_run_with_openais_profiles_on_another_endpoint(
     assert {request["model"] for request in llm_server.requests()} == {model}
 
 
+@pytest.mark.slow
 def test_two_questions_run_with_local_tracking(eval_command: EvalCommand, local: LocalTracking) -> None:
     folder = local.path()
     finished = eval_command("experiment=offline", "limit=2", *tracked_in(local))

@@ -62,6 +62,7 @@ def test_pictures_are_among_them() -> None:
     assert set(FAMILIES) >= NEED_OCR
 
 
+@pytest.mark.slow
 def test_without_the_tools_none_is_found(questions: Path, eval_command: EvalCommand, llm_server: RunningServer) -> None:
     finished = run(eval_command, llm_server, questions, *NO_TOOLS)
     assert (finished.code, finished.summary["accuracy"]) == (0, 0.0)

@@ -93,6 +93,7 @@ def lines(run: KilledRun, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run.folder / name).read_text("utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_three_times_ends_as_if_it_had_not(
     tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:

@@ -190,6 +190,7 @@ print(sum(span.kind == "lm" and span.attributes["output_tokens"] > 0 for span in
 """
 
 
+@pytest.mark.slow
 def test_litellm_sends_what_the_profile_says(clean_environment: dict[str, str]) -> None:
     """In a process of its own: it takes seconds to load, and leaves clients behind."""
     given = ["model.name=openai/mine", "model.api_key_env=SOME_KEY", "model.max_tokens=700"]

@@ -21,6 +21,7 @@ def read_block(page: str, ends: str) -> tuple[str, list[str]]:
     return command.removeprefix("$ ").partition("  #")[0].strip(), printed.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "ends", "more", "code"),
     [

@@ -33,6 +33,7 @@ def answered_with_tools_away(finished: Finished) -> set[str]:
     return {id_.partition("-")[0] for id_ in answered if expected[id_]["answer"]["type"] != "refusal"}
 
 
+@pytest.mark.slow
 def test_a_simulated_run_makes_mistakes_and_two_runs_make_the_same(eval_command: EvalCommand) -> None:
     first = eval_command(*SAMPLE)
     assert (first.code, first.summary["n"], first.summary["n_error"]) == (0, 24, 0)
@@ -48,6 +49,7 @@ def test_a_simulated_run_makes_mistakes_and_two_runs_make_the_same(eval_command:
     assert read_scores(eval_command(*SAMPLE)) == read_scores(first), "nothing in a prompt is new each time"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "val", "test"])
 def test_every_question_can_be_answered_from_what_the_tools_show(
     eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch, split: str

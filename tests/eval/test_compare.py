@@ -220,6 +220,7 @@ def test_a_page_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.Ca
     assert "stopped: the comparison cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_real_runs_know_their_task_tools_and_prompts(
     eval_command: EvalCommand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,6 +50,7 @@ def marked(lines: list[str], name: str) -> list[str]:
     return [" ".join(line.split()) for line in lines if line.split()[1:2] == [name]]
 
 
+@pytest.mark.slow
 def test_the_offline_configuration_can_run_and_nothing_heavy_is_imported_to_say_so(
     clean_environment: dict[str, str],
 ) -> None:

@@ -379,6 +379,7 @@ def test_a_users_files_are_never_overwritten(name: str, eval_command: EvalComman
     assert [path.name for path in own.iterdir()] == before
 
 
+@pytest.mark.slow
 def test_the_password_variable_of_a_signed_run_is_its_own(tmp_path: Path) -> None:
     """A run that this installation made keeps its address: syncing it again needs no options."""
     tracking = {

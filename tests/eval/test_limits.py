@@ -47,6 +47,7 @@ def test_a_question_works_no_longer_than_it_may(eval_command: EvalCommand, tmp_p
     assert finished.records["a"]["wall_seconds"] < 10
 
 
+@pytest.mark.slow
 def test_a_run_stops_at_its_budget_and_goes_on_with_a_larger_one(eval_command: EvalCommand, tmp_path: Path) -> None:
     with fault_server() as server:
         data = questions(tmp_path, 12)
@@ -75,6 +76,7 @@ def paid(summary: dict[str, Any]) -> float:
     return float(summary["usage"]["known_cost_usd"] + unfinished["known_cost_usd"])
 
 
+@pytest.mark.slow
 def test_what_interrupted_questions_were_charged_is_told_and_counts_in_the_budget(
     eval_command: EvalCommand, tmp_path: Path
 ) -> None:

@@ -284,6 +284,7 @@ def prompt_set(tmp_path: Path) -> Path:
     return Path(shutil.copytree(PROJECT_ROOT / "prompts" / "baseline", tmp_path / "my_prompts"))
 
 
+@pytest.mark.slow
 def test_prompt_sets_that_cannot_be_used_are_refused(refused: Refused, prompt_set: Path) -> None:
     expert = prompt_set / "expert_system_prompt.txt"
     refused("prompts=nope", words=["'nope'", "baseline"])

@@ -293,6 +293,7 @@ def test_infrastructure_errors_are_run_again_if_wanted(eval_command: EvalCommand
     assert (after["n"], after["accuracy"], after["retried"]["recovered"]) == (1, 1.0, 1)
 
 
+@pytest.mark.slow
 def test_a_question_that_was_killed_goes_on_with_the_replies_it_has(
     eval_command: EvalCommand, tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:

@@ -129,6 +129,7 @@ def test_ids_are_text_however_much_they_look_like_numbers(sure_command: EvalComm
     assert saved["ids"] == ["007", "1e10", "q 1", "null"], "the saved configuration gives the same run again"
 
 
+@pytest.mark.slow
 def test_the_same_seed_chooses_the_same_questions(sure_command: EvalCommand, tmp_path: Path) -> None:
     data = dataset(tmp_path / "data", *(question(f"q{n}", SUM, "5", Level=n % 2 + 1) for n in range(10)))
 
@@ -211,6 +212,7 @@ def check_absent(text: str, finished: Finished) -> None:
     assert text not in finished.out + finished.err
 
 
+@pytest.mark.slow
 def test_a_multirun_runs_each_value_in_a_folder_of_its_own(sure_command: EvalCommand, tmp_path: Path) -> None:
     data = dataset(tmp_path / "data", question("a", SUM, "5"), question("b", SUM, "6"))
     job = "run.dir=" + str(tmp_path / "job-${hydra:job.num}")
@@ -251,6 +253,7 @@ def test_runs_that_start_at_the_same_moment_have_folders_of_their_own(
     assert folders[0].name.partition("_my_own_name")[1], "what a file system may not take is replaced"
 
 
+@pytest.mark.slow
 def test_a_tool_that_hangs_does_not_keep_the_command_from_ending(
     tmp_path: Path, clean_environment: dict[str, str], llm_server: RunningServer
 ) -> None:
@@ -271,6 +274,7 @@ def test_a_tool_that_hangs_does_not_keep_the_command_from_ending(
     assert record["limit"] == "deadline_seconds"
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_what_was_finished(
     tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:

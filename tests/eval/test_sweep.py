@@ -51,6 +51,7 @@ def again(*arguments: str) -> int:
     return run_cli(lambda: sweep_command.remake_table(list(arguments)))
 
 
+@pytest.mark.slow
 def test_a_sweep_ends_with_a_row_a_job_and_each_compared_with_the_first(eval_command: EvalCommand) -> None:
     finished = eval_command(*SWEEP, "model.seed=0,1,2", "limit=5", "split=validation")
     found = content()
@@ -74,6 +75,7 @@ def test_a_sweep_ends_with_a_row_a_job_and_each_compared_with_the_first(eval_com
         assert comparison["p_holm"] >= comparison["p"]
 
 
+@pytest.mark.slow
 def test_a_child_is_an_ordinary_run_that_knows_its_sweep(eval_command: EvalCommand) -> None:
     eval_command(*SWEEP, "model.seed=0,1", "tools.max_output_chars=900,800", "limit=1")
     id = content()["id"]
@@ -168,6 +170,7 @@ def test_what_is_no_sweep_is_said(eval_command: EvalCommand, capsys: pytest.Capt
         find_sweep("")
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_tells_what_was_not_started(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     orders = {"quick": "sleep 0 say 7", "endless": "sleep 600 say 7", "never": "sleep 0 say 7"}
     data = dataset(tmp_path / "data", *(obedient_agent.told(*each) for each in orders.items()))

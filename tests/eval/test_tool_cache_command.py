@@ -63,6 +63,7 @@ def asked(usage: dict[str, Any]) -> tuple[int, int, int]:
     return usage["tool_calls"], usage["replayed_tool_calls"], usage["cached_tool_calls"]
 
 
+@pytest.mark.slow
 def test_a_search_is_made_each_time_once_a_run_or_once_for_all_runs(
     eval_command: EvalCommand, model: CallingModel, tmp_path: Path
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_replayed_call_still_counts_against_the_questions_limit(
     assert {id: each["limit"] for id, each in finished.records.items()} == {"q1": None, "q2": "tool_calls"}
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_asks_for_no_search_twice(
     eval_command: EvalCommand, tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(
     assert "│ fully right │ 0.0% │ 70.0% │" in out and "◐ partly right" in out
 
 
+@pytest.mark.slow
 def test_a_mean_that_falls_is_not_published_though_more_answers_are_fully_right(tmp_path: Path) -> None:
     """The candidate was good in search and shortlist, and is not on the sealed questions."""
     tuned = planted_run(

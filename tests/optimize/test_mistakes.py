@@ -258,6 +258,7 @@ def test_a_second_process_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert (again.code, again.err.count("\n")) == (1, 1) and "another process uses" in again.err
 
 
+@pytest.mark.slow
 def test_an_unreachable_tracking_server_costs_one_warning(tmp_path: Path) -> None:
     tracking = ["tracking=server", "tracking.uri=http://127.0.0.1:9", "tracking.wait_seconds=1"]
     tuned = tuning_command(tmp_path, *FEW, *tracking)
@@ -322,6 +323,7 @@ def terminal(
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["n", ""])
 def test_at_a_terminal_the_estimate_is_shown_and_no_means_no(
     terminal: Callable[[str], tuple[int, str]], llm_server: RunningServer, tmp_path: Path, answer: str
@@ -334,6 +336,7 @@ def test_at_a_terminal_the_estimate_is_shown_and_no_means_no(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_at_a_terminal_yes_begins(
     terminal: Callable[[str], tuple[int, str]], llm_server: RunningServer, tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_better_set_is_published_with_all_that_is_known_about_it(tmp_path: Pat
     assert phases == ["1", "2", "3", "4", "6", "7", "8"] and "5/8" in tuned.out
 
 
+@pytest.mark.slow
 def test_one_that_may_be_as_good_by_luck_is_kept_and_can_be_exported_as_printed(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
     verdict = ended(tuned, "not_significant", "does not lie above 0")
@@ -289,6 +290,7 @@ def test_with_objective_cost_a_set_that_is_worse_is_not_tested_however_cheap(tmp
     ended(tuned, "no_accepted_candidate", words, simulated=False)
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_shown_again_and_asks_nothing(tmp_path: Path) -> None:
     planted_run(tmp_path, texts={"finalize": SLIGHTLY})
     model = Obedient()
@@ -304,6 +306,7 @@ def test_a_run_that_could_test_nothing_ends_again_with_the_code_that_says_so(tmp
     assert "not published: reflection_unparsable" in again.out
 
 
+@pytest.mark.slow
 def test_a_name_that_was_taken_in_the_meantime_costs_no_verdict(tmp_path: Path) -> None:
     texts, model = {"finalize": ALWAYS}, Obedient()
 

@@ -60,6 +60,7 @@ def test_a_run_that_goes_on_sends_itself(
     assert "run is still going on, and sends itself" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_mlflow_that_is_not_there_is_told_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

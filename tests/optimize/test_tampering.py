@@ -165,6 +165,7 @@ def record_lucky_replies(place: Path) -> list[tuple[str, str, str]]:
     return kept
 
 
+@pytest.mark.slow
 def test_forged_replies_and_trials_do_not_help_the_winner(tmp_path: Path) -> None:
     """Neither replies as they were kept before they were signed, nor with another run's signature."""
     stopped, _ = stop_in_the_sealed_test(tmp_path / "ours")
@@ -294,6 +295,7 @@ def check_that_digests_are_needed(
     (run.folder / "aside").rename(digests)
 
 
+@pytest.mark.slow
 def test_a_file_that_was_edited_during_the_sealed_test_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

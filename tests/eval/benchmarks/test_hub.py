@@ -47,6 +47,7 @@ def load_from(hub: str, home: Path, revision: str = COMMIT) -> str:
     return done.stdout if done.returncode == 0 else done.stderr
 
 
+@pytest.mark.slow
 def test_without_a_network_what_was_fetched_before_is_used_and_nothing_waited_for(root: Path, tmp_path: Path) -> None:
     with serving(root, COMMIT) as (hub, _):
         assert load_from(hub, tmp_path / "home") == "Who? attached"

@@ -160,6 +160,7 @@ def load_from(hub: str, home: Path, revision: str = COMMIT, **environment: str) 
     return done
 
 
+@pytest.mark.slow
 def test_a_dataset_of_the_hub_is_fetched_with_the_files_that_it_names(root: Path, tmp_path: Path) -> None:
     write(root, "data/test.parquet", {**ROWS[0], "doc": "a.txt"}, {**ROWS[1], "doc": None})
     (root / "a.txt").write_text("attached")
@@ -171,6 +172,7 @@ def test_a_dataset_of_the_hub_is_fetched_with_the_files_that_it_names(root: Path
     assert not any("unused.txt" in path and "/resolve/" in path for path in requested)
 
 
+@pytest.mark.slow
 def test_a_dataset_that_cannot_be_had_is_one_sentence_without_the_token(root: Path, tmp_path: Path) -> None:
     with serving(root, COMMIT, gated=True) as (hub, _):
         gated = load_from(hub, tmp_path / "home")

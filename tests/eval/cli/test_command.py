@@ -63,6 +63,7 @@ def test_a_multirun_runs_every_job_and_ends_with_the_worst_code(run: Run, codes:
     assert seeds == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_users_mistake_in_one_job_is_told_and_the_others_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     seeds: list[int] = []
 

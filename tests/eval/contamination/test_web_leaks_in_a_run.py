@@ -79,6 +79,7 @@ def asked(number: int) -> str:
     return f"{ASKED} (Question {number})"
 
 
+@pytest.mark.slow
 def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
     eval_command: EvalCommand, web: list[str], tmp_path: Path, site: Website
 ) -> None:

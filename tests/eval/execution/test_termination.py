@@ -330,6 +330,7 @@ def test_one_signal_drains(tmp_path: Path, clean_environment: dict[str, str], nu
     assert ended.out.splitlines()[-1] == "continue with: python eval/run.py run.resume=run"
 
 
+@pytest.mark.slow
 def test_a_run_whose_output_nobody_reads_goes_on_to_its_end(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     rows = [QUICK, *(told(f"later {n}", "sleep 0.2 say 7") for n in range(4))]
     with started(tmp_path, clean_environment, rows, "run.concurrency=1") as process:
@@ -341,6 +342,7 @@ def test_a_run_whose_output_nobody_reads_goes_on_to_its_end(tmp_path: Path, clea
     assert (tmp_path / "run" / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_draining_ends_after_its_seconds(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     with started(tmp_path, clean_environment, [QUICK, ENDLESS], TWO, "run.drain_seconds=0.5") as process:
         process.send_signal(signal.SIGINT)
@@ -349,6 +351,7 @@ def test_draining_ends_after_its_seconds(tmp_path: Path, clean_environment: dict
     assert ended.seconds < 30
 
 
+@pytest.mark.slow
 def test_a_second_signal_stops_now(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     with started(tmp_path, clean_environment, [QUICK, ENDLESS, NEVER], TWO, "ids=[quick,endless]") as process:
         process.send_signal(signal.SIGINT)
@@ -404,6 +407,7 @@ with stop.in_flight(lambda: print("cancelled", flush=True)):
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_was_stopped_while_it_drained_has_its_time_to_drain_all_the_same() -> None:
     command = [sys.executable, "-c", DRAINING]
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -421,6 +425,7 @@ def test_a_process_that_was_stopped_while_it_drained_has_its_time_to_drain_all_t
             process.kill()
 
 
+@pytest.mark.slow
 def test_an_interrupted_multirun_does_not_go_on_to_its_next_job(
     tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:

@@ -32,6 +32,7 @@ def a_record() -> Make:
     return partial(records.a_record, run_id=f"counted {next(_runs)}")
 
 
+@pytest.mark.slow
 def test_mlflow_counts_what_one_run_was_sent(opened: Opened, a_record: Make) -> None:
     mine, other = opened("run-1"), opened("run-2")
     assert count_in_mlflow(mine) == Sent(0, 0, 0)

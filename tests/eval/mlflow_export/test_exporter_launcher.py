@@ -183,6 +183,7 @@ def exporter_of(process: subprocess.Popen[str]) -> int:
     raise AssertionError(f"no exporter among {children}")
 
 
+@pytest.mark.slow
 def test_a_killed_run_shows_as_killed_with_what_it_had(
     tmp_path: Path, clean_environment: dict[str, str], local: LocalTracking
 ) -> None:
@@ -200,6 +201,7 @@ def test_a_killed_run_shows_as_killed_with_what_it_had(
     assert "summary.json" in {each.path for each in run.client.list_artifacts(run.run_id)}
 
 
+@pytest.mark.slow
 def test_a_killed_exporter_is_told_and_sync_completes_the_run(
     tmp_path: Path, clean_environment: dict[str, str], local: LocalTracking
 ) -> None:
@@ -217,6 +219,7 @@ def test_a_killed_exporter_is_told_and_sync_completes_the_run(
     assert in_mlflow(local, state).status() == "FINISHED"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_run_and_not_its_way_into_mlflow(
     tmp_path: Path, clean_environment: dict[str, str], local: LocalTracking
 ) -> None:

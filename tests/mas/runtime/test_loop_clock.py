@@ -178,6 +178,7 @@ def test_its_working_time_is_charged_as_well() -> None:
     assert (first_limit in ("deadline_seconds", "working_seconds"), second_limit) == (True, "answered")
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_blocked_again_and_again_still_ends_the_sample_that_does_it() -> None:
     async def block_for_ever() -> None:
         for _ in range(20):
@@ -212,6 +213,7 @@ event_loop.run_blocking(work())
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_was_stopped_extends_its_deadlines_by_the_pause() -> None:
     """The reply comes while the process is stopped, and the timeout would have expired."""
     server_ready, port = threading.Event(), 0

@@ -144,6 +144,7 @@ def watched(folder: Path) -> Iterator[Opened]:
             opened.watching = False
 
 
+@pytest.mark.slow
 def test_only_tools_open_the_questions_files_and_answers_do_not_depend_on_the_gold_answers(
     eval_command: EvalCommand, sample_copy: Path
 ) -> None:
@@ -190,6 +191,7 @@ def tool_skipped(record: dict[str, Any]) -> bool:
     return bool(record["file"]) and not any(step["kind"] == "tool" for step in record["trajectory"])
 
 
+@pytest.mark.slow
 def test_errors_are_in_the_records_in_their_class_and_place(
     eval_command: EvalCommand, sample_copy: Path, tmp_path: Path
 ) -> None:
@@ -211,6 +213,7 @@ def test_errors_are_in_the_records_in_their_class_and_place(
     assert verdicts["false alarm"] > 3
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_every_time_and_another_with_another_seed(eval_command: EvalCommand) -> None:
     def told(seed: int) -> list[Any]:
         found = records(eval_command, SAMPLE / "val", f"model.seed={seed}", "limit=15")

@@ -28,6 +28,7 @@ def check(found: dict[str, object], seconds: float) -> None:
     assert float(str(found["seconds"])) <= seconds + 5, found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_no_input_takes_much_of_the_run() -> None:
     found = measure("nested.json", 2)  # in the run itself it would take 2 GB

@@ -81,6 +81,7 @@ def after_runs(*systems: Sequence[str]) -> tuple[int, set[str]]:
     return told, {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
 
 
+@pytest.mark.slow
 def test_with_all_tools_at_hand_nothing_is_imported_that_is_not_without_them() -> None:
     told, imported = after_runs(["gaia"], ["single_agent"])
     without_told, without = after_runs(GAIA_WITHOUT, ALONE_WITHOUT)

@@ -254,6 +254,7 @@ def test_no_test_begins_unrecorded(tmp_path: Path) -> None:
 N_WORLDS, N_ATTEMPTS, N_QUESTIONS, N_ANSWERS = 200, 20, 30, 2
 
 
+@pytest.mark.slow
 def test_20_attempts_on_the_same_questions_rarely_publish_what_is_no_better(tmp_path: Path) -> None:
     published, without_log = simulate_attempts(_levels_of_attempts(tmp_path), N_WORLDS)
     assert published <= 0.05 < 0.2 < without_log

@@ -26,6 +26,7 @@ from tests.optimize.tuning_command import NAME
 from tests.scripted_model import all_text
 
 
+@pytest.mark.slow
 def test_both_are_asked_each_sealed_question_and_nothing_else(tmp_path: Path) -> None:
     model = Obedient()
     tuned = planted_run(tmp_path, "gate.epochs=2", texts={"finalize": ALWAYS}, model=model)
@@ -49,6 +50,7 @@ def test_both_are_asked_each_sealed_question_and_nothing_else(tmp_path: Path) ->
     assert len(model.requests) == tuned.verdict["spend"]["lm_calls"], "all of it is in the run's budget"
 
 
+@pytest.mark.slow
 def test_its_two_runs_can_be_compared_as_any_others(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, texts={"finalize": ALWAYS})
     command = [sys.executable, str(PROJECT_ROOT / "eval" / "compare.py")]
@@ -86,6 +88,7 @@ def test_answers_that_the_server_failed_are_asked_once_more(tmp_path: Path) -> N
     assert model.n_sealed == 2 * 30 * 3 + 5, "no other answer is asked again"
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_on_failing_stops_the_test_which_can_go_on(tmp_path: Path) -> None:
     """Of 60 answers 9 fail in the first round, and of these 4 in the second."""
     first_round = 9 + (60 - 9) * 3
@@ -113,6 +116,7 @@ def read_levels(place: Path) -> list[float]:
     return [each["level"] for each in read_log(place) if "begun" in each]
 
 
+@pytest.mark.slow
 def test_who_opens_the_same_set_again_is_told(tmp_path: Path) -> None:
     planted_run(tmp_path, texts={"finalize": ALWAYS})
     again = planted_run(
@@ -139,6 +143,7 @@ def remove_answers(folder: Path) -> None:
     (folder / "verdict.json").unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remove", [remove_test, remove_answers])
 def test_a_test_that_is_deleted_and_drawn_again_is_another_test(tmp_path: Path, remove: Callable[[Path], None]) -> None:
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
@@ -212,6 +217,7 @@ def test_the_moment_of_opening_is_noted(tmp_path: Path) -> None:
 LOOKS = ("gate.looks=4", "seed=3")
 
 
+@pytest.mark.slow
 def test_a_clear_gain_ends_the_test_early_and_the_other_questions_stay_unopened(tmp_path: Path) -> None:
     model = Obedient()
     tuned = planted_run(tmp_path, *LOOKS, texts={"finalize": ALWAYS}, model=model)
@@ -247,6 +253,7 @@ def test_a_clear_gain_ends_the_test_early_and_the_other_questions_stay_unopened(
     assert "15 of the 30 sealed questions were used in 1 earlier sealed test" in again.out
 
 
+@pytest.mark.slow
 def test_a_test_without_hope_ends_early_and_a_stopped_one_goes_on_to_the_same_verdict(tmp_path: Path) -> None:
     alone = planted_run(tmp_path / "alone", *LOOKS, texts={"finalize": SLIGHTLY})
     assert (alone.verdict["finish_reason"], alone.verdict["sealed"]["stopped"]) == ("not_significant", "hopeless")

@@ -18,6 +18,7 @@ BETTER = (  # a candidate is better than the starting prompts on validation
 )
 
 
+@pytest.mark.slow
 def test_a_resumed_search_without_any_budget_left_keeps_the_candidates_of_the_first_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

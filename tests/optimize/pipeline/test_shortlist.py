@@ -39,6 +39,7 @@ def listed(place: Path, *overrides: str, found: Sequence[tuple[str, float | None
     return [each["candidate_id"] for each in tuned.read("shortlist")]
 
 
+@pytest.mark.slow
 def test_the_best_come_first_each_only_once_and_none_that_was_cut_off(tmp_path: Path) -> None:
     found = [
         (SLIGHTLY, 0.3, "accepted"),

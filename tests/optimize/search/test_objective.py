@@ -341,6 +341,7 @@ def test_no_feedback_of_the_users_own_quotes_the_gold_answer(gold: str, lines: l
     assert quoted(gold, allowed) is None, allowed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", ["normal", "null", "harmful", "leaky"])
 def test_no_feedback_of_the_real_systems_quotes_the_gold_answer(world: str) -> None:
     toy, sample = ToyDataset().load("train").samples, BundledDataset().load("train").samples

@@ -187,6 +187,7 @@ def test_a_failed_question_is_due_to_an_agent_only_if_a_prompt_can_help(
     assert blamed(made).agent == agent
 
 
+@pytest.mark.slow
 def test_who_is_blamed_over_the_real_systems(capsys: pytest.CaptureFixture[str]) -> None:
     """The sanity table: every wrong answer of the simulated model has an agent, and no agent has them all."""
     by_system = {}

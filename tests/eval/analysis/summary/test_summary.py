@@ -323,6 +323,7 @@ def test_a_summary_reads_back_as_it_was(tmp_path: Path, record: Make) -> None:
         read_summary(path)
 
 
+@pytest.mark.slow
 def test_ten_thousand_records_leave_little_in_memory(record: Make) -> None:
     def stream() -> Iterator[Record]:
         for n in range(10_000):

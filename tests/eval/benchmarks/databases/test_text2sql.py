@@ -82,6 +82,7 @@ def test_a_file_without_questions_is_one_sentence(tmp_path: Path, content: str) 
         Text2SqlDataset(path=str(tmp_path)).load("train")
 
 
+@pytest.mark.slow
 def test_a_run_asks_each_question_of_its_own_database(
     eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

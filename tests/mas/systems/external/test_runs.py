@@ -132,6 +132,7 @@ def test_a_dspy_module_with_the_runs_model_and_ones_own_prompt(eval_command: Eva
         assert "Count the lighthouses." in json.dumps([each["inputs"] for each in calls])
 
 
+@pytest.mark.slow
 def test_no_model_is_checked_or_named_where_none_is_needed(
     eval_command: EvalCommand, data: list[str], local: LocalTracking
 ) -> None:

@@ -151,6 +151,7 @@ def test_a_question_that_is_over_leaves_its_window_to_the_next(settings: Browser
             assert "the question is over" in acted(session, question, navigate("/more"))[0]
 
 
+@pytest.mark.slow
 def test_one_question_too_many_waits_and_is_told_so(settings: BrowserSettings, question: SampleContext) -> None:
     waiting = SampleContext(SampleKey("waiting"))
     with opened(replace(settings, max_sessions=1, action_seconds=3)) as session:

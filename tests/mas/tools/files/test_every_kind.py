@@ -58,6 +58,7 @@ assert "unstructured" in sys.modules and "torch" not in sys.modules and "nltk" n
 """
 
 
+@pytest.mark.slow
 def test_reading_every_kind_opens_each_file_once_and_connects_to_nothing(tmp_path: Path) -> None:
     for kind, (data, _) in EVERY_KIND.items():
         (tmp_path / f"ships{kind}").write_bytes(data)

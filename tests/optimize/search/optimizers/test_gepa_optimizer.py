@@ -87,6 +87,7 @@ def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"component_selector": "round_robin"}, SEVERAL], ids=["one", "several"])
 def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(
     tmp_path: Path, settings: dict[str, Any]
@@ -120,6 +121,7 @@ def test_agents_that_are_not_tuned_keep_their_prompts_and_all_keep_their_example
     assert all(each.prompts.demos == {"plan": [DEMO]} for each in found)
 
 
+@pytest.mark.slow
 def test_what_the_budget_cuts_off_is_neither_accepted_nor_rejected(tmp_path: Path) -> None:
     """Whatever the budget: a decision stands only on answers that were all reached."""
     decisions = set()
@@ -134,6 +136,7 @@ def test_what_the_budget_cuts_off_is_neither_accepted_nor_rejected(tmp_path: Pat
     assert decisions == {"accepted", "rejected", "cut_off"}
 
 
+@pytest.mark.slow
 def test_a_budget_of_requests_that_ends_in_a_reflection_is_not_its_fault(tmp_path: Path) -> None:
     for requests in range(40, 60):
         budget = BudgetSettings(lm_calls=requests)

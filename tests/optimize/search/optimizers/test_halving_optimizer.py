@@ -52,6 +52,7 @@ def test_each_round_is_a_proposal_and_what_is_accepted_was_better_on_validation(
     assert spent.metric_calls <= 150
 
 
+@pytest.mark.slow
 def test_a_proposal_has_all_changes_of_the_one_that_it_names_as_its_parent(tmp_path: Path) -> None:
     """The best so far is not the parent of a version without its changes."""
     others = 0

@@ -51,6 +51,7 @@ def show(folder: Path, name: str, data: bytes) -> str:
         return read_file(name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stand_in")
 def test_an_old_document_is_converted_in_the_reader_process_and_says_so(tmp_path: Path) -> None:
     shown = show(tmp_path, "ships.doc", OLE + "WordDocument".encode("utf-16-le"))
