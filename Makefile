@@ -1,6 +1,6 @@
 # make eval       environment, install, then the embedded default: simulated model on the sample questions
 # make test       lint, types, architecture, tests (at most 10 minutes)
-# make test-slow  kill loops and long runs (at most 40 minutes); ends with the lines that they reach
+# make test-slow  kill loops and long runs (at most 40 minutes)
 # make coverage   the lines that all tests together reach
 # make browser    a browser for the agents at http://127.0.0.1:3000/mcp (PORT=3001: another port)
 # make docs       the documentation as a site in site/; a dead link fails
@@ -46,7 +46,7 @@ test: lint
 	$(BIN)/pytest -m "not slow" -n 2
 
 test-slow: setup
-	$(BIN)/pytest -m slow -n 2 --dist loadfile --cov --cov-report=term
+	$(BIN)/pytest -m slow -n 2 --dist loadfile
 
 coverage: setup
 	rm -f .coverage

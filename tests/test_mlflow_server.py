@@ -38,7 +38,7 @@ QUESTIONS = 64
 SPANS = 23  # of a question: eight LM calls, and three more for the researcher's second to fourth tool call
 TOOL_CALLS = 4
 LATENCY_SECONDS = 0.05
-REPETITIONS = 5
+REPETITIONS = 2
 ALWAYS_READ_BACK = 20  # characters: shorter texts in an LM's messages say what a part of them is
 
 pytestmark = pytest.mark.slow

@@ -56,10 +56,11 @@ def test_the_script_prints_every_line_with_its_tests() -> None:
     assert printed.endswith(f"{N_LINES} lines, {n_open} open\n")
 
 
-def test_the_slow_tests_say_which_lines_they_reach() -> None:
+def test_one_command_says_which_lines_all_tests_reach() -> None:
     makefile = (PROJECT_ROOT / "Makefile").read_text("utf-8")
-    recipe = makefile.partition("\ntest-slow:")[2].partition("\n\n")[0]
-    assert "-m slow " in recipe and " --cov " in recipe and "--cov-report=term" in recipe
+    fast, slow = makefile.partition("\ncoverage:")[2].partition("\n\n")[0].splitlines()[-2:]
+    assert '-m "not slow" ' in fast and " --cov " in fast
+    assert "-m slow " in slow and " --cov --cov-append --cov-report=term" in slow
     project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text("utf-8"))
     assert "pytest-cov" in project["project"]["optional-dependencies"]["dev"]
     assert project["tool"]["coverage"]["run"]["source"] == ["mas", "eval", "optimize", "mas_harness"]
