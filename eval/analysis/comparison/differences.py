@@ -17,7 +17,6 @@ from mas.prompt_sets.prompt_set import PromptSet
 
 _DIGEST_CHARS = 12
 _NOTHING = "none"
-_SHOWN_ELSEWHERE = ("run.epochs",)  # with the numbers
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,8 @@ def read_setup(folder: Path, info: RunInfo) -> Setup:
 
 def find_differences(first: Setup, second: Setup) -> Differences:
     """Return the differences between two setups."""
-    options = find_changes(first.config, second.config)
     return Differences(
-        options={key: change for key, change in options.items() if key not in _SHOWN_ELSEWHERE},
+        options=find_changes(first.config, second.config),
         prompts=_compare_values(_digest_prompts(first.prompts), _digest_prompts(second.prompts)),
         tools=_compare_values(_join_tools(first), _join_tools(second)),
     )

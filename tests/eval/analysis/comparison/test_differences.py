@@ -27,9 +27,9 @@ def test_equal_setups_do_not_differ() -> None:
     assert find_differences(SETUP, replace(SETUP)) == Differences({}, {}, {})
 
 
-def test_options_differ_but_for_epochs() -> None:
+def test_options_differ() -> None:
     other = replace(SETUP, config={"run": {"epochs": 5, "seed": 4}})
-    assert find_differences(SETUP, other) == Differences({"run.seed": "3 → 4"}, {}, {})
+    assert find_differences(SETUP, other) == Differences({"run.epochs": "1 → 5", "run.seed": "3 → 4"}, {}, {})
 
 
 def test_prompts_differ_by_digest_and_by_their_demos() -> None:
