@@ -155,7 +155,8 @@ class KilledRun:
     def acknowledged(self) -> set[AttemptKey]:
         """The answers that the log calls finished."""
         log = self.folder / "logs" / "entry_point.log"
-        entries = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+        lines = log.read_text("utf-8").splitlines() if log.exists() else []
+        entries = [json.loads(line) for line in lines if line.endswith("}")]  # a kill may cut off the last of a session
         finished = [each for each in entries if each["event"] == "question finished"]
         return {(each["task_id"], each["epoch"], each["attempt"]) for each in finished}
 

@@ -64,7 +64,9 @@ class LogFile:
         Raises:
             OSError: the file cannot be written.
         """
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        if (size := os.fstat(self._descriptor).st_size) and os.pread(self._descriptor, 1, size - 1) != b"\n":
+            os.write(self._descriptor, b"\n")  # ends the line that a kill cut off
         self._lines: list[bytes] = []  # not yet written
         self._n_bytes = 0  # of the buffer
         self._lock = threading.Lock()

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from eval.config.evaluation import LOG_FORMATS, LOG_LEVELS, LogSettings
-from eval.runs.logs import FLUSH_SECONDS, RunLogs, measure_memory_mb, measure_peak_memory_mb
+from eval.runs.logs import FLUSH_SECONDS, LogFile, RunLogs, measure_memory_mb, measure_peak_memory_mb
 from mas.runtime.errors import UserError
 from mas.runtime.trace import Trace, event, record_trace, span
 
@@ -22,6 +22,19 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 def system_lines(folder: Path) -> list[dict[str, object]]:
     return lines(folder / "logs" / "multi_agent_system.log")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", "{}\n"), ("[]\n", "[]\n{}\n"), ('[]\n{"event', '[]\n{"event\n{}\n')],
+    ids=["new", "whole", "cut off by a kill"],
+)
+def test_new_lines_begin_on_a_line_of_their_own(before: str, after: str, tmp_path: Path) -> None:
+    path = tmp_path / "entry_point.log"
+    path.write_text(before)
+    with LogFile(path) as log:
+        log.write("{}\n")
+    assert path.read_text() == after
 
 
 def test_a_question_becomes_lines_with_its_correlation_id(tmp_path: Path) -> None:
