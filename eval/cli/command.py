@@ -138,7 +138,12 @@ def run_cli(command: Callable[[], int]) -> int:
     """
     sys.excepthook = _print_defect
     logging.setLogRecordFactory(_CleanRecord)
-    with survive_broken_pipe() as output, _write_privately(), handle_signals(_raise_interrupt, TERMINATION_SIGNALS):
+    with (
+        survive_broken_pipe() as output,
+        _write_privately(),
+        _ignore_lost_interrupts(),
+        handle_signals(_raise_interrupt, TERMINATION_SIGNALS),
+    ):
         code = _report_end(command)  # a run's own StopController handles the signals while samples run
     if output.lost:
         print_line(f"error: the output could not be written ({output.lost.lower()}); free disk space.", error=True)
@@ -184,6 +189,22 @@ class _CleanRecord(logging.LogRecord):
 def _print_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print the traceback of a defect of this program; its message may hold the text of a page or a model."""
     print_line("".join(traceback.format_exception(kind, error, trace)).rstrip(), error=True)
+
+
+@contextmanager
+def _ignore_lost_interrupts() -> Iterator[None]:
+    """Print no traceback of a signal that arrived in a weak reference's callback, where Python can raise nothing."""
+    before = sys.unraisablehook
+
+    def report(ignored: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(ignored.exc_value, KeyboardInterrupt):
+            before(ignored)
+
+    sys.unraisablehook = report
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _report_mistake(error: Exception) -> int:

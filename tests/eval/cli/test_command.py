@@ -182,6 +182,35 @@ def test_sigterm_outside_the_questions_ends_the_command_as_ctrl_c_does(
     assert capsys.readouterr().err.startswith("stopped by SIGTERM; every question that was finished is kept")
 
 
+LOST = """
+import weakref
+from eval.cli.command import exit_now, run_cli
+
+class Held: pass
+
+def lose(error):
+    def callback(reference):
+        raise error
+    held = Held()
+    reference = weakref.ref(held, callback)
+    del held
+
+def command():
+    lose(KeyboardInterrupt("Ctrl-C"))
+    lose(RuntimeError("a defect"))
+    return 3
+
+exit_now(run_cli(command))
+"""
+
+
+def test_a_signal_that_python_cannot_raise_is_no_traceback_but_a_defect_is(clean_environment: dict[str, str]) -> None:
+    command = [sys.executable, "-c", LOST]
+    done = subprocess.run(command, env=clean_environment, cwd=PROJECT_ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "KeyboardInterrupt" not in done.stderr and done.stderr.endswith("RuntimeError: a defect\n")
+
+
 def test_a_jobs_command_line_is_had_as_it_was_typed(run: Run) -> None:
     seen: list[list[str]] = []
 

@@ -134,7 +134,7 @@ def test_a_password_from_an_address_is_asked_of_the_environment_afterwards(tmp_p
     login = "Basic " + base64.b64encode(b"ann:pa@ss1").decode()
     with refusing_server() as (host, seen):
         uri = f"tracking.uri=http://ann:pa@ss1@{host}"
-        options = ("experiment=offline", "limit=1", "tracking=server", uri, "tracking.wait_seconds=1")
+        options = ("experiment=offline", "limit=1", "tracking=server", uri, "tracking.wait_seconds=10")
         finished = Evaluation.of_options(tmp_path / "run", *options).ended()
         assert seen == {login}, finished.err
         kept = (tmp_path / "run" / "config.yaml").read_text()
