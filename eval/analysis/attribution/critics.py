@@ -82,7 +82,7 @@ class CriticTally:
             return
         steps = AgentSteps.of(record)
         rejecting, recovered = set[str](), set[str]()
-        last = {judged.agent: judged for _, judged in steps.pair_reviews()}
+        last = {work.agent: work for work in steps.work}
         for critic, judged in steps.pair_reviews():
             if not self._is_critic(critic.agent):
                 continue

@@ -1,0 +1,123 @@
+"""Tests of critics as classifiers, over records put together from a few agents' steps."""
+
+from dataclasses import astuple, replace
+
+import pytest
+
+from eval.analysis.attribution.broken_link import BrokenLink, Evidence
+from eval.analysis.attribution.critics import CriticCount, CriticTally, was_last_approval_right
+from eval.analysis.attribution.predictor_attribution import INPUTS
+from eval.runs.record import Record
+from tests.optimize.simulated_runs import lm, record, step
+
+APPROVED, REJECTED = {"decision": "approve"}, {"decision": "reject: no"}
+REPORT = step("researcher", report="It is green.")
+RIGHT, WRONG = step("expert", result="17"), step("expert", result="18")
+LAST = step("expert_of_form", final_answer="17")
+
+
+def blame(name: str, kind: str = "agent") -> BrokenLink:
+    return BrokenLink(kind, name, Evidence("why"))  # type: ignore[arg-type]
+
+
+def count(made: Record, link: BrokenLink | None = None, critics: tuple[str, ...] | None = None) -> CriticCount:
+    tally = CriticTally(critics)
+    tally.add(made, link)
+    return tally.counts.get("critic", CriticCount())
+
+
+def verdicts(found: CriticCount) -> tuple[int, ...]:
+    """Approved right and wrong, rejected right and wrong, unknown."""
+    (reviews,) = found.by_sample.values() or [None]
+    return (*(astuple(reviews) if reviews else (0, 0, 0, 0)), found.n_unknown)
+
+
+@pytest.mark.parametrize(
+    ("draft", "review", "expected"),
+    [
+        (RIGHT, APPROVED, (1, 0, 0, 0, 0)),
+        (WRONG, APPROVED, (0, 1, 0, 0, 0)),
+        (RIGHT, REJECTED, (0, 0, 1, 0, 0)),
+        (WRONG, REJECTED, (0, 0, 0, 1, 0)),
+    ],
+)
+def test_a_draft_is_judged_by_the_gold_answer(draft: list, review: dict[str, str], expected: tuple[int, ...]) -> None:  # type: ignore[type-arg]
+    found = count(record("17", "17", [draft, step("critic", **review), LAST]))
+    assert verdicts(found) == expected
+    assert (found.n_reviews, found.n_drafts, found.judges) == (1, 1, {"expert"})
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        (None, (1, 0, 0, 0, 0)),
+        (blame("researcher"), (0, 1, 0, 0, 0)),
+        (blame("researcher", "format"), (0, 1, 0, 0, 0)),
+        (blame("researcher", "tool"), (1, 0, 0, 0, 0)),
+        (blame("expert"), (1, 0, 0, 0, 0)),
+    ],
+)
+def test_other_work_is_wrong_if_its_agent_is_to_blame(link: BrokenLink | None, expected: tuple[int, ...]) -> None:
+    found = count(record("17", "18", [REPORT, step("critic", **APPROVED), WRONG, LAST]), link)
+    assert verdicts(found) == expected
+    assert (found.n_reviews, found.n_drafts, found.judges) == (1, 0, {"researcher"})
+
+
+def test_earlier_work_and_work_before_an_error_are_not_judged() -> None:
+    twice = [REPORT, step("critic", **REJECTED), REPORT, step("critic", **APPROVED), RIGHT, LAST]
+    assert verdicts(count(record("17", "17", twice))) == (1, 0, 0, 0, 1)
+    once = record("17", None, [REPORT, step("critic", **APPROVED)], error="gone", error_class="server")
+    with_draft_after = replace(once, trajectory=record("17", None, twice[2:]).trajectory)
+    assert verdicts(count(with_draft_after, blame("server", "error"))) == (0, 0, 0, 0, 1)
+    assert verdicts(count(with_draft_after, blame("researcher"))) == (0, 1, 0, 0, 0)
+    unscored = replace(record("17", "17", [RIGHT, step("critic", **APPROVED), LAST]), target=None, score=None)
+    assert verdicts(count(unscored)) == (0, 0, 0, 0, 1)
+
+
+def test_a_rejection_of_wrong_work_before_a_right_answer_has_recovered_it_once() -> None:
+    rejected = [WRONG, step("critic", **REJECTED)]
+    found = count(record("17", "17", [*rejected, *rejected, RIGHT, step("critic", **APPROVED), LAST]))
+    assert (found.n_reviews, found.n_rejecting, found.n_recovered) == (3, 1, 1)
+    lost = count(record("17", "18", [*rejected, WRONG, LAST]))
+    assert (lost.n_rejecting, lost.n_recovered) == (1, 0)
+    false_alarm = count(record("17", "17", [RIGHT, step("critic", **REJECTED), RIGHT, LAST]))
+    assert (false_alarm.n_rejecting, false_alarm.n_recovered) == (1, 0)
+    of_a_report = count(record("17", "17", [REPORT, step("critic", **REJECTED), REPORT, RIGHT, LAST]))
+    assert (of_a_report.n_rejecting, of_a_report.n_recovered) == (1, 1)
+    approved = count(record("17", "17", [RIGHT, step("critic", **APPROVED), LAST]))
+    assert (approved.n_rejecting, approved.n_recovered) == (0, 0)
+
+
+def test_only_declared_critics_count_and_none_of_a_users_own_program() -> None:
+    made = record("17", "17", [RIGHT, step("critic", **APPROVED), LAST])
+    assert count(made, critics=("critic",)).n_reviews == 1
+    assert count(made, critics=("other",)).n_reviews == 0
+    assert count(replace(made, state={INPUTS: {}})).n_reviews == 0
+
+
+def test_the_cost_is_that_of_the_critics_own_steps_and_requests() -> None:
+    def request(cost: float | None) -> dict[str, object]:
+        return {**lm(), "attributes": {"input_tokens": 10, "output_tokens": 3, "cost_usd": cost}}
+
+    review = step("critic", request(0.5), request(None), **APPROVED)
+    review[0] |= {"start_seconds": 2.0, "end_seconds": 3.5}
+    unended = step("critic", request(0.25), **APPROVED)
+    unended[0] |= {"start_seconds": 9.0}
+    found = count(record("17", "17", [step("expert", request(7.0), result="17"), review, unended, LAST]))
+    assert (found.lm_calls, found.input_tokens, found.output_tokens) == (3, 30, 9)
+    assert (found.known_cost_usd, found.unknown_cost_calls, found.seconds) == (0.75, 1, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([RIGHT, step("critic", **APPROVED), LAST], True),
+        ([WRONG, step("critic", **APPROVED), LAST], False),
+        ([RIGHT, step("critic", **REJECTED), LAST], False),
+        ([RIGHT, step("critic", **APPROVED), WRONG, step("critic", **APPROVED), LAST], False),
+        ([step("researcher", report="17"), step("critic", **APPROVED), WRONG, LAST], False),
+        ([RIGHT, LAST], False),
+    ],
+)
+def test_the_last_approval_was_right_only_of_a_right_draft(steps: list, expected: bool) -> None:  # type: ignore[type-arg]
+    assert was_last_approval_right(record("17", "18", steps)) is expected
