@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.looks import TOO_LARGE
+from optimize.gate.sealed_log import describe_level
 from optimize.gate.verdict import Verdict, describe_null_control
-from optimize.pipeline.terminal import format_verdict
+from optimize.pipeline.terminal import format_verdict, show_verdict
 from optimize.session.run_files import RunFiles
 
 SPEND = {
@@ -36,6 +39,9 @@ class KeptFiles:
 
     def read(self, name: str) -> Any:
         return self.kept.get(name)
+
+    def read_info(self) -> Any:
+        return SimpleNamespace(name="my set")
 
 
 def show(verdict: dict[str, Any], **kept: Any) -> list[str]:
@@ -143,3 +149,19 @@ def test_a_run_that_ended_before_its_verdict_names_the_sealed_test_that_it_had_b
         "  the budget is used",
     ]
     assert show(early)[0] == "not published: budget"
+
+
+def test_the_level_of_the_test_is_told_with_its_looks() -> None:
+    for looks, sentence in ((1, describe_level(0.03, 0.02)), (4, describe_level(0.03, 0.02, 4))):
+        shown = show(changed("sealed", level=0.03, level_left=0.02, looks=looks, look=looks))
+        assert f"  {sentence}" in shown
+    assert f"  {describe_level(0.03, 0.02)}" in show(changed("sealed", level=0.03, level_left=0.02))
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_a_simulated_model_is_named_before_the_verdict(simulated: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    files = KeptFiles({"verdict": {**TESTED, "simulated": simulated}})
+    show_verdict(cast(RunFiles, files))
+    printed = capsys.readouterr().out
+    assert (SIMULATED_NOTICE.split()[0] in printed.partition("sealed test: ")[0]) is simulated
+    assert "not published: not_significant" in printed

@@ -84,6 +84,9 @@ def test_a_tag_with_very_many_values_has_no_groups(number: int, shown: bool, tmp
 def test_of_questions_in_common_only_these_are_drawn(tmp_path: Path) -> None:
     first, second = read(tmp_path, records("RRW"), records("RWWW"))
     assert list_compared(first, second) == ["q0", "q1", "q2"]
+    turned = replace(second.answers, questions=dict(reversed(list(second.answers.questions.items()))))
+    assert list_compared(first, replace(second, answers=turned)) == ["q0", "q1", "q2"], "in the first run's order"
+    assert list_compared(replace(second, answers=turned), first) == ["q2", "q1", "q0"]
     (point,) = charts([first, second], intersection=True)[0].points
     assert (point.x, point.note) == (pytest.approx(-1 / 3), "3 questions")
 
@@ -112,6 +115,14 @@ def test_without_costs_the_score_is_drawn_against_tokens(costs: tuple[float | No
     _, chart = charts(read(tmp_path, records("RW", first, tokens=100), records("RR", second, tokens=300)))
     assert (chart.x_label, chart.x_format) == ("tokens of an answer", "number")
     assert [(each.label, each.x) for each in chart.points] == [("A ★", 100), ("B ★", 300)]
+
+
+def test_a_missing_answer_counts_as_wrong_where_runs_are_compared_as_wholes(tmp_path: Path) -> None:
+    first, second = read(tmp_path, records("RR"), records("RR"))
+    assert list_compared(first, second) == ["q0", "q1"]
+    unanswered = replace(second.answers, given={"q0": second.answers.given["q0"]})
+    (point,) = charts([first, replace(second, answers=unanswered)])[0].points
+    assert (point.x, point.note) == (-0.5, "2 questions")
 
 
 @dataclass
