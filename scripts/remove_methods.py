@@ -42,7 +42,7 @@ from optimize.search.optimizer import Optimizer  # noqa: E402
 SYSTEM_TESTS = "tests/mas/test_system_contract.py"
 OWN_PACKAGES = ("mas.", "eval.", "optimize.")
 TOOL_TESTS = "tests/mas/tools/test_tool_contract.py"
-OPTIONS = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+OPTIONS = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
 NOTICED = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)  # interrupted: the test module cannot be imported
 PROGRAM_METHODS = {
     *("aforward", "forward", "acall", "__call__", "named_predictors", "named_sub_modules", "deepcopy"),
