@@ -72,7 +72,7 @@ lint: setup
 
 ui: setup
 	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false LITELLM_LOCAL_MODEL_COST_MAP=True $(BIN)/mlflow ui \
-		--backend-store-uri sqlite:///$(CURDIR)/outputs/mlflow.db --host 127.0.0.1 --port $(UI_PORT)
+		--backend-store-uri sqlite:///$(CURDIR)/outputs/mlflow.db --host 127.0.0.1 --port $(UI_PORT) --workers 1
 
 # Versions and hashes for Python 3.11 to 3.13, without any address.
 lock:
