@@ -103,7 +103,7 @@ def test_a_run_that_is_killed_three_times_ends_as_if_it_had_not(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "number", "filler"), [(1, 30, SMALL), (2, 15, LARGE)], ids=["small", "large"])
+@pytest.mark.parametrize(("seed", "number", "filler"), [(1, 20, SMALL), (2, 10, LARGE)], ids=["small", "large"])
 def test_a_run_that_is_killed_at_random_moments_ends_as_if_it_had_not(
     seed: int, number: int, filler: int, tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:

@@ -38,7 +38,6 @@ QUESTIONS = 64
 SPANS = 23  # of a question: eight LM calls, and three more for the researcher's second to fourth tool call
 TOOL_CALLS = 4
 LATENCY_SECONDS = 0.05
-REPETITIONS = 2
 ALWAYS_READ_BACK = 20  # characters: shorter texts in an LM's messages say what a part of them is
 
 pytestmark = pytest.mark.slow
@@ -135,15 +134,13 @@ def two_at_once(folder: Path, options: Sequence[str]) -> list[Finished]:
         return [each.ended() for each in both]
 
 
-@pytest.mark.parametrize("repetition", range(REPETITIONS))
-def test_two_runs_at_once_arrive_whole_on_the_server(repetition: int, as_user: MlflowServer, tmp_path: Path) -> None:
-    for finished in two_at_once(tmp_path, ["tracking=server", f"tracking.experiment=two at once {repetition}"]):
+def test_two_runs_at_once_arrive_whole_on_the_server(as_user: MlflowServer, tmp_path: Path) -> None:
+    for finished in two_at_once(tmp_path, ["tracking=server", "tracking.experiment=two at once"]):
         check_complete(finished)
         assert counts_in_store(finished.folder)[1] == QUESTIONS * SPANS
 
 
-@pytest.mark.parametrize("repetition", range(REPETITIONS))
-def test_two_runs_at_once_arrive_whole_in_the_local_store(repetition: int, local: list[str], tmp_path: Path) -> None:
+def test_two_runs_at_once_arrive_whole_in_the_local_store(local: list[str], tmp_path: Path) -> None:
     for finished in two_at_once(tmp_path, local):
         check_complete(finished)
 

@@ -30,11 +30,12 @@ class Compared:
 
 def requests_by_phase(run: TunedRun, server: SimulatedServer) -> dict[str, int]:
     """An undisturbed run, and how many requests the server had had when each of its phases began."""
-    before, began = server.asked, dict[str, int]()
+    server.counted.clear()
+    began: dict[str, int] = {}
     with run.started() as process:
         while process.poll() is None:
             if (phase := run.phase) and phase not in began:
-                began[phase] = server.asked - before
+                began[phase] = server.asked
     assert process.returncode == 0, run.printed[-1]
     return began
 

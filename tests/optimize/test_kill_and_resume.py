@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -38,10 +39,30 @@ TESTS_IN_VAIN = ("seed=3",)
 NewRun = Callable[..., TunedRun]
 
 
-@pytest.fixture
+class Undisturbed(NamedTuple):
+    """A run that was left alone, how many requests it had sent as each phase began, and all of them by their bodies."""
+
+    run: TunedRun
+    began: dict[str, int]
+    sent: dict[bytes, int]
+
+
+@pytest.fixture(scope="module")
 def server() -> Iterator[SimulatedServer]:
     with simulated_server(0.02) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def published(
+    tmp_path_factory: pytest.TempPathFactory, server: SimulatedServer, clean_environment: dict[str, str]
+) -> Undisturbed:
+    """A run that nobody kills and that publishes."""
+    asked = over_http(server, f"run.concurrency={CONCURRENCY}", *PUBLISHES)
+    run = TunedRun(tmp_path_factory.mktemp("published") / "left-alone", asked, clean_environment, server)
+    began = requests_by_phase(run, server)
+    assert run.verdict["published"] and run.openings() == 1 and set(PHASES) <= set(began)
+    return Undisturbed(run, began, dict(server.counted))
 
 
 @pytest.fixture
@@ -59,12 +80,10 @@ def counted(server: SimulatedServer) -> Iterator[None]:
     yield
 
 
-@pytest.mark.slow
-def test_ten_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server: SimulatedServer) -> None:
-    left_alone = new_run("left-alone", *PUBLISHES)
-    began = requests_by_phase(left_alone, server)
-    assert left_alone.verdict["published"] and left_alone.openings() == 1 and set(PHASES) <= set(began)
-    sent = dict(server.counted)
+def test_ten_kills_cost_no_more_than_what_was_in_flight(
+    new_run: NewRun, server: SimulatedServer, published: Undisturbed
+) -> None:
+    left_alone, began, sent = published
     run, kills, seconds = new_run("killed", *PUBLISHES), 0, [0.0]
     with counted(server):
         started = time.monotonic()
@@ -87,12 +106,10 @@ def _seconds_so_far(run: TunedRun) -> float:
 
 
 def test_a_run_in_worker_processes_that_is_killed_ends_as_one_in_a_single_process(
-    new_run: NewRun, server: SimulatedServer
+    new_run: NewRun, server: SimulatedServer, published: Undisturbed
 ) -> None:
     """The command is killed three times, and a worker once."""
-    left_alone = new_run("left-alone", *PUBLISHES)
-    began = requests_by_phase(left_alone, server)
-    sent = dict(server.counted)
+    left_alone, began, sent = published
     run = new_run("killed", *PUBLISHES, "executor=processes", "executor.workers=2")
     with counted(server):
         for moment in moments(5, 4, began, sum(sent.values()))[1:]:
