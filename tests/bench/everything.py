@@ -62,7 +62,7 @@ class Size:
     hostile: tuple[str, ...] = ALL
     hostile_seconds: float = 10.0  # deadline of each
     simulated: int = 2_000
-    over_http: int = 400
+    over_http: int = 800
     budget_usd: float = 1.0
     kills: int = 40
     coordinator: tuple[int, int] = (200, 800)  # questions
@@ -79,7 +79,7 @@ QUICK = Size(
     hostile=FEW,
     hostile_seconds=5.0,
     simulated=600,
-    over_http=64,
+    over_http=128,
     budget_usd=0.2,
     kills=4,
     coordinator=(100, 400),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.bench.contenders import check_summary, evaluation
-from tests.bench.measuring import CALLS, ROOT, FailedError, measure
+from tests.bench.measuring import CALLS, ROOT, FailedError, Measured, measure
 from tests.bench.tables import Table
 
 EXECUTORS = {
@@ -22,7 +22,7 @@ EXECUTORS = {
 }
 CONCURRENCY, LATENCY_SECONDS = 64, 0.2
 SIMULATED_COLUMNS = ("", "questions", "wall s", "questions/s", "ratio", "CPU s, all processes", "command s")
-HTTP_COLUMNS = ("", "questions", "wall s", "CPU ms/LM call, start-ups included", "first request s")
+HTTP_COLUMNS = ("", "questions", "wall s", "CPU ms/LM call, start-ups included", "without", "ratio", "first request s")
 
 
 def simulated(folder: Path, questions: int) -> Table:
@@ -61,21 +61,34 @@ def simulated(folder: Path, questions: int) -> Table:
 
 
 def over_http(folder: Path, questions: int) -> Table:
-    """The server, in a process of its own, shares the cores."""
+    """The server, in a process of its own, shares the cores. A second, smaller run tells what starting costs."""
+    few = questions // 4
     title = f"Executors over HTTP, {CONCURRENCY} at once, {LATENCY_SECONDS:g} s a call, one run each"
     table = Table(title, HTTP_COLUMNS)
+    table.notes.append(f"without start-ups: CPU less that of a run of {few:,} questions, by the calls that it has more")
+    table.notes.append("CPU of ray is not known: its own processes are killed at the end, and nobody counts theirs")
+    first = None
     for name, options in EXECUTORS.items():
-        run = folder / f"http-{name.replace(', ', '-').replace(' ', '-')}"
         try:
-            done = measure(_command(run, questions, options), questions * CALLS, LATENCY_SECONDS)
-            check_summary(run, questions)
+            small, done = (_answered(folder, name, number, options) for number in (few, questions))
         except FailedError as error:
             table.failed(name, questions, str(error))
             continue
-        wall, cpu = round(done.served_seconds, 2), round(done.cpu_ms_per_call, 2)
-        table.add([name, questions, wall, cpu, round(done.first_request_seconds, 2)])
-        table.keep(name, questions, done.figures())
+        more = 1000 * (done.cpu_seconds - small.cpu_seconds) / (done.requests - small.requests)
+        first = first or more
+        cpu = [round(each, 2) for each in (done.cpu_ms_per_call, more, more / first)]
+        shown = ["n/a"] * 3 if name.startswith("ray") else cpu
+        first_request = round(done.first_request_seconds, 2)
+        table.add([name, f"{questions:,}", round(done.served_seconds, 2), *shown, first_request])
+        table.keep(name, questions, {**done.figures(), "cpu_ms_per_further_call": more})
     return table
+
+
+def _answered(folder: Path, name: str, questions: int, options: Sequence[str]) -> Measured:
+    run = folder / f"http-{questions}-{name.replace(', ', '-').replace(' ', '-')}"
+    done = measure(_command(run, questions, options), questions * CALLS, LATENCY_SECONDS)
+    check_summary(run, questions)
+    return done
 
 
 def _command(folder: Path, questions: int, options: Sequence[str]) -> Callable[[str], list[str]]:
