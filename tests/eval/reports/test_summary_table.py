@@ -87,6 +87,15 @@ def test_a_simulated_run_begins_with_its_notice(summary: Summary) -> None:
     assert shown(lambda console: print_summary(simulated, console), 400).startswith(SIMULATED_NOTICE)
 
 
+def test_a_note_is_not_broken_in_a_narrow_terminal(summary: Summary) -> None:
+    """So that it can be searched for and copied."""
+    wide, narrow = (
+        [line for line in shown(lambda console: print_summary(summary, console), width).splitlines() if ": " in line]
+        for width in (300, 30)
+    )
+    assert max(map(len, wide)) > 30 and set(wide) <= set(narrow)
+
+
 def test_the_results_folder_and_the_page_are_named(summary: Summary, tmp_path: Path) -> None:
     assert shown(lambda console: print_results(summary, tmp_path, console)).endswith(f"results: {tmp_path}\n")
     assert shown(lambda console: print_last_lines(summary, tmp_path, console)) == "", "there is no page"

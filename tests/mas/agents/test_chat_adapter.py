@@ -9,7 +9,7 @@ import dspy
 import pytest
 from dspy.lm15 import Request, ToolCallPart, ToolResultPart
 
-from mas.agents.chat_adapter import ChatAdapter, JSONAdapter
+from mas.agents.chat_adapter import ChatAdapter, JSONAdapter, ProgramAdapter
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.demos import EXAMPLE
@@ -281,3 +281,25 @@ def test_an_openai_server_gets_calls_and_results_of_an_example(
     assert [call["id"] for call in body[2]["tool_calls"]] == [message["tool_call_id"] for message in body[3:5]]
     assert json.loads(body[2]["tool_calls"][0]["function"]["arguments"]) == {"a": 2, "b": 3}
     assert body[6]["role"] == "user" and "Say something." in str(body[6]["content"])
+
+
+class WithHistory(dspy.Signature):
+    """Answer."""
+
+    question: str = dspy.InputField()
+    hint: str | None = dspy.InputField()
+    history: dspy.History = dspy.InputField()
+    answer: str = dspy.OutputField()
+
+
+def test_a_users_program_sends_examples_as_dspy_itself_does() -> None:
+    demos = [
+        dspy.Example(question="One?", answer="1"),
+        dspy.Example(question="Two?", hint="2", history=dspy.History(messages=[{"question": "One?"}]), answer="2"),
+    ]
+    ours, of_dspy = ProgramAdapter(), dspy.ChatAdapter()
+    pairs = [(ours, of_dspy), (ours._make_json_adapter_fallback(), dspy.JSONAdapter())]
+    for own, plain in pairs:
+        assert own.format_demos(WithHistory, demos) == plain.format_demos(WithHistory, demos)
+        assert EXAMPLE not in str(own.format_demos(WithHistory, demos))
+    assert ChatAdapter().format_demos(WithHistory, demos) != of_dspy.format_demos(WithHistory, demos)
