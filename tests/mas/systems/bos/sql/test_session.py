@@ -125,6 +125,26 @@ def test_q24_a_server_that_does_not_answer_is_replaced(settings: SqlSettings, mo
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (Reply("no such database", failed=True), "no such database"),
+        (Reply("broken", failed=True, data={"success": True}), "broken"),
+        (Reply("", failed=False), "mcp_db_query returned nothing"),
+    ],
+    ids=["failed", "failed with data", "empty"],
+)
+def test_a_reply_without_a_result_ends_in_its_own_words(
+    settings: SqlSettings, reply: Reply, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def call(self: SqlSession, *given: object) -> Reply:
+        return reply
+
+    monkeypatch.setattr(SqlSession, "_call", call)
+    with pytest.raises(AgentFailureError, match=said):
+        asyncio.run(SqlSession(settings).query("SELECT 1", "shop"))
+
+
 def test_the_server_gets_no_variable_that_it_does_not_need(
     settings: SqlSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
