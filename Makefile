@@ -46,7 +46,7 @@ test: lint
 	$(BIN)/pytest -m "not slow" -n 2
 
 test-slow: setup
-	$(BIN)/pytest -m slow -n 2 --dist loadfile
+	$(BIN)/pytest -m slow -n 3 --dist loadfile
 
 coverage: setup
 	rm -f .coverage
