@@ -38,10 +38,14 @@ def installation_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(scope="session", autouse=True)
-def restore_sigint() -> None:
-    """Undo what a shell does to commands in its background: they ignore SIGINT, and so do their child processes."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+def restore_signals() -> None:
+    """Undo what a shell and `nohup` do to commands in the background: they ignore SIGINT or SIGHUP.
+
+    So would their child processes, and a test that sends them such a signal would wait for ever.
+    """
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture
