@@ -157,13 +157,13 @@ def test_a_table_in_a_notebook_escapes_what_others_wrote(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"program": 3}, "a int is no program"),
+        ({"program": 3}, "an int is no program"),
         ({"program": "no_such_module:answer"}, "there is no module no_such_module"),
         ({"program": "no_such_system"}, "system=no_such_system is not known"),
         ({"program": dspy.Predict("question -> answer")}, "has no language model (self): give model="),
         ({"samples": []}, "samples is empty"),
-        ({"samples": 7}, "samples is a int"),
-        ({"samples": pandas.Series([1])}, "sample 1: the row is a int, not an object with columns"),
+        ({"samples": 7}, "samples is an int"),
+        ({"samples": pandas.Series([1])}, "sample 1: the row is an int, not an object with columns"),
         ({"samples": [{"text": "a"}]}, "name what it has with"),
         ({"samples": "nowhere.csv"}, "data.path=nowhere.csv does not exist"),
         ({"scorer": "exakt"}, "scorer=exakt is not known; did you mean exact"),

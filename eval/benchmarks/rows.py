@@ -20,6 +20,7 @@ from eval.benchmarks.columns import AS_GAIA, Columns, FoundColumns
 from eval.benchmarks.dataset import Sample, Split
 from eval.benchmarks.fingerprint import normalise_question
 from mas.runtime.errors import UserError
+from mas.runtime.text import name_type
 
 ON_BAD_ROW = ("refuse", "skip")
 NO_GOLD = "?"  # GAIA's test split
@@ -180,7 +181,7 @@ def _build_sample(row: Row, number: int, attachments: Attachments, columns: Foun
     if row.problem is not None:
         raise BadRowError(row.problem)
     if not isinstance(row.content, Mapping):
-        raise BadRowError(f"the row is a {type(row.content).__name__}, not an object with columns")
+        raise BadRowError(f"the row is {name_type(row.content)}, not an object with columns")
     names, content = columns.names, row.content
     _require_columns(content, names)
     cells = {key: _Cell(column or "", content.get(column) if column else None) for key, column in names.items()}
@@ -285,7 +286,7 @@ class _Cell:
         return self.value is None or (isinstance(self.value, float) and math.isnan(self.value))
 
     def _build_type_error(self, expected: str) -> BadRowError:
-        return BadRowError(f"{self.column!r} must be {expected}, and is a {type(self.value).__name__}")
+        return BadRowError(f"{self.column!r} must be {expected}, and is {name_type(self.value)}")
 
     def _check_encodable(self, text: str) -> str:
         """Refuse half a character, which JSON can escape and no store or model accepts."""

@@ -20,6 +20,7 @@ from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
 from mas.agents.in_memory import find_object
 from mas.runtime.errors import UserError
+from mas.runtime.text import name_type
 
 if TYPE_CHECKING:
     import pandas
@@ -294,7 +295,7 @@ class InMemoryDataset(ColumnSettings, Dataset):
             raise UserError(f"samples given in Python have no split {split!r}: leave split out.")
         rows = find_object(self.target)
         if not isinstance(rows, Sequence):
-            raise UserError(f"{self.target} is a {type(rows).__name__}; expected a list of dictionaries.")
+            raise UserError(f"{self.target} is {name_type(rows)}; expected a list of dictionaries.")
         contents = [_show_values(row) if isinstance(row, Mapping) else row for row in rows]
         names = dict.fromkeys(name for row in contents if isinstance(row, Mapping) for name in row)
         columns = self.find_columns(names, "the list of samples") if names else AS_GAIA

@@ -23,6 +23,7 @@ from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError
+from mas.runtime.text import name_type
 
 if TYPE_CHECKING:
     import pandas
@@ -109,7 +110,7 @@ def find_folders(runs: RunNames) -> list[Path]:
     """
     several = [runs] if isinstance(runs, str | Path | HasFolder) else runs
     if not isinstance(several, Iterable):
-        raise UserError(f"a {type(runs).__name__} is no run; give latest, a name, a path, a Run, or a list of them.")
+        raise UserError(f"{name_type(runs)} is no run; give latest, a name, a path, a Run, or a list of them.")
     return [_find_folder(each) for each in several]
 
 
@@ -118,7 +119,7 @@ def _find_folder(run: object) -> Path:
         return find_run(run)
     if isinstance(run, HasFolder):
         return find_run(Path(run.folder))
-    raise UserError(f"a {type(run).__name__} is no run; give latest, a name, a path, or a Run.")
+    raise UserError(f"{name_type(run)} is no run; give latest, a name, a path, or a Run.")
 
 
 @contextmanager

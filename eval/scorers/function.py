@@ -30,6 +30,7 @@ from mas.agents.source_digest import digest_program, note_loaded
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.safe_call import await_safely, run_in_thread
+from mas.runtime.text import name_type
 
 EXPECTED = "expected a bool, a number from 0 to 1, a dictionary with `value`, or a Score"
 TARGET_FIELD = "answer"  # of a DSPy metric's `gold` where no target column is named
@@ -182,7 +183,7 @@ def _read_number(value: object) -> float | None:
 
 
 def _describe_type(value: object) -> str:
-    return "nothing (is a `return` missing?)" if value is None else f"a {type(value).__name__}"
+    return "nothing (is a `return` missing?)" if value is None else f"{name_type(value)}"
 
 
 def _explain_read_value(value: float) -> str:
@@ -208,7 +209,7 @@ def _load(target: str) -> Callable[..., object]:
             f"be imported from {here}."
         ) from error
     if not callable(found):
-        raise UserError(f"scorer.target={target} is a {type(found).__name__}: give a function.")
+        raise UserError(f"scorer.target={target} is {name_type(found)}: give a function.")
     return found  # type: ignore[no-any-return]
 
 

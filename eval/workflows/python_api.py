@@ -37,7 +37,7 @@ from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.store import RunStore, StoreError, check_free
 from mas.agents.in_memory import name_object
 from mas.runtime.errors import UserError
-from mas.runtime.text import format_count
+from mas.runtime.text import format_count, name_type
 from mas.system import System, agent_names
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def _describe_program(stack: ExitStack, program: object, model: str | None) -> l
     else:
         if not callable(program):
             raise UserError(
-                f"a {type(program).__name__} is no program; give a dspy.Module, a function of the question, or "
+                f"{name_type(program)} is no program; give a dspy.Module, a function of the question, or "
                 '"package.module:name".'
             )
         name, is_module = getattr(program, "__name__", type(program).__name__), _is_dspy_program(program)
@@ -350,7 +350,7 @@ def _describe_scorer(stack: ExitStack, scorer: str | ScorerFunction) -> list[str
         return [f"scorer={scorer}"]
     if not isinstance(scorer, str):
         if not callable(scorer):
-            raise UserError(f"a {type(scorer).__name__} is no scorer; give its name, or a function of (gold, pred).")
+            raise UserError(f"{name_type(scorer)} is no scorer; give its name, or a function of (gold, pred).")
         scorer = stack.enter_context(name_object(scorer, getattr(scorer, "__name__", type(scorer).__name__)))
     return ["scorer=function", format_override("scorer.target", scorer)]
 
@@ -372,9 +372,7 @@ def _list_rows(samples: object) -> tuple[list[object], list[str]]:
     if (frame := getattr(sys.modules.get("pandas"), "DataFrame", None)) and isinstance(samples, frame):
         samples = samples.to_dict(orient="records")
     if not isinstance(samples, Iterable) or isinstance(samples, Mapping | bytes):
-        raise UserError(
-            f"samples is a {type(samples).__name__}; expected a list of dictionaries, a data frame or a path."
-        )
+        raise UserError(f"samples is {name_type(samples)}; expected a list of dictionaries, a data frame or a path.")
     rows = list(samples)
     if not rows:
         raise UserError("samples is empty; give at least one.")

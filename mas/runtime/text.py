@@ -2,6 +2,7 @@
 
 replace_surrogates({"word": "a\\ud83db"})     # {"word": "a?b"}
 format_count(1, "answer")                    # "1 answer"
+name_type(5)                                 # "an int"
 to_jsonable({"seen": {"b", "a"}, "file": Path("/data/a.csv")})      # {"seen": ["a", "b"], "file": "a.csv"}
 """
 
@@ -36,6 +37,14 @@ def replace_surrogates(value: T) -> T:
 def format_count(n: int, noun: str) -> str:
     """Return the number with the noun, which gets an `s` unless there is one: `1 answer`, `2 answers`."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def name_type(value: object) -> str:
+    """Return the value's type for a sentence on a wrong one: `a list`, `an int`, `None`."""
+    name = type(value).__name__
+    if value is None:
+        return "None"
+    return f"an {name}" if name[:1] in "aeiouAEIOU" else f"a {name}"
 
 
 def to_jsonable(value: object, depth: int = 0) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mas.runtime.errors import UserError
 from mas.runtime.installation_key import read_installation_key
+from mas.runtime.text import name_type
 from mas.tools.http.settings import WebSettings
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
@@ -27,7 +28,7 @@ def load_function(dotted: str) -> Callable[..., Any]:
             f"{dotted} cannot be loaded ({error}); expected package.module.function of something importable."
         ) from error
     if not callable(found):
-        raise UserError(f"{dotted} is a {type(found).__name__}; expected a function.")
+        raise UserError(f"{dotted} is {name_type(found)}; expected a function.")
     return found  # type: ignore[no-any-return]
 
 

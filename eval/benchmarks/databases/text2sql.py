@@ -17,6 +17,7 @@ from pathlib import Path
 from eval.benchmarks.dataset import EXPECTED, Dataset, Sample, Split
 from eval.benchmarks.rows import check_on_bad_row
 from mas.runtime.errors import UserError
+from mas.runtime.text import name_type
 
 QUERY_COLUMNS = ("SQL", "query")
 ENDINGS = (".sqlite", ".db", ".sqlite3")
@@ -82,13 +83,13 @@ def _read_list(file: Path) -> list[object]:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{file} is not JSON ({error}); expected a list of questions.") from error
     if not isinstance(found, list):
-        raise UserError(f"{file} holds a {type(found).__name__}; expected a list of questions.")
+        raise UserError(f"{file} holds {name_type(found)}; expected a list of questions.")
     return found
 
 
 def _build_sample(entry: object, number: int, known: set[str]) -> Sample:
     if not isinstance(entry, Mapping):
-        raise BadQuestionError(f"it is a {type(entry).__name__}, not an object")
+        raise BadQuestionError(f"it is {name_type(entry)}, not an object")
     query = next((entry[name] for name in QUERY_COLUMNS if entry.get(name)), None)
     texts = {"question": entry.get("question"), "db_id": entry.get("db_id"), "SQL or query": query}
     if missing := [name for name, text in texts.items() if not isinstance(text, str) or not text.strip()]:

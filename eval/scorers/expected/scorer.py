@@ -29,6 +29,7 @@ from eval.scorers.expected.answers import is_right_answer
 from eval.scorers.expected.tables import is_same_table, run_gold_query
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
 from mas.runtime.errors import UserError
+from mas.runtime.text import name_type
 
 WEIGHTS = {"answer": 0.6, "tables": 0.2, "agents": 0.1, "http": 0.1}
 _JUDGEMENT = {"answer": "the answer", "tables": "the tables", "agents": "the choice of agents", "http": "the requests"}
@@ -127,7 +128,7 @@ def _read_expected(sample: AnsweredSample) -> Mapping[str, object]:
     except ValueError as error:
         raise ScorerError(f"the column {EXPECTED} of the data is not JSON") from error
     if not isinstance(found, dict):
-        raise ScorerError(f"the column {EXPECTED} of the data is a {type(found).__name__}; expected a JSON object")
+        raise ScorerError(f"the column {EXPECTED} of the data is {name_type(found)}; expected a JSON object")
     return found
 
 

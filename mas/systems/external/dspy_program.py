@@ -19,7 +19,7 @@ from mas.agents.program import AgentProgram, State
 from mas.prompt_sets.dspy_internals import annotation_allows_none, parse_value
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.safe_call import await_safely, run_in_thread
-from mas.runtime.text import replace_surrogates
+from mas.runtime.text import name_type, replace_surrogates
 from mas.runtime.trace import keep_answer, keep_state
 from mas.systems.external.dspy_spans import PredictorSpans
 from mas.systems.external.dspy_target import (
@@ -144,7 +144,7 @@ def _read_outputs(value: object, name: str) -> dict[str, object]:
         return {str(key): item for key, item in value.items()}
     if isinstance(value, str | int | float):
         return {"answer": value}
-    raise AgentReplyError(f"{name} returned a {type(value).__name__}; expected a dspy.Prediction, a dict or a text")
+    raise AgentReplyError(f"{name} returned {name_type(value)}; expected a dspy.Prediction, a dict or a text")
 
 
 def _write_text(value: object) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from mas.agents.source_digest import note_loaded
 from mas.runtime.errors import UserError
+from mas.runtime.text import name_type
 from mas.systems.external.target import describe_cause, is_dspy_module, load_target
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _make_module(target: str, found: object) -> "dspy.Module":
     if is_dspy_module(found) and not is_class:
         return cast("dspy.Module", found)
     if not callable(found):
-        raise UserError(f"system.target={target} is a {type(found).__name__}; {EXPECTED}.")
+        raise UserError(f"system.target={target} is {name_type(found)}; {EXPECTED}.")
     if not is_class and not inspect.isroutine(found):
         raise UserError(
             f"system.target={target} is an instance of {type(found).__name__}, which is no dspy.Module; {EXPECTED}, or "
@@ -161,7 +162,7 @@ def _make_module(target: str, found: object) -> "dspy.Module":
             made.close()  # otherwise Python warns that it was never awaited
         kind = "a class, and makes" if is_class else "a function that returns"
         raise UserError(
-            f"system.target={target} is {kind} a {type(made).__name__}; {EXPECTED}, or run it with system=callable."
+            f"system.target={target} is {kind} {name_type(made)}; {EXPECTED}, or run it with system=callable."
         )
     return cast("dspy.Module", made)
 

@@ -14,7 +14,7 @@ import dspy
 
 from mas.agents.program import AgentProgram, State
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
-from mas.runtime.text import replace_surrogates
+from mas.runtime.text import name_type, replace_surrogates
 from mas.runtime.trace import keep_answer, keep_state, span
 
 ANSWER_KEYS = ("final_answer", "answer")
@@ -46,13 +46,13 @@ def read_reply(value: object, agent: str) -> Reply:
         return Reply(replace_surrogates(str(value)))
     fields = _read_fields(value)
     if fields is None:
-        raise AgentReplyError(f"{agent} returned a {type(value).__name__}; expected a text, or a dict with an answer")
+        raise AgentReplyError(f"{agent} returned {name_type(value)}; expected a text, or a dict with an answer")
     answer = next((fields[key] for key in ANSWER_KEYS if fields.get(key) is not None), None)
     if answer is None:
         keys = ", ".join(map(str, fields)) or "none"
         raise AgentReplyError(f"{agent} gave no answer; expected the key 'answer', and found: {keys}")
     if not isinstance(answer, str | int | float):
-        raise AgentReplyError(f"{agent} gave a {type(answer).__name__} as its answer; expected a text or a number")
+        raise AgentReplyError(f"{agent} gave {name_type(answer)} as its answer; expected a text or a number")
     trace = next((fields[key] for key in TRACE_KEYS if fields.get(key) is not None), "")
     rest = {str(key): item for key, item in fields.items() if key not in (*ANSWER_KEYS, *TRACE_KEYS)}
     return Reply(replace_surrogates(str(answer)), replace_surrogates(str(trace)), rest)

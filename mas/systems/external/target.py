@@ -22,6 +22,7 @@ from typing import Any, Literal
 from mas.agents.in_memory import find_object, is_in_memory
 from mas.agents.source_digest import OURS, digest_program, note_loaded
 from mas.runtime.errors import UserError
+from mas.runtime.text import name_type
 
 FORM = "package.module:name"
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -200,7 +201,7 @@ def load_agent(target: str) -> Agent:
     if is_dspy_module(found):
         raise UserError(f"system.target={target} is a dspy.Module; run it with system=dspy system.target={target}.")
     if not callable(found):
-        raise UserError(f"system.target={target} is a {type(found).__name__}; {EXPECTED}.")
+        raise UserError(f"system.target={target} is {name_type(found)}; {EXPECTED}.")
     parameters = _list_parameters(target, found)
     if not parameters:
         raise UserError(

@@ -53,7 +53,7 @@ def without(column: str) -> dict[str, Any]:
             GOOD | {"Level": {}},
             "'Level' must be text or a number (a list or an object: give it as JSON text), and is a dict",
         ),
-        (GOOD | {"file_name": 3}, "'file_name' must be text, and is a int"),
+        (GOOD | {"file_name": 3}, "'file_name' must be text, and is an int"),
         (GOOD | {"file_name": "gone.csv"}, "the attachment 'gone.csv' is not in "),
         (GOOD | {"file_name": "sub/a.csv"}, "the attachment 'sub/a.csv' is not the bare name"),
         (GOOD | {"file_name": "sub\\a.csv"}, "is not the bare name"),
@@ -66,7 +66,7 @@ def without(column: str) -> dict[str, Any]:
         (GOOD | {"file_name": "sub"}, "the attachment 'sub' is not in "),
         (GOOD | {"file_name": "metadata.level1.parquet"}, "which holds the gold answers"),
         (["a"], "the row is a list, not an object"),
-        (None, "the row is a NoneType, not an object"),
+        (None, "the row is None, not an object"),
     ],
 )
 def test_a_bad_row_is_refused_in_one_sentence_with_its_place_and_the_way_out(

@@ -106,7 +106,7 @@ def test_what_the_function_raises_is_passed_on_and_no_score(rules: str) -> None:
     [
         ("no_such_module:f", "No module named 'no_such_module'"),
         ("RULES:nope", "has no attribute 'nope'"),
-        ("RULES:limit", "is a int: give a function"),
+        ("RULES:limit", "is an int: give a function"),
         ("RULES:two", "too many positional arguments"),
         ("rule", "names no function: give package.module:function"),
         (":rule", "names no function"),

@@ -84,9 +84,9 @@ def test_a_name_is_a_system_and_a_target_is_loaded(overrides: Overrides) -> None
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"program": 5}, "a int is no program; give a dspy.Module, a function of the question"),
-        ({"scorer": 5}, "a int is no scorer; give its name, or a function of"),
-        ({"samples": 5}, "samples is a int; expected a list of dictionaries, a data frame or a path."),
+        ({"program": 5}, "an int is no program; give a dspy.Module, a function of the question"),
+        ({"scorer": 5}, "an int is no scorer; give its name, or a function of"),
+        ({"samples": 5}, "samples is an int; expected a list of dictionaries, a data frame or a path."),
         ({"samples": {"question": "?"}}, "samples is a dict; expected a list"),
         ({"samples": b"x"}, "samples is a bytes; expected a list"),
         ({"samples": []}, "samples is empty; give at least one."),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from mas.runtime.text import format_count, replace_surrogates, to_jsonable
+from mas.runtime.text import format_count, name_type, replace_surrogates, to_jsonable
 
 
 def test_a_noun_has_an_s_unless_there_is_one() -> None:
@@ -15,6 +15,11 @@ def test_a_noun_has_an_s_unless_there_is_one() -> None:
         "2 answers",
         "1,200 answers",
     ]
+
+
+def test_a_wrong_type_is_named_as_in_a_sentence() -> None:
+    named = [name_type(each) for each in (5, [], {}, ArithmeticError(), None, object())]
+    assert named == ["an int", "a list", "a dict", "an ArithmeticError", "None", "an object"]
 
 
 @dataclass

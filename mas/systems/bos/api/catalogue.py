@@ -23,6 +23,7 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from mas.runtime.text import name_type
 from mas.systems.bos.api.openapi import convert_openapi
 from mas.systems.bos.contracts.result import AgentFailureError
 
@@ -143,7 +144,7 @@ def load_catalogue(path: Path) -> Catalogue:
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise _build_fault(path, " ".join(str(error).split())) from error
     if not isinstance(content, Mapping):
-        raise _build_fault(path, f"it holds a {type(content).__name__}, expected the keys base_url and endpoints")
+        raise _build_fault(path, f"it holds {name_type(content)}, expected the keys base_url and endpoints")
     return build_catalogue(content, path)
 
 

@@ -95,7 +95,7 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "raises": ("1/0", "{}:answer", ["cannot be imported", "ZeroDivisionError: division by zero"]),
     "exits": ("import sys; sys.exit(3)", "{}:answer", ["cannot be imported", "SystemExit: 3"]),
     "no parameters": ("def answer(): return '5'", "{}:answer", ["takes no question", "def answer(question, file)"]),
-    "a class without a call": ("class Agent: ...", "{}:Agent", ["is a Agent", "def answer(question, file)"]),
+    "a class without a call": ("class Agent: ...", "{}:Agent", ["is an Agent", "def answer(question, file)"]),
     "a class with parameters": ("class Agent:\n def __init__(self, key): ...", "{}:Agent", ["a class", "'key'"]),
     "no signature": ("answer = dict", "{}:answer", ["is a dict"]),
     "a module": (

@@ -107,7 +107,7 @@ def test_the_file_arrives_as_a_path_and_by_its_bare_name_for_the_tools(tmp_path:
 
 FAILURES: dict[str, tuple[str, type[Exception], str]] = {
     "its own": ("raise KeyError('city')", KeyError, "city"),
-    "nothing": ("return None", AgentReplyError, "returned a NoneType"),
+    "nothing": ("return None", AgentReplyError, "returned None"),
     "its own timeout": (
         "raise TimeoutError('socket')",
         AgentUnavailableError,

@@ -31,7 +31,7 @@ def test_an_answer_is_found_under_its_names(value: Any, reply: Reply) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (None, "mine returned a NoneType; expected a text, or a dict with an answer"),
+        (None, "mine returned None; expected a text, or a dict with an answer"),
         (["5"], "mine returned a list"),
         ({}, "mine gave no answer; expected the key 'answer', and found: none"),
         ({"Answer": "5", "x": 1}, "found: Answer, x"),
