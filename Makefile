@@ -1,6 +1,6 @@
 # make eval       environment, install, then the embedded default: simulated model on the sample questions
-# make test       lint, types, architecture, tests (10 to 15 minutes on two cores; the goal is 10)
-# make test-slow  kill loops and long runs (up to an hour on two cores; the goal is 40 minutes)
+# make test       lint, types, architecture, tests (about 10 minutes on two cores)
+# make test-slow  kill loops and long runs (about 35 minutes on two cores)
 # make coverage   the lines that all tests together reach
 # make browser    a browser for the agents at http://127.0.0.1:3000/mcp (PORT=3001: another port)
 # make docs       the documentation as a site in site/; a dead link fails
