@@ -63,7 +63,9 @@ def install_by_uv(lock: Path, environment: Mapping[str, str]) -> bool:
             return False
     listed = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True, check=False).stdout
     # Pip looks into all indexes for every package; with hashes it does not matter which one answers.
-    settings = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_NO_CONFIG": "1", **translate_settings(listed)}
+    # Compiled now, as pip does it: else the first start is slow, and each one where Python may not write bytecode.
+    own_settings = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_NO_CONFIG": "1", "UV_COMPILE_BYTECODE": "1"}
+    settings = {**own_settings, **translate_settings(listed)}
     uv = Path(sys.executable).with_name("uv")
     command = [str(uv), "pip", "install", "--quiet", "--python", sys.executable, "--require-hashes", "-r", str(lock)]
     return subprocess.run(command, env={**environment, **settings}, check=False).returncode == 0

@@ -1,5 +1,6 @@
-"""Set-up by uv: its own lines of the lock, and pip's settings in uv's words."""
+"""Set-up by uv: its own lines of the lock, pip's settings in uv's words, and packages that start quickly."""
 
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,13 @@ def test_pips_settings_are_passed_on() -> None:
         "UV_FIND_LINKS": "/wheels /more",
         "UV_INDEX": "https://a.example https://b.example",
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["dspy", "langgraph.graph", "hydra", "mlflow", "eval.workflows.evaluate", "mas.system"]
+)
+def test_what_a_command_imports_is_compiled(name: str) -> None:
+    """Else each command starts two seconds later where Python may not write bytecode, as in many containers."""
+    found = find_spec(name)
+    assert found is not None and found.origin is not None
+    assert Path(cache_from_source(found.origin)).exists()
