@@ -137,7 +137,7 @@ MISTAKES: dict[str, Mistake] = {
     "a factory of something else": (
         {"triage.py": "import dspy\ndef Program(): return 3"},
         [],
-        ["returns a int", "expected a dspy.Module"],
+        ["returns an int", "expected a dspy.Module"],
     ),
     "another class": ({"triage.py": "class Program: ..."}, [], ["makes a Program", "expected a dspy.Module"]),
     "an instance of another class": (
