@@ -8,7 +8,7 @@
 | part | worlds | size | what is looked for |
 |---|---|---|---|
 | null | null, shuffled, noheadroom | small: 20, 20 and 60 questions | sets that are published and not better |
-| gain | normal, learnable, badseed, dense | as configured | the gain on fresh questions, and its price in answers |
+| gain | normal (GAIA too), learnable, badseed, dense | as configured | the gain on fresh questions, and its price |
 | headroom | 50 with something to win, 50 without | as configured | how often the preflight says so |
 
 A run is the whole tuning command in this process, without MLflow and reports. Its line in the file of results is
@@ -59,7 +59,10 @@ BAD_SEED = "mas/simulation/bad_seed"
 CHEAP, DEAR = ("bootstrap", "halving"), ("gepa", "mipro")
 PLAIN, PLAIN_FEEDBACK = "plain", "plain, feedback"
 SEEDS = {"null": {**dict.fromkeys(CHEAP, 200), **dict.fromkeys(DEAR, 60)}, "gain": dict.fromkeys((*CHEAP, *DEAR), 10)}
-WORLDS = {"null": ("null", "noheadroom", "shuffled"), "gain": ("learnable", "normal", "badseed", "dense")}
+WORLDS = {
+    "null": ("null", "noheadroom", "shuffled"),
+    "gain": ("learnable", "normal", "badseed", "dense", "normal gaia"),
+}
 HEADROOM = {  # worlds, systems and seeds of the preflight: 50 with something to win, 50 without
     **dict.fromkeys((("normal", "toy"), ("normal", "gaia"), ("learnable", "toy"), ("badseed", "toy")), 10),
     ("dense", "gaia"): 10,
@@ -89,7 +92,12 @@ class Job:
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        return (self.part, f"{self.world} {self.on}".strip(), self.optimizer, self.seed)
+        return (self.part, self.place, self.optimizer, self.seed)
+
+    @property
+    def place(self) -> str:
+        """World, and the system where several have it."""
+        return f"{self.world} {self.on}".strip()
 
     @property
     def system(self) -> str:
@@ -134,9 +142,10 @@ def list_jobs(chosen: argparse.Namespace, lines: Sequence[Line]) -> Iterator[Job
     for part in (each for each in chosen.parts if each in WORLDS):
         most = max(SEEDS[part].values())
         for seed in range(most if chosen.seeds is None else chosen.seeds):
-            for world in (each for each in WORLDS[part] if each in chosen.worlds):
+            for place in (each for each in WORLDS[part] if each in chosen.worlds):
+                world, _, on = place.partition(" ")
                 for optimizer in (each for each in list_optimizers() if each in chosen.optimizers):
-                    job = Job(part, world, optimizer, seed)
+                    job = Job(part, world, optimizer, seed, on=on)
                     if job.key not in done and (chosen.seeds or seed < SEEDS[part][optimizer]):
                         yield job
 
@@ -146,18 +155,23 @@ def list_plain_jobs(chosen: argparse.Namespace, lines: Sequence[Line]) -> Iterat
     needed: Counter[tuple[str, int]] = Counter()
     for line in lines:
         if line["part"] == "gain" and not line["optimizer"].startswith(PLAIN):
-            place = (line["world"], line["seed"])
-            needed[place] = max(needed[place], line["requests"])
+            run = (_place(line), line["seed"])
+            needed[run] = max(needed[run], line["requests"])
     there = {_key(line): line["budget"] for line in lines if line["optimizer"].startswith(PLAIN)}
-    for (world, seed), budget in sorted(needed.items(), key=lambda each: each[0][1]):
+    for (place, seed), budget in sorted(needed.items(), key=lambda each: each[0][1]):
+        world, _, on = place.partition(" ")
         for optimizer in (PLAIN, PLAIN_FEEDBACK):
-            job = Job("gain", world, optimizer, seed, budget)
-            if world in chosen.worlds and optimizer in chosen.optimizers and there.get(job.key, 0) < budget:
+            job = Job("gain", world, optimizer, seed, budget, on)
+            if place in chosen.worlds and optimizer in chosen.optimizers and there.get(job.key, 0) < budget:
                 yield job
 
 
 def _key(line: Line) -> tuple[str, str, str, int]:
-    return (line["part"], f"{line['world']} {line.get('on', '')}".strip(), line["optimizer"], line["seed"])
+    return (line["part"], _place(line), line["optimizer"], line["seed"])
+
+
+def _place(line: Line) -> str:
+    return f"{line['world']} {line.get('on', '')}".strip()
 
 
 # One run
@@ -417,10 +431,10 @@ def tabulate(lines: Sequence[Line]) -> dict[str, str]:
 
 
 def _groups(lines: Sequence[Line], part: str) -> Iterator[tuple[str, str, list[Line]]]:
-    for world in WORLDS[part]:
+    for place in WORLDS[part]:
         for optimizer in (*CHEAP, *DEAR):
-            if mine := [line for line in lines if (line["world"], line["optimizer"]) == (world, optimizer)]:
-                yield world, optimizer, sorted(mine, key=lambda line: line["seed"])
+            if mine := [line for line in lines if (_place(line), line["optimizer"]) == (place, optimizer)]:
+                yield place, optimizer, sorted(mine, key=lambda line: line["seed"])
 
 
 def _is_false(line: Line) -> bool:
@@ -498,7 +512,7 @@ def _gains_of_plain(
     """Return what plain GEPA would have returned at the cost of each run; None: it has not been run that far."""
     found: list[float | None] = []
     for line in lines:
-        curve = plain.get(("gain", line["world"], peer, line["seed"]))
+        curve = plain.get(("gain", _place(line), peer, line["seed"]))
         if curve is None or curve["requests"] < line["requests"]:
             found.append(None)
         else:
@@ -588,7 +602,7 @@ def _run_all(jobs: Sequence[Job], processes: int, file: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(min(processes, len(jobs)), maxtasksperchild=20) as pool:
         for number, line in enumerate(pool.imap_unordered(run, jobs), 1):
             append(file, line)
-            told = f"{line['part']} {line['world']} {line['optimizer']} {line['seed']}: {line.get('finish_reason', '')}"
+            told = f"{line['part']} {_place(line)} {line['optimizer']} {line['seed']}: {line.get('finish_reason', '')}"
             print(
                 f"{number}/{len(jobs)} {told} {100 * line['gain']:+.1f} points, {line['requests']:,} requests, "
                 f"{line['cpu_seconds']:.1f} CPU s",
@@ -611,7 +625,7 @@ def main() -> None:
     parser.add_argument("--document", action="store_true", help=f"write the tables into {PAGE.name}; runs nothing")
     chosen = parser.parse_args()
     if chosen.list:
-        missing = Counter((job.part, job.world, job.optimizer) for job in list_jobs(chosen, read_lines(chosen.file)))
+        missing = Counter((job.part, job.place, job.optimizer) for job in list_jobs(chosen, read_lines(chosen.file)))
         for name, count in missing.items():
             print(f"missing: {count:4} of {' '.join(name)}")
     elif not chosen.document:

@@ -72,3 +72,13 @@ def test_the_table_of_a_part_without_lines_stays_in_the_page(tmp_path: Path, mon
     page.write_text("".join(parts), "utf-8")
     optimizer_gains._document({"null": "new"})
     assert page.read_text("utf-8") == parts[0].replace("\nof null\n", "\n\nnew\n\n") + parts[1]
+
+
+def test_a_world_on_another_system_is_measured_and_compared_for_itself() -> None:
+    ours = [line("gain", "normal", "bootstrap", 0), line("gain", "normal", "bootstrap", 0, on="gaia", requests=3000)]
+    plain = list(list_plain_jobs(choose(), ours))
+    assert [(job.system, job.budget) for job in plain] == [("toy", 1000), ("gaia", 3000)]
+    missing = [job.place for job in list_jobs(choose(parts=["gain"], seeds=1), ours)]
+    assert missing == ["learnable", "badseed", "dense"]
+    rows = tabulate(ours)["gain"]
+    assert "| `normal` | bootstrap | 1 |" in rows and "| `normal gaia` | bootstrap | 1 |" in rows
