@@ -75,6 +75,8 @@ FRESH_QUESTIONS = 500  # of the toy set, of each seed
 FRESH_SEED = 50_000  # added to a seed: questions or worlds that no run has
 FRESH_WORLDS = 6  # model seeds that the sample's sealed questions are asked with
 DRAWS = 10_000  # of seeds, for intervals
+SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)  # of a run's requests, for the curve of plain GEPA
+CURVE_OF = "halving"  # the optimizer whose requests those are
 
 
 @dataclass(frozen=True)
@@ -477,6 +479,25 @@ def _tabulate_gain(lines: Sequence[Line], plain: Mapping[tuple[str, str, str, in
             *(_describe_ratio(gains, peers), f"{_mean(_cpu(mine)):.1f}"),
         )
         yield f"| {' | '.join(map(str, cells))} |"
+    yield from _tabulate_curve(lines, plain)
+
+
+def _tabulate_curve(lines: Sequence[Line], plain: Mapping[tuple[str, str, str, int], Line]) -> Iterator[str]:
+    """Yield what plain GEPA would have returned at each share of our runs' requests."""
+    shares = [f"{100 * share:.0f} %" for share in SHARES]
+    yield from ("", f"Points that plain GEPA had gained after a share of the requests of {CURVE_OF}, same seeds:", "")
+    yield f"| world | plain GEPA | seeds | {' | '.join(shares)} | {CURVE_OF}, same seeds |"
+    yield "|---|---|---|" + "---|" * (len(shares) + 1)
+    for place, optimizer, ours in _groups(lines, "gain"):
+        for peer in (PLAIN, PLAIN_FEEDBACK):
+            mine = [
+                line for line, found in zip(ours, _gains_of_plain(ours, plain, peer), strict=True) if found is not None
+            ]
+            if optimizer == CURVE_OF and mine:
+                at = [[{**line, "requests": share * line["requests"]} for line in mine] for share in SHARES]
+                means = [_mean(_gains_of_plain(each, plain, peer)) for each in at]
+                points = " | ".join(f"{100 * each:+.1f}" for each in (*means, _mean(line["gain"] for line in mine)))
+                yield f"| `{place}` | {'score alone' if peer == PLAIN else 'with feedback'} | {len(mine)} | {points} |"
 
 
 def _tabulate_headroom(lines: Sequence[Line]) -> Iterator[str]:
@@ -516,7 +537,7 @@ def _gains_of_plain(
         if curve is None or curve["requests"] < line["requests"]:
             found.append(None)
         else:
-            found.append([gain for at, _, gain in curve["curve"] if at <= line["requests"]][-1])
+            found.append([0.0, *(gain for at, _, gain in curve["curve"] if at <= line["requests"])][-1])
     return found
 
 

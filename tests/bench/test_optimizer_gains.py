@@ -82,3 +82,13 @@ def test_a_world_on_another_system_is_measured_and_compared_for_itself() -> None
     assert missing == ["learnable", "badseed", "dense"]
     rows = tabulate(ours)["gain"]
     assert "| `normal` | bootstrap | 1 |" in rows and "| `normal gaia` | bootstrap | 1 |" in rows
+
+
+def test_the_curve_is_of_the_seeds_that_both_have() -> None:
+    curve = [[100, 0, 0.0], [600, 3, 0.1], [900, 7, 0.3]]
+    ours = [line("gain", "normal", "halving", seed, gain=0.2 + 0.2 * seed) for seed in range(2)]
+    plain = line("gain", "normal", "plain, feedback", 0, curve=curve)
+    assert (
+        "| `normal` | with feedback | 1 | +0.0 | +0.0 | +0.0 | +10.0 | +30.0 | +20.0 |"
+        in tabulate([*ours, plain])["gain"]
+    )
