@@ -164,6 +164,16 @@ def test_value(expression: str, expected: str) -> None:
 def test_the_largest_results_are_still_given() -> None:
     assert len(calculator("factorial(1000)")) == 2568
     assert len(calculator("10**3900")) == 3901
+    assert calculator("2**12999 > 0") == "True"
+    with pytest.raises(ToolError, match="more than 3913 digits"):
+        calculator("2**12999 * 2 > 0")
+
+
+def test_limits_belong_to_what_is_allowed() -> None:
+    assert (calculator("round(1.25, 1000)"), calculator("round(1250, -1000)")) == ("1.25", "0")
+    for digits in ("1001", "-1001"):
+        with pytest.raises(ToolError, match="round is limited to 1000 digits"):
+            calculator(f"round(1.25, {digits})")
 
 
 @pytest.mark.parametrize(

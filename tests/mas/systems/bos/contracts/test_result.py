@@ -104,3 +104,12 @@ def test_a09_cells_are_json_and_numbers_stay_exact() -> None:
     ]
     json.loads(table.model_dump_json())
     assert TabularResult.from_lists(["a", "b"], []).columns == ["a", "b"]
+
+
+def test_a_table_is_whole_unless_said_otherwise() -> None:
+    assert [TabularResult.from_records([{"a": 1}]).truncated, TabularResult.from_lists(["a"], [[1]]).truncated] == [
+        False,
+        False,
+    ]
+    assert TabularResult.from_records([{"a": 1}], truncated=True).truncated
+    assert TabularResult.from_lists(["a"], [[1]], truncated=True).truncated

@@ -157,3 +157,32 @@ def test_a_file_of_just_as_many_lines_is_shown_whole(monkeypatch: pytest.MonkeyP
     for name, data in (("a.csv", b"n\n" + b"1\n" * 10), ("a.txt", b"x\n" * 10), ("a.txt", b"x\n" * 9 + b"x")):
         document = read_in_process(Source(name, data))
         assert (len(document.parts[0].lines), document.notes) == (10, [])
+
+
+def test_a_tsv_keeps_the_spaces_of_its_cells_and_one_without_tabs_is_looked_at(tmp_path: Path) -> None:
+    assert made(tmp_path, "a\t b\n1\t 2\n", name="t.tsv").parts[0].lines == [Line(1, "1 |  2")]
+    document = made(tmp_path, "a;b\n1;2\n3;4\n", name="t.tsv")
+    assert document.summary == "table with 2 columns and 2 rows below the column names, delimiter ';', utf-8"
+
+
+def test_a_table_keeps_the_first_rows_up_to_either_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(structured, "MAX_LINES", 2)
+    exact = structured.build_table(["a"], [["1"], ["2"]], "f")
+    assert (exact.parts[0].lines, exact.notes) == ([Line(1, "1"), Line(2, "2")], [])
+    longer = structured.build_table(["a"], [["1"], ["2"], ["3"]], "f")
+    assert (longer.parts[0].lines, longer.notes) == (exact.parts[0].lines, [structured.TOO_LONG])
+    assert longer.summary == "table with 1 columns and 3 rows below the column names, f"
+    monkeypatch.setattr(structured, "MAX_LINES", 100)
+    monkeypatch.setattr(structured, "MAX_CHARS", 3)
+    wide = structured.build_table(["a"], [["123"], ["4"], ["5"]], "f", count=9)
+    assert (wide.parts[0].lines, wide.notes) == ([Line(1, "123"), Line(2, "4")], [structured.TOO_LONG])
+    assert wide.summary == "table with 1 columns and 9 rows below the column names, f"
+
+
+def test_a_heading_of_exactly_the_limit_stays_a_heading() -> None:
+    name = "n" * structured.MAX_HEADING_CHARS
+    part = structured.build_table([name], [["1"]], "f").parts[0]
+    assert (part.heading, part.numbered, part.lines) == (f"row | {name}", True, [Line(1, "1")])
+    part = structured.build_table([name + "n"], [["1"]], "f").parts[0]
+    assert part.heading == "row | (the column names are row 0)"
+    assert part.lines == [Line(0, name + "n"), Line(1, "1")]
