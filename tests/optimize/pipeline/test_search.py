@@ -166,3 +166,14 @@ def test_a_search_fails_if_nothing_was_read_or_a_budget_left_nothing_better(
         assert str(caught.value).startswith(said[reason])
     assert ("list", refused == "cost_usd") in planned.calls
     assert any(isinstance(each, tuple) and each[0] == "search" for each in planned.calls) == (reason is None)
+
+
+@pytest.mark.parametrize(("val_score", "qualifies"), [(0.4, True), (0.39, False)])
+def test_cheaper_prompts_may_lose_the_margin(val_score: float, qualifies: bool) -> None:
+    planned = PlannedSearch(SearchOutcome(), val_score, "cost_usd")
+    planned.run.config.gate = SimpleNamespace(objective="cost", margin=0.1)
+    if qualifies:
+        planned.search()
+    else:
+        with pytest.raises(EarlyVerdictError, match="no candidate qualified"):
+            planned.search()
