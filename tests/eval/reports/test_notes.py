@@ -10,8 +10,11 @@ from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import (
     Agreement,
     BlockedPages,
+    CriticNumbers,
     HumanReview,
     JudgeAgreement,
+    LabelNumbers,
+    LabelSummary,
     LeakedResult,
     Leaks,
     PaceChange,
@@ -24,14 +27,19 @@ from eval.analysis.summary.summary import (
 )
 from eval.reports.notes import (
     RATE_LIMIT,
+    describe_critic,
     describe_human_agreement,
+    describe_labels,
+    describe_review,
     describe_run,
     describe_tuned_on,
+    describe_verdict,
     format_duration,
+    format_p_value,
     format_title,
     list_notes,
 )
-from eval.runs.record import Usage
+from eval.runs.record import HumanVerdict, Usage
 from eval.runs.run_info import RunInfo, TaskInfo
 
 NAMES = RunNames(
@@ -76,6 +84,16 @@ def test_answers_scored_anew_name_their_run() -> None:
 
 def test_long_runs_are_told_in_hours() -> None:
     assert [format_duration(seconds) for seconds in (4.26, 100, 3_700)] == ["4.3 s", "2 min", "1 h 2 min"]
+    assert [format_duration(seconds) for seconds in (89.9, 90, 3_540, 3_600)] == [
+        "89.9 s",
+        "2 min",
+        "59 min",
+        "1 h 0 min",
+    ]
+
+
+def test_a_p_value_of_a_thousandth_is_written_out() -> None:
+    assert [format_p_value(p) for p in (0.0009, 0.001, 0.0456)] == ["<0.001", "0.001", "0.046"]
 
 
 def test_a_title_leaves_out_what_is_unknown_or_usual() -> None:
@@ -307,13 +325,100 @@ def test_the_agreement_of_a_judge_with_people_has_its_interval_or_says_which_lab
     assert describe_human_agreement(part).endswith("label also some that it accepted for Cohen's kappa")
 
 
+REVIEW = HumanReview(
+    n_corrected=0, n_accepted=0, n_rejected=0, n_ambiguous=0, n_bad_questions=0, n_pending=2, accuracy_before=None,
+    score_before=None, corrections=(), accuracy_without=None, accuracy_without_ci95=None, n_without=5,
+)  # fmt: skip
+
+
 def test_labels_that_wait_are_named_with_the_command_that_applies_them() -> None:
-    review = HumanReview(
-        n_corrected=0, n_accepted=0, n_rejected=0, n_ambiguous=0, n_bad_questions=0, n_pending=2, accuracy_before=None,
-        score_before=None, corrections=(), accuracy_without=None, accuracy_without_ci95=None, n_without=5,
-    )  # fmt: skip
-    facts = replace(summarise([], RunDetails(run_id="run-1")), human_review=review)
+    facts = replace(summarise([], RunDetails(run_id="run-1")), human_review=REVIEW)
     assert dict(list_notes(facts))["reviewed by people"] == (
         "2 answers with a label that is not applied yet; "
         "apply all with python eval/rescore.py outputs gold=outputs/gold"
     )
+
+
+def test_a_review_says_what_it_changed_and_how_much_depends_on_unfair_questions() -> None:
+    review = replace(
+        REVIEW, n_corrected=1, n_accepted=2, n_rejected=3, n_ambiguous=1, n_bad_questions=1, n_pending=0,
+        score_before=0.25, score_without=0.5, score_without_ci95=(0.25, 0.75),
+    )  # fmt: skip
+    summary = summarise([], RunDetails(run_id="run-1"))
+    assert describe_review(review, summary) == (
+        "1 target corrected, 2 answers accepted, 3 rejected; before, the accuracy was 25.0%; "
+        "1 ambiguous and 1 bad question, which count: accuracy without them: 50.0% of 5 (25.0% to 75.0%)"
+    )
+    only_bad = replace(review, n_ambiguous=0, score_before=None)
+    assert describe_review(only_bad, replace(summary, incomplete=True)) == (
+        "0 ambiguous and 1 bad question, which count: accuracy without it: at least 50.0% of 5 (25.0% to 75.0%)"
+    )
+
+
+VERDICT = HumanVerdict("v1", "gold_wrong", "Mora", "2026-11-21T08:15:42+00:00", "night")
+
+
+@pytest.mark.parametrize(
+    ("changes", "rest"),
+    [
+        ({}, "the scorer had given no score"),
+        ({"score_before": 0.5}, "the scorer had given a score of 0.5"),
+        ({"is_applied": False, "note": "see page 3"}, "not applied yet; note: see page 3"),
+        (
+            {"target": "8", "target_before": "7", "score_before": 0},
+            "gold answer '7' corrected to '8'; the scorer had given a score of 0",
+        ),
+    ],
+)
+def test_a_verdict_names_its_person_and_what_it_changed(changes: dict[str, Any], rest: str) -> None:
+    told = describe_verdict(replace(VERDICT, **changes))
+    assert told == f"gold wrong: Mora, 2026-11-21 08:15 UTC, who saw it in night; {rest}"
+
+
+CRITIC = CriticNumbers(
+    judges=("expert", "researcher"), is_exact=True, n_reviews=9, approved_right=3, misses=2, false_alarms=1, hits=3,
+    n_unknown=0, precision=0.75, precision_ci95=(0.3, 0.95), recall=0.6, recall_ci95=None, n_rejecting=1, n_recovered=1,
+    lm_calls=9, input_tokens=1_000, output_tokens=234, cost_usd=0.5, seconds=12.34,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "unknown"),
+    [
+        ({}, ""),
+        ({"n_unknown": 2}, " (2 unknown)"),
+        ({"is_exact": False, "n_unknown": 2}, " (judged by attribution, an approximation; 2 unknown)"),
+        ({"is_exact": False}, " (judged by attribution, an approximation; 0 unknown)"),
+    ],
+)
+def test_a_critic_is_told_by_what_it_found_and_missed(changes: dict[str, Any], unknown: str) -> None:
+    assert describe_critic(replace(CRITIC, **changes)) == (
+        f"9 reviews of expert, researcher{unknown}; 3 of 4 rejections justified (30.0% to 95.0%); 3 of 5 faults found; "
+        "2 missed, 1 false alarm; 1 of 1 answer right in the end after a rejection; cost $0.5000, 1,234 tokens, 12.3 s"
+    )
+
+
+def test_labels_are_told_with_the_one_of_the_lowest_f1() -> None:
+    def label(n: int, f1: float | None) -> LabelNumbers:
+        return LabelNumbers(
+            n=n, n_given=1, precision=0.5, precision_ci95=None, recall=0.25, recall_ci95=None, f1=f1, f1_ci95=None
+        )
+
+    by_label = {"z": label(3, 0.2), "a": label(2, 0.9), "never": label(0, None)}
+    labels = LabelSummary(
+        macro_f1=0.55, macro_f1_ci95=(0.4, 0.7), n_other=1, n_no_answer=1, by_label=by_label, confusion={}
+    )
+    lowest = "lowest: z, F1 20.0% (precision 50.0%, recall 25.0%)"
+    assert describe_labels(labels, incomplete=False) == (
+        f"macro F1 55.0% (40.0% to 70.0%) over 2 labels; {lowest}; "
+        "1 answer is no label; 1 sample without a scored answer, counted as missed"
+    )
+    few = replace(labels, macro_f1_ci95=None, n_other=2, n_no_answer=0)
+    assert describe_labels(few, incomplete=True) == (
+        f"macro F1 55.0% so far over 2 labels; {lowest}; 2 answers are no label"
+    )
+    assert describe_labels(replace(few, n_other=0), incomplete=True) == f"macro F1 55.0% so far over 2 labels; {lowest}"
+    by_label["a"] = label(2, None)
+    assert "lowest: a, F1 n/a" in describe_labels(few, incomplete=True)
+    for none in (replace(labels, macro_f1=None), replace(labels, by_label={"never": label(0, 0.5)})):
+        assert describe_labels(none, incomplete=False) == "no answer has one of the labels as its target"
