@@ -35,6 +35,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from mas.runtime.error_chain import walk_chain
 from mas.runtime.errors import UserError
 
 if not hydra.__version__.startswith("1.3."):
@@ -409,14 +410,14 @@ def _describe_type(text: str) -> str:
 
 def _list_siblings(error: BaseException | None, key: str) -> str:
     """Return the keys that exist where an unknown one was given."""
-    while error is not None:
-        node = getattr(error, "parent_node", None)
+    for each in walk_chain(error, contexts=True):
+        node = getattr(each, "parent_node", None)
         if node is not None and OmegaConf.is_dict(node) and len(node):
-            options = sorted({str(each) for each in node if each not in ("_target_", "hydra")} | _list_groups(key))
+            names = {str(name) for name in node if name not in ("_target_", "hydra")}
+            options = sorted(names | _list_groups(key))
             if not options:
                 return f"{key.rpartition('.')[0]} as it is chosen now has none; leave it out, or choose another"
             return suggest(key.rpartition(".")[2], options)
-        error = error.__cause__ or error.__context__
     return "see --help, or the files in conf/, for those there are"
 
 
@@ -428,10 +429,7 @@ def _list_groups(key: str) -> set[str]:
 
 
 def _join_messages(error: BaseException) -> str:
-    parts = [str(error)]
-    if error.__cause__ is not None:
-        parts.append(_join_messages(error.__cause__))
-    return "\n".join(parts)
+    return "\n".join(map(str, walk_chain(error)))
 
 
 def _join_lines(text: str) -> str:

@@ -20,6 +20,7 @@ from dspy.utils.exceptions import (
 )
 
 from eval.runs.record import ErrorDetails
+from mas.runtime.error_chain import walk_chain
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError
@@ -129,10 +130,7 @@ def _kind(error: BaseException, trace: Trace) -> str:
 
 def _limit_reached(error: BaseException) -> LimitReachedError | None:
     """Return the limit, also if it was wrapped: DSPy takes what is raised inside of a call for a defect."""
-    current: BaseException | None = error
-    while current is not None and not isinstance(current, LimitReachedError):
-        current = current.__cause__
-    return current
+    return next((each for each in walk_chain(error) if isinstance(each, LimitReachedError)), None)
 
 
 def _component(trace: Trace) -> str:

@@ -26,6 +26,7 @@ from eval.mlflow_export.tracked_run import TrackedRun, close_dead_runs
 from eval.runs.folder import RunLock
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, ExportState, write_state
+from mas.runtime.error_chain import walk_chain
 
 POLL_SECONDS = 1.0
 BEAT_SECONDS = 10.0
@@ -307,11 +308,8 @@ class Exporter:
 
 def _describe_failure(error: BaseException, uri: str) -> str:
     """Shorten an error to one line; network libraries write half a screen about a server that is down."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if type(cause).__name__ in _UNREACHABLE:
-            return f"{uri} cannot be reached"
-        cause = cause.__cause__ or cause.__context__
+    if any(type(each).__name__ in _UNREACHABLE for each in walk_chain(error, contexts=True)):
+        return f"{uri} cannot be reached"
     lines = str(error).strip().splitlines() or ["no message"]
     return f"{type(error).__name__}: {lines[0][:200]}"
 

@@ -41,10 +41,10 @@ def is_call(line: str) -> bool:
 
 
 def _list_chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
     current: BaseException | None = error
-    for _ in range(MAX_CHAIN):
-        if current is None:
-            return
+    while current is not None and len(seen) < MAX_CHAIN and id(current) not in seen:
+        seen.add(id(current))
         yield current
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
 

@@ -25,6 +25,7 @@ from eval.execution.console import Console
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.error_chain import walk_chain
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.text import format_count
@@ -231,10 +232,7 @@ def _check_scorer(request: TuningRequest, splits: Splits) -> None:
 
 def _find_limit(error: BaseException) -> LimitReachedError | None:
     """Return the budget's refusal, which DSPy wraps in another error."""
-    current: BaseException | None = error
-    while current is not None and not isinstance(current, LimitReachedError):
-        current = current.__cause__
-    return current
+    return next((each for each in walk_chain(error) if isinstance(each, LimitReachedError)), None)
 
 
 def _show(console: Console, line: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
+from mas.runtime.error_chain import walk_chain
 from mas.tools.http.settings import WebSettings
 from mas.tools.http.throttle import sleep
 from mas.tools.http.transport import GuardedTransport, Rules
@@ -192,8 +193,4 @@ def _describe_busy(status: int, what: str) -> str:
 
 
 def _is_certificate_error(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    return any(isinstance(each, ssl.SSLCertVerificationError) for each in walk_chain(error, contexts=True))

@@ -62,7 +62,11 @@ REFUSED: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("mistake", REFUSED)
-def test_a_mistake_is_one_sentence_that_says_what_to_do(mistake: str) -> None:
+@pytest.mark.parametrize("cause", ["0", "1"], ids=["", "under a debugger"])  # there OmegaConf's errors cause themselves
+def test_a_mistake_is_one_sentence_that_says_what_to_do(
+    mistake: str, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OC_CAUSE", cause)
     overrides, expected = REFUSED[mistake]
     assert message(overrides).startswith(expected), message(overrides)
 

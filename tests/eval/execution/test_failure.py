@@ -95,6 +95,12 @@ def test_a_limit_of_the_question_is_named_even_where_it_was_wrapped() -> None:
     assert describe_failure(limit, empty()) == describe_failure(wrapped.value, empty()) == expected
 
 
+def test_an_error_that_causes_itself_has_its_class_as_well() -> None:
+    error = ValueError("in a circle")
+    error.__cause__ = error
+    assert describe_failure(error, empty()) == Failure("ValueError: in a circle", "internal", "system")
+
+
 def test_a_message_is_one_line_of_bounded_length() -> None:
     message = describe_failure(RuntimeError("a\n\n b" + "x" * 5000), empty()).message
     assert message.startswith("RuntimeError: a b")
