@@ -35,8 +35,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
-from mas.runtime.error_chain import walk_chain
-from mas.runtime.errors import UserError
+from mas.runtime.errors import UserError, walk_chain
 
 if not hydra.__version__.startswith("1.3."):
     raise ImportError(f"hydra-core {hydra.__version__} is installed, 1.3 is needed; run make setup")

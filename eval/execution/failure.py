@@ -20,8 +20,7 @@ from dspy.utils.exceptions import (
 )
 
 from eval.runs.record import ErrorDetails
-from mas.runtime.error_chain import walk_chain
-from mas.runtime.errors import AgentReplyError, AgentUnavailableError
+from mas.runtime.errors import AgentReplyError, AgentUnavailableError, walk_chain
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.stack_trace import format_stack

@@ -26,7 +26,7 @@ from eval.mlflow_export.tracked_run import TrackedRun, close_dead_runs
 from eval.runs.folder import RunLock
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, ExportState, write_state
-from mas.runtime.error_chain import walk_chain
+from mas.runtime.errors import walk_chain
 
 POLL_SECONDS = 1.0
 BEAT_SECONDS = 10.0

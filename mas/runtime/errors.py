@@ -1,4 +1,6 @@
-"""The one exception that a user sees as a sentence, and the failures of external agents."""
+"""The one exception that a user sees as a sentence, the failures of external agents, and what an error comes from."""
+
+from collections.abc import Iterator
 
 
 class UserError(Exception):
@@ -14,3 +16,19 @@ class AgentUnavailableError(Exception):
 
 class AgentReplyError(Exception):
     """Someone's own agent answered with something that is no answer, or refused the question."""
+
+
+def walk_chain(error: BaseException | None, *, contexts: bool = False) -> Iterator[BaseException]:
+    """Return an error and those that caused it, newest first, each once.
+
+    An error can be among its own causes: `raise error from error`, or OmegaConf's errors under a debugger.
+
+    Args:
+        error: where to begin; with None there is nothing.
+        contexts: where no cause is named, go on with what was being handled, even if it was raised `from None`.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (error.__context__ if contexts else None)

@@ -25,8 +25,7 @@ from eval.execution.console import Console
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet
-from mas.runtime.error_chain import walk_chain
-from mas.runtime.errors import UserError
+from mas.runtime.errors import UserError, walk_chain
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.text import format_count
 from mas.system import Program

@@ -17,7 +17,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
-from mas.runtime.error_chain import walk_chain
+from mas.runtime.errors import walk_chain
 from mas.tools.http.settings import WebSettings
 from mas.tools.http.throttle import sleep
 from mas.tools.http.transport import GuardedTransport, Rules

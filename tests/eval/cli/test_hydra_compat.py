@@ -62,7 +62,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("mistake", REFUSED)
-@pytest.mark.parametrize("cause", ["0", "1"], ids=["", "under a debugger"])  # there OmegaConf's errors cause themselves
+@pytest.mark.parametrize("cause", ["0", "1"], ids=["", "under a debugger"])  # there errors name causes
 def test_a_mistake_is_one_sentence_that_says_what_to_do(
     mistake: str, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +76,9 @@ def test_several_values_can_be_a_list_a_text_or_several_runs() -> None:
     assert "write 'model.name=[a,b]' for a list and 'model.name=\"a,b\"' for a text" in told
 
 
-def test_a_number_is_asked_for_in_words() -> None:
+@pytest.mark.parametrize("cause", ["0", "1"], ids=["", "under a debugger"])  # there such an error causes itself
+def test_a_number_is_asked_for_in_words(cause: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OC_CAUSE", cause)
     for value, key, expected in (("many", "run.epochs", "a whole number"), ("maybe", "run.trust", "true or false")):
         with pytest.raises(MISTAKES) as caught:
             read_config(compose_config([f"{key}={value}"]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mas.runtime.error_chain import walk_chain
+from mas.runtime.errors import walk_chain
 from mas.runtime.stack_trace import format_stack
 
 
