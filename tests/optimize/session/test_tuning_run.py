@@ -4,11 +4,14 @@ import io
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 from rich.console import Console
 
+from optimize.gate.verdict import EarlyVerdictError
 from optimize.search.budget import BudgetSettings, Spend
-from optimize.session.tuning_run import format_progress, show_progress, write_progress
+from optimize.session.tuning_run import TuningRun, format_progress, show_progress, write_progress
 
 SPEND = Spend(metric_calls=290, lm_calls=1204, cost_usd=1.2345, seconds=252.4)
 
@@ -63,3 +66,27 @@ def test_a_page_that_follows_the_run_finds_the_newest_spend(tmp_path: Path) -> N
     assert [each.name for each in tmp_path.iterdir()] == ["progress.json"]
     with write_progress(tmp_path / "no such folder" / "progress.json", dict, 0.01):
         pass
+
+
+def judge(trials: tuple[int, int], objective: tuple[int, int] = (0, 0), share: float = 0.2) -> str | None:
+    """Return why a run is ended whose answers failed to be scored that often: (failed, all)."""
+    run = SimpleNamespace(
+        config=SimpleNamespace(gate=SimpleNamespace(max_metric_error_share=share)),
+        trials=SimpleNamespace(n_metric_errors=trials[0], n_completed=trials[1], metric_error="no judge"),
+        objective=SimpleNamespace(errors=objective[0], calls=objective[1], first_error="no key"),
+    )
+    try:
+        TuningRun.check_metric(cast(TuningRun, run))
+    except EarlyVerdictError as error:
+        return f"{error.finish_reason}: {error}"
+    return None
+
+
+def test_answers_that_cannot_be_scored_end_a_run_above_the_share() -> None:
+    assert judge((2, 10)) is None
+    assert judge((9, 9)) is None  # too few to judge by
+    told = "metric_errors: {} answers could not be scored (gate.max_metric_error_share=0.2): {}"
+    assert judge((3, 10)) == told.format("3 of 10", "no judge")
+    assert judge((0, 10), (3, 10)) == told.format("3 of 10", "no key")
+    assert judge((0, 10), (2, 10)) is None and judge((0, 10), (9, 9)) is None
+    assert judge((10, 10), share=1.0) is None

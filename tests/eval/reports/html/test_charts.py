@@ -1,4 +1,6 @@
-from eval.reports.html.charts import Chart, Point
+import pytest
+
+from eval.reports.html.charts import Chart, Format, Kind, Point, format_number
 
 
 def test_a_chart_is_a_table_too() -> None:
@@ -25,3 +27,38 @@ def test_only_what_is_known_is_written() -> None:
     data = Chart("bars", "t", [Point("a", 0.0, low=0.0, high=1.0)], x_mark=0.0).data
     assert data["points"] == [{"label": "a", "x": 0.0, "low": 0.0, "high": 1.0}]
     assert data["x_mark"] == 0.0 and "y_label" not in data
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "expected"),
+    [
+        (None, "usd", "n/a"),
+        (0.12345, "percent", "12.3%"),
+        (0.05, "points", "+5.0"),
+        (-0.05, "points", "-5.0"),
+        (0.99999, "usd", "$1.0000"),
+        (1.0, "usd", "$1.00"),
+        (-0.5, "usd", "$-0.5000"),
+        (-1234.5, "usd", "$-1,234.50"),
+        (0.994, "seconds", "0.99 s"),
+        (1.0, "seconds", "1.0 s"),
+        (1234.56, "seconds", "1,234.6 s"),
+        (1234.0, "number", "1,234"),
+        (0.12345, "number", "0.1235"),
+    ],
+)
+def test_a_number_has_the_digits_of_its_kind(value: float | None, form: Format, expected: str) -> None:
+    assert format_number(value, form) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("lines", "0.5 to 2"), ("scatter", "0.5 to 2"), ("dots", "$0.5000 to $2.00")]
+)
+def test_bounds_are_of_the_height_in_lines_and_of_the_length_elsewhere(kind: Kind, expected: str) -> None:
+    chart = Chart(
+        kind, "t", [Point("a", 1.0, y=1.0, low=0.5, high=2.0), Point("b", 1.0, y=1.0, low=0.5)], x_format="usd"
+    )
+    titles, rows = chart.table
+    at = titles.index("95% interval")
+    assert [row[at] for row in rows] == [expected, ""]
+    assert titles[1] == "value"

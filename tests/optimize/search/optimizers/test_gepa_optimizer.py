@@ -257,3 +257,35 @@ def test_several_proposals_of_a_round_are_told_one_by_one(tmp_path: Path) -> Non
     assert accepted and all((each.minibatch_after or 0) >= (each.minibatch_before or 0) for each in accepted)
     assert sum(each.spend.reflection_calls for each in proposals) == spend.reflection_calls > 0
     assert spend.metric_calls <= 150
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_train", "n_agents", "metric_calls", "reflections"),
+    [
+        ({"component_selector": "round_robin"}, 40, 5, 100, 14),  # 80 answers after validation, 6 a proposal
+        ({"component_selector": "all"}, 40, 5, 100, 70),
+        ({"component_selector": "all", "parents": 2}, 40, 5, 100, 135),  # the parents' answers are known
+        ({"component_selector": "all", "proposals": 2}, 40, 5, 100, 135),
+        ({"component_selector": "round_robin"}, 2, 5, 100, 20),  # fewer questions than a minibatch
+        ({"component_selector": "all"}, 40, 5, 20, 0),
+        ({"component_selector": "all"}, 40, 5, 19, 0),
+        ({"component_selector": "round_robin"}, 40, 5, 21, 1),
+    ],
+)
+def test_the_estimate_takes_every_proposal_for_a_failure(
+    settings: dict[str, Any], n_train: int, n_agents: int, metric_calls: int, reflections: int
+) -> None:
+    assert gepa(**settings).estimate_cost(n_train, 20, n_agents, metric_calls) == SearchCost(metric_calls, reflections)
+
+
+def test_settings_at_their_bounds_are_taken_and_a_refusal_names_them() -> None:
+    gepa(minibatch_size=1, parents=1, proposals=1, max_kept=1, max_instruction_chars=1).check()
+    gepa(max_kept=None, max_instruction_chars=None).check()
+    with pytest.raises(UserError, match=r"^optimizer\.proposals is 0; expected a whole number from 1 on\.$"):
+        gepa(proposals=0).check()
+    with pytest.raises(
+        UserError, match=r"^optimizer\.max_kept is 0; expected a whole number from 1 on, or null for no"
+    ):
+        gepa(max_kept=0).check()
+    with pytest.raises(UserError, match=r"acceptance 'best'; choose strict_improvement or improvement_or_equal\.$"):
+        gepa(acceptance="best").check()

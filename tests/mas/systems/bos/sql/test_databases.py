@@ -136,3 +136,20 @@ def test_a_file_that_is_no_database_and_a_table_that_is_missing_are_refused(file
     text.write_text("no database" * 200)
     with pytest.raises(UserError, match="cannot be opened"):
         open_database("shop", DatabaseSettings(str(text), tables=["*"]), QueryLimits())
+
+
+def test_a_row_is_measured_in_the_bytes_of_its_text(file: Path) -> None:
+    query = "SELECT 'äöü', 1.5 FROM customers"
+    size = len('["äöü", 1.5]'.encode())
+    one = open_file(file, max_bytes=size).query(query)
+    assert (one["data"], one["truncated"]) == ([["äöü", 1.5]], True)
+    assert open_file(file, max_bytes=2 * size).query(query)["row_count"] == 2
+    assert open_file(file, max_bytes=2 * size - 1).query(query)["row_count"] == 1
+    assert f"larger than {size - 1} bytes" in (open_file(file, max_bytes=size - 1).query(query)["error"] or "")
+
+
+def test_exactly_as_many_rows_as_allowed_are_all_of_them(file: Path) -> None:
+    query = "SELECT name FROM customers"
+    assert open_file(file, max_rows=3).query(query)["truncated"] is False
+    two = open_file(file, max_rows=2).query(query)
+    assert (two["row_count"], two["truncated"]) == (2, True)
