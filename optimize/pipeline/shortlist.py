@@ -31,6 +31,7 @@ _FAULTS: dict[FinishReason, str] = {
 _FIRST_NEW_EPOCH = 2  # the answers of epoch 1 are the search's
 _CLEARLY = 1.645  # standard errors of the paired difference by which a candidate is clearly worse: one-sided, 95 %
 _LEAST_QUESTIONS = 10  # for that error to mean anything
+_ROUNDING = 1e-9  # of differences: 0.8 - 0.7 is more than 0.1
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def _none_of_the_best(n: int) -> str:
 def _choose_cheapest(parent: ShortlistEntry, left: Sequence[ShortlistEntry], n: int, margin: float) -> ShortlistEntry:
     """Return the cheapest of the candidates left of `n` that is at most `margin` worse."""
     usd = {each.candidate_id: math.inf if each.cost_usd is None else each.cost_usd for each in left}
-    good = [each for each in left if each.fresh_score >= parent.fresh_score - margin]
+    good = [each for each in left if parent.fresh_score - each.fresh_score <= margin + _ROUNDING]
     best = min(good, key=lambda each: usd[each.candidate_id], default=None)
     if best is None or parent.cost_usd is None or usd[best.candidate_id] >= parent.cost_usd:
         raise EarlyVerdictError(
@@ -146,7 +147,9 @@ def _choose_cheapest(parent: ShortlistEntry, left: Sequence[ShortlistEntry], n: 
 
 def compute_min_score(gate: GateSettings, parent_score: float) -> float:
     """Return the validation score that a candidate needs to be re-evaluated."""
-    return parent_score - gate.margin if gate.objective == "cost" else math.nextafter(parent_score, 2.0)
+    if gate.objective == "cost":
+        return parent_score - gate.margin - _ROUNDING
+    return math.nextafter(parent_score, 2.0)
 
 
 def _describe_good(gate: GateSettings) -> str:

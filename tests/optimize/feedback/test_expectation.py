@@ -76,6 +76,22 @@ def test_the_expectation_in_words(target: str, question: str, sentence: str) -> 
         ("stove", "Behind what?", "**stove**", ["markup"]),
         ("2010-03-04", "When?", "in spring", ["not a date"]),
         ("Yes", "Is it?", "Perhaps", ["not a plain decision"]),
+        ("17", COUNT, "18", []),
+        ("1,234", COUNT, "1,234", []),
+        ("3.14", TWO_DECIMALS, "3.141", ["another number of decimals than asked for"]),
+        ("3.14", COUNT, "2.999", []),
+        ("a, b, c", LIST, "a, b, c", []),
+        ("a and b, c", LIST, "a and b, c", []),
+        ("a, b", LIST, "a\nb", ["line breaks"]),
+        ("a, b", LIST, "a, one two three four", []),
+        ("a, b", LIST, "a, one two three four five", ["Prose"]),
+        ("Mary", "Who?", "it is Mary", ["another number of words"]),
+        ("Mary", "Who?", "is it Mary then", ["Prose"]),
+        ("Mary Ann", "Who?", "Mary", ["another number of words"]),
+        ("Mary Ann", "Who?", "Mary Ann Lee", []),
+        ("it was a dark and stormy night", "What?", "5", []),
+        ("it was a dark and stormy night", "What?", "a, b", []),
+        ("Yes", "Is it?", "No", []),
     ],
 )
 def test_differences_in_kind(target: str, question: str, answer: str | None, words: list[str]) -> None:
@@ -84,6 +100,27 @@ def test_differences_in_kind(target: str, question: str, answer: str | None, wor
     assert len(faults) == len(words), faults
     for word, fault in zip(words, faults, strict=True):
         assert word in fault[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "decimals"),
+    [
+        ("rounded to 3 decimal places", 3),
+        ("to one decimal place", 1),
+        ("to 2 decimals", 2),
+        ("to two-decimal precision", 2),
+        ("in some decimals", None),
+        ("to the nearest tenth", 1),
+        ("to the nearest hundredth", 2),
+        ("to the Nearest thousandth", 3),
+        ("to the nearest whole number", 0),
+        ("to the nearest unit", 0),
+        ("to the nearest thousand", None),
+        ("How much?", None),
+    ],
+)
+def test_the_decimals_that_a_question_asks_for(question: str, decimals: int | None) -> None:
+    assert Expectation.of("1.5", question).decimals_asked == decimals
 
 
 @pytest.mark.parametrize("answers", [("18", "1700"), ("16.9", "-17"), ("9999", "1")])

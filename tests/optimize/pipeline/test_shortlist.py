@@ -3,15 +3,21 @@
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 import pytest
 
+from optimize.gate.gate import GateSettings
+from optimize.gate.verdict import EarlyVerdictError
+from optimize.pipeline.preflight import Baseline
+from optimize.pipeline.shortlist import ShortlistEntry, choose_winner, compute_min_score
 from optimize.search.candidate import Candidate, Proposal
 from optimize.search.optimizer import ReportProposal, SearchContext, SearchOutcome
 from optimize.search.student import Objective, Student
+from optimize.session.tuning_run import TuningRun
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, Planted, planted_run
 
 
@@ -136,3 +142,74 @@ def test_a_small_fresh_gain_does_not_open_the_sealed_set(tmp_path: Path) -> None
         planted_run(tmp_path / "two", "shortlist.min_gain=0.1", optimizer=Scored([], found=found)).read("flips")
         is not None
     )
+
+
+def entry(candidate_id: str, score: float, cost: float | None = 1.0, dropped: int | None = None) -> ShortlistEntry:
+    return ShortlistEntry(
+        lm_calls=1.0,
+        input_tokens=1.0,
+        output_tokens=1.0,
+        cost_usd=cost,
+        seconds=1.0,
+        candidate_id=candidate_id,
+        val_score=score,
+        fresh_score=score,
+        fresh_ci95=None,
+        prompts_sha256="",
+        dropped_after=dropped,
+    )
+
+
+def choose(
+    *entries: ShortlistEntry, objective: Literal["score", "cost"] = "score", least: float = 0.1, margin: float = 0.1
+) -> str:
+    """Return who wins the shortlist that is there, the parent first, or why nobody does."""
+    config = SimpleNamespace(
+        shortlist=SimpleNamespace(min_gain=least), gate=SimpleNamespace(objective=objective, margin=margin)
+    )
+    lines = [asdict(each) for each in entries]
+    run = SimpleNamespace(files=SimpleNamespace(read=lambda name: lines), config=config, metric="accuracy")
+    try:
+        return choose_winner(cast(TuningRun, run), [], cast(Baseline, None)).candidate_id
+    except EarlyVerdictError as error:
+        return f"{error.finish_reason}: {error}"
+
+
+def test_the_best_new_score_wins_if_it_gains_enough() -> None:
+    parent = entry("parent", 0.2)
+    assert choose(parent, entry("a", 0.3), entry("b", 0.4)) == "b"
+    assert choose(parent, entry("a", 0.3), entry("b", 0.4, dropped=5)) == "a"  # 0.3 - 0.2 is 0.1
+    nothing = "no_accepted_candidate: after re-evaluation "
+    not_run = "was not run"
+    assert choose(parent, entry("a", 0.299)) == (
+        f"{nothing}a was better than the starting prompts by 9.9 points only (accuracy 29.9% against 20.0% on "
+        f"validation); the sealed test, which needs shortlist.min_gain=0.1, {not_run}, and no sealed question was used"
+    )
+    none_better = "better than the starting prompts (accuracy 20.0% against 20.0% on validation); the sealed test"
+    assert choose(parent, entry("a", 0.2)) == f"{nothing}the only candidate was not {none_better} {not_run}"
+    assert choose(parent, entry("a", 0.1), entry("b", 0.2), least=0.0) == (
+        f"{nothing}none of the best 2 candidates was {none_better} {not_run}"
+    )
+    assert choose(parent, entry("a", 0.9, dropped=5)).startswith(f"{nothing}the only candidate was not better")
+
+
+def test_for_less_cost_the_cheapest_within_the_margin_wins() -> None:
+    parent = entry("parent", 0.8, 1.0)
+    assert choose(parent, entry("a", 0.7, 0.5), entry("b", 0.8, 0.7), objective="cost") == "a"  # 0.8 - 0.7 is 0.1
+    assert choose(parent, entry("a", 0.69, 0.5), entry("b", 0.8, 0.7), objective="cost") == "b"
+    assert choose(parent, entry("a", 0.8, 0.5, dropped=5), entry("b", 0.8, 0.7), objective="cost") == "b"
+    assert choose(parent, entry("a", 0.8, None), entry("b", 0.8, 0.7), objective="cost") == "b"
+    none = (
+        "no_accepted_candidate: after re-evaluation the only candidate was not as good as the starting prompts and "
+        "cheaper as far as is known; the sealed test was not run"
+    )
+    for other in (entry("a", 0.69, 0.5), entry("a", 0.8, 1.0), entry("a", 0.8, None), entry("a", 0.8, 0.5, dropped=5)):
+        assert choose(parent, other, objective="cost") == none
+    assert choose(entry("parent", 0.8, None), entry("a", 0.8, 0.5), objective="cost") == none
+
+
+def test_who_is_re_evaluated_has_more_than_the_parent_or_for_less_cost_at_most_the_margin_less() -> None:
+    least = compute_min_score(GateSettings(), 0.5)
+    assert 0.5 < least < 0.5 + 1e-12
+    least = compute_min_score(GateSettings(objective="cost", margin=0.1), 0.8)
+    assert 0.6999 < least <= 0.7
