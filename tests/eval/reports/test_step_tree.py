@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from eval.reports.step_tree import MAX_STEPS, Step, build_steps
+from eval.reports.step_tree import MAX_STEPS, MAX_TEXT_CHARS, Step, build_steps, cut_text
 from mas.runtime.untrusted import enclose_data
 
 
@@ -118,3 +118,20 @@ def test_of_very_many_steps_the_first_are_shown() -> None:
 
 def test_spans_of_which_little_is_known_are_no_error() -> None:
     assert [step.title for step in build_steps([{"id": 0, "kind": "lm"}, {"id": 1, "kind": "agent"}])] == ["", ""]
+
+
+def test_a_wait_is_told_from_a_twentieth_of_a_second_on() -> None:
+    def facts(seconds: float) -> str:
+        return only(span(1, "agent", "planner"), lm(2, 1, waited_seconds=seconds)).facts
+
+    assert facts(0.05).endswith(" · waited 0.1 s") and "waited" not in facts(0.049)
+
+
+def test_a_text_is_cut_where_it_is_longer_than_allowed() -> None:
+    assert cut_text("a" * MAX_TEXT_CHARS) == "a" * MAX_TEXT_CHARS
+    assert cut_text("a" * (MAX_TEXT_CHARS + 1)) == "a" * MAX_TEXT_CHARS + "… 1 characters more in records.jsonl"
+
+
+def test_only_a_list_of_texts_is_numbered() -> None:
+    step = only(span(1, "agent", "planner", outputs={"both_kinds": ["a", 1], "texts": ["é"], "zero": 0, "empty": ""}))
+    assert step.said == [("both kinds", '["a", 1]'), ("texts", "1. é"), ("zero", "0")]

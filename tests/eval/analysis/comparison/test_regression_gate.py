@@ -1,18 +1,19 @@
 """The gate's settings at their edges, and what a verdict counts."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eval.analysis.comparison.compare_runs import ReadRun, read_runs
-from eval.analysis.comparison.regression_gate import GateSettings, judge_runs, read_gate_settings
+from eval.analysis.comparison.regression_gate import GATE_VERSION, GateSettings, judge_runs, read_gate_settings
 from eval.runs.record import Record, Usage
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, stored_run
 
 
-def read(folder: Path, *runs: list[Record], epochs: int = 1) -> tuple[ReadRun, ReadRun]:
-    first, second = read_runs([stored_run(folder / f"r{n}", each, epochs=epochs) for n, each in enumerate(runs)])
+def read(folder: Path, *runs: list[Record], **facts: Any) -> tuple[ReadRun, ReadRun]:
+    first, second = read_runs([stored_run(folder / f"r{n}", each, **facts) for n, each in enumerate(runs)])
     return first, second
 
 
@@ -94,3 +95,100 @@ def test_an_answer_in_error_is_counted_and_right_answers_alone_make_the_accuracy
     found = judge_runs(*read(tmp_path, records, records), read_gate_settings("accuracy"))
     assert (found.new.n_answers, found.new.n_errors) == (3, 1)
     assert (found.metrics[0].name, found.metrics[0].base) == ("accuracy", pytest.approx(1 / 3))
+
+
+def use(**usage: Any) -> list[Record]:
+    return [answered(f"q{n}", "17", wall_seconds=2.0, usage=Usage(3, **{"cost_usd": 0.5, **usage})) for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "usage", "told"),
+    [
+        (
+            "cost",
+            {"cost_usd": None},
+            "cost cannot be compared: that of 3 answers of B (r1) is unknown; give the model's prices, or leave "
+            "cost out of --metrics.",
+        ),
+        (
+            "cost",
+            {"cached_calls": 1},
+            "cost cannot be compared: 3 calls of B (r1) were answered by another run; run it with cache.lm=off, or "
+            "leave cost out of --metrics.",
+        ),
+        (
+            "latency",
+            {"cached_calls": 2},
+            "latency cannot be compared: 6 calls of B (r1) were answered by another run; run it with cache.lm=off, or "
+            "leave latency out of --metrics.",
+        ),
+        (
+            "latency",
+            {"cached_tool_calls": 1},
+            "latency cannot be compared: 3 tool calls of B (r1) were answered by another run; run it with "
+            "cache.tools=off, or leave latency out of --metrics.",
+        ),
+        ("cost", {"cost_usd": 0.0}, "cost cannot be compared: it is 0 in one of the runs; leave it out of --metrics."),
+        ("f1", {}, "f1 cannot be compared: the targets are answers, not labels; leave f1 out of --metrics, or name the "
+         "labels in data.labels."),
+    ],
+)  # fmt: skip
+def test_a_metric_that_a_run_does_not_have_is_refused_by_name(
+    metrics: str, usage: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    first, second = read(tmp_path, use(), use(**usage))
+    with pytest.raises(UserError) as refused:
+        judge_runs(first, second, read_gate_settings(metrics))
+    assert str(refused.value) == told
+    if usage:
+        with pytest.raises(UserError):  # whichever of the two it is
+            judge_runs(second, first, read_gate_settings(metrics))
+
+
+def test_other_caches_do_not_keep_costs_from_being_compared(tmp_path: Path) -> None:
+    first, second = read(tmp_path, use(), use(cached_tool_calls=1, cached_input_tokens=9))
+    assert judge_runs(first, second, read_gate_settings("cost")).verdict == "pass"
+
+
+def test_labels_make_an_f1_and_other_targets_stand_outside_of_it(tmp_path: Path) -> None:
+    def run(*answers: str) -> list[Record]:
+        targets = ("yes", "yes", "no", "17")
+        return [answered(f"q{n}", said, gold) for n, (said, gold) in enumerate(zip(answers, targets, strict=True))]
+
+    labels = {"labels": ["yes", "no"]}
+    first, second = read(tmp_path / "a", run("yes", "yes", "no", "17"), run("yes", "no", "no", "5"), **labels)
+    (judged,) = judge_runs(first, second, read_gate_settings("f1")).metrics
+    assert (judged.name, judged.base, judged.new) == ("macro F1", 1.0, pytest.approx(2 / 3))
+    others = [answered(f"q{n}", "17") for n in range(3)]
+    with pytest.raises(UserError, match=r"^f1 cannot be compared: no question has a label as its target; leave f1 out"):
+        judge_runs(*read(tmp_path / "b", others, others, **labels), read_gate_settings("f1"))
+
+
+def test_a_result_is_written_whole_with_its_version(tmp_path: Path) -> None:
+    found = judge_runs(*read(tmp_path, use(), use()), read_gate_settings("score,cost"))
+    written = found.to_dict()
+    assert written["version"] == GATE_VERSION
+    assert (written["verdict"], written["n_questions"], written["worse"]) == (found.verdict, 3, ())
+    assert [each.metric for each in found.metrics] == ["score", "cost"]
+
+
+def test_one_metric_that_fails_is_enough_and_all_must_pass(tmp_path: Path) -> None:
+    def run(*scores: float, cost: float = 0.5) -> list[Record]:
+        return [answered(f"q{n}", "1", score=each, usage=Usage(1, cost_usd=cost)) for n, each in enumerate(scores)]
+
+    settings = read_gate_settings("score,cost", ["0.2"])
+    right, wrong = [1.0] * 40, [0.0] * 40
+    for name, first, second, verdict in (
+        ("same", run(*right), run(*right), "pass"),
+        ("worse", run(*right), run(*wrong), "fail"),
+        ("dearer", run(*right), run(*right, cost=1.0), "fail"),
+        ("unclear", run(*right[:4]), run(*right[:4]), "inconclusive"),
+    ):
+        assert judge_runs(*read(tmp_path / name, first, second), settings).verdict == verdict, name
+
+
+def test_other_questions_cannot_be_judged_and_a_part_of_them_is_not_offered(tmp_path: Path) -> None:
+    first, second = [answered(each, "17") for each in "abc"], [answered(each, "17") for each in "abd"]
+    with pytest.raises(UserError, match=r"had different tasks: .*; choose other runs") as refused:
+        judge_runs(*read(tmp_path, first, second), read_gate_settings())
+    assert "--intersection" not in str(refused.value)
