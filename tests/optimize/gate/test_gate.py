@@ -31,6 +31,7 @@ from mas.runtime.errors import UserError
 from optimize.gate import gate
 from optimize.gate.gate import (
     ACCURACY,
+    MAX_LOOKS,
     SHARED_DIFFICULTY,
     GateSettings,
     compute_smallest_gain,
@@ -234,6 +235,7 @@ def test_one_question_passes_no_gate() -> None:
     for objective in ("score", "cost"):
         verdict = judge(GateSettings(objective), made(1, 0, 0, cost_usd=0.01))
         assert not verdict.published
+        assert any("there is no interval that could lie above" in each for each in verdict.reasons)
 
 
 def test_a_prompt_is_measured_with_its_demos() -> None:
@@ -245,11 +247,13 @@ def test_a_prompt_is_measured_with_its_demos() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"objective": "speed"}, {"min_gain": -0.1}, {"margin": 1.0}, {"epochs": 0}, {"max_prompt_chars": 0},
+    [{"objective": "speed"}, {"min_gain": -0.1}, {"min_gain": 1.0}, {"margin": -0.1}, {"margin": 1.0}, {"looks": 0},
+     {"looks": MAX_LOOKS + 1}, {"max_metric_error_share": -0.1}, {"epochs": 0}, {"max_prompt_chars": 0},
      {"max_metric_error_share": 2.0}],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused_by_name(wrong: dict[str, Any]) -> None:
-    GateSettings().check()
+    GateSettings(min_gain=0.999, margin=0.0, looks=MAX_LOOKS, epochs=1, max_metric_error_share=1.0).check()
+    GateSettings(looks=1, max_prompt_chars=1, max_metric_error_share=0.0).check()
     with pytest.raises(UserError, match=f"gate.{next(iter(wrong))}="):
         GateSettings(**wrong).check()
 

@@ -17,6 +17,7 @@ from eval.analysis.statistics.paired_tests import (
     SIGN_FLIP_DRAWN,
     Pair,
     adjust_p_values,
+    plan_looks,
     run_paired_test,
 )
 
@@ -177,3 +178,45 @@ def test_several_epochs_agree_with_scipys_permutation_test(n: int, epochs: int, 
     tried = tried_by_scipy(given, epochs)
     expected = tried.pvalue if any(pair.difference for pair in given) else 1.0
     assert run_paired_test(given).p == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("n_looks", "bounds"),
+    [
+        (1, [1.960]),
+        (2, [2.963, 1.969]),
+        (4, [4.333, 2.963, 2.359, 2.014]),
+        (5, [4.877, 3.357, 2.680, 2.290, 2.031]),
+    ],
+)
+def test_the_bounds_of_looks_are_those_of_lan_and_demets(n_looks: int, bounds: list[float]) -> None:
+    """Two-sided 5 %, spent as O'Brien and Fleming would: the tables of Reboussin et al. 2000."""
+    plan = plan_looks(n_looks, 0.05)
+    assert plan.bounds == pytest.approx(bounds, abs=0.0015)
+    assert plan.levels == pytest.approx([2 * stats.norm.sf(each) for each in bounds], rel=0.01)
+    assert plan.n_looks == n_looks and plan.count_questions(n_looks, 30) == 30
+
+
+def test_a_look_has_its_share_of_the_questions_rounded_up() -> None:
+    assert [plan_looks(4, 0.05).count_questions(look, 30) for look in (1, 2, 3, 4)] == [8, 15, 23, 30]
+
+
+def test_the_predicted_success_is_that_of_a_gain_as_uncertain_as_it_is_by_then() -> None:
+    plan = plan_looks(2, 0.05)
+    needed = plan.bounds[1]
+    assert plan.predict_success(1, needed * 0.5**0.5) == pytest.approx(0.5)
+    random = np.random.default_rng(1)
+    drift = (1.5 + random.standard_normal(100_000)) / 0.5**0.5  # whose first half gave a statistic of 1.5
+    ends = 1.5 * 0.5**0.5 + drift / 2 + random.standard_normal(100_000) * 0.5**0.5
+    assert plan.predict_success(1, 1.5) == pytest.approx(np.mean(ends > needed), abs=0.005)
+
+
+@pytest.mark.parametrize(("n_looks", "level"), [(0, 0.05), (1, 0.0), (1, 1.0), (-1, 0.5)])
+def test_a_plan_needs_a_look_and_a_level_between_0_and_1(n_looks: int, level: float) -> None:
+    with pytest.raises(ValueError, match=rf"^n_looks={n_looks}, level={level}; expected at least 1"):
+        plan_looks(n_looks, level)
+
+
+def test_two_graded_differences_have_four_signs() -> None:
+    found = run_paired_test([Pair((0.1,), (0.2,)), Pair((0.3,), (0.7,)), Pair((0.5,), (0.5,))])
+    assert (found.p, found.test) == (0.5, SIGN_FLIP)
