@@ -1,8 +1,9 @@
 """Draw small faults of the source at random, run the tests of each faulty module, and report what no test noticed.
 
-    .venv/bin/python scripts/mutation_sample.py --n 150 --seed 1 --jobs 2     # about an hour and a half
+    .venv/bin/python scripts/mutation_sample.py --n 150 --seed 1 --jobs 2     # about 40 minutes
     .venv/bin/python scripts/mutation_sample.py --n 20 --seed 7 --only eval/runs
-    .venv/bin/python scripts/mutation_sample.py --near --n 60 --seed 3        # then its survivors in all other tests:
+    .venv/bin/python scripts/mutation_sample.py --only eval/cli --kinds boundary --tests own --n 999  # every one
+    .venv/bin/python scripts/mutation_sample.py --tests near --n 60 --seed 3  # then its survivors in all other tests:
     .venv/bin/python scripts/mutation_sample.py --survivors outputs/mutants/seed3_n60.md
 
 Faults (mutants) are boundaries of comparisons, negated conditions, constants changed by one, removed statements,
@@ -18,10 +19,12 @@ reader may say why nobody could notice it. The source tree itself is never chang
 import argparse
 import ast
 import difflib
+import json
 import os
 import queue
 import random
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -34,18 +37,21 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from eval.analysis.statistics.intervals import compute_accuracy_interval
 
 ROOT = Path(__file__).resolve().parents[1]
+WARM_PYTEST = Path(__file__).with_name("warm_pytest.py")
 PACKAGES = ("mas", "eval", "optimize")
 LEFT_OUT = ("eval/benchmarks/sample/",)  # attachments of questions
 MAX_CONSTANT = 20  # a larger one is a limit that no test should know to the last digit
 NEAR, FAR = ("mirrored", "package"), ("importing", "commands")
+STAGES_BY_TESTS = {"own": ("mirrored",), "near": NEAR, "all": (*NEAR, *FAR)}
 SLOW = "slow"  # the module's own tests once more, those that are marked so
 BEFORE = "noticed before"  # stage of a mutant that an earlier report counts as noticed
-TIMEOUT_SECONDS = 600.0  # for the tests of one stage; a mutant that hangs was noticed
+TIMEOUT_SECONDS = 300.0  # for the tests of one stage; a mutant that hangs was noticed
 NICENESS = 10
 _BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
@@ -269,8 +275,8 @@ def _is_string(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def draw_mutants(root: Path, only: Sequence[str], seed: int) -> Iterator[Mutant]:
-    """Yield all mutants in a random order in which the kinds take turns, and no line comes twice."""
+def draw_mutants(root: Path, only: Sequence[str], seed: int, wanted: Sequence[str] = ()) -> Iterator[Mutant]:
+    """Yield all mutants (of the wanted kinds) in a random order: kinds take turns, and no line comes twice."""
     kinds: dict[str, list[Site]] = defaultdict(list)
     sources: dict[str, str] = {}
     for path in sorted(each for package in PACKAGES for each in (root / package).rglob("*.py")):
@@ -278,7 +284,8 @@ def draw_mutants(root: Path, only: Sequence[str], seed: int) -> Iterator[Mutant]
         if name.startswith(tuple(only) or PACKAGES) and not name.startswith(LEFT_OUT):
             sources[name] = path.read_text("utf-8")
             for site in find_sites(name, sources[name]):
-                kinds[site.kind].append(site)
+                if not wanted or site.kind in wanted:
+                    kinds[site.kind].append(site)
     draw = random.Random(seed)
     left = [kinds[kind] for kind in sorted(kinds)]
     for each in left:
@@ -350,6 +357,13 @@ class Copy:
                 (folder / name).unlink(missing_ok=True)
         if (ROOT / ".venv").exists() and not (folder / ".venv").exists():
             (folder / ".venv").symlink_to(ROOT / ".venv")
+        # By hash: a mutant of the same length within the same second is another text all the same.
+        compiling = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash"]
+        subprocess.run([*compiling, *(each for each in PACKAGES if (folder / each).exists())], cwd=folder, check=False)
+        self._server = PytestServer(folder)
+
+    def close(self) -> None:
+        self._server.close()
 
     def judge(self, mutant: Mutant, stages: Sequence[str] = (*NEAR, *FAR)) -> Verdict:
         """Make the mutant, run the tests of these stages, and take it back."""
@@ -374,29 +388,43 @@ class Copy:
         marked = "slow" if slow else "not slow"
         options = ["-x", "-q", "-m", marked, "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=no", "-rfE"]
         deselected = [part for each in left_out for part in ("--deselect", each)]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *options, *deselected, *targets],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=_restore_signals,
-        )
-        try:
-            out, _ = process.communicate(timeout=TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
+        code, out = self._server.run([*options, *deselected, *targets])
+        if code is None:
             return ""
-        finally:
-            with process:  # closes the pipe and waits
-                _kill_group(process)
-        if process.returncode in (0, 5):  # 5: nothing but slow tests
+        if code in (0, 5):  # 5: nothing but slow tests
             return None
         found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", out, re.MULTILINE)
         return found[1] if found else targets[0]  # the test process itself died
+
+
+class PytestServer:
+    """Process that has imported the libraries, and runs pytest in forks of itself (`scripts/warm_pytest.py`)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._output = folder.parent / f"{folder.name}.out"
+        self._process = subprocess.Popen(
+            [sys.executable, str(WARM_PYTEST), str(folder)],
+            env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,  # `select` knows nothing of lines that have been read ahead
+            preexec_fn=_restore_signals,
+        )
+
+    def run(self, arguments: Sequence[str]) -> tuple[int | None, str]:
+        """Return the exit code, None if the tests do not end within the time, and what pytest printed."""
+        source, sink = self._process.stdout, self._process.stdin
+        assert source and sink
+        sink.write(json.dumps({"arguments": list(arguments), "output": str(self._output)}).encode() + b"\n")
+        group = int(source.readline())
+        in_time, _, _ = select.select([source], [], [], TIMEOUT_SECONDS)
+        _kill_group(group)  # with it the processes that its tests have left
+        code = int(source.readline())
+        return (code if in_time else None), self._output.read_text("utf-8", errors="replace")
+
+    def close(self) -> None:
+        with self._process:  # closes the pipes and waits
+            self._process.kill()
 
 
 def _restore_signals() -> None:
@@ -405,9 +433,9 @@ def _restore_signals() -> None:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGHUP else signal.default_int_handler)
 
 
-def _kill_group(process: "subprocess.Popen[str]") -> None:
+def _kill_group(group: int) -> None:
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(group, signal.SIGKILL)
 
 
 def judge_all(
@@ -428,8 +456,12 @@ def judge_all(
             show(verdict)
             return verdict
 
-        with ThreadPoolExecutor(jobs) as pool:
-            return list(pool.map(judge, mutants))
+        try:
+            with ThreadPoolExecutor(jobs) as pool:
+                return list(pool.map(judge, mutants))
+        finally:
+            for _ in range(jobs):
+                copies.get().close()
 
 
 # Reporting
@@ -481,8 +513,12 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="mutants at once, each in its own copy")
     parser.add_argument("--only", nargs="*", default=[], metavar="PATH", help="modules whose path begins like this")
+    parser.add_argument("--kinds", nargs="*", default=[], metavar="KIND", help="kinds of faults, for example boundary")
     parser.add_argument(
-        "--near", action="store_true", help="run no tests beyond the module's folder: quick, and strict"
+        "--tests",
+        choices=list(STAGES_BY_TESTS),
+        default="all",
+        help="own: those of the module's own file; near: those of its folder, too; all: those of the commands, too",
     )
     parser.add_argument("--at-least", type=float, default=0.0, help="share that must be noticed")
     parser.add_argument(
@@ -497,16 +533,18 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         return given
     (command,) = re.findall(r"^`scripts/mutation_sample\.py(.*)`$", given.survivors.read_text("utf-8"), re.MULTILINE)
     before = parser.parse_args(shlex.split(command))
-    return argparse.Namespace(**{**vars(given), "n": before.n, "seed": before.seed, "only": before.only})
+    return argparse.Namespace(
+        **{**vars(given), "n": before.n, "seed": before.seed, "only": before.only, "kinds": before.kinds}
+    )
 
 
 def main(arguments: Sequence[str]) -> int:
     """Draw, judge and report; exit code 1 if fewer than the wanted share were noticed."""
     given = _parse(arguments)
-    drawn = [mutant for mutant, _ in zip(draw_mutants(ROOT, given.only, given.seed), range(given.n), strict=False)]
+    drawn = list(islice(draw_mutants(ROOT, given.only, given.seed, given.kinds), given.n))
     if not drawn:
-        sys.exit("there is nothing to mutate; --only takes paths such as eval/runs")
-    mutants, stages, name = drawn, NEAR if given.near else (*NEAR, *FAR), f"seed{given.seed}_n{len(drawn)}"
+        sys.exit("there is nothing to mutate; --only takes paths such as eval/runs, --kinds words such as boundary")
+    mutants, stages, name = drawn, STAGES_BY_TESTS[given.tests], f"seed{given.seed}_n{len(drawn)}"
     if given.survivors:
         mutants, stages, name = read_survivors(given.survivors, drawn), (*FAR, SLOW), f"{name}_all_tests"
     os.nice(NICENESS)
@@ -520,7 +558,7 @@ def main(arguments: Sequence[str]) -> int:
 
     judged = judge_all(mutants, given.jobs, show, stages)
     verdicts = judged + [Verdict(mutant, BEFORE) for mutant in drawn if mutant not in mutants]
-    report = write_report(verdicts, f"scripts/mutation_sample.py {' '.join(arguments)}".strip())
+    report = write_report(verdicts, f"scripts/mutation_sample.py {shlex.join(arguments)}".strip())
     file = ROOT / "outputs" / "mutants" / f"{name}.md"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(report, encoding="utf-8")

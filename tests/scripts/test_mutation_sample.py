@@ -145,7 +145,7 @@ def test_survivors_are_judged_again_by_further_tests_and_the_modules_slow_ones(
 ) -> None:
     own, reports = project / "tests" / "eval" / "test_small.py", project / "outputs" / "mutants"
     own.write_text(TEST)
-    assert mutation_sample.main(["--near", "--n", "5", "--seed", "3"]) == 0
+    assert mutation_sample.main(["--tests", "near", "--n", "5", "--seed", "3"]) == 0
     survived = capsys.readouterr().out.count(": SURVIVED")
     slow = "@pytest.mark.slow\ndef test_again() -> None:\n    assert Limits().most == 7 and share(0, 0, Limits())\n"
     own.write_text(f"{TEST}\n{slow.replace('share(0, 0', 'not share(0, 1')}")
@@ -168,6 +168,7 @@ def test_a_seed_draws_the_same_mutants_and_kinds_take_turns(project: Path) -> No
     assert not drawn[0] == drawn[2] == drawn[3]
     assert len({each.line for each in drawn[0]}) == len(drawn[0])
     assert len({each.kind for each in drawn[0][:5]}) == 5
+    assert {each.kind for each in draw_mutants(project, [], 1, ["boundary", "boolean"])} == {"boundary", "boolean"}
 
 
 def test_the_tests_of_a_module_come_from_its_own_to_those_of_the_commands(tmp_path: Path) -> None:
@@ -186,13 +187,16 @@ def test_the_tests_of_a_module_come_from_its_own_to_those_of_the_commands(tmp_pa
     assert [stage for stage, _ in list_stages(tmp_path, "eval/runs/none.py")] == ["package", "commands"]
 
 
+@pytest.mark.slow
 def test_a_mutant_that_hangs_was_noticed(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutation_sample, "TIMEOUT_SECONDS", 2.0)
     original = (project / "eval" / "small.py").read_text()
     text = original.replace("if total <= 0:", "while True:").replace("raise", "#")
     (project / "tests" / "eval" / "test_small.py").write_text(TEST)
     text = text.replace("while True:", "while True:\n        pass")
-    verdict = Copy(tmp_path / "copy").judge(Mutant("eval/small.py", 14, "negated condition", text, original))
+    copy = Copy(tmp_path / "copy")
+    verdict = copy.judge(Mutant("eval/small.py", 14, "negated condition", text, original))
+    copy.close()
     assert (verdict.stage, verdict.test) == ("mirrored", "(no end within the time)")
 
 
