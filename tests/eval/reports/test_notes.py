@@ -11,13 +11,18 @@ from eval.analysis.summary.summary import (
     Agreement,
     BlockedPages,
     CriticNumbers,
+    EpochNumbers,
+    Estimate,
+    ExtraNumbers,
     HumanReview,
     JudgeAgreement,
     LabelNumbers,
     LabelSummary,
     LeakedResult,
     Leaks,
+    LostPoints,
     PaceChange,
+    PartNumbers,
     Retried,
     Reviews,
     RunFacts,
@@ -26,6 +31,7 @@ from eval.analysis.summary.summary import (
     TuningOverlap,
 )
 from eval.reports.notes import (
+    MAX_ERROR_CHARS,
     RATE_LIMIT,
     describe_critic,
     describe_human_agreement,
@@ -34,13 +40,21 @@ from eval.reports.notes import (
     describe_run,
     describe_tuned_on,
     describe_verdict,
+    format_changes,
     format_duration,
+    format_floor,
+    format_interval,
     format_p_value,
+    format_percent,
+    format_points,
     format_title,
+    format_usd,
     list_notes,
+    select_ks,
 )
 from eval.runs.record import HumanVerdict, Usage
-from eval.runs.run_info import RunInfo, TaskInfo
+from eval.runs.run_info import NO_MEASUREMENT, RunInfo, TaskInfo
+from eval.scorers.score import ACCURACY
 
 NAMES = RunNames(
     folder="night", system="gaia", model="small", data="sample", split="val", prompts="baseline", scorer="gaia"
@@ -422,3 +436,236 @@ def test_labels_are_told_with_the_one_of_the_lowest_f1() -> None:
     assert "lowest: a, F1 n/a" in describe_labels(few, incomplete=True)
     for none in (replace(labels, macro_f1=None), replace(labels, by_label={"never": label(0, 0.5)})):
         assert describe_labels(none, incomplete=False) == "no answer has one of the labels as its target"
+
+
+def test_shares_intervals_points_and_costs_are_written_with_their_digits_or_as_unknown() -> None:
+    assert [format_percent(share) for share in (0.1234, 1.0, 0.0, None)] == ["12.3%", "100.0%", "0.0%", "n/a"]
+    assert [format_floor(0.5, incomplete) for incomplete in (True, False)] == ["at least 50.0%", "50.0%"]
+    assert [format_floor(None, incomplete) for incomplete in (True, False)] == ["n/a", "n/a"]
+    assert [format_interval(bounds) for bounds in ((0.25, 0.75), None)] == ["25.0% to 75.0%", "n/a"]
+    assert [format_points(difference) for difference in (0.125, -0.3, 0.0)] == ["+12.5", "-30.0", "+0.0"]
+    assert [format_usd(cost) for cost in (1_234.56789, 0.0, None)] == ["$1,234.5679", "$0.0000", "n/a"]
+
+
+def test_changes_of_a_session_are_listed_and_a_session_without_any_has_none() -> None:
+    assert format_changes(SessionSummary(changes={"a": "1 → 2", "b": "x → y"})) == "a: 1 → 2; b: x → y"
+    assert format_changes(SessionSummary()) == ""
+
+
+def epochs(n: int, icc: float = 0.25) -> EpochNumbers:
+    shares = {str(k): Estimate(value=0.5, ci95=None) for k in range(1, n + 1)}
+    vote = Estimate(value=0.75, ci95=(0.5, 0.875))
+    return EpochNumbers(n_questions=4, icc=icc, pass_at=shares, pass_hat={}, majority=vote)
+
+
+def test_of_more_than_six_k_the_powers_of_two_and_the_last_are_shown() -> None:
+    assert select_ks(epochs(6)) == ["1", "2", "3", "4", "5", "6"]
+    assert select_ks(epochs(7)) == ["1", "2", "4", "7"]
+    assert select_ks(epochs(8)) == ["1", "2", "4", "8"]
+
+
+def test_a_title_names_a_scorer_that_is_not_the_usual_one_and_a_run_without_folder_by_its_id() -> None:
+    run = RunFacts(run_id="r1", **{**vars(NAMES), "scorer": "judge", "folder": None, "system": None, "data": None})
+    assert format_title(run) == "small · prompts baseline · scorer judge · r1"
+    long = format_title(RunFacts(run_id="x" * 61))
+    assert (long, format_title(RunFacts(run_id="x" * 60))) == ("x" * 59 + "…", "x" * 60)
+
+
+@pytest.mark.parametrize(
+    ("info", "name", "fact"),
+    [
+        (RunInfo(config={"system": {"target": "my.module:build"}}), "system", "gaia (my.module:build)"),
+        (RunInfo(config={"system": {"agents": {"a": "text", "b": {"model": "big"}}}}), "model", "small; b: big"),
+        (RunInfo(config={"system": {"agents": None}}), "model", "small"),
+        (RunInfo(), "prompts", "baseline"),
+        (
+            RunInfo(task=TaskInfo(data_revision="0123456789abcdef")),
+            "questions",
+            "sample, split val, revision 0123456789ab: 0",
+        ),
+        (RunInfo(origin={"mlflow.source.git.commit": "abc"}), "harness", "commit abc"),
+        (
+            RunInfo(origin={"mlflow.source.git.commit": "abc", "mlflow.source.git.dirty": "false"}),
+            "harness",
+            "commit abc",
+        ),
+        (RunInfo(origin={"mlflow.source.git.dirty": "true"}), "harness", None),
+        (RunInfo(), "date", None),
+        (RunInfo(gold_informed="control"), NO_MEASUREMENT, RunInfo(gold_informed="control").describe_gold()),
+        (RunInfo(), NO_MEASUREMENT, None),
+    ],
+)
+def test_a_fact_of_a_run_depends_on_what_it_recorded(info: RunInfo, name: str, fact: str | None) -> None:
+    assert lines(info, names=NAMES).get(name) == fact
+
+
+def test_a_run_without_split_or_with_one_epoch_does_not_name_them() -> None:
+    assert lines(RunInfo(), names=replace(NAMES, split=None), epochs=1)["questions"] == "sample: 0"
+    assert lines(RunInfo(), names=replace(NAMES, split=None), epochs=2)["questions"] == "sample: 0, 2 epochs"
+
+
+def extra(n_failed: int = 0, first_error: str | None = None) -> ExtraNumbers:
+    bounds = (0.25, 0.75) if n_failed else None
+    return ExtraNumbers(
+        metric="mean score", score=0.5, score_ci95=bounds, n_scored=12, n_failed=n_failed, first_error=first_error
+    )
+
+
+def lost(points: float, kind: str = "agent", name: str = "expert", exact: bool = True) -> LostPoints:
+    bounds = None if exact else (0.1, 0.4)
+    return LostPoints(kind=kind, name=name, n=3, points=points, points_ci95=bounds)
+
+
+GRADED: dict[str, Any] = {
+    "metric": "mean score",
+    "n": 12,
+    "n_questions": 4,
+    "epochs": 3,
+    "accuracy": 0.5,
+    "accuracy_ci95": (0.25, 0.75),
+    "used_to_tune": TuningOverlap(
+        accuracy_without=0.1, accuracy_without_ci95=None, score_without=0.6, score_without_ci95=None, n_without=9,
+        prompts="mine", n_questions=1, n_all=4, n_unscored=2, edited=(), n_learnt_from=1, n_picked_by=0,
+    ),
+    "attribution": (lost(0.25, exact=False), lost(0.125, "tool", "search"), lost(0.0625, "error", "not_run")),
+    "critics": {},
+    "labels": LabelSummary(macro_f1=None, macro_f1_ci95=None, n_other=0, n_no_answer=0, by_label={}, confusion={}),
+    "by_tag": {"source": {"web": None, "(3 other values)": None}, "year": {"1": None}},
+    "parts": {
+        "tables": PartNumbers(score=0.5, score_ci95=(0.25, 0.75), n=1),
+        "text": PartNumbers(score=0.25, score_ci95=None, n=2),
+    },
+    "extra_scorers": {"plain": extra(), "judge": extra(2, "no\nreply " + "x" * 300)},
+    "human_review": HumanReview(
+        n_corrected=2, n_accepted=1, n_rejected=0, n_ambiguous=0, n_bad_questions=0, n_pending=1, accuracy_before=0.1,
+        score_before=0.25, corrections=(), accuracy_without=None, accuracy_without_ci95=None, n_without=0,
+    ),
+    "by_epochs": epochs(3),
+    "usage": Usage(lm_calls=4, input_tokens=1_000, cached_input_tokens=2_000, output_tokens=3, cost_usd=0.25),
+    "simulated": True,
+}  # fmt: skip
+
+
+def test_every_note_of_a_graded_run_of_several_epochs() -> None:
+    assert notes(**GRADED) == {
+        "tuned on": (
+            "1 of the 4 questions with a gold answer was used to tune mine (1 for training, 0 for validation), so the "
+            "mean score is inflated; mean score without it: 60.0% of 9"
+        ),
+        "errors": "none",
+        "points lost": "expert 25.0 (10 to 40), tool search 12.5, not run 6.2; of 100, by the first broken link",
+        "fully right": "50.0% (25.0% to 75.0%) of the answers; the mean score counts partly right ones in part",
+        "labels": "no answer has one of the labels as its target",
+        "by source": "the 30 values with the most questions are shown, and (3 other values) as one row",
+        "part tables": "50.0% (25.0% to 75.0%) of 1 answer",
+        "part text": "25.0% of 2 answers",
+        "scored by plain": "mean score 50.0%",
+        "scored by judge": (
+            "mean score 50.0% (25.0% to 75.0%); 2 answers could not be scored and count as 0: "
+            f"no reply {'x' * (MAX_ERROR_CHARS - 10)}…"
+        ),
+        "reviewed by people": (
+            "2 targets corrected, 1 answer accepted, 0 rejected; before, the mean score was 25.0%; "
+            "1 answer with a label that is not applied yet; apply all with python eval/rescore.py outputs "
+            "gold=outputs/gold"
+        ),
+        "epochs": "3 of each of 4 questions; the interval is clustered by question (ICC 0.25)",
+        "majority vote": "75.0% (50.0% to 87.5%)",
+        "calls": "4 to language models, 0 to tools",
+        "tokens": "1,000 in (2,000 cached by the provider), 3 out",
+        "cost": "$0.2500 (simulated)",
+        "time": "0.0 s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "note"),
+    [
+        ({"incomplete": True}, "part text", "at least 25.0% of 2 answers"),
+        ({"incomplete": True}, "scored by plain", "mean score at least 50.0%"),
+        (
+            {"incomplete": True, "accuracy_ci95": None},
+            "fully right",
+            "at least 50.0% of the answers; the mean score counts partly right ones in part",
+        ),
+        ({"metric": ACCURACY}, "fully right", None),
+        ({"used_to_tune": None}, "tuned on", None),
+        ({"attribution": None}, "points lost", None),
+        (
+            {"attribution": tuple(lost(0.125, name=f"a{n}") for n in range(6))},
+            "points lost",
+            f"{', '.join(f'a{n} 12.5' for n in range(6))}; of 100, by the first broken link",
+        ),
+        (
+            {"attribution": tuple(lost(0.125, name=f"a{n}") for n in range(8))},
+            "points lost",
+            f"{', '.join(f'a{n} 12.5' for n in range(6))}, 2 more 25.0; of 100, by the first broken link",
+        ),
+        ({"by_epochs": None, "epochs": 2}, "epochs", "2 of each of 4 questions"),
+        ({"by_epochs": None, "epochs": 2}, "majority vote", None),
+        ({"epochs": 1}, "majority vote", None),
+        ({"simulated": False}, "cost", "$0.2500"),
+        ({"peak_memory_mb": 0.0}, "memory", None),
+        ({"n_outside_plan": 2}, "left out", "2 answers of questions or epochs that the run's plan no longer has; only "
+            "their calls and cost count"),
+        ({"n_bad_rows": 1}, "skipped", "1 unreadable row of the dataset, outside every number above"),
+        ({"n_unscored": 0}, "unscored", None),
+        ({"errors_by_class": {"a": 1, "b": 2}}, "errors", "a 1, b 2"),
+        ({"first_errors": {"a": "x" * 241}}, "first error, a", "x" * 239 + "…"),
+        ({"first_errors": {"a": "x" * 240}}, "first error, a", "x" * 240),
+        ({"blocked_pages": BlockedPages(n=3, hosts={"a": 1, "b": 1, "c": 1})}, "blocked pages", "3: a 1, b 1, c 1"),
+        ({"blocked_pages": BlockedPages(n=5, hosts=dict.fromkeys("abcde", 1))}, "blocked pages",
+            "5: a 1, b 1, c 1, 2 more"),
+        ({"usage": Usage(lm_calls=0)}, "cost", "n/a"),
+        ({"usage": Usage(lm_calls=1, output_tokens=5, unknown_cost_calls=1)}, "cost", "n/a (price of small unknown)"),
+        ({"usage": Usage(lm_calls=1, output_tokens=5, unknown_cost_calls=1), "model": None}, "cost",
+            "n/a (price of the model unknown)"),
+        ({"usage": Usage(lm_calls=1, unknown_cost_calls=1)}, "cost", "n/a (1 call of unknown cost)"),
+        ({"usage": Usage(lm_calls=1_000, output_tokens=5, unknown_cost_calls=1_000, known_cost_usd=0.5)}, "cost",
+            "at least $0.5000 (1,000 calls of unknown cost)"),
+        ({"usage": Usage(lm_calls=1)}, "cost", "n/a (price of small unknown)"),
+        ({"unfinished": Usage(lm_calls=2, unknown_cost_calls=2)}, "unfinished questions",
+            "2 calls, n/a (2 calls of unknown cost); outside the numbers above until the run is resumed"),
+        ({"unfinished": None}, "unfinished questions", None),
+        ({"scorer_usage": Usage(lm_calls=1_000, known_cost_usd=0.5, unknown_cost_calls=1)}, "judging",
+            "1,000 calls, tokens 0 in, 0 out and at least $0.5000 (1 call of unknown cost), in no other number here"),
+        ({"scorer_usage": Usage(lm_calls=0)}, "judging", None),
+        ({"usage": Usage(cached_tool_calls=1, tool_calls=1, oldest_cached_tool_result="2026-11-01T08")}, "tool results",
+            "1 tool result comes from other runs (cache.tools=shared), the oldest of 2026-11-01"),
+        ({"sessions": (SessionSummary(changes={"a": "1"}), SessionSummary(changes={"b": "2"}))},
+            "configuration changed", "a: 1; b: 2"),
+        ({"reviews_by_agent": {"e": Reviews(reviews=2, rejected=0, retried=0, recovered=0)}}, "rejected work", None),
+        ({"leaks": replace(EVERYTHING["leaks"], n_questions=1)}, "benchmark leaks",
+            "1 question met a page that gives the benchmark away: https://1.example; https://2.example; "
+            "mean score without it: 50.0% of 8 (40.0% to 60.0%)"),
+        ({"waited_seconds": 1_234.56}, "waited",
+            "1,234.6 s for rate limits, free places and retries, of all questions together"),
+        ({"wall_seconds": 1_234.56}, "time", "1,234.6 s"),
+        ({"pace_history": (
+            PaceChange(seconds=1, pace=9, reason="growth"), PaceChange(seconds=2, pace=1_234.5, reason=RATE_LIMIT),
+        )}, "rate", "limited once by the server; paced to 1.23e+03 to 1.23e+03 requests a second"),
+    ],
+)  # fmt: skip
+def test_a_note_of_a_graded_run_depends_on_its_facts(changes: dict[str, Any], name: str, note: str | None) -> None:
+    assert notes(**{**GRADED, "model": "small", **changes}).get(name) == note
+
+
+def test_a_critic_and_an_agent_have_their_names_cut() -> None:
+    found = notes(critics={"c" * 61: CRITIC}, attribution=(lost(0.5, name="a" * 61),))
+    assert found[f"critic {'c' * 59}…"] == describe_critic(CRITIC)
+    assert found["points lost"].startswith(f"{'a' * 59}… 50.0;")
+
+
+@pytest.mark.parametrize(("n_accepted", "missing"), [(3, "rejected"), (0, "accepted")])
+def test_labels_of_one_kind_alone_have_no_kappa(n_accepted: int, missing: str) -> None:
+    part = HumanAgreement(n=3, n_accepted=n_accepted, n_confirmed=2, share=None, kappa=None, kappa_ci95=None)
+    assert describe_human_agreement(part) == (
+        f"3 labelled answers ({n_accepted} that the judge accepted, {3 - n_accepted} that it rejected), 2 with the "
+        f"judge's verdict; label also some that it {missing} for Cohen's kappa"
+    )
+    assert "for Cohen's kappa" in describe_human_agreement(replace(part, kappa=0.5))
+    whole = replace(part, n=1, kappa=0.5, kappa_ci95=(0.25, 0.75))
+    assert describe_human_agreement(whole) == (
+        f"Cohen's kappa 0.50 (95% interval 0.25 to 0.75), 1 labelled answer ({n_accepted} that the judge accepted, "
+        f"{1 - n_accepted} that it rejected), 2 with the judge's verdict"
+    )
