@@ -8,9 +8,10 @@
 
 Faults (mutants) are boundaries of comparisons, negated conditions, constants changed by one, removed statements,
 swapped arguments and operands, other results. Each is made in a copy of the repository, where the module's own tests
-run (`tests/<path>/test_<module>.py`), then, if they notice nothing, those in the same folder, then those that import
-the module, then those of the commands; of slow tests only the module's own run, and only for survivors that are judged
-again. A test that fails without the fault, too, does not count.
+run (`tests/<path>/test_<module>.py`), then, if they notice nothing, those in the same folder, then those that reach the
+line (where `--coverage` has them), then those that import the module, then those of the commands; of slow tests only
+the module's own run, and only for survivors that are judged again. A test that fails without the fault, too, does not
+count.
 
 The result is printed and written to `outputs/mutants/seed<seed>_n<n>.md`, with a line for each survivor in which a
 reader may say why nobody could notice it. The source tree itself is never changed.
@@ -40,6 +41,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from coverage import CoverageData
+
 from eval.analysis.statistics.intervals import compute_accuracy_interval
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,12 +50,14 @@ WARM_PYTEST = Path(__file__).with_name("warm_pytest.py")
 PACKAGES = ("mas", "eval", "optimize")
 LEFT_OUT = ("eval/benchmarks/sample/",)  # attachments of questions
 MAX_CONSTANT = 20  # a larger one is a limit that no test should know to the last digit
-NEAR, FAR = ("mirrored", "package"), ("importing", "commands")
+NEAR, FAR = ("mirrored", "package"), ("reaching", "importing", "commands")
 STAGES_BY_TESTS = {"own": ("mirrored",), "near": NEAR, "all": (*NEAR, *FAR)}
+REACHING = FAR[0]  # tests elsewhere that reach the line, where a coverage file says so
 SLOW = "slow"  # the module's own tests once more, those that are marked so
 BEFORE = "noticed before"  # stage of a mutant that an earlier report counts as noticed
 TIMEOUT_SECONDS = 300.0  # for the tests of one stage; a mutant that hangs was noticed
 NICENESS = 10
+MAX_PARAMETERS = 3  # of one parametrized test that reaches a line
 _BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
 }  # fmt: skip
@@ -303,10 +308,26 @@ def draw_mutants(root: Path, only: Sequence[str], seed: int, wanted: Sequence[st
 # Running tests
 
 
-def list_stages(root: Path, path: str) -> list[tuple[str, list[str]]]:
+class ReachingTests:
+    """Tests that reach a line, as `pytest --cov --cov-context=test` has written them down."""
+
+    def __init__(self, coverage_file: Path) -> None:
+        self._data = CoverageData(str(coverage_file))
+        self._data.read()
+
+    def list_tests(self, path: str, line: int) -> list[str]:
+        """Return the ids of tests of any folder: of a parametrized one a few. None reaches what an import runs."""
+        contexts = self._data.contexts_by_lineno(str(ROOT / path)).get(line, [])
+        by_test: dict[str, list[str]] = defaultdict(list)
+        for test in sorted({context.rpartition("|")[0] for context in contexts} - {""}):
+            by_test[test.partition("[")[0]].append(test)
+        return [test for tests in by_test.values() for test in tests[:MAX_PARAMETERS]]
+
+
+def list_stages(root: Path, path: str, reaching: Sequence[str] = ()) -> list[tuple[str, list[str]]]:
     """Return the tests of a module, from its own to those of the commands, then its own slow ones.
 
-    A stage has its name, and files and folders.
+    A stage has its name, and files, folders, or ids of tests.
     """
     module, package = Path(path), Path("tests") / Path(path).parent
     mirrored = package / f"test_{module.name}"
@@ -320,10 +341,12 @@ def list_stages(root: Path, path: str) -> list[tuple[str, list[str]]]:
     )
     done: set[Path] = set()
     result = []
-    for stage, targets in zip((*NEAR, *FAR), ([mirrored], package_tests, importing, commands), strict=True):
+    for stage, targets in zip((*NEAR, *FAR[1:]), ([mirrored], package_tests, importing, commands), strict=True):
         if new := [each for each in targets if (root / each).exists() and each not in done]:
             done.update(new)
             result.append((stage, [str(each) for each in new]))
+        if stage == NEAR[-1] and (further := [each for each in reaching if Path(each.partition("::")[0]) not in done]):
+            result.append((REACHING, further))
     return [*result, (SLOW, [str(mirrored)])] if mirrored in done else result
 
 
@@ -341,8 +364,9 @@ class Verdict:
 class Copy:
     """Copy of the repository, in which one mutant at a time is made and tested."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, reaching: ReachingTests | None = None) -> None:
         self.folder = folder
+        self._reaching = reaching
         subprocess.run(["git", "clone", "--quiet", "--local", str(ROOT), str(folder)], check=True)
         listed = subprocess.run(
             ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -369,7 +393,8 @@ class Copy:
         """Make the mutant, run the tests of these stages, and take it back."""
         verdict, began = Verdict(mutant), time.monotonic()
         module = self.folder / mutant.path
-        for stage, targets in list_stages(self.folder, mutant.path):
+        reaching = self._reaching.list_tests(mutant.path, mutant.line) if self._reaching else []
+        for stage, targets in list_stages(self.folder, mutant.path, reaching):
             while stage in stages and not verdict.stage:
                 module.write_text(mutant.text, encoding="utf-8")
                 failed = self._find_failing_test(targets, verdict.broken, stage == SLOW)
@@ -439,13 +464,17 @@ def _kill_group(group: int) -> None:
 
 
 def judge_all(
-    mutants: Sequence[Mutant], jobs: int, show: Callable[[Verdict], None], stages: Sequence[str] = (*NEAR, *FAR)
+    mutants: Sequence[Mutant],
+    jobs: int,
+    show: Callable[[Verdict], None],
+    stages: Sequence[str] = (*NEAR, *FAR),
+    reaching: ReachingTests | None = None,
 ) -> list[Verdict]:
     """Judge the mutants in as many copies as there are jobs; the result has their order."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as parent:
         copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         for number in range(jobs):
-            copies.put(Copy(Path(parent) / str(number)))
+            copies.put(Copy(Path(parent) / str(number), reaching))
 
         def judge(mutant: Mutant) -> Verdict:
             place = copies.get()
@@ -520,6 +549,12 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         default="all",
         help="own: those of the module's own file; near: those of its folder, too; all: those of the commands, too",
     )
+    parser.add_argument(
+        "--coverage",
+        type=Path,
+        metavar="FILE",
+        help="written by `pytest --cov --cov-context=test`: the tests that reach the line are among all tests, too",
+    )
     parser.add_argument("--at-least", type=float, default=0.0, help="share that must be noticed")
     parser.add_argument(
         "--survivors",
@@ -556,7 +591,8 @@ def main(arguments: Sequence[str]) -> int:
         place = f"{verdict.mutant.path}:{verdict.mutant.line} {verdict.mutant.kind}"
         print(f"{done.total()}/{len(mutants)} {place}, {verdict.seconds:.0f} s: {word}", flush=True)
 
-    judged = judge_all(mutants, given.jobs, show, stages)
+    reaching = ReachingTests(given.coverage) if given.coverage else None
+    judged = judge_all(mutants, given.jobs, show, stages, reaching)
     verdicts = judged + [Verdict(mutant, BEFORE) for mutant in drawn if mutant not in mutants]
     report = write_report(verdicts, f"scripts/mutation_sample.py {shlex.join(arguments)}".strip())
     file = ROOT / "outputs" / "mutants" / f"{name}.md"

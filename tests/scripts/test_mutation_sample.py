@@ -2,9 +2,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from coverage import CoverageData
 
 from scripts import mutation_sample
-from scripts.mutation_sample import Copy, Mutant, Verdict, draw_mutants, find_sites, list_stages, write_report
+from scripts.mutation_sample import (
+    Copy,
+    Mutant,
+    ReachingTests,
+    Verdict,
+    draw_mutants,
+    find_sites,
+    list_stages,
+    write_report,
+)
 
 SOURCE = '''\
 """A docstring with 3 words."""
@@ -183,8 +193,23 @@ def test_the_tests_of_a_module_come_from_its_own_to_those_of_the_commands(tmp_pa
         ("commands", ["tests/eval/test_run.py"]),
         ("slow", ["tests/eval/runs/test_store.py"]),
     ]
+    reaching = ["tests/eval/runs/test_logs.py::test_a", "tests/mas/test_b.py::test_c[1]"]
+    assert list_stages(tmp_path, "eval/runs/store.py", reaching)[2] == ("reaching", ["tests/mas/test_b.py::test_c[1]"])
     assert list_stages(tmp_path, "eval/runs/logs.py")[0] == ("mirrored", ["tests/eval/runs/test_logs.py"])
     assert [stage for stage, _ in list_stages(tmp_path, "eval/runs/none.py")] == ["package", "commands"]
+
+
+def test_the_tests_that_reach_a_line_are_read_from_a_coverage_file(tmp_path: Path) -> None:
+    module = str(mutation_sample.ROOT / "eval" / "small.py")
+    data = CoverageData(str(tmp_path / "coverage"))
+    for context in ("", "tests/a.py::b|run", *(f"tests/a.py::c[{number}]|run" for number in range(9, 4, -1))):
+        data.set_context(context)
+        data.add_lines({module: [3] if context else [1, 3]})
+    data.write()
+    reaching = ReachingTests(tmp_path / "coverage")
+    few = [f"tests/a.py::c[{number}]" for number in (5, 6, 7)]
+    assert reaching.list_tests("eval/small.py", 3) == ["tests/a.py::b", *few]
+    assert reaching.list_tests("eval/small.py", 1) == reaching.list_tests("eval/small.py", 2) == []
 
 
 @pytest.mark.slow
