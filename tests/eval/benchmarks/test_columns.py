@@ -1,8 +1,23 @@
 """Which column is taken for what, and what is asked of the user where that is not clear."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from eval.benchmarks.columns import GAIA_COLUMNS, Columns, complete_columns, find_columns
+from eval.benchmarks.columns import (
+    AS_GAIA,
+    GAIA_COLUMNS,
+    Columns,
+    ColumnSettings,
+    FoundColumns,
+    complete_columns,
+    find_columns,
+    parse_inputs,
+    parse_labels,
+    parse_tags,
+    read_labels,
+)
 from mas.runtime.errors import UserError
 
 ENOUGH_OF_JSONL = ("id", "question")
@@ -95,3 +110,214 @@ def test_a_misspelt_name_is_not_replaced_by_a_usual_one() -> None:
 def test_an_unknown_key_lists_the_known_ones() -> None:
     with pytest.raises(UserError, match=r"data\.columns has no key 'qestion': use some of id, question, answer"):
         complete_columns({"qestion": "prompt"})
+
+
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        (None, {}),
+        ("body", {"body": "body"}),
+        (["title", "body"], {"title": "title", "body": "body"}),
+        (("b", "a", 3), {"b": "b", "a": "a", "3": "3"}),
+        ({"ticket": "body", "n": 4}, {"ticket": "body", "n": "4"}),
+    ],
+)
+def test_inputs_are_fields_with_their_columns_in_order(given: object, fields: dict[str, str]) -> None:
+    assert list(parse_inputs(given).items()) == list(fields.items())
+
+
+@pytest.mark.parametrize(
+    "given", [[], {}, 3, ["a", ""], ["a", " "], [None], {"": "a"}, {"a": None}, {"a": "b", "c": ""}]
+)
+def test_inputs_that_cannot_be_read_are_refused_with_an_example(given: object) -> None:
+    with pytest.raises(UserError) as refused:
+        parse_inputs(given)
+    assert str(refused.value) == (
+        f"data.inputs={given} cannot be read; expected a list of columns, such as data.inputs=[title,body], or "
+        "'data.inputs={field: column}' where the names differ."
+    )
+
+
+def test_a_column_for_two_inputs_is_refused_with_both_fields() -> None:
+    with pytest.raises(UserError) as refused:
+        parse_inputs({"one": "z", "two": "b", "three": "b", "four": "z", "five": "c"})
+    assert str(refused.value) == (
+        "data.inputs names the column 'b' twice (for the fields two, three): give each field a column of its own."
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "labels"),
+    [([], ()), (None, ()), (["a", " b "], ("a", "b")), ((0, 1.5), ("0", "1.5")), ([True, False], ("True", "False"))],
+)
+def test_labels_are_texts(given: object, labels: tuple[str, ...]) -> None:
+    assert parse_labels(given) == labels
+    assert read_labels(SimpleNamespace(labels=given)) == labels
+    assert read_labels(object()) == ()
+
+
+@pytest.mark.parametrize(
+    "given", [["a"], ["a", "A"], ["a", "b", " a"], ["a", " "], ["a", "b", None], "a", ["a", "b", ["c"]]]
+)
+def test_labels_that_are_no_two_different_ones_are_refused(given: object) -> None:
+    with pytest.raises(UserError) as refused:
+        parse_labels(given)
+    assert str(refused.value) == (
+        f"data.labels={given} cannot be read; expected a list of at least two different labels, such as "
+        "data.labels=[billing,refund] (case and white space make no difference)."
+    )
+
+
+@pytest.mark.parametrize(("given", "tags"), [([], ()), (None, ()), (["a"], ("a",)), ((" b ", 3, "B"), ("b", "3", "B"))])
+def test_tags_are_columns(given: object, tags: tuple[str, ...]) -> None:
+    assert parse_tags(given) == tags
+
+
+@pytest.mark.parametrize("given", [["a", "a "], ["a", ""], "a", {"a": "b"}])
+def test_tags_that_are_no_different_columns_are_refused(given: object) -> None:
+    with pytest.raises(UserError) as refused:
+        parse_tags(given)
+    assert str(refused.value) == (
+        f"data.tags={given} cannot be read; expected a list of different columns, such as data.tags=[kind,source]."
+    )
+
+
+def test_gaias_columns_are_all_that_is_read_unless_something_else_is_found() -> None:
+    assert FoundColumns(GAIA_COLUMNS, ids_from_questions=False, notes=(), inputs={}, labels=(), tags=()) == AS_GAIA
+    assert AS_GAIA.list_used() == ["task_id", "Question", "Final answer", "Level", "file_name"]
+    names: dict[str, str | None] = {"id": None, "question": None, "answer": "label", "level": "kind", "file": None}
+    found = FoundColumns(names, inputs={"one": "title", "two": "body"}, tags=("kind", "source"))
+    assert found.list_used() == ["label", "kind", "title", "body", "source"]
+
+
+THERE = ["id", "title", "body", "label", "kind", "target"]
+
+
+def settings(**given: Any) -> FoundColumns:
+    made = ColumnSettings(**given)
+    made.check_columns()
+    return made.find_columns(THERE, "q.csv")
+
+
+def test_settings_name_inputs_target_labels_and_tags() -> None:
+    found = settings(inputs=["title", "body"], target_column="label", labels=["x", "y"], tags=["kind"])
+    assert found == FoundColumns(
+        {"id": "id", "question": None, "answer": "label", "level": None, "file": None},
+        inputs={"title": "title", "body": "body"},
+        labels=("x", "y"),
+        tags=("kind",),
+        notes=("columns found by their usual names: id = 'id' (others: data.columns.KEY=NAME)",),
+    )
+    target = {"columns": {"question": "title"}, "target_column": "label"}
+    assert (
+        settings(**target)
+        == settings(columns={"question": "title", "answer": "label"})
+        == settings(columns={"question": "title", "answer": "label"}, target_column="label")
+    )
+
+
+def test_a_target_among_the_inputs_is_not_found_by_its_usual_name() -> None:
+    with pytest.raises(UserError, match="no column for the answer"):
+        settings(inputs=["title", "target"])
+    assert settings(inputs=["title"]).names["answer"] == "target"
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        (
+            {"tags": ["kind", "sort"], "columns": {"question": "title"}},
+            "q.csv has no column 'sort', which data.tags names; its columns are: id, title, body, label, kind, target.",
+        ),
+        (
+            {"target_column": "gold", "tags": ["sort"], "inputs": ["title"]},
+            "q.csv has no column 'gold', which data.target_column names; its columns are: id, title, body, label, "
+            "kind, target.",
+        ),
+        (
+            {"target_column": "label", "columns": {"answer": "body"}},
+            "data.target_column=label and data.columns.answer=body both name the target: leave one of them out.",
+        ),
+        (
+            {"inputs": ["titel", "body"], "target_column": "label"},
+            "q.csv has no column 'titel', which data.inputs names: correct the name, or say which column holds the "
+            "field with 'data.inputs={field: column}'; its columns are: id, title, body, label, kind, target.",
+        ),
+        (
+            {"inputs": {"a": "x", "b": "body", "c": "y", "z": "z"}, "target_column": "label"},
+            "q.csv has no column 'x' (a), 'y' (c) and 'z', which data.inputs names: correct the name, or say which "
+            "column holds the field with 'data.inputs={field: column}'; its columns are: id, title, body, label, kind, "
+            "target.",
+        ),
+        (
+            {"inputs": ["title", "body"], "columns": {"question": "kind"}},
+            "data.columns.question=kind and data.inputs=title,body both name what is asked: leave one of them out.",
+        ),
+        (
+            {"inputs": {"one": "title", "two": "label"}, "target_column": "label"},
+            "data.inputs gives the column 'label' to the field 'two', and it is also the target column, which would "
+            "show the gold answers: take it out of one of them.",
+        ),
+        ({"columns": {"question": None}}, "data.columns.question is empty: name the column that holds the questions."),
+        ({"columns": {"question": ""}}, "data.columns.question is empty: name the column that holds the questions."),
+        (
+            {"columns": {"level": "label", "file": "label", "answer": "label"}},
+            "data.columns.level and data.columns.answer are both 'label', which would show the gold answers: name "
+            "another column for one of them.",
+        ),
+        (
+            {"columns": {"z": "a", "b": "c"}},
+            "data.columns has no key 'b': use some of id, question, answer, level, file.",
+        ),
+        ({"tags": ["a", "a"]}, "data.tags=['a', 'a'] cannot be read; expected a list of different columns, such as "
+         "data.tags=[kind,source]."),
+        ({"labels": [1]}, "data.labels=[1] cannot be read; expected a list of at least two different labels, such as "
+         "data.labels=[billing,refund] (case and white space make no difference)."),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be_kept_are_one_sentence(given: dict[str, Any], refusal: str) -> None:
+    with pytest.raises(UserError) as refused:
+        settings(**given)
+    assert str(refused.value) == refusal
+
+
+@pytest.mark.parametrize(
+    "given", [{"tags": ["a", ""]}, {"labels": ["a"]}, {"inputs": []}, {"columns": {"question": None}}]
+)
+def test_settings_are_checked_before_any_data_are_read(given: dict[str, Any]) -> None:
+    with pytest.raises(UserError):
+        ColumnSettings(**given).check_columns()
+
+
+def test_data_without_columns_say_so() -> None:
+    with pytest.raises(UserError, match=r"^q\.csv has no column 'a', which data\.tags names; its columns are: none\.$"):
+        ColumnSettings(tags=["a"]).find_columns([], "q.csv")
+    with pytest.raises(UserError, match=r"its columns are: none\.$"):
+        ColumnSettings(inputs=["a"]).find_columns([], "q.csv")
+    with pytest.raises(UserError, match=r"its columns are: none\.$"):
+        ColumnSettings().find_columns([], "q.csv")
+
+
+def test_all_that_was_guessed_is_noted_in_one_line_each() -> None:
+    found = find_columns({"level": "grade"}, ["prompt", "Expected_Output", "grade", "attachment"], "q.csv")
+    assert found == FoundColumns(
+        {"id": None, "question": "prompt", "answer": "Expected_Output", "level": "grade", "file": "attachment"},
+        ids_from_questions=True,
+        notes=(
+            "columns found by their usual names: question = 'prompt', answer = 'Expected_Output', file = 'attachment' "
+            "(others: data.columns.KEY=NAME)",
+            "ids are made from the questions, since there is no column of ids",
+        ),
+    )
+
+
+def test_data_without_an_answer_say_that_nothing_is_scored_unless_it_was_asked_for() -> None:
+    enough = ("id", "question")
+    assert find_columns({}, ["task_id", "Question"], "m.jsonl", enough).notes == (
+        "unscored, for there is no column 'Final answer' (data.columns.answer=NAME)",
+    )
+    assert find_columns({"answer": None}, ["task_id", "Question"], "m.jsonl", enough).notes == ()
+    assert find_columns({}, ["id", "prompt"], "m.jsonl", enough).notes == (
+        "columns found by their usual names: id = 'id', question = 'prompt' (others: data.columns.KEY=NAME)",
+        "unscored, for there is no column 'Final answer' (data.columns.answer=NAME)",
+    )
