@@ -62,3 +62,36 @@ def test_bounds_are_of_the_height_in_lines_and_of_the_length_elsewhere(kind: Kin
     at = titles.index("95% interval")
     assert [row[at] for row in rows] == [expected, ""]
     assert titles[1] == "value"
+
+
+def test_one_group_or_one_bound_is_enough_for_its_column() -> None:
+    chart = Chart("bars", "t", [Point("a", 1.0), Point("b", 2.0, group="g"), Point("c", 3.0, low=0.5, high=4.0)])
+    assert chart.table == (
+        ["", "group", "value", "95% interval", "note"],
+        [["a", "", "1", "", ""], ["b", "g", "2", "", ""], ["c", "", "3", "0.5 to 4", ""]],
+    )
+
+
+def test_lines_have_both_axes_in_their_own_formats() -> None:
+    points = [Point("a", 0.5, y=0.25, low=0.125, high=0.5, note="n"), Point("b", 1.0, y=None, high=0.5)]
+    chart = Chart("lines", "t", points, "spent", "share", x_format="usd", y_format="percent")
+    assert chart.table == (
+        ["", "spent", "share", "95% interval", "note"],
+        [["a", "$0.5000", "25.0%", "12.5% to 50.0%", "n"], ["b", "$1.00", "n/a", "", ""]],
+    )
+
+
+def test_everything_that_is_known_of_a_chart_is_written() -> None:
+    point = Point("a", 1.0, 2.0, 0.5, 3.0, "g", "right", "note", "#q1")
+    chart = Chart("scatter", "t", [point], "x", "y", "usd", "percent", (0, 1), (0, 2), 0.5)
+    assert chart.data == {
+        "kind": "scatter", "title": "t", "x_label": "x", "y_label": "y", "x_format": "usd", "y_format": "percent",
+        "x_domain": (0, 1), "y_domain": (0, 2), "x_mark": 0.5,
+        "points": [
+            {"label": "a", "x": 1.0, "y": 2.0, "low": 0.5, "high": 3.0, "group": "g", "tone": "right", "note": "note",
+             "href": "#q1"},
+        ],
+    }  # fmt: skip
+    assert Chart("bars", "t", []).data == {
+        "kind": "bars", "title": "t", "x_format": "number", "y_format": "number", "points": []
+    }  # fmt: skip
