@@ -1,17 +1,39 @@
+import errno
 import json
 import logging
+import os
 import sys
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import structlog
 
 from eval.config.evaluation import LOG_FORMATS, LOG_LEVELS, LogSettings
-from eval.runs.logs import FLUSH_SECONDS, LogFile, RunLogs, measure_memory_mb, measure_peak_memory_mb
+from eval.runs import logs as logs_of_runs
+from eval.runs.logs import (
+    FLUSH_SECONDS,
+    AnswerLog,
+    LogFile,
+    RunLogs,
+    log_parts,
+    measure_memory_mb,
+    measure_peak_memory_mb,
+    open_log,
+)
+from eval.runs.record import ErrorDetails
+from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
+from mas.runtime.sample_context import SampleKey
 from mas.runtime.trace import Trace, event, record_trace, span
+from mas.system import Program
+from tests.eval.stored_run import answered
 
 SECRET = "sk-abcdef123456"
 
@@ -210,3 +232,247 @@ def test_where_the_system_does_not_say_what_is_used_now_the_peak_is_taken(
 ) -> None:
     monkeypatch.setattr("eval.runs.logs._STATM", tmp_path / "nothing")
     assert measure_memory_mb() == pytest.approx(measure_peak_memory_mb(), rel=0.01)
+
+
+class Sink:
+    """LogSink in memory."""
+
+    def __init__(self, kept: "Kept", name: str) -> None:
+        self.kept, self.name = kept, name
+
+    def write(self, text: str) -> None:
+        if self.name in self.kept.full:
+            raise OSError(errno.ENOSPC, self.name)
+        self.kept.texts.setdefault(self.name, []).append(text)
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None:
+        self.kept.closed.append(self.name)
+
+
+@dataclass
+class Kept:
+    """What two logs were given; a disk that is full refuses every line."""
+
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    full: set[str] = field(default_factory=set)
+    closed: list[str] = field(default_factory=list)
+
+    def open(self, path: Path) -> Sink:
+        assert path.parent.name == "logs" and path.suffix == ".log"
+        return Sink(self, path.stem)
+
+    def read(self, name: str) -> list[dict[str, Any]]:
+        """The lines without what is never the same."""
+        found = [json.loads(line) for line in "".join(self.texts.get(name, [])).splitlines()]
+        return [{name: each for name, each in line.items() if name not in ("timestamp", "memory_mb")} for line in found]
+
+
+def kept_logs(tmp_path: Path, **settings: Any) -> tuple[Kept, RunLogs]:
+    kept = Kept()
+    return kept, RunLogs(tmp_path / "run-7", (), LogSettings(**settings), kept.open)
+
+
+def fail_never(error: OSError) -> None:
+    raise AssertionError(error)
+
+
+NAMES = {"task_id": "q1", "epoch": 2, "attempt": 3}
+ENTRY = {"component": "entry_point", "correlation_id": "thread-q1", **NAMES}
+
+
+def test_the_lines_of_an_answer_say_what_it_is_and_how_it_ended(tmp_path: Path) -> None:
+    kept, logs = kept_logs(tmp_path)
+    answers = AnswerLog(logs, fail_never)
+    listen = answers.begin("thread-q1", SampleKey("q1", 2, 3), prompts_sha256="abc")
+    for level in ("info", "warning", "error"):
+        listen(level, f"it is {level}", {"correlation_id": "own", "n": 1})
+    record = answered("q1", "17", epoch=2, attempt=3, wall_seconds=1.23456)
+    answers.finish(record, prompts_sha256="abc")
+    record.error, record.error_class, record.error_component = "it broke", "internal", "planner"
+    answers.finish(record)
+    record.error_details = ErrorDetails("ValueError", "", "planner", None, {"planner": 2})
+    answers.finish(record)
+    answers.note("worker ready", pid=7)
+    label = {"prompts_sha256": "abc"}
+    ended = {"event": "question finished", "seconds": 1.235, "error": None, **ENTRY}
+    failed = {**ended, "level": "error", "error": "it broke", "error_class": "internal", "error_component": "planner"}
+    assert kept.read("entry_point") == [
+        {"event": "question started", "level": "info", **ENTRY, **label},
+        {**ended, "level": "info", **label},
+        failed,
+        {**failed, "error_type": "ValueError", "agent": "planner", "retry_counts": {"planner": 2}},
+        {"event": "worker ready", "level": "info", "pid": 7, "component": "entry_point", "correlation_id": "run-7"},
+    ]
+    system = {"component": "multi_agent_system", "correlation_id": "thread-q1", **NAMES, **label}
+    assert kept.read("multi_agent_system") == [
+        {"event": f"it is {level}", "level": level, "correlation_id_": "own", "n": 1, **system}
+        for level in ("info", "warning", "error")
+    ]
+    assert "memory_mb" in kept.texts["entry_point"][1]
+    logs.close()
+    assert kept.closed == ["entry_point", "multi_agent_system"]
+
+
+def test_lines_of_another_machine_are_added_as_they_are_to_the_log_that_is_named(tmp_path: Path) -> None:
+    kept, logs = kept_logs(tmp_path)
+    for name in ("multi_agent_system", "entry_point", "entry_point"):
+        AnswerLog(logs, fail_never).write(name, f"{name}\n")
+    assert kept.texts == {"entry_point": ["entry_point\n"] * 2, "multi_agent_system": ["multi_agent_system\n"]}
+
+
+@pytest.mark.parametrize(
+    ("full", "write"),
+    [
+        ("entry_point", lambda answers: answers.note("x")),
+        ("entry_point", lambda answers: answers.write("entry_point", "x")),
+        ("multi_agent_system", lambda answers: answers.write("multi_agent_system", "x")),
+        ("entry_point", lambda answers: answers.begin("t", SampleKey("q1"))("info", "a line", {})),
+        ("multi_agent_system", lambda answers: answers.begin("t", SampleKey("q1"))("info", "a line", {})),
+        ("entry_point", lambda answers: answers.finish(answered("q1", "17"))),
+    ],
+)
+def test_a_log_that_cannot_be_written_stops_the_session_and_breaks_nothing(
+    full: str, write: Callable[[AnswerLog], None], tmp_path: Path
+) -> None:
+    kept, logs = kept_logs(tmp_path)
+    errors: list[OSError] = []
+    kept.full.add(full)
+    write(AnswerLog(logs, errors.append))
+    assert [str(error) for error in errors] == [f"[Errno 28] {full}"]
+
+
+def test_the_parts_of_a_session_are_logged_with_the_configuration_at_the_level_debug(tmp_path: Path) -> None:
+    config = {"system": {"name": "toy", "n": 1}, "run": {"dir": None}, "data": {"name": None}, "limit": 5}
+    prompts = PromptSet("mine", "toy", {"solve": "Solve.", "check": "Check it."}, Path("mine"))
+    toolbox = SimpleNamespace(tools={"search": 1, "read": 2})
+    program = SimpleNamespace(toolboxes={"solve": toolbox}, named_predictors=lambda: [("solve", None), ("check", None)])
+    for given, level in ((prompts, "debug"), (prompts, "info"), (None, "debug")):
+        kept, logs = kept_logs(tmp_path, level=level)
+        log_parts(logs.entry_point, config, given, cast(Program, program))
+        sha256 = digest(prompts)
+        expected: list[dict[str, Any]] = [
+            {"event": "configuration loaded", "level": "info", "system": "toy"},
+            *(
+                {"event": "configuration", "level": "debug", "part": name, "values": config[name]}
+                for name in ("system", "run", "data")
+            ),
+            {"event": "prompts loaded", "level": "info", "prompts": "mine", "agents": ["solve", "check"],
+             "sha256": sha256},
+            {"event": "prompt loaded", "level": "debug", "agent": "solve", "characters": 6},
+            {"event": "prompt loaded", "level": "debug", "agent": "check", "characters": 9},
+            {"event": "program built", "level": "info", "agents": ["solve", "check"],
+             "tools": {"solve": ["search", "read"]}},
+        ]  # fmt: skip
+        expected = [
+            {**each, "component": "entry_point", "correlation_id": "run-7"}
+            for each in expected
+            if level == "debug" or each["level"] == "info"
+            if given is not None or not str(each["event"]).startswith("prompt")
+        ]
+        assert kept.read("entry_point") == expected
+
+
+@pytest.mark.parametrize("name", ["exception", "stack"])
+def test_stacks_may_have_twenty_thousand_characters(name: str, tmp_path: Path) -> None:
+    kept, logs = kept_logs(tmp_path)
+    for length in (20_000, 20_001):
+        logs.listener("t", {})("error", "failed", {name: "x" * length})
+    assert [line[name] for line in kept.read("multi_agent_system")] == ["x" * 20_000, "x" * 19_999 + "…"]
+
+
+def test_another_process_writes_a_log_of_its_own_in_the_run_s_folder(tmp_path: Path) -> None:
+    for number in range(2):
+        log, file = open_log(tmp_path, "rescore", ["secret"])
+        with file:
+            log.info(f"line {number}", key="secret")
+    expected = {"level": "info", "component": "rescore", "correlation_id": tmp_path.name, "key": "***"}
+    found = lines(tmp_path / "logs" / "rescore.log")
+    assert [{name: each for name, each in line.items() if name != "timestamp"} for line in found] == [
+        {"event": "line 0", **expected}, {"event": "line 1", **expected}
+    ]  # fmt: skip
+    assert (tmp_path / "logs" / "rescore.log").stat().st_mode & 0o777 == 0o600
+
+
+class Disk:
+    """os.write of a disk that takes so many bytes at a time, and refuses once when it is told to."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.refuses, self.write_really = most, False, os.write
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        if self.refuses and len(data) <= 4:
+            raise OSError(errno.ENOSPC, "no room")
+        return self.write_really(descriptor, data[: self.most])
+
+
+@pytest.fixture
+def slow_flush(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """A log whose thread never flushes, and that holds ten bytes."""
+    monkeypatch.setattr(logs_of_runs, "FLUSH_SECONDS", 600.0)
+    monkeypatch.setattr(logs_of_runs, "BUFFER_BYTES", 10)
+    disk = Disk(3)
+    monkeypatch.setattr(logs_of_runs.os, "write", disk.write)
+    return disk
+
+
+def test_a_log_holds_its_lines_until_the_buffer_is_full_or_it_is_closed(slow_flush: Disk, tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    log = LogFile(path)
+    (thread,) = [each for each in threading.enumerate() if each.name == "flush a.log"]
+    assert thread.daemon
+    log.write("12345")
+    log.write("6789\n")
+    log.flush()
+    assert path.read_text() == ""
+    log.write("\u00e9")
+    assert path.read_text() == "123456789\n\u00e9"
+    log.write("1234567890")
+    assert path.read_text() == "123456789\n\u00e9"
+    log.close()
+    log.close()
+    log.write("later")
+    assert path.read_text() == "123456789\n\u00e91234567890"
+    thread.join(10)
+
+
+def test_what_a_disk_refuses_is_written_when_it_has_room(slow_flush: Disk, tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "a.log")
+    slow_flush.refuses = True
+    with pytest.raises(OSError, match="no room"):
+        log.write("12345678901")
+    assert (tmp_path / "a.log").read_text() == "123456789"
+    slow_flush.refuses = False
+    log.write("x" * 8)
+    assert (tmp_path / "a.log").read_text() == "123456789", "ten bytes are in the buffer"
+    log.write("y")
+    assert (tmp_path / "a.log").read_text() == "12345678901xxxxxxxxy"
+    log.close()
+
+
+def test_a_log_that_its_thread_could_not_write_is_refused_at_the_next_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs_of_runs, "FLUSH_SECONDS", 0.001)
+    disk = Disk(100)
+    monkeypatch.setattr(logs_of_runs.os, "write", disk.write)
+    log = LogFile(tmp_path / "a.log")
+    disk.refuses = True
+    log.write("abc\n")
+    until = time.monotonic() + 10
+    while log._failure is None:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    with pytest.raises(OSError, match="no room"):
+        log.write("more\n")
+    disk.refuses = False
+    log.close()
+    assert (tmp_path / "a.log").read_text() == "abc\n"
+
+
+def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    (tmp_path / "a.log").symlink_to(tmp_path / "mine")
+    with pytest.raises(OSError):
+        LogFile(tmp_path / "a.log")
