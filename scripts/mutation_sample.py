@@ -367,6 +367,7 @@ class Copy:
     def __init__(self, folder: Path, reaching: ReachingTests | None = None) -> None:
         self.folder = folder
         self._reaching = reaching
+        self._sound: set[str] = set()  # tests that are known to pass without a mutant
         subprocess.run(["git", "clone", "--quiet", "--local", str(ROOT), str(folder)], check=True)
         listed = subprocess.run(
             ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -401,9 +402,11 @@ class Copy:
                 module.write_text(mutant.original, encoding="utf-8")
                 if failed is None:
                     break
-                if failed and self._find_failing_test([failed], [], stage == SLOW) is not None:
-                    verdict.broken.append(failed)
-                    continue
+                if failed and failed not in self._sound:
+                    if self._find_failing_test([failed], [], stage == SLOW) is not None:
+                        verdict.broken.append(failed)
+                        continue
+                    self._sound.add(failed)
                 verdict.stage, verdict.test = stage, failed or "(no end within the time)"
         verdict.seconds = time.monotonic() - began
         return verdict

@@ -26,13 +26,15 @@ LIBRARIES = (
     "structlog",
     "rich.table",
 )
+PLUGINS = ("anyio.pytest_plugin", "_hypothesis_pytestplugin")  # the others' options are not used here
 
 
 def main(folder: str) -> None:
     """Serve until standard input ends."""
-    for name in LIBRARIES:
+    for name in (*LIBRARIES, *PLUGINS):
         with suppress(ImportError):
             import_module(name)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # looking for all plugins takes as long as collecting the tests
     gc.freeze()  # what the libraries made is no garbage; collecting it again took most of the tests' time
     os.chdir(folder)
     sys.path[0] = folder
@@ -56,7 +58,8 @@ def _run(arguments: list[str], output: str) -> None:
 
     code = 70
     try:
-        code = int(pytest.main([*arguments, "-W", "ignore::pytest.PytestAssertRewriteWarning"]))
+        plugins = [part for name in PLUGINS if name in sys.modules for part in ("-p", name)]
+        code = int(pytest.main([*arguments, *plugins, "-W", "ignore::pytest.PytestAssertRewriteWarning"]))
     finally:
         sys.stdout.flush()
         os._exit(code)
