@@ -1,14 +1,33 @@
 """A run's score as the terminal and the index page show it."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from eval.analysis.run_list.read_runs import COMPLETE, EVALUATION, TUNING, RunEntry, read_entry, read_runs
+from eval.analysis.run_list.cleaning import CleaningPlan, KeptRun
+from eval.analysis.run_list.read_runs import (
+    COMPLETE,
+    EVALUATION,
+    REFUSED,
+    STOPPED,
+    TUNING,
+    RunEntry,
+    read_entry,
+    read_runs,
+)
 from eval.execution.console import Console
 from eval.reports.run_list.page import write_index
-from eval.reports.run_list.table import format_bytes, format_cost, format_model, format_score, format_start, print_runs
+from eval.reports.run_list.table import (
+    format_bytes,
+    format_cost,
+    format_model,
+    format_score,
+    format_start,
+    print_plan,
+    print_runs,
+)
 from tests.eval.analysis.run_list.test_read_runs import finished
 
 
@@ -90,3 +109,59 @@ def test_a_table_needs_150_columns(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_unknown_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     print_runs([RunEntry(folder=Path("x"), kind=EVALUATION, reason="no store")], 1, Console(width=100))
     assert capsys.readouterr().out.splitlines()[1:] == ["    no store · n/a · 0 B", "1 of 1 run, 0 B"]
+
+
+def output(width: int) -> Console:
+    return Console(file=io.StringIO(), width=width)
+
+
+def written(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_table_has_every_fact_in_its_column() -> None:
+    console = output(230)
+    other = replace(RUN, state=STOPPED, reason="a budget", n=None, seconds=None, simulated=True, size_bytes=500)
+    print_runs([RUN, other], 1_234, console)
+    lines = written(console).splitlines()
+    rows = [[cell.strip() for cell in line[1:-1].replace("┃", "│").split("│")] for line in lines if line[0] in "┃│"]
+    assert rows == [
+        ["state", "run", "score, 95% interval", "n", "model", "data", "prompts", "cost", "began (UTC)", "time", "size"],
+        ["complete", "run-1", "50.0% (25.0% to 75.0%)", "1,000", "m", "own", "mine", "$0.5000", "2026-01-02 01:04",
+         "12.0 s", "1.5 KB"],
+        ["stopped", "run-1", "50.0% (25.0% to 75.0%)", "", "m (simulated)", "own", "mine", "nothing",
+         "2026-01-02 01:04", "", "500 B"],
+        ["", "a budget", *[""] * 9],
+    ]  # fmt: skip
+    assert lines[-1] == "2 of 1,234 runs, 2.0 KB"
+    header, first, second = (next(line for line in lines if name in line) for name in ("began", "$0.5", "nothing"))
+    assert "│  500 B │" in second and "│ $0.5000 │" in first and "│ nothing │" in second and "┃   size ┃" in header
+    assert "│ m             │" in first
+
+
+def test_lines_of_a_run_are_not_broken_on_a_narrow_terminal() -> None:
+    console = output(20)
+    print_runs([replace(RUN, cost_usd=None, prompts="", n=None, system="", reason="a budget")], 1, console)
+    assert written(console).splitlines() == [
+        "complete run-1",
+        "    a budget · 50.0% (25.0% to 75.0%) · m · own · 12.0 s · 2026-01-02 01:04 · 1.5 KB",
+        "1 of 1 run, 1.5 KB",
+    ]
+    console = output(20)
+    print_runs([replace(RUN, folder=Path("x" * 60), state=REFUSED, model="", data="")], 1, console)
+    assert written(console).splitlines()[:2] == [
+        f"refused {'x' * 60}",
+        "    gaia · prompts mine · cost $0.5000 · 12.0 s · 2026-01-02 01:04 · 1.5 KB",
+    ]
+
+
+def test_a_plan_names_what_goes_and_what_stays_with_the_reason() -> None:
+    console = output(20)
+    gone = [replace(RUN, reason="crashed early"), replace(RUN, folder=Path("b"), started_at="")]
+    print_plan(CleaningPlan(gone, [KeptRun(replace(RUN, folder=Path("c" * 30)), "it is running")]), console)
+    assert written(console).splitlines() == [
+        "delete a/run-1 (1.5 KB, 2026-01-02 01:04, crashed early)",
+        "delete b (1.5 KB, n/a, complete)",
+        f"keep   {'c' * 30}: it is running",
+    ]
