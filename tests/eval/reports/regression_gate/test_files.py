@@ -1,10 +1,13 @@
 """The gate's files: what a build server counts, and that names and ids cannot format or break them."""
 
+import html
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+
+import pytest
 
 from eval.analysis.comparison.regression_gate import GatedRun, GateResult
 from eval.reports.regression_gate.files import (
@@ -15,6 +18,7 @@ from eval.reports.regression_gate.files import (
     write_junit,
     write_markdown,
 )
+from eval.reports.regression_gate.sentences import describe_basis, describe_metric
 from mas.simulation import SIMULATED_NOTICE
 from tests.eval.reports.regression_gate.test_sentences import METRIC, RUN, result
 
@@ -102,3 +106,57 @@ def test_notes_are_data_in_a_block_that_they_cannot_end() -> None:
 def test_code_is_one_line_that_ends_where_it_ends() -> None:
     assert format_code("a`b|c\nd") == "`a'b¦c d`" and format_code("") == "` `"
     assert len(format_code("x" * 500)) <= 82
+
+
+def test_no_number_of_the_json_is_one_that_json_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "gate.json", result(replace(METRIC, lower=float("-inf"))))
+
+
+def test_the_junit_file_is_the_same_whole(tmp_path: Path) -> None:
+    made = result(FAILED, PASSED, verdict="fail", base=replace(RUN, folder="old"), new=replace(RUN, folder="new"))
+    write_junit(tmp_path / "gate.xml", made)
+    fail, passed = (describe_metric(each, made) for each in (FAILED, PASSED))
+    basis = "\n".join(describe_basis(made))
+    counts = 'name="eval/compare.py --gate" tests="2" failures="1" errors="0"'
+    assert html.unescape((tmp_path / "gate.xml").read_text("utf-8")) == (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {counts}>\n'
+        f'  <testsuite {counts} skipped="0">\n    <properties>\n      <property name="base" value="old" />\n'
+        '      <property name="new" value="new" />\n    </properties>\n'
+        '    <testcase classname="gate" name="f1" time="0">\n'
+        f'      <failure type="regression" message="{fail}">{basis}</failure>\n    </testcase>\n'
+        '    <testcase classname="gate" name="cost" time="0">\n'
+        f"      <system-out>{passed}</system-out>\n    </testcase>\n  </testsuite>\n</testsuites>\n"
+    )
+
+
+def test_the_comment_is_the_same_whole() -> None:
+    made = result(FAILED, verdict="fail", worse=("q1", "q|2"), simulated=True)
+    assert format_markdown(made, ["a `note`"]).splitlines() == [
+        "### ❌ Gate failed: accuracy worse than allowed",
+        "",
+        f"**{SIMULATED_NOTICE}**",
+        "",
+        "| verdict | metric | base | new | change | 90% interval | allowed |",
+        "|---|---|---:|---:|---:|---:|---:|",
+        "| ❌ fail | accuracy | 50.0% | 25.0% | -25.0 points | -50.0 to +12.5 | down to -2.0 |",
+        "",
+        *(f"- {line}" for line in describe_basis(made)),
+        "- largest losses: `q1`, `q¦2`",
+        "",
+        "- base: `a` (system `toy`, model `m`, prompts `none`)",
+        "- new: `a` (system `toy`, model `m`, prompts `none`)",
+        "",
+        "<details><summary>How to read this</summary>",
+        "",
+        "```text",
+        "pass: the interval lies above the loss that is allowed",
+        "fail: it lies below, and equal programs would hardly ever differ so much",
+        "inconclusive: it holds the limit, so these answers prove neither",
+        "answers in error count as wrong; cost and time are of all attempts, those in error included",
+        "note (A is base, B is new): a 'note'",
+        "```",
+        "",
+        "</details>",
+    ]
+    assert format_markdown(made).endswith("</details>\n")

@@ -1,11 +1,14 @@
 """The gate's sentences and cells, from verdicts as they are judged."""
 
+import io
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from eval.analysis.comparison.regression_gate import GatedRun, GateResult, JudgedMetric
+from eval.execution.console import Console
 from eval.reports.regression_gate.files import MAX_IDS, format_code, format_markdown
 from eval.reports.regression_gate.sentences import (
     describe_basis,
@@ -14,6 +17,7 @@ from eval.reports.regression_gate.sentences import (
     describe_verdict,
     list_cells,
     list_headings,
+    print_gate,
 )
 
 METRIC = JudgedMetric(
@@ -106,3 +110,40 @@ def test_a_name_in_markdown_is_code_on_one_line() -> None:
     assert format_code("a`b|c\nd") == "`a'b¦c d`"
     assert format_code("") == "` `"
     assert len(format_code("x" * 200)) == 82
+
+
+def printed(width: int, *metrics: JudgedMetric, **changes: Any) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    print_gate(result(*metrics, **changes), console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(("width", "headings"), [(99, []), (100, ["base", "new"])])
+def test_both_runs_values_need_a_hundred_columns(width: int, headings: list[str]) -> None:
+    text = printed(width)
+    header, row = (
+        [cell.strip() for cell in re.split("[┃│]", line)[1:-1]] for line in text.splitlines() if line[0] in "┃│"
+    )
+    assert header == ["verdict", "metric", *headings, "change", "90% interval", "allowed"]
+    values = ["50.0%", "25.0%"] if headings else []
+    assert row == ["inconclusive", "accuracy", *values, "-25.0 points", "-50.0 to +12.5", "down to -2.0"]
+    assert "gate: B, the new run, compared with A, its base" in text
+
+
+def test_numbers_stand_at_the_right_and_names_at_the_left_and_are_not_broken() -> None:
+    other = replace(METRIC, name="f1", verdict="pass", difference=-1.0)
+    text = printed(120, METRIC, other)
+    assert "│ pass         │ f1       │" in text
+    assert "│  -25.0 points │" in text and "│ -100.0 points │" in text
+    narrow = printed(40, METRIC)
+    assert "│ inconclusive │ accuracy │" in narrow
+
+
+def test_the_sentences_follow_the_table_each_on_one_line_and_the_verdict_is_the_last() -> None:
+    made = result(METRIC)
+    lines = printed(60, METRIC).splitlines()
+    assert lines[-1] == describe_verdict(made)
+    told = [*describe_undecided(made), *describe_basis(made)]
+    assert lines[-1 - len(told) : -1] == told
+    assert all(len(line) > 60 for line in (lines[-1], told[0]))

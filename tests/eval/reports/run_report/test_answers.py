@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from eval.reports.run_report.answers import AnswerRow, Gathered, gather_answers
+from eval.analysis.attribution.broken_link import BrokenLink, Evidence
+from eval.reports.html.blocks import BlockWriter
+from eval.reports.run_report import answers as module
+from eval.reports.run_report.answers import AnswerGatherer, AnswerRow, Gathered, gather_answers
 from eval.runs.record import NOT_RUN, ErrorDetails, ExtraScore, HumanVerdict, PlannedQuestion, Record, Usage
 from tests.eval.reports.html.test_blocks import read
 from tests.eval.stored_run import answered
@@ -127,3 +130,89 @@ def test_what_people_said_is_shown_with_its_provenance() -> None:
         "right: bob, 2026-11-23 02:11 UTC, who saw it in night; not applied yet",
     ]
     assert "people" not in details()
+
+
+def test_of_attempts_with_the_same_number_the_first_is_kept() -> None:
+    shown = gather(answered("q1", "16"), answered("q1", "17"), answered("q1", "18", attempt=0)).questions[0]
+    assert [(each.attempt, each.line) for each in shown.in_order] == [(1, "16")]
+
+
+def test_texts_longer_than_their_line_are_found_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rest(*records: Record) -> list[str]:
+        return [each.rest for each in gather(*records).questions]
+
+    long, whole = "x" * 241, "y" * 240
+    assert rest(answered("q1", whole, question=whole, explanation=whole)) == [""]
+    assert rest(answered("q1", long, question="q" * 241, explanation="e" * 241)) == [
+        f"{'q' * 241}\n{long}\n{'e' * 241}"
+    ]
+    assert rest(answered("q1", None, error="e" * 241, explanation="f" * 241)) == ["e" * 241]
+    both = [answered("q1", long, question="q" * 241, epoch=epoch) for epoch in (1, 2)]
+    assert rest(*both) == [f"{'q' * 241}\n{long}{long}"], "a question is written once"
+    monkeypatch.setattr(module, "MAX_REST_CHARS", 241)
+    assert rest(answered("q1", long), answered("q2", long)) == [long, ""]
+    monkeypatch.setattr(module, "MAX_REST_CHARS", 242)
+    assert rest(answered("q1", long), answered("q2", long), answered("q3", long)) == [long, long, ""]
+
+
+def test_a_row_has_every_short_fact_of_its_question_and_answer() -> None:
+    usage = Usage(lm_calls=1, input_tokens=30, output_tokens=4, cost_usd=0.5)
+    record = answered(
+        "q1", "x" * 300, question="w" * 300, gold="g" * 300, level=None, file="a.csv", usage=usage,
+        epoch=2, attempt=3, wall_seconds=1.23456, seconds_by_agent={"solve": 1.0}, explanation="e" * 300,
+        limit="tokens",
+    )  # fmt: skip
+    plan = [PlannedQuestion("q1", "Which?", tags={"topic": "a", "expected": "b"})]
+    (question,) = gather_answers([record], plan, 1).questions
+    cut = {"x": "x" * 239 + "…", "w": "w" * 239 + "…", "g": "g" * 239 + "…", "e": "e" * 239 + "…"}
+    assert (question.id, question.level, question.line, question.file) == ("q1", "", cut["w"], "a.csv")
+    assert (question.target, question.tags, question.kind) == (cut["g"], {"topic": "a"}, "table")
+    (answer,) = question.in_order
+    assert (answer.key, answer.epoch, answer.attempt, answer.value) == (1, 2, 3, 0.0)
+    assert (answer.line, answer.why, answer.limit, answer.lost) == (cut["x"], cut["e"], "tokens", "limit tokens")
+    assert (answer.seconds, answer.tokens, answer.cost_usd) == (1.235, 34, 0.5)
+    assert (answer.seconds_by_agent, answer.error, answer.error_class) == ({"solve": 1.0}, "", "")
+    failed = row(error="it broke", error_class="model", score=1.0)
+    assert (failed.value, failed.error, failed.error_class, failed.why) == (0.0, "it broke", "model", "model: it broke")
+    assert row(error="it broke").error_class == "unknown"
+    assert gather(answered("q1", None)).questions[0].in_order[0].line == ""
+
+
+def test_everything_that_opens_with_an_answer_is_written_and_nothing_that_is_empty() -> None:
+    usage = Usage(lm_calls=2, tool_calls=1, input_tokens=1_000, output_tokens=4, cost_usd=0.5)
+    assert details(usage=usage, attempt=2, trajectory=[], explanation="equal", limit="tokens", wall_seconds=2.0) == {
+        "question": "What is q1?", "target": "17", "answer": "17", "scorer": "equal", "ended by": "tokens",
+        "reasoning": "because", "spent": "2.0 s, 2 model calls, 1 tool call, 1,004 tokens, $0.5000; try 2",
+        "thread id": "thread-q1",
+    }  # fmt: skip
+    stopped = {"error": "stopped", "error_class": NOT_RUN, "trajectory": [], "reasoning_trace": ""}
+    missing = read(gather(answered("q1", None, None, **stopped)).blocks)["steps", 1]
+    assert {name: text for name, text in missing.items() if name != "evidence"} == {
+        "question": "What is q1?", "error": "not_run: stopped", "thread id": "thread-q1"
+    }  # fmt: skip
+    long = details(trajectory=[], question="q" * 2_001, explanation="e" * 2_001, reasoning_trace="r" * 2_001)
+    cut = "… 1 characters more in records.jsonl"
+    assert [long[name][2_000:] for name in ("question", "scorer", "reasoning")] == [cut] * 3
+
+
+def test_links_that_are_known_are_taken_for_their_epoch_and_others_are_found() -> None:
+    known = BrokenLink("tool", "search", Evidence("It failed."), step=7)
+    records = [answered("q1", "16", epoch=1), answered("q1", "16", epoch=2)]
+    found = gather_answers(records, [PlannedQuestion("q1", "Which?")], 1, {("q1", 2): known})
+    assert [each.lost for each in found.answers] == ["program", "tool search"]
+    opened = read(found.blocks)["steps", 2]
+    assert (opened["evidence"], opened["broken"]) == ("It failed.", 7)
+
+
+def test_blocks_of_wrong_answers_and_of_chosen_questions_outlast_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    added: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(BlockWriter, "add", lambda _, name, key, value, rank: added.append((name, key, rank)))
+    gatherer = AnswerGatherer(BlockWriter(1), kept_first=["q3"])
+    records = [answered("q1", "17"), answered("q2", "16"), answered("q3", "17")]
+    gatherer.gather(records, [PlannedQuestion(each, "Which?") for each in ("q1", "q2", "q3")], 3)
+    assert added == [
+        ("steps", 1, 2), ("prompts", 1, 3), ("steps", 2, 0), ("prompts", 2, 1), ("steps", 3, 0), ("prompts", 3, 1)
+    ]  # fmt: skip
+    added.clear()
+    gatherer.gather([answered("q4", "17", trajectory=[])], [], 1)
+    assert added == [("steps", 4, 2)], "keys go on, and an answer without calls has no prompts"
