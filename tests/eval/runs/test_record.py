@@ -68,6 +68,27 @@ def test_what_counts() -> None:
     assert record(error="broken").scored and not record(target=None, score=1.0).scored
 
 
+def test_a_record_says_nothing_that_it_was_not_given() -> None:
+    counts = ("lm_calls", "retries", "replayed_calls", "cached_calls", "tool_calls", "replayed_tool_calls")
+    counts += ("cached_tool_calls", "input_tokens", "cached_input_tokens", "output_tokens", "unknown_cost_calls")
+    usage = {**dict.fromkeys(counts, 0), "cost_usd": None, "known_cost_usd": 0.0, "oldest_cached_tool_result": None}
+    assert vars(Usage()) == usage
+    verdict = HumanVerdict("1", "wrong_gold", "me", FINISHED, "run")
+    assert (verdict.is_of_question, verdict.is_applied, verdict.note) == (False, True, "")
+    assert (verdict.target, verdict.target_before, verdict.score_before) == (None, None, None)
+    assert vars(ExtraScore(None)) == {"value": None, "explanation": "", "error": None}
+    assert vars(ErrorDetails()) == {"type": None, "stack": "", "agent": None, "step": None, "retry_counts": {}}
+    bare = Record("r", "q", 2, 3, "t", "?", None, None, None).to_dict()
+    given_ones = {"run_id": "r", "sample_id": "q", "epoch": 2, "attempt": 3, "thread_id": "t", "question": "?"}
+    unset = ("file", "level", "target", "answer", "score", "error", "error_class", "error_component", "error_details")
+    assert bare == given_ones | dict.fromkeys((*unset, "limit")) | {
+        "reasoning_trace": "", "explanation": "", "started_at": "", "wall_seconds": 0.0, "waited_seconds": 0.0,
+        "parts": {}, "extra_scores": {}, "usage": usage, "scorer_usage": usage, "seconds_by_agent": {},
+        "calls_by_tool": {}, "tool_errors": {}, "reviews": {}, "leaks": [], "blocked_pages": {}, "human": [],
+        "state": {}, "trajectory": [],
+    }  # fmt: skip
+
+
 def test_a_known_part_of_the_cost_is_the_least_that_was_paid() -> None:
     assert Usage(known_cost_usd=0.25).at_least_usd == 0.25
     assert Usage(cost_usd=0.5, known_cost_usd=0.25).at_least_usd == 0.5
