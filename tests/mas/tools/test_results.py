@@ -60,3 +60,43 @@ def test_facts_survive_storage() -> None:
         again = ToolResult.restore(str(result), result.describe())
         assert (again, again.describe()) == (result, result.describe())
     assert ToolResult.restore("4", {"result_kind": "of a later version"}).is_untrusted
+
+
+def list_facts(result: ToolResult) -> tuple[object, ...]:
+    return (result.kind, result.excerpts, result.truncated, result.failed, result.is_substitute, result.is_temporary)
+
+
+def test_a_result_is_plain_unless_something_else_is_said() -> None:
+    assert list_facts(ToolResult("4")) == ("computed", (), False, False, False, False)
+    assert not Excerpt("a", "A", 0, 1).has_line_marks
+    assert ToolResult("4").describe() == {"result_kind": "computed"}
+    assert not to_tool_result(4, None).failed and to_tool_result("no", None, failed=True).failed
+
+
+def test_a_substitute_keeps_what_it_is_and_says_whether_it_lasts() -> None:
+    for is_temporary in (True, False):
+        found = RESULT.as_substitute(is_temporary)
+        assert list_facts(found) == ("web_search", RESULT.excerpts, False, False, True, is_temporary)
+    assert found.describe() == {
+        "result_kind": "web_search",
+        "untrusted": True,
+        "substitute": True,
+        "excerpts": [
+            {"source": "a", "title": "A", "start": 6, "end": 10, "has_line_marks": False},
+            {"source": "b", "title": "B", "start": 11, "end": 15, "has_line_marks": False},
+        ],
+    }
+
+
+def test_another_text_of_a_result_has_all_its_facts() -> None:
+    full = ToolResult("no such page", kind="external", failed=True, is_substitute=True, is_temporary=True)
+    assert list_facts(full.truncate(4, "…")) == ("external", (), True, True, True, True)
+    assert list_facts(full.truncate(4, "…").to_observation("ask", 1_000)) == ("external", (), True, True, True, True)
+    assert list_facts(full.to_observation("ask", 1_000)) == ("external", (), False, True, True, True)
+
+
+def test_an_observation_has_at_most_so_many_characters_of_the_result() -> None:
+    whole = ToolResult("123456").to_observation("calculator", 6)
+    assert (whole, whole.truncated) == ("123456", False)
+    cut = ToolResult("123456").to_observation("calculator", 5)
+    assert (cut, cut.truncated) == ("12345\n[cut: the first 5 of 6 characters are shown]", True)

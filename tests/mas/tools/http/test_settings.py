@@ -87,3 +87,44 @@ def test_the_edges_of_the_ranges_are_accepted(edge: dict[str, Any]) -> None:
 def test_an_address_needs_both_a_scheme_and_a_host(url: str) -> None:
     with pytest.raises(UserError, match="is no URL; expected one with http or https"):
         WebSettings(youtube_url=url).check()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"max_file_bytes": 0}, "tools.web.max_file_bytes=0 is out of range; expected more than 0."),
+        ({"max_search_bytes": 0}, "tools.web.max_search_bytes=0 is out of range; expected more than 0."),
+        (
+            {"wikipedia_requests_per_minute": 0},
+            "tools.web.wikipedia_requests_per_minute=0 is out of range; expected more than 0, or null for no limit.",
+        ),
+        ({"max_redirects": -1}, "tools.web.max_redirects and max_retry_after_seconds must be 0 or more."),
+        ({"max_retry_after_seconds": -1}, "tools.web.max_redirects and max_retry_after_seconds must be 0 or more."),
+        ({"search_results": 21}, "tools.web.search_results=21 is out of range; expected 1 to 20."),
+        (
+            {"search_base_url": "ftp://x"},
+            "tools.web.search_base_url='ftp://x' is no URL; expected one with http or https.",
+        ),
+        ({"wikipedia_language": "e"}, "tools.web.wikipedia_language='e'; expected a code such as en."),
+        (
+            {"contact": "x" * 201},
+            "tools.web.contact goes into a request's header; expected at most 200 ASCII characters.",
+        ),
+        (
+            {"more_blocked_sites": ["**"]},
+            "tools.web.more_blocked_sites has an empty entry, which would block everything; take it out.",
+        ),
+    ],
+)
+def test_a_refusal_says_what_was_expected(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        WebSettings(**given).check()
+    assert str(refused.value) == said
+
+
+def test_the_defaults_hold_for_small_and_large_pages_and_all_services() -> None:
+    settings = WebSettings()
+    assert (settings.max_redirects, settings.attempts, settings.search_results) == (8, 3, 8)
+    assert settings.fall_back_to_wikipedia
+    assert settings.user_agent == "mas-harness/0.1 (no contact given) httpx"
+    WebSettings(wikipedia_language="de", search_base_url="http://127.0.0.1:1", blocked_sites=[]).check()
