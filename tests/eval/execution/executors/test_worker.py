@@ -2,25 +2,39 @@
 
 import asyncio
 import contextvars
+import functools
+import json
+import os
 import pickle
 import socket
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import dspy
 import pytest
+from omegaconf import OmegaConf
 
+from eval.benchmarks.dataset import Sample
+from eval.cli.hydra_compat import compose_config
+from eval.config.evaluation import read_config
 from eval.execution.executors import worker
 from eval.execution.executors.channel import (
+    Answer,
     Answered,
+    Cancel,
     Channel,
     Failed,
     Logged,
+    Message,
     Paid,
+    Prompts,
+    Ready,
     Replied,
     Reserve,
     Reserved,
@@ -29,6 +43,7 @@ from eval.execution.executors.channel import (
     send_start,
 )
 from eval.runs.run_info import RunInfo
+from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, use_context
 from tests.eval.stored_run import answered
 
@@ -230,3 +245,212 @@ def test_a_worker_without_a_run_ends_at_once() -> None:
     ours.close()
     with its:
         worker.run_worker(its)
+
+
+@pytest.mark.anyio
+async def test_files_of_samples_are_absolute_and_tasks_are_kept_until_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[str, Answer]] = []
+
+    for name in ("_answer", "_try"):
+        monkeypatch.setattr(worker._Samples, name, noting(name, begun))
+    made = samples(monkeypatch)
+    plain, with_file = Sample("q1", "?"), Sample("q2", "?", Path("files") / "a.csv")
+    made.begin(Answer(1, plain, SampleKey("q1"), {}))
+    made.begin(Answer(2, with_file, SampleKey("q2"), {}, "digest"))
+    assert len(made.tasks) == 2
+    await asyncio.wait(made.tasks)
+    await asyncio.sleep(0)
+    assert made.tasks == set()
+    moved = replace(with_file, file=Path.cwd() / "files" / "a.csv")
+    assert begun == [
+        ("_answer", Answer(1, plain, SampleKey("q1"), {})),
+        ("_try", Answer(2, moved, SampleKey("q2"), {}, "digest")),
+    ]
+
+
+def noting(name: str, begun: list[tuple[str, Answer]]) -> Callable[..., Any]:
+    async def note(made: object, answer: Answer) -> None:
+        begun.append((name, answer))
+
+    return note
+
+
+# A whole worker in a thread, with a program and a model that are simulated.
+
+
+@functools.cache
+def toy_run() -> tuple[dict[str, object], PromptSet, Sample]:
+    composed = compose_config(["system=toy", "data=toy", "model=offline"])
+    config, resolved = read_config(composed), OmegaConf.to_container(composed, resolve=True)
+    prompts = config.read_prompts()
+    assert prompts is not None
+    return cast(dict[str, object], resolved), prompts, config.data.load("val").samples[0]
+
+
+@dataclass
+class Talk:
+    """What is said to a worker once it is ready, and what it says; it ends with the last answer."""
+
+    folder: Path
+    said: list[Message] = field(default_factory=list)
+    timers: list[tuple[object, ...]] = field(default_factory=list)
+
+    def __call__(
+        self,
+        *messages: Message,
+        asks_budget: bool = False,
+        identity: str | None = None,
+        reserve: Callable[[int], Reserved | Cancel] = Reserved,
+        path: tuple[str, ...] = (),
+        ends_by_closing: bool = False,
+        config: dict[str, object] | None = None,
+    ) -> list[Message]:
+        self.said = []
+        left = sum(isinstance(each, Answer) for each in messages)
+
+        async def talk() -> None:
+            nonlocal left
+            ours, its = socket.socketpair()
+            resolved, prompts, _ = toy_run()
+            send_start(
+                ours,
+                Start(config or resolved, prompts, RunInfo(run_id="r"), str(self.folder), path, asks_budget, identity),
+            )
+            working = asyncio.create_task(asyncio.to_thread(worker.run_worker, its))
+            channel = await Channel.open(ours)
+            async for message in channel:
+                self.said.append(message)
+                match message:
+                    case Ready():
+                        for each in messages:
+                            channel.send(each)
+                        if not messages:
+                            channel.send(Cancel())
+                    case Reserve():
+                        channel.send(reserve(message.number))
+                    case Answered():
+                        left -= 1
+                        if not left and ends_by_closing:
+                            channel.abandon()
+                        elif not left:
+                            channel.send(Cancel())
+            await channel.close()
+            await working
+
+        asyncio.run(asyncio.wait_for(talk(), 60))
+        return self.said
+
+    def of(self, kind: type[Message]) -> list[Any]:
+        return [each for each in self.said if isinstance(each, kind)]
+
+
+@pytest.fixture
+def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Talk:
+    made = Talk(tmp_path)
+
+    def make_timer(seconds: float, leave: object, given: list[int]) -> SimpleNamespace:
+        timer = SimpleNamespace(daemon=False)
+        timer.start = lambda: made.timers.append((seconds, leave, given, timer.daemon))
+        return timer
+
+    monkeypatch.setattr(worker, "threading", SimpleNamespace(Timer=make_timer, get_ident=threading.get_ident))
+    return made
+
+
+def read_log(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "logs" / f"{name}.log").read_text("utf-8").splitlines()]
+
+
+def test_a_worker_answers_a_sample_and_reports_all_that_it_paid(talk: Talk) -> None:
+    _, _, sample = toy_run()
+    key = SampleKey(sample.id, 2)
+    first, *_, last = talk(Answer(5, sample, key, {}))
+    assert first == Ready(os.getpid(), socket.gethostname())
+    record = last.record  # type: ignore[union-attr]
+    assert (record.run_id, record.sample_id, record.epoch, record.score, record.error) == ("r", sample.id, 2, 1.0, None)
+    paid, replies = talk.of(Paid), talk.of(Replied)
+    assert len(paid) == len(replies) == record.usage.lm_calls == 3
+    assert {each.lease for each in (*paid, *replies, last)} == {5}  # type: ignore[union-attr]
+    assert sum(each.payment.input_tokens for each in paid) == record.usage.input_tokens
+    assert last == Answered(5, record) and talk.of(Reserve) == talk.of(Logged) == []
+    assert talk.timers == [(10.0, os._exit, [1], True)], "a program may not end when it is cancelled"
+    (started,) = read_log(talk.folder, "entry_point")
+    assert (started["event"], started["task_id"], started["epoch"]) == ("question started", sample.id, 2)
+    assert (talk.folder / "tools.db").exists()
+    talk(Answer(6, sample, key, {each.request: each.reply for each in replies}), ends_by_closing=True)
+    (again,) = talk.of(Answered)
+    assert (talk.of(Paid), talk.of(Replied)) == ([], [])
+    assert (again.record.usage.replayed_calls, again.record.answer) == (3, record.answer)
+
+
+def test_a_worker_on_another_machine_sends_its_logs_and_leaves_nothing(talk: Talk) -> None:
+    _, _, sample = toy_run()
+    talk(Answer(5, sample, SampleKey(sample.id), {}), identity="of another machine")
+    assert list(talk.folder.iterdir()) == []
+    logged = talk.of(Logged)
+    assert {each.name for each in logged} == {"entry_point", "multi_agent_system"}
+    events = [json.loads(each.text)["event"] for each in logged if each.name == "multi_agent_system"]
+    assert (events[0], events[-1]) == ("question started", "question finished")
+
+
+def test_a_worker_asks_before_each_request_where_the_budget_may_refuse(talk: Talk) -> None:
+    _, _, sample = toy_run()
+    talk(Answer(5, sample, SampleKey(sample.id), {}), asks_budget=True)
+    assert talk.of(Reserve) == [Reserve(5, number) for number in range(3)]
+    (answered_one,) = talk.of(Answered)
+    assert answered_one.record.error is None
+
+    def refuse(number: int) -> Reserved:
+        return Reserved(number, "budget.lm_calls", "used up") if number else Reserved(number)
+
+    talk(Answer(5, sample, SampleKey(sample.id), {}), asks_budget=True, reserve=refuse)
+    (refused,) = talk.of(Answered)
+    assert (refused.record.limit, len(talk.of(Paid))) == ("budget.lm_calls", 1)
+
+
+def test_a_worker_that_is_cancelled_sends_no_record(talk: Talk) -> None:
+    _, _, sample = toy_run()
+    talk(Answer(5, sample, SampleKey(sample.id), {}), asks_budget=True, reserve=lambda number: Cancel())
+    assert (talk.of(Reserve), talk.of(Answered)) == ([Reserve(5, 0)], [])
+    assert len(talk.timers) == 1
+
+
+def test_a_worker_answers_a_trial_with_prompts_that_came_before_it_and_sends_its_calls(talk: Talk) -> None:
+    _, prompts, sample = toy_run()
+    digest = "0123456789abcdef"
+    texts = {agent: f"{text}\nMark it." for agent, text in prompts.texts.items()}
+    own = replace(prompts, texts=texts)
+    talk(
+        Prompts(digest, own), Answer(5, sample, SampleKey(sample.id), {}, digest), Answer(6, sample, SampleKey("b"), {})
+    )
+    trial, plain = sorted(talk.of(Answered), key=lambda each: int(each.lease))
+    assert [name for name, _, _ in pickle.loads(trial.calls)] == list(texts)
+    assert (plain.calls, trial.record.error, plain.record.error) == (b"", None, None)
+    assert {each.request for each in talk.of(Replied) if each.lease == 5}.isdisjoint(
+        {each.request for each in talk.of(Replied) if each.lease == 6}
+    ), "other prompts are other requests"
+    labels = {line["task_id"]: line.get("prompts_sha256") for line in read_log(talk.folder, "entry_point")}
+    assert labels == {sample.id: digest[:12], "b": None}
+
+
+def test_a_worker_finds_modules_where_the_run_does(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = list(sys.path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    talk(path=(*before, "/of/the/user"))
+    assert sys.path == [*before, "/of/the/user"]
+    talk()
+    assert sys.path == [*before, "/of/the/user"]
+    assert talk.said == [Ready(os.getpid(), socket.gethostname())]
+
+
+def test_a_model_that_cannot_be_used_on_another_machine_is_told_by_it(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KEY_OF_THE_NODES", raising=False)
+    options = ["model=openai_compatible", "model.base_url=http://127.0.0.1:1/v1", "model.api_key_env=KEY_OF_THE_NODES"]
+    composed = compose_config(["system=toy", "data=toy", *options])
+    config = cast(dict[str, object], OmegaConf.to_container(composed, resolve=True))
+    (failed,) = talk(config=config, identity="of another machine")
+    assert isinstance(failed, Failed) and "KEY_OF_THE_NODES" in failed.message
+    talk(config=config)
+    assert talk.of(Failed) == [] and len(talk.said) == 1, "the run's own process has checked it"
