@@ -262,7 +262,7 @@ def _list_phases(tuning: TuningSnapshot, key: str) -> Iterator[Point]:
     state = tuning.info.state
     begun = [(name, state.spend_by_phase[name]) for name in _PHASES if name in state.spend_by_phase]
     ends = [spend for _, spend in begun[1:]] + [tuning.verdict.get("spend") or state.spend]
-    for (name, before), after in zip(begun, ends, strict=True):
+    for (name, before), after in zip(begun, ends, strict=False):  # earlier versions recorded no phases
         took = {each: (after.get(each) or 0) - (before.get(each) or 0) for each in ("lm_calls", "cost_usd", "seconds")}
         if took["lm_calls"] > 0:
             note = f"{format_count(int(took['lm_calls']), 'request')}, {format_duration(max(took['seconds'], 0.0))}"

@@ -1,18 +1,23 @@
 """The page of a tuning run, made from folders by hand: its first sentence, its order, and what it must not show."""
 
+import base64
+import gzip
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from eval.reports.html.charts import Chart, Point
 from eval.runs.folder import REPORT
 from mas.runtime.errors import UserError
 from optimize.report import task
+from optimize.reports import tuning_page
 from optimize.reports.candidate_tree import build_tree
 from optimize.reports.outcome import describe_outcome
 from optimize.reports.snapshot import read_tuning
-from optimize.reports.tuning_page import _draw_budget, write_tuning_page
+from optimize.reports.tuning_page import _build_page, _draw_budget, write_tuning_page
 from tests.optimize.mlflow_export.tuning_folder import LOOKS, PROPOSALS, a_proposal, a_tuning, verdict
 
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -176,3 +181,399 @@ def test_the_page_says_what_the_headroom_preflight_could_show(tmp_path: Path) ->
     assert "30 training questions, before the search; the sealed questions can show 6.1 points or more" in page
     (folder / "headroom.json").write_text(json.dumps({**found, "smallest_gain": None, "reflection_failed": True}))
     assert "before the search; the reflection failed; the sealed questions can show no gain" in write_page(folder)
+
+
+def build(folder: Path) -> dict[str, Any]:
+    """What the template is given."""
+    return _build_page(read_tuning(folder))
+
+
+def test_the_numbers_at_the_top_of_a_tested_run(tmp_path: Path) -> None:
+    sealed = {"n_questions": 8, "epochs": 5, "wins": 4, "losses": 1, "ties": 3, "level": 0.03}
+    spend = {"lm_calls": 12_345, "input_tokens": 1_000, "output_tokens": 234, "seconds": 125.0, "cost_usd": 1.5}
+    found = verdict(sealed=sealed, metric="f1", gain_shrunken=0.09, spend=spend, resumable=False)
+    shortlist = [{"candidate_id": name, "fresh_score": 0.5} for name in ("parent", "c001", "c003")]
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=found, shortlist=shortlist, spend={"lm_calls": 9})
+    tiles = [
+        ("+12.5", "points gained in f1", "95% interval +1.0 to +24.0"),
+        ("+9.0", "estimated true gain", "corrected for being selected"),
+        ("25.0% → 37.5%", "f1 before → after", ""),
+        ("0.03", "p value", "at most 0.03 required"),
+        ("4/1/3", "questions better / worse / same", "5 answers each, both sides"),
+        ("3", "proposals", "1 accepted, 2 re-evaluated"),
+        ("12,345", "requests", "$1.5000, 1,234 tokens, 2 min"),
+    ]
+    assert build(folder)["tiles"] == tiles
+    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": [0.1, 0.3], "n_questions": 10}))
+    assert build(folder)["tiles"] == tiles, "next to the sealed test, that of the search says nothing"
+
+
+def test_a_verdict_of_few_words_has_its_numbers_all_the_same(tmp_path: Path) -> None:
+    """Of an earlier version, or without a gain, an interval, an estimate or a level."""
+    sealed = {"n_questions": 8, "epochs": None, "wins": 0, "losses": 0, "ties": 8, "looks": 1}
+    found = verdict(sealed=sealed, gain=None, gain_ci95=None, p=None, baseline=None, spend=None, resumable=False)
+    assert build(a_tuning(tmp_path / "run", verdict=found))["tiles"] == [
+        ("+0.0", "points gained in accuracy", "95% interval unknown"),
+        ("n/a → 37.5%", "accuracy before → after", ""),
+        ("0", "p value", ""),
+        ("0/0/8", "questions better / worse / same", "0 answers each, both sides"),
+        ("0", "proposals", "0 accepted, 0 re-evaluated"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("looks", "stopped"), [({}, ""), ({"looks": 1, "look": 1}, ""), ({"looks": 2, "look": 1}, "; look 1 of 2")]
+)
+def test_only_a_test_with_looks_says_where_it_stopped(tmp_path: Path, looks: dict[str, int], stopped: str) -> None:
+    sealed = {**SEALED, **LOOKS, **looks} if looks else SEALED
+    page = build(a_tuning(tmp_path / "run", verdict=verdict(sealed=sealed, resumable=False)))
+    assert page["tiles"][3][2] == f"5 answers each, both sides{stopped}"
+    adjusted = "; intervals adjusted for the looks" if stopped else ""
+    assert page["test_charts"][1].title == f"gain, in points{adjusted}"
+
+
+def test_before_the_test_the_top_has_the_starting_prompts_and_the_headroom(tmp_path: Path) -> None:
+    folder = a_tuning(tmp_path / "run", PROPOSALS, spend={"lm_calls": 7, "cost_usd": 0.25, "seconds": 3.0})
+    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": [0.1, 0.3], "n_questions": 10}))
+    rewrites = [{"name": "a", "gain": 0.02, "p": 0.5}, {"name": "b", "gain": 0.05, "p": 0.1}]
+    headroom = {"worth_it": True, "n_questions": 30, "rewrites": rewrites, "smallest_gain": 0.061}
+    (folder / "headroom.json").write_text(json.dumps(headroom))
+    page = build(folder)
+    assert page["tiles"] == [
+        ("20.0%", "starting prompts on validation", "95% interval 10.0% to 30.0%"),
+        (
+            "worth it",
+            "headroom for prompts",
+            "+5.0 points by the best rewrite on 30 training questions, before the search; the sealed questions can "
+            "show 6.1 points or more",
+        ),
+        ("3", "proposals", "1 accepted, 0 re-evaluated"),
+        ("7", "requests", "$0.2500, 0 tokens, 3.0 s"),
+    ]
+    assert page["test_charts"] == [] and not page["tested"] and page["sealed"] == {}
+    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": None}))
+    (folder / "headroom.json").write_text(
+        json.dumps({**headroom, "worth_it": False, "rewrites": [], "smallest_gain": None, "reflection_failed": True})
+    )
+    assert build(folder)["tiles"][:2] == [
+        ("20.0%", "starting prompts on validation", "95% interval n/a to n/a"),
+        (
+            "not here",
+            "headroom for prompts",
+            "30 training questions, before the search; the reflection failed; the sealed questions can show no gain",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spend", "simulated", "remark"),
+    [
+        ({"cost_usd": 0.5}, False, "$0.5000"),
+        ({}, False, "$0.0000"),
+        ({"cost_usd": 0.5, "unknown_cost_calls": 1}, False, "at least $0.5000"),
+        ({"cost_usd": 0.0, "unknown_cost_calls": 1}, False, "cost n/a"),
+        ({"unknown_cost_calls": 1}, False, "cost n/a"),
+        ({"cost_usd": 0.5, "unknown_cost_calls": 1}, True, "nothing paid"),
+    ],
+)
+def test_what_a_run_cost_is_said_as_far_as_it_is_known(
+    tmp_path: Path, spend: dict[str, float], simulated: bool, remark: str
+) -> None:
+    folder = a_tuning(tmp_path / "run", spend={"lm_calls": 1, **spend}, simulated=simulated)
+    assert build(folder)["tiles"][-1] == ("1", "requests", f"{remark}, 0 tokens, 0.0 s")
+
+
+def test_the_sealed_test_is_drawn_with_both_sides_and_each_interval_of_the_gain(tmp_path: Path) -> None:
+    sealed = {**SEALED, "gain_interval": [0.005, 0.245]}
+    found = verdict(sealed=sealed, gain_shrunken=0.09, metric="f1", resumable=False)
+    scores, gains = build(a_tuning(tmp_path / "run", PROPOSALS, verdict=found))["test_charts"]
+    assert scores == Chart(
+        "dots",
+        "f1 on the sealed questions",
+        [
+            Point("starting prompts", 0.25, low=0.2, high=0.3, tone="quiet", note="25.0%"),
+            Point("c001", 0.375, low=0.3, high=0.45, tone="accent", note="37.5%"),
+        ],
+        x_label="f1",
+        x_format="percent",
+        x_domain=(0, 1),
+    )
+    assert gains == Chart(
+        "dots",
+        "gain, in points",
+        [
+            Point("gain, 95% interval", 0.125, low=0.01, high=0.24, tone="right", note="+12.5"),
+            Point("gain, 97% interval (decides)", 0.125, low=0.005, high=0.245, tone="right", note="+0.5 to +24.5"),
+            Point("estimated true gain", 0.09, tone="quiet", note="+9.0"),
+        ],
+        x_label="points",
+        x_format="points",
+        x_mark=0.0,
+    )
+
+
+def test_what_a_verdict_does_not_have_is_not_drawn(tmp_path: Path) -> None:
+    found = verdict(False, baseline=None, gain=None, gain_ci95=None, resumable=False)
+    found["winner"]["ci95"] = None
+    scores, gains = build(a_tuning(tmp_path / "run", PROPOSALS, verdict=found))["test_charts"]
+    assert scores.points == [Point("c001", 0.375, tone="accent", note="37.5%")]
+    assert gains.points == [Point("gain, 95% interval", 0.0, tone="wrong", note="+0.0")]
+    with_interval = verdict(sealed={"gain_interval": [0.005, 0.245]}, resumable=False)
+    _, gains = build(a_tuning(tmp_path / "without a level", verdict=with_interval))["test_charts"]
+    assert [each.label for each in gains.points] == ["gain, 95% interval"]
+
+
+def test_the_shortlist_is_drawn_with_the_tested_candidate_and_a_line_at_the_starting_prompts(tmp_path: Path) -> None:
+    shortlist = [
+        {"candidate_id": "parent", "fresh_score": 0.3, "fresh_ci95": [0.2, 0.4], "val_score": 0.25},
+        {"candidate_id": "c001", "fresh_score": 0.5, "fresh_ci95": [0.4, 0.6], "val_score": 0.75},
+        {"candidate_id": "c003", "fresh_score": 0.4, "fresh_ci95": None, "val_score": None},
+    ]
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False), shortlist=shortlist)
+    assert build(folder)["shortlist"] == Chart(
+        "dots",
+        "score of new answers to the validation questions, 95% intervals",
+        [
+            Point("starting prompts", 0.3, low=0.2, high=0.4, tone="quiet", note="30.0%; 25.0% in the search"),
+            Point("c001 (tested)", 0.5, low=0.4, high=0.6, tone="accent", note="50.0%; 75.0% in the search"),
+            Point("c003", 0.4, tone="", note="40.0%; n/a in the search"),
+        ],
+        x_label="score",
+        x_format="percent",
+        x_domain=(0, 1),
+        x_mark=0.3,
+    )
+    without = build(a_tuning(tmp_path / "without the start", shortlist=shortlist[1:]))["shortlist"]
+    assert [each.label for each in without.points] == ["c001", "c003"] and without.x_mark is None
+    assert build(a_tuning(tmp_path / "none"))["shortlist"] is None
+
+
+@pytest.mark.parametrize(
+    ("winner", "shortlist", "expected"),
+    [
+        ("c003", {"c001": 0.9}, "c003"),  # the tested one, whatever the scores
+        (None, {"parent": 0.9, "c001": 0.4, "c003": 0.5}, "c003"),  # the best of the new answers
+        (None, {"parent": 0.9}, "c004"),  # of accepted ones with a score the best in the search
+        (None, {}, "c004"),
+    ],
+)
+def test_the_difference_shown_is_that_of_the_tested_candidate_or_of_the_best_so_far(
+    tmp_path: Path, winner: str | None, shortlist: dict[str, float], expected: str
+) -> None:
+    proposals = [
+        a_proposal(1),
+        a_proposal(2, "rejected", val_score=0.99),
+        a_proposal(3, val_score=None),
+        a_proposal(4, val_score=0.6),
+        a_proposal(5, val_score=0.4),
+    ]
+    rows = [{"candidate_id": name, "fresh_score": score} for name, score in shortlist.items()]
+    found = verdict(winner=winner, resumable=False) if winner else None
+    page = build(a_tuning(tmp_path / "run", proposals, verdict=found, shortlist=rows))
+    assert page["winner"] == expected and page["tested"] is bool(winner)
+    assert f"as {expected} of" in str(page["difference"]) and f"as {expected} of" in write_page(tmp_path / "run")
+
+
+def test_without_an_accepted_candidate_there_is_no_difference(tmp_path: Path) -> None:
+    page = build(a_tuning(tmp_path / "run", [a_proposal(1, "rejected", val_score=0.9)]))
+    assert page["winner"] is None and page["difference"] is None and page["n_proposals"] == 1
+
+
+def test_the_budget_of_a_paid_run_is_shown_in_dollars_too(tmp_path: Path) -> None:
+    began = {
+        "preflight": {"lm_calls": 0, "cost_usd": 0.0, "seconds": 0.0},
+        "baseline": {"lm_calls": 1, "cost_usd": 0.25, "seconds": 1.0},
+        "search": {"metric_calls": 10, "lm_calls": 11, "cost_usd": 0.5, "seconds": 3.0},
+        "shortlist": {"lm_calls": 14, "cost_usd": 0.75, "seconds": 4.0},
+        "sealed": {"lm_calls": 14, "cost_usd": 0.75, "seconds": 4.0},
+        "gate": {"lm_calls": 24, "cost_usd": 1.5, "seconds": 6.0},
+        "of a later version": {"lm_calls": 99},
+    }
+    spend = {"lm_calls": 24, "cost_usd": 1.5, "seconds": 6.0}
+    proposals = [
+        a_proposal(1, val_score=0.2, spend={"metric_calls": 3, "cost_usd": 0.125}),
+        a_proposal(2, val_score=0.5, spend={"metric_calls": 2, "lm_calls": 4}, agents=["planner", "finalizer"]),
+        a_proposal(3, "rejected", val_score=0.9, spend={}),
+    ]
+    facts = {"spend_by_phase": began, "phase": "gate", "spend": {"lm_calls": 1, "cost_usd": 9.0}}
+    folder = a_tuning(tmp_path / "run", proposals, verdict=verdict(spend=spend), **facts)
+    assert build(folder)["budget_charts"] == []
+    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": [0.1, 0.3], "n_questions": 10}))
+    by_phase, by_answers, by_requests, by_usd = build(folder)["budget_charts"]
+    assert by_phase == Chart(
+        "bars",
+        "USD by phase",
+        [
+            Point("preflight", 0.25, note="1 request, 1.0 s"),
+            Point("baseline", 0.25, note="10 requests, 2.0 s"),
+            Point("search", 0.25, note="3 requests, 1.0 s"),
+            Point("sealed test", 0.75, note="10 requests, 2.0 s"),
+        ],
+        x_label="USD",
+        x_format="usd",
+    )
+    assert by_answers == Chart(
+        "lines",
+        "best validation score of the search by answers",
+        [
+            Point("starting prompts", 10, y=0.2, group="best so far"),
+            Point("before c002", 15, y=0.2, group="best so far"),
+            Point("c002", 15, y=0.5, group="best so far", note="planner, finalizer"),
+            Point("end of the search", 15, y=0.5, group="best so far"),
+        ],
+        x_label="answers, baseline and proposals",
+        y_label="score",
+        x_format="number",
+        y_format="percent",
+    )
+    assert [each.x for each in by_requests.points] == [11, 15, 15, 15]
+    assert (by_requests.title, by_requests.x_format) == ("best validation score of the search by requests", "number")
+    assert [each.x for each in by_usd.points] == [0.5, 0.625, 0.625, 0.625]
+    assert (by_usd.title, by_usd.x_format) == ("best validation score of the search by USD", "usd")
+
+
+@pytest.mark.parametrize(
+    ("baseline", "starts"),
+    [
+        ({"n_questions": 10, "lm_calls": 2.5, "cost_usd": 0.5}, [10, 25, 5]),
+        ({"n_questions": 10, "lm_calls": 2.5, "cost_usd": None}, [10, 25, 0]),
+        ({}, [0, 0, 0]),
+    ],
+)
+def test_what_a_run_did_not_record_before_its_search_is_estimated_from_its_baseline(
+    tmp_path: Path, baseline: dict[str, float | None], starts: list[float]
+) -> None:
+    folder = a_tuning(tmp_path / "run", [a_proposal(1)], spend={"cost_usd": 9.0})
+    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, **baseline}))
+    charts = build(folder)["budget_charts"]
+    assert [each.points[0].x for each in charts] == starts and [each.kind for each in charts] == ["lines"] * 3
+
+
+def test_without_proposals_only_the_phases_are_drawn(tmp_path: Path) -> None:
+    began = {"baseline": {"lm_calls": 1, "seconds": 9.0}}
+    folder = a_tuning(tmp_path / "run", spend_by_phase=began, spend={"lm_calls": 3, "seconds": 7.0})
+    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2}))
+    assert build(folder)["budget_charts"] == [
+        Chart("bars", "requests by phase", [Point("baseline", 2, note="2 requests, 0.0 s")], x_label="requests")
+    ]
+
+
+def test_a_simulated_run_has_no_axis_of_dollars(tmp_path: Path) -> None:
+    folder = a_tuning(tmp_path / "run", [a_proposal(1)], spend={"cost_usd": 9.0}, simulated=True)
+    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2}))
+    assert [each.x_label for each in build(folder)["budget_charts"]] == [
+        "answers, baseline and proposals",
+        "requests, baseline and proposals",
+    ]
+
+
+def test_each_flipped_question_is_a_row_that_opens_with_the_answers_of_both_sides(tmp_path: Path) -> None:
+    first = [
+        {"value": 0.0, "text": "seven", "error_class": None, "format_lost": True},
+        {"value": 0.5, "text": None, "error_class": None, "format_lost": False},
+        None,
+    ]
+    second = [
+        {"value": 1.0, "text": "eight", "error_class": None},
+        {"value": 1.0, "text": "eight", "error_class": "timeout"},
+        {"value": 1.0, "text": "nine"},
+    ]
+    flips = [
+        {"id": 3, "level": 1, "question": "q" * 601, "target": "t" * 601, "difference": 0.5, "first": first,
+         "second": second},
+        {"id": "q4", "level": None, "question": "Why?", "target": "8", "difference": -1.0, "first": [], "second": []},
+    ]  # fmt: skip
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False))
+    assert build(folder)["flips"] is None and build(folder)["n_flips_left_out"] == 0
+    (folder / "flips.json").write_text(json.dumps(flips))
+    page = build(folder)
+    data = page["flips"].data
+    assert data["keys"] == ["id", "question", "change", "difference", "before", "after", "level", "target"]
+    assert data["rows"] == [
+        ["3", "q" * 600, "better", 0.5, 0.5 / 3, 1.0, "1", "t" * 600],
+        ["q4", "Why?", "worse", -1.0, None, None, None, "8"],
+    ]
+    assert [(each["key"], each["kind"], each["menu"]) for each in data["columns"]] == [
+        ("question", "text", False),
+        ("change", "mark", True),
+        ("difference", "points", False),
+        ("before", "percent", False),
+        ("after", "percent", False),
+        ("level", "text", True),
+        ("target", "hidden", False),
+    ]
+    written = json.loads(gzip.decompress(base64.b64decode(page["blocks"].blocks[0].text)))
+    assert page["blocks"].index == {"flips": [(0, [0, 1])]} and page["blocks"].left_out == {}
+    assert written["values"]["0"]["sides"] == [
+        [
+            {"mark": "wrong", "text": "seven", "format": True},
+            {"mark": "partial", "text": "", "format": False},
+            {"mark": "not run", "text": ""},
+        ],
+        [
+            {"mark": "right", "text": "eight", "format": False},
+            {"mark": "error", "text": "timeout", "format": False},
+            {"mark": "right", "text": "nine", "format": False},
+        ],
+    ]
+    assert written["values"]["1"] == {"question": "Why?", "target": "8", "sides": [[], []]}
+
+
+def test_of_too_many_flipped_questions_the_last_are_left_out_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning_page, "MAX_FLIPS", 2)
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False))
+    (folder / "flips.json").write_text(json.dumps([{**FLIPS[0], "id": f"q{at}"} for at in range(3)]))
+    page = build(folder)
+    assert page["n_flips_left_out"] == 1 and page["blocks"].index == {"flips": [(0, [0, 1])]}
+    assert [row[0] for row in page["flips"].data["rows"]] == ["q0", "q1"]
+    assert "1 more are in flips.json." in write_page(folder)
+    monkeypatch.setattr(tuning_page, "MAX_FLIPS", 3)
+    assert build(folder)["n_flips_left_out"] == 0 and "more are in flips.json." not in write_page(folder)
+
+
+def test_the_facts_of_a_run_are_those_that_it_has(tmp_path: Path) -> None:
+    about = {"system": "toy", "run_id": "r1", "name": "mine", "parent_set": "toy_baseline", "command": ["a=1", "b=2"]}
+    config = {"data": {"name": "sample"}}
+    folder = a_tuning(tmp_path / "run", config=config, simulated=True, **about)
+    page = build(folder)
+    assert page["facts"] == [
+        ("system", "toy"),
+        ("model", "gpt-4o-mini (simulated)"),
+        ("reflection model", "gpt-4o"),
+        ("data", "sample"),
+        ("questions", "1 training, 1 validation, 1 sealed test"),
+        ("optimizer", "gepa, seed 7"),
+        ("starting prompts", "toy_baseline"),
+        ("began", "2026-11-21 10:00 UTC"),
+        ("ended", "2026-11-21 11:00 UTC"),
+        ("command", "python optimize/run.py a=1 b=2"),
+        ("folder", "run"),
+        ("run", "r1"),
+    ]
+    assert (page["title"], page["parent_set"]) == ("Tuning of toy: mine (simulated)", "toy_baseline")
+    bare = a_tuning(tmp_path / "bare", system="toy", run_id="r2", reflection_model="gpt-4o-mini", ended_at=None)
+    (bare / "splits.json").write_text(json.dumps({"train": ["q1", "q2"], "val": []}))
+    page = build(bare)
+    assert page["facts"] == [
+        ("system", "toy"),
+        ("model", "gpt-4o-mini"),
+        ("questions", "2 training"),
+        ("optimizer", "gepa, seed 7"),
+        ("began", "2026-11-21 10:00 UTC"),
+        ("command", "python optimize/run.py"),
+        ("folder", "bare"),
+        ("run", "r2"),
+    ]
+    assert page["notice"] == "" and page["leaks"] == {}
+
+
+def test_the_leaks_of_each_candidate_are_listed(tmp_path: Path) -> None:
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False))
+    hit = {"kind": "gold", "split": "val", "agent": "finalizer", "place": "text line 1", "sample_id": "q2",
+           "status": "blocking", "note": ""}  # fmt: skip
+    report = {"blocked": True, "checked": {"train": 1}, "hits": [hit]}
+    (folder / "leaks.json").write_text(json.dumps({"c001": report}))
+    assert build(folder)["leaks"] == {"c001": report}
+    assert "blocking: val gold in finalizer, text line 1" in write_page(folder)
