@@ -225,3 +225,80 @@ def test_usage_is_of_the_answers_that_there_are() -> None:
     found = rows(replace(pair(), comparison=made))
     assert list(found["tokens in all"])[:2] == ["1,500", "0"]
     assert list(found["cost in all"])[:2] == ["$0.2500", "n/a"]
+
+
+def test_all_rows_of_a_comparison_stand_in_their_order_with_their_intervals() -> None:
+    made = pair()
+    side = replace(made.comparison.first, score_ci95=(0.25, 0.75), cost_usd=None, tokens=1_234)
+    score = replace(made.comparison.score, difference=-0.5, ci95=(-0.75, 0.25))
+    mean = MeanDifference(3, 0.25, 0.5, 0.25, (-0.125, 0.5))
+    extra = {"judge": ExtraComparison("mean score", 0.25, 0.5, replace(score, ci95=None))}
+    changed = pair(
+        first=replace(side, errors_by_class={"tool": 2}), second=replace(side, score_ci95=None, cost_usd=0.5),
+        score=score, metric="mean score", extra=extra, format_losses=mean, cost_usd=mean, seconds=mean, tokens=mean,
+    )  # fmt: skip
+    assert list(list_numbers(replace(changed, used_to_tune=held_out()))) == [
+        ("mean score", "66.7%", "66.7%", "-50.0 points", "-75.0 to +25.0"),
+        ("its 95% interval", "25.0% to 75.0%", "n/a", "", ""),
+        ("on the 7 not tuned on", "25.0%", "37.5%", "+12.5 points", "-25.0 to +50.0"),
+        ("fully right", "66.7%", "66.7%", "", ""),
+        ("judge: mean score", "25.0%", "50.0%", "-50.0 points", "n/a"),
+        ("lost by format", "25.0%", "50.0%", "+25.0 points", "-12.5 to +50.0"),
+        ("cost/answer", "$0.25000", "$0.50000", "+0.25000", "-0.12500 to +0.50000"),
+        ("time/answer", "0.25 s", "0.50 s", "+0.25 s", "-0.12 to +0.50"),
+        ("tokens/answer", "0", "0", "+0", "-0 to +0"),
+        ("tokens in all", "1,234", "1,234", "", ""),
+        ("cost in all", "n/a", "$0.5000", "", ""),
+        ("errors", "tool 2", "none", "", ""),
+    ]
+
+
+def cells(line: str) -> list[str]:
+    return [each.strip() for each in line.replace("┃", "│").split("│")[1:-1]]
+
+
+def test_the_table_is_of_the_second_run_against_the_first() -> None:
+    text = printed(120)
+    assert "B compared with A" in text
+    heading = next(line for line in text.splitlines() if line.startswith("┃"))
+    assert cells(heading) == ["", "A", "B", "B - A", "95% interval"]
+    row = next(line for line in text.splitlines() if line.startswith("│ accuracy"))
+    assert cells(row)[1:4] == ["66.7%", "33.3%", "-33.3 points"]
+    assert "│         66.7% │" in text, "numbers stand at the right"
+
+
+def test_names_of_rows_and_ids_are_not_broken_on_a_narrow_terminal() -> None:
+    ids = ["x" * 40 + each for each in "ab"]
+    flips = [Flip(id, "1", "Which?", "a long target " * 9, 1.0, (None,), (None,)) for id in ids]
+    text = printed(90, flips=flips)
+    assert all(f"│ {id} │" in text for id in ids)
+    assert all(f"│{name}" in printed(40) for name in ("lost by format│", "tokens/answer "))
+    lines = printed(30).splitlines()
+    assert "A: run A (system gaia, model m1, prompts none)" in lines
+    assert "B is better on 0 questions, worse on 1, equal on 2" in lines
+
+
+def test_the_flips_table_has_a_row_for_each_with_the_runs_labels_as_headings() -> None:
+    text = printed(160).partition("questions that flipped")[2].splitlines()
+    heading, row = (cells(line) for line in text if line[:1] in "┃│" and line)
+    assert heading == ["question", "A", "B", "gold", "asked", "level"]
+    assert row == ["q1", "✓ 17", "✗ 18", "17", "What is q1?", "1"]
+
+
+def test_what_is_compared_is_told_whole_where_several_runs_are() -> None:
+    score = replace(pair().comparison.score, p=0.0004, test="a test", epochs=2, n_questions=1, smallest_difference=0.5)
+    lines = list(describe_verdict(pair(score=score), 2))
+    assert lines == [
+        "p <0.001 by a test, 0.040 as one of 2 comparisons (Holm); 1 question, each answered at least 2 times",
+        "B is better on 0 questions, worse on 1, equal on 2",
+        "these questions would show a true difference of 50.0 points in 80 of 100 such comparisons",
+    ]
+    first, *_ = describe_verdict(pair(score=replace(score, epochs=1)), 1)
+    assert first == "p <0.001 by a test; 1 question"
+
+
+def test_an_answer_of_which_the_text_has_spaces_is_one() -> None:
+    flip = pair(of_a=("17 and more", "17"), of_b=("17", "17")).comparison.flips
+    assert len(flip) == 1
+    text = printed(120, flips=flip)
+    assert "│ ✗ 17 and more │ ✓ 17 │" in text

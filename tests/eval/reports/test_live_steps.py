@@ -125,3 +125,94 @@ def test_on_a_terminal_the_line_of_the_step_ends_and_the_cursor_is_back() -> Non
     with steps:
         pass
     assert out.getvalue() == ""
+
+
+def test_arguments_and_results_of_exactly_the_limit_are_whole() -> None:
+    steps, out = shown()
+    with record_trace(Trace("t", observer=steps.observe)):
+        for chars in (0, 1):
+            with span("tool", "read", inputs={"a": "x" * (98 + chars)}) as tool:
+                tool.outputs = {"observation": "y" * (200 + chars)}
+    assert out.getvalue().splitlines() == [
+        f'  read(a="{"x" * 98}") → {"y" * 200}',
+        f'  read(a="{"x" * 98}…) → {"y" * 199}…',
+    ]
+
+
+def test_a_tool_that_returned_nothing_says_so_and_only_its_first_line_with_text_is_shown() -> None:
+    steps, out = shown()
+    with record_trace(Trace("t", observer=steps.observe)):
+        with span("tool", "quiet", inputs={}) as tool:
+            tool.outputs = {"observation": "\n  \n"}
+        with span("tool", "two", inputs={"path": object}) as tool:
+            tool.outputs = {"a": " \n", "b": "first\nsecond"}
+    assert out.getvalue().splitlines() == ["  quiet() → (nothing)", "  two(path=\"<class 'object'>\") → first"]
+
+
+def test_the_decision_of_a_critic_is_the_first_and_has_its_colour() -> None:
+    for decision, colour in (("reject", "31"), ("approve", "32")):
+        steps, out = shown(terminal=True)
+        with record_trace(Trace("t", observer=steps.observe)), span("agent", "critic") as critic:
+            critic.outputs = {"feedback_text": "No.", "decision": decision, "empty": "", "list": ["a"]}
+        lines = out.getvalue().splitlines()
+        assert lines == [
+            "\x1b[1;36mcritic\x1b[0m", f"\x1b[1;{colour}m  {decision}\x1b[0m", "  feedback text: No.", "  list:",
+            "    1. a",
+        ]  # fmt: skip
+
+
+def test_failures_and_warnings_have_their_colours_on_a_terminal() -> None:
+    steps, out = shown(terminal=True)
+    with contextlib.suppress(ValueError), record_trace(Trace("t", observer=steps.observe)), span("agent", "expert"):
+        event("odd", "warning", n=1)
+        with span("tool", "add", inputs={}):
+            raise ValueError("no")
+    assert out.getvalue().splitlines() == [
+        "\x1b[1;36mexpert\x1b[0m", "\x1b[31m  add() → failed: ValueError: no\x1b[0m", "\x1b[33m  odd: n 1\x1b[0m",
+        "\x1b[31m  failed: ValueError: no\x1b[0m",
+    ]  # fmt: skip
+
+
+def test_the_line_of_the_step_names_the_tool_and_then_the_agent_again() -> None:
+    steps, _ = shown(terminal=True)
+    status = steps._status  # what it shows is drawn by a thread
+    assert status is not None
+
+    def told() -> str:
+        return str(status.status)
+
+    with record_trace(Trace("t", observer=steps.observe)), span("agent", "expert"):
+        assert told() == "expert …"
+        with span("other", "between"):
+            assert told() == "expert …"
+        with span("tool", "add", inputs={}):
+            assert told() == "add …"
+        assert told() == "expert …"
+
+
+def test_only_agents_are_headed_and_show_what_they_said() -> None:
+    steps, out = shown()
+    with record_trace(Trace("t", observer=steps.observe)), span("other", "o", step_index=1) as other:
+        other.outputs = {"a": "b"}
+        event("odd", "warning", n=1)
+    assert out.getvalue() == "  odd: n 1\n"
+    with record_trace(Trace("t", observer=steps.observe)), span("agent", "a"), span("agent", "b", step_index=0):
+        pass
+    assert out.getvalue().splitlines()[1:] == ["a", "b, research step 1"]
+
+
+def test_an_answer_is_one_line_however_narrow_the_terminal_is_and_without_secrets() -> None:
+    out = io.StringIO()
+    record = Record("r", "q", 1, 1, "t", "Q", None, None, None, "key " * 20, "so\x1b[31m " * 9, wall_seconds=1_234.5)
+    print_answer(record, Console(file=out, width=20), lambda text: text.replace("key", "***"))
+    assert out.getvalue().splitlines() == [
+        "", f"answer: {'*** ' * 20}", f"reasoning: {'so [31m ' * 9}", "calls: 0 to language models, 0 to tools",
+        "tokens: 0 in, 0 out", "time: 1,234.5 s", "cost: n/a",
+    ]  # fmt: skip
+
+
+def test_a_failure_has_no_answer_but_its_cost() -> None:
+    out = io.StringIO()
+    record = Record("r", "q", 1, 1, "t", "Q", None, None, None, "a", "b", error="it broke")
+    print_answer(record, Console(file=out, width=80), lambda text: text)
+    assert out.getvalue().splitlines()[:2] == ["", "calls: 0 to language models, 0 to tools"]

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from eval.analysis.comparison.compare_runs import ReadRun, compare_read_runs, read_runs
+from eval.analysis.comparison.comparison import ExtraComparison, HeldOut
 from eval.reports.html.charts import Chart, Point
 from eval.reports.run_comparison.charts import (
     MAX_GROUPS,
@@ -169,3 +170,61 @@ def test_a_change_in_one_direction_is_told_alone_and_none_not_at_all() -> None:
     assert "B lost 100.0 fewer at expert, than A;" in describe_losses(fewer, ["A", "B"])
     assert describe_losses(gathered(([(0.0, "x")], [(0.0, "x")])), ["A", "B"]) == ""
     assert describe_losses(gathered(), ["A", "B"]) == "" and list(chart_losses(gathered(), ["A", "B"]).points) == []
+
+
+def test_of_causes_the_fourteen_that_cost_one_run_the_most_are_drawn() -> None:
+    def lost(name: str, first: float, second: float) -> Any:
+        return ([(1 - first, name)], [(1 - second, name)])
+
+    found = gathered(lost("even", 0.5, 0.5), lost("one", 0.0, 0.75), lost("other", 0.625, 0.0))
+    labels = [each.label for each in chart_losses(found, ["A", "B"]).points]
+    assert labels == ["one", "one", "other", "other", "even", "even"]
+    many = gathered(*(lost(f"c{n}", 0.5, 0.5) for n in range(MAX_GROUPS + 1)))
+    assert len(chart_losses(many, ["A", "B"]).points) == 2 * MAX_GROUPS == 28
+
+
+def test_a_cause_that_did_not_change_is_neither_more_nor_fewer() -> None:
+    same, worse = ([(0.0, "x")], [(0.0, "x")]), ([(1.0, "")], [(0.0, "y")])
+    assert describe_losses(gathered(same, worse), ["A", "B"]) == (
+        "By the first broken link, B lost 50.0 of 100 points more at y, than A; a bar below shows the questions."
+    )
+    better = ([(0.0, "y")], [(1.0, "")])
+    assert describe_losses(gathered(same, better), ["A", "B"]) == (
+        "By the first broken link, B lost 50.0 fewer at y, than A; a bar below shows the questions."
+    )
+
+
+def test_questions_that_were_not_tuned_on_and_extra_scorers_have_their_points(tmp_path: Path) -> None:
+    runs = read(tmp_path, records("RW"), records("RR"))
+    result = compare_read_runs(runs, intersection=False)
+    (pair,) = result.comparisons
+    kept = replace(pair.comparison.score, difference=0.25, ci95=None, n_questions=1)
+    extra = ExtraComparison("mean score", 0.5, 0.5, replace(kept, difference=0.125, ci95=(0.0, 0.5)))
+    held_out = HeldOut({"B": "own"}, 1, 1, (0.5, 0.5), (0.5, 0.75), kept)
+    changed = replace(pair, used_to_tune=held_out, comparison=replace(pair.comparison, extra={"judge": extra}))
+    chart = next(build_charts(replace(result, comparisons=[changed]), runs))
+    shown = [(each.label, each.x, each.low, each.high, each.tone, each.note) for each in chart.points]
+    assert shown[1:] == [
+        ("not used to tune", 0.25, None, None, "quiet", "1 question"),
+        ("judge: mean score", 0.125, 0.0, 0.5, "quiet", "1 question"),
+    ]
+    assert (chart.x_label, chart.title) == (
+        "points", "B - A in points, with 95% intervals; groups are not adjusted for their number"
+    )  # fmt: skip
+    below = replace(extra.result, ci95=(-0.5, 0.0))
+    changed = replace(pair, comparison=replace(pair.comparison, extra={"judge": replace(extra, result=below)}))
+    assert next(build_charts(replace(result, comparisons=[changed]), runs)).points[1].tone == "quiet"
+
+
+def test_charts_of_costs_and_losses_have_their_axes_and_formats(tmp_path: Path) -> None:
+    against, cost = charts(read(tmp_path, records("RW"), records("RR"), records("WW")))
+    assert (against.title, against.x_label, against.x_format, against.x_mark) == (
+        "Difference to A in points, with 95% intervals, each as if it were the only one", "points", "points", 0.0
+    )  # fmt: skip
+    assert (cost.title, cost.y_format, cost.y_domain) == (
+        "accuracy against cost of an answer (★: no run is both better and cheaper)", "percent", (0.0, 1.0)
+    )  # fmt: skip
+    losses = chart_losses(gathered(([(0.0, "x")], [(1.0, "")])), ["A", "B"])
+    assert (losses.kind, losses.title, losses.x_label, losses.x_format) == (
+        "bars", "Points lost, by the first cause", "share of the questions", "percent"
+    )  # fmt: skip
