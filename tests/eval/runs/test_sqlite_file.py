@@ -6,6 +6,8 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import threading
+import zlib
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,18 @@ import pytest
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.call_log import CallLog
 from eval.runs.folder import JOURNAL
-from eval.runs.sqlite_file import MAX_VALUE_BYTES, ForeignDatabaseError, QueryGuard, check_files
+from eval.runs.sqlite_file import (
+    MAX_VALUE_BYTES,
+    BestEffortSqlite,
+    ForeignDatabaseError,
+    QueryGuard,
+    check_files,
+    check_schema,
+    compute_crc,
+    encode_text,
+    seal_text,
+    unseal_text,
+)
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.sample_context import SampleKey
 from optimize.search.trials import TrialRows
@@ -197,3 +210,155 @@ def test_a_database_that_is_used_runs_no_functions_of_its_schema_and_has_no_endl
         assert settings == [(0,), (1,)]
         assert database.getlimit(sqlite3.SQLITE_LIMIT_LENGTH) == MAX_VALUE_BYTES
         assert database.getlimit(sqlite3.SQLITE_LIMIT_ATTACHED) == 0
+
+
+class Kept(BestEffortSqlite):
+    tables = ("CREATE TABLE IF NOT EXISTS kept(x)", "CREATE TABLE IF NOT EXISTS more(y)")
+    consequence = "its calls are lost"
+    consequence_of_new = "its calls are made again"
+
+
+def test_a_file_that_may_be_lost_is_made_with_its_folder_and_waits_for_nobody(tmp_path: Path) -> None:
+    said: list[str] = []
+    path = tmp_path / "deep" / "er" / "kept.db"
+    kept = Kept(path, "the cache", said.append)
+    assert kept.is_open and path.exists()
+    assert kept.execute("INSERT INTO kept VALUES(?)", "a") == []
+    assert kept.execute("SELECT x FROM kept UNION ALL SELECT y FROM more") == [("a",)]
+    settings = ("journal_mode", "synchronous", "busy_timeout", "trusted_schema", "cell_size_check")
+    assert [kept.execute(f"PRAGMA {name}")[0][0] for name in settings] == ["wal", 1, 200, 0, 1]
+    thread = threading.Thread(target=lambda: kept.execute("INSERT INTO kept VALUES('b')"))
+    thread.start()
+    thread.join()
+    assert kept.execute("SELECT count(*) FROM kept") == [(2,)]
+    kept.close()
+    kept.close()
+    assert not kept.is_open
+    assert kept.execute("SELECT x FROM kept") == [] and not kept.is_open, "it is not opened again"
+    with Kept(path, "the cache", said.append)._turns:  # nobody holds it
+        pass
+    for ending in ("-wal", "-shm"):
+        path.with_name(f"kept.db{ending}").touch()
+    kept.remove()
+    kept.remove()
+    assert list(path.parent.iterdir()) == [] and said == []
+
+
+@pytest.mark.parametrize("set_aside", [True, False])
+def test_a_broken_file_is_told_once_and_set_aside_where_one_process_writes_it(set_aside: bool, tmp_path: Path) -> None:
+    said: list[str] = []
+    path = tmp_path / "kept.db"
+    path.write_bytes(b"no database at all" * 100)
+    kept = Kept(path, "the cache", said.append, set_aside=set_aside)
+    outcome = "it is set aside as kept.db.broken, and its calls are made again"
+    lost = "its calls are lost; nothing else is lost"
+    assert said == [f"the cache {path} cannot be used (file is not a database); {outcome if set_aside else lost}"]
+    kept.execute("INSERT INTO kept VALUES('a')")
+    assert kept.execute("SELECT x FROM kept") == ([("a",)] if set_aside else [])
+    assert (tmp_path / "kept.db.broken").exists() is set_aside and len(said) == 1
+    kept.close()
+
+
+def test_a_query_that_fails_costs_its_result_and_the_file_stays(tmp_path: Path) -> None:
+    said: list[str] = []
+    kept = Kept(tmp_path / "kept.db", "the cache", said.append, set_aside=True)
+    for _ in range(2):
+        assert kept.execute("SELECT z FROM kept") == []
+    assert said == [
+        f"the cache {tmp_path}/kept.db cannot be used (no such column: z); its calls are lost; nothing else is lost"
+    ]
+    assert kept.is_open and not (tmp_path / "kept.db.broken").exists()
+    kept.close()
+
+
+def test_a_broken_file_that_cannot_be_renamed_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    (tmp_path / "kept.db").write_bytes(b"no database at all" * 100)
+
+    def refuse(path: Path, target: Path) -> None:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    Kept(tmp_path / "kept.db", "the cache", said.append, set_aside=True)
+    assert said[0].endswith("; its calls are lost; nothing else is lost")
+
+
+def test_a_missing_table_and_one_of_others_are_told_apart() -> None:
+    schema = "CREATE TABLE a(x); CREATE TABLE b(y)"
+    for made, what in (
+        ("CREATE TABLE a(x)", "a table is missing"),
+        (f"CREATE TABLE {'c' * 100}(z)", f"the table '{'c' * 80}' is not of this program"),
+        ("CREATE VIEW v AS SELECT 1", "the view 'v' is not of this program"),
+        ("CREATE TABLE a(x, more)", "the table 'a' is not of this program"),
+    ):
+        database = sqlite3.connect(":memory:")
+        database.execute(made)
+        with pytest.raises(ForeignDatabaseError) as refused:
+            check_schema(database, schema)
+        assert str(refused.value) == f"its schema is not that of a run: {what}"
+        database.close()
+    database = sqlite3.connect(":memory:")
+    database.executescript(schema)
+    check_schema(database, schema)
+    assert database.getlimit(sqlite3.SQLITE_LIMIT_ATTACHED) == 0
+    assert database.getlimit(sqlite3.SQLITE_LIMIT_LENGTH) == MAX_VALUE_BYTES
+    database.close()
+
+
+def test_a_query_has_so_many_steps_and_each_block_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eval.runs.sqlite_file.MAX_STEPS", 300)
+    monkeypatch.setattr("eval.runs.sqlite_file._STEPS_AT_ONCE", 100)
+    looks: list[object] = []
+
+    class Watched:
+        def set_progress_handler(self, look: object, steps: int) -> None:
+            looks.extend([look, steps])
+
+    guard = QueryGuard(Watched())  # type: ignore[arg-type]
+    look, steps = looks
+    assert steps == 100 and callable(look)
+    for _ in range(2):
+        with guard:
+            assert [look() for _ in range(4)] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("values", "content"), [((), b""), (("a", 1, None), b"a\0001\0None\0"), (("\ud800",), b"\xed\xa0\x80\0")]
+)
+def test_a_checksum_is_over_the_values_as_text_with_a_zero_after_each(
+    values: tuple[object, ...], content: bytes
+) -> None:
+    assert compute_crc(*values) == zlib.crc32(content)
+
+
+def test_a_sealed_text_comes_back_and_shows_its_damage() -> None:
+    for text in ("", "a\ud800\0é"):
+        sealed = seal_text(text)
+        assert sealed == b"%08x" % zlib.crc32(encode_text(text) + b"\0") + encode_text(text)
+        assert unseal_text(sealed) == text
+        with pytest.raises(ValueError, match="its checksum is wrong"):
+            unseal_text(sealed + b"x")
+    for kept in ("text", None, 7):
+        with pytest.raises(ValueError, match=r"it is no BLOB"):
+            unseal_text(kept)
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+def test_no_file_that_sqlite_reads_is_a_link(ending: str, tmp_path: Path) -> None:
+    check_files(tmp_path / "run.db")
+    (tmp_path / "mine").touch()
+    (tmp_path / f"run.db{ending}").symlink_to(tmp_path / "mine")
+    with pytest.raises(ForeignDatabaseError) as refused:
+        check_files(tmp_path / "run.db")
+    assert str(refused.value) == f"run.db{ending} is a link or another special file, which is not followed"
+
+
+def test_only_a_journal_that_names_another_file_is_refused(tmp_path: Path) -> None:
+    end = bytes.fromhex("d9d505f920a163d7")
+    for name in ("run.db", "run.db-wal"):
+        (tmp_path / name).write_bytes(end)
+    (tmp_path / "run.db-journal").write_bytes(end + b"x")
+    check_files(tmp_path / "run.db")
+    (tmp_path / "run.db-journal").write_bytes(b"x" + end)
+    with pytest.raises(ForeignDatabaseError, match=r"^run\.db-journal names another file, which would be removed$"):
+        check_files(tmp_path / "run.db")
