@@ -22,7 +22,8 @@ def check_place(folder: Path, inside: Path) -> None:
     place, real = Path(os.path.realpath(inside)), Path(os.path.realpath(folder))
     if real == place or not real.is_relative_to(place):
         raise UserError(f"{format_path(folder)} is not inside {format_path(inside)}; remove it by hand.")
-    if real != place / folder.absolute().relative_to(inside.absolute()):
+    given, top = folder.absolute(), inside.absolute()
+    if not given.is_relative_to(top) or real != place / given.relative_to(top):
         raise UserError(f"{format_path(folder)} is reached through a link; remove it by hand.")
 
 
