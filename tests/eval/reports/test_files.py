@@ -1,14 +1,17 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from eval.analysis.summary.summarise import RunDetails, summarise
+from eval.analysis.summary.summary import read_summary
 from eval.reports.files import write_reports, write_summary
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
+from tests.report_file import ReportFile
 
 Make = Callable[..., Record]
 
@@ -70,3 +73,66 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path, recor
     with pytest.raises(TypeError):
         write_summary(tmp_path, broken)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_an_answer_that_only_could_not_be_scored_is_an_answer(tmp_path: Path, record: Make) -> None:
+    records = [
+        record("a", answer=17, score=None, error="no verdict", error_component="scorer"),
+        record("b", answer=None, score=None, error="no verdict", error_component="scorer"),
+        record("c", answer="half", score=None, error="it broke", error_component="expert"),
+    ]
+    write(tmp_path, records)
+    assert [line["model_answer"] for line in lines(tmp_path / "answers.jsonl")] == ["17", "", ""]
+
+
+def test_every_file_is_written_and_the_summary_returned(tmp_path: Path, record: Make) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.write_plan([PlannedQuestion(each, "Which?") for each in ("a", "b")])
+        store.write_info(RunInfo(run_id="r", epochs=1))
+        for each in (record("a"), record("a", attempt=2), record("a", epoch=2)):
+            store.write(each)
+        summary = write_reports(tmp_path, store)
+    assert {each.name for each in tmp_path.iterdir()} == {
+        "answers.jsonl", "records.jsonl", "correlation_ids.jsonl", "summary.json", "report.html", "run.db", "run.lock",
+        "run.journal",
+    }  # fmt: skip
+    assert lines(tmp_path / "correlation_ids.jsonl") == [
+        {"task_id": "a", "thread_id": "thread-a", "epoch": epoch, "attempt": attempt}
+        for epoch, attempt in ((1, 1), (1, 2), (2, 1))
+    ]
+    assert read_summary(tmp_path / "summary.json") == summary
+    assert (summary.n, summary.n_not_run, summary.n_outside_plan, summary.mlflow) == (2, 1, 1, None)
+    assert (tmp_path / "summary.json").read_text("utf-8").startswith('{\n  "')
+    assert [row["id"] for row in ReportFile(tmp_path / "report.html").rows] == ["a", "b"]
+
+
+def test_a_file_of_records_that_is_right_is_left_and_one_that_is_wrong_is_written_anew(
+    tmp_path: Path, record: Make
+) -> None:
+    write(tmp_path, [record("a")])
+    path = tmp_path / "records.jsonl"
+    text, place = path.read_text("utf-8"), path.stat().st_ino
+    with RunStore(tmp_path / "run.db", read_only=True) as store:
+        write_reports(tmp_path, store)
+        assert (path.read_text("utf-8"), path.stat().st_ino) == (text, place)
+        path.write_text("{}\n", "utf-8")
+        write_reports(tmp_path, store)
+    assert path.read_text("utf-8") == text
+
+
+def test_while_a_run_goes_on_its_file_of_records_is_left_to_it(tmp_path: Path, record: Make) -> None:
+    write(tmp_path, [record("a")])
+    path = tmp_path / "records.jsonl"
+    with RunStore(tmp_path / "run.db") as own:
+        path.write_text("half a li", "utf-8")
+        with RunStore(tmp_path / "run.db", read_only=True) as store:
+            write_reports(tmp_path, store)
+        assert path.read_text("utf-8") == "half a li"
+        write_reports(tmp_path, own)
+        assert lines(path)[0]["sample_id"] == "a", "the run itself writes it"
+
+
+def test_the_link_to_mlflow_is_kept_in_the_summary(tmp_path: Path, record: Make) -> None:
+    summary = replace(summarise([record("a")], RunDetails(run_id="r")), mlflow={"uri": "x"})
+    write_summary(tmp_path, summary)
+    assert read_summary(tmp_path / "summary.json") == summary

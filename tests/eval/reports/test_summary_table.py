@@ -15,6 +15,7 @@ from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.reports.summary_table import (
     choose_exit_code,
     print_last_lines,
+    print_report_path,
     print_results,
     print_summary,
     print_wrong_answers,
@@ -131,3 +132,57 @@ def test_the_exit_code_is_that_of_the_worst(summary: Summary) -> None:
     assert code(replace(summary, n_error=1, stopped="budget"), 0.9) == (STOPPED, "")
     unscored = replace(summary, score=None)
     assert code(unscored, 0.0) == (FINISHED, "") and code(unscored, 0.1)[0] == FAILURES
+
+
+def test_lines_are_neither_broken_nor_styled_by_what_is_in_them(summary: Summary, tmp_path: Path) -> None:
+    folder = tmp_path / "[b]x[/b] 127.0.0.1 and a long name of a folder"
+    console = Console(file=io.StringIO(), width=20, force_terminal=True, color_system="truecolor")
+    print_results(summary, folder, console)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().endswith(f"\nresults: {folder}\n")
+    folder.mkdir(parents=True)
+    (folder / "report.html").touch()
+    narrow = shown(lambda console: print_last_lines(replace(summary, stopped="budget"), folder, console), 20)
+    assert narrow.splitlines()[0] == f"report: {folder / 'report.html'}" and len(narrow.splitlines()) == 2
+    low = shown(lambda console: choose_exit_code(summary, 0.75, console), 10)
+    assert low == "accuracy 0.5 is below run.fail_under=0.75\n"
+
+
+def test_the_page_is_a_link_in_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "report.html").touch()
+    console = Console(file=io.StringIO(), width=300, force_terminal=True)
+    print_report_path(tmp_path, console)
+    assert isinstance(console.file, io.StringIO)
+    assert (tmp_path / "report.html").as_uri() in console.file.getvalue()
+
+
+def test_long_ids_questions_and_answers_are_cut(record: Make) -> None:
+    each = record("i" * 41, question="q" * 61, answer="a" * 61, target="t" * 61)
+    whole = record("i" * 40, question="q" * 60, answer="a" * 60, target="t" * 60)
+    assert shown(lambda console: print_wrong_answers([each, whole], console), 20).splitlines()[1:] == [
+        f'  {"i" * 39}…: {"q" * 59}… → "{"a" * 59}…", expected "{"t" * 59}…"',
+        f'  {"i" * 40}: {"q" * 60} → "{"a" * 60}", expected "{"t" * 60}"',
+    ]
+
+
+def test_numbers_stand_at_the_right_and_the_caption_at_the_left(record: Make) -> None:
+    records = [record(id, epoch=epoch, score=float(epoch == 1)) for id in "ab" for epoch in (1, 2)]
+    lines = shown(lambda console: print_summary(summarise(records, RunDetails(run_id="r", epochs=2)), console))
+    rows = [line for line in lines.splitlines() if line[:1] in "┃│" and line]
+    headings = [[cell.strip() for cell in line[1:-1].replace("┃", "│").split("│")] for line in rows]
+    assert headings[0] == ["", "accuracy", "95% interval", "right", "errors"]
+    assert ["k", "pass@k", "95% interval", "pass^k", "95% interval"] in headings
+    assert "│    50.0% │" in rows[1] and rows[1].endswith("│      0 │")
+    assert any(line.startswith("│ 1 │  50.0% │") for line in rows)
+    assert "pass@k: one of k answers right; pass^k: all k right" in [line.rstrip() for line in lines.splitlines()]
+
+
+def test_groups_are_divided_by_lines_and_names_are_cut(summary: Summary) -> None:
+    counts: Counts = summary
+    grouped = replace(summary, by_level={"1" * 60: counts}, by_tag={}, tags=())
+    assert cells(grouped)[2][0] == f"level {'1' * 53}…"
+    lines = shown(lambda console: print_summary(grouped, console), 160).splitlines()
+    kinds = [line[0] for line in lines if line[:1] in "┏┃┡│├└" and line]
+    assert kinds == ["┏", "┃", "┡", "│", "├", "│", "└"]
+    alone = shown(lambda console: print_summary(replace(grouped, by_level={}), console))
+    assert "├" not in alone

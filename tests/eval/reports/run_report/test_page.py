@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -15,11 +16,20 @@ from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.attribution.critics import CriticTally
 from eval.analysis.attribution.run_attribution import RunAttribution
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import CriticNumbers, PaceChange, RunNames, SessionSummary
+from eval.analysis.summary.summary import (
+    CriticNumbers,
+    LabelNumbers,
+    LabelSummary,
+    LeakedResult,
+    PaceChange,
+    RunNames,
+    SessionSummary,
+    TuningOverlap,
+)
 from eval.reports.run_report import answers as shown_answers
 from eval.reports.run_report import page as report
 from eval.reports.run_report.page import write_report
-from eval.runs.record import ErrorDetails, PlannedQuestion, Record, Usage
+from eval.runs.record import ErrorDetails, HumanVerdict, PlannedQuestion, Record, Usage
 from mas.simulation import SIMULATED_NOTICE
 from tests.report_file import ReportFile
 
@@ -435,3 +445,134 @@ def test_a_run_that_stopped_at_its_last_question_is_complete(tmp_path: Path, rec
     text = page(tmp_path, [record("a", score=1.0), failed], stopped="run.fail_fast is on").text
     assert "not complete" not in text and "95% interval" in text
     assert "stopped run.fail_fast is on" in text
+
+
+def test_each_column_is_drawn_searched_filtered_and_exported_as_it_should_be(tmp_path: Path, record: Make) -> None:
+    plan = planned("a", "b", a={"source": "web"}, b={"source": "mail"})
+    html = page(tmp_path, [record("a"), record("b")], plan).html
+    found = re.search(
+        r'data-rows="questions">\s*<script type="application/json" class="data">(.*?)</script>', html, re.S
+    )
+    assert found is not None
+    columns = json.loads(found[1])["columns"]
+    hidden = [each["key"] for each in columns if each["kind"] == "hidden"]
+    drawn = {
+        "question": "text",
+        "target": "text",
+        "answer": "text",
+        "lost": "text",
+        "cost": "usd",
+        "seconds": "seconds",
+    }
+    assert {each["key"]: each["kind"] for each in columns if each["kind"] != "hidden"} == drawn
+    assert hidden == [
+        "mark", "cause", "error", "critic", "people", "level", "kind", "tag source", "file", "why", "tokens", "rest",
+        "answers",
+    ]  # fmt: skip
+    assert [each["key"] for each in columns if each["menu"]] == ["lost", *hidden[:8]]
+    assert [each["key"] for each in columns if each["find"]] == [
+        "question", "target", "answer", "lost", "cost", "seconds", "error", "critic", "tag source", "file", "why",
+        "rest",
+    ]  # fmt: skip
+    assert [each["key"] for each in columns if not each["export"]] == ["rest", "answers"]
+
+
+def test_a_row_sums_up_the_answers_of_all_epochs(tmp_path: Path, record: Make) -> None:
+    usage = Usage(1, input_tokens=3, output_tokens=4, cost_usd=0.1)
+    verdict, places = HumanVerdict("1", "wrong_gold", "ada", "2026", "night"), {"level": "2", "file": "a.csv"}
+    records = [
+        record(
+            "a", answer="x", usage=usage, wall_seconds=1.5, explanation="no", human=[verdict], level="2", file="a.csv"
+        ),
+        record("a", epoch=2, score=1.0, answer="y", usage=replace(usage, cost_usd=0.2), wall_seconds=2.0),
+        record("a", epoch=3, answer=None, score=None, error="down", error_class="model", usage=usage),
+    ]
+    (row,) = page(tmp_path, records, epochs=3).report.rows
+    answers = row.pop("answers")
+    assert row == {
+        "id": "a", "question": "Which?", "target": "SECRET-GOLD", "answer": ["x", "y", ""],
+        "lost": ["program", "error model"], "cause": ["agent", "error"], "cost": 0.4, "seconds": 3.5,
+        "mark": ["wrong", "right", "error", "not right"], "error": ["model"], "critic": [], "people": ["wrong gold"],
+        "level": "2", "kind": "table", "file": "a.csv", "why": ["no", "model: down"], "tokens": 21, "rest": "",
+    }  # fmt: skip
+    assert [list(each.values()) for each in answers] == [
+        [1, 1, 1, "wrong", "x", "no", "program", "", "", 1.5, 7, 0.1, "wrong gold"],
+        [2, 2, 1, "right", "y", "", "", "", "", 2.0, 7, 0.2, ""],
+        [3, 3, 1, "error", "", "model: down", "error model", "", "", 0.0, 7, 0.1, ""],
+    ]
+    unknown = page(tmp_path, [record("a", usage=usage), record("a", epoch=2, usage=Usage(1))], epochs=2)
+    assert unknown.report.rows[0]["cost"] is None
+    right = page(tmp_path, [record("a", score=1.0)]).report.rows[0]
+    assert (right["mark"], right["lost"], right["cost"]) == (["right"], [], 0.0)
+
+
+def labelled(n: int, tmp_path: Path, record: Make) -> str:
+    numbers = LabelNumbers(
+        n=1, n_given=1, precision=0.5, precision_ci95=None, recall=0.25, recall_ci95=None, f1=0.125, f1_ci95=None
+    )
+    labels = LabelSummary(
+        macro_f1=0.5, macro_f1_ci95=None, n_other=0, n_no_answer=0, by_label={f"l{at}": numbers for at in range(n)},
+        confusion={"l0": {"l0": 3}},
+    )  # fmt: skip
+    summary = replace(summarise([record("a")], RunDetails(run_id="r")), labels=labels)
+    write_report(tmp_path / "report.html", summary, [record("a")])
+    return Page(tmp_path / "report.html").text
+
+
+def test_a_confusion_matrix_is_shown_up_to_thirty_labels(tmp_path: Path, record: Make) -> None:
+    text = labelled(30, tmp_path, record)
+    assert "Confusion matrix" in text and f"target ↓ answer → {' '.join(f'l{at}' for at in range(30))} " in text
+    assert "l0 50.0% n/a 25.0% n/a 12.5% n/a 1 1" in text
+    text = labelled(31, tmp_path, record)
+    assert "There are too many labels to show the confusion matrix here" in text
+
+
+def test_five_messages_are_at_the_top_and_the_others_folded(tmp_path: Path, record: Make) -> None:
+    def text(n: int) -> str:
+        failed = [record(f"q{at}", score=None, answer=None, error="abcdefgh"[at], error_class="x") for at in range(n)]
+        return page(tmp_path, failed).text
+
+    assert "more messages" not in text(5) and "1 more messages 1 \N{MULTIPLICATION SIGN} x show them f" in text(6)
+
+
+def test_room_for_questions_depends_on_the_epochs() -> None:
+    assert [report.limit_questions(epochs) for epochs in (0, 1, 3, 10_000, 20_000)] == [10_000, 10_000, 3_333, 1, 1]
+
+
+def test_what_must_be_known_before_the_number_stands_at_the_top(tmp_path: Path, record: Make) -> None:
+    overlap = TuningOverlap(
+        accuracy_without=None, accuracy_without_ci95=None, n_without=0, prompts="mine", n_questions=0, n_all=1,
+        n_unscored=0, edited=(), n_learnt_from=0, n_picked_by=0,
+    )  # fmt: skip
+
+    def caveats(about: list[tuple[str, str]], **changes: Any) -> list[str]:
+        summary = replace(summarise([record("a")], RunDetails(run_id="r")), **changes)
+        write_report(tmp_path / "report.html", summary, [record("a")], facts=about)
+        found = re.search(r'<dl class="caveats">(.*?)</dl>', (tmp_path / "report.html").read_text("utf-8"), re.S)
+        return re.findall(r"<dt>(.*?)</dt>", found[1]) if found else []
+
+    assert caveats([]) == []
+    assert caveats([("answers", "scored again"), ("model", "m")], n_bad_rows=1, n_unscored=2, n_outside_plan=1) == [
+        "unscored", "left out", "skipped", "answers"
+    ]  # fmt: skip
+    assert caveats([], used_to_tune=overlap) == [], "none of the questions was used"
+    assert caveats([], used_to_tune=replace(overlap, edited=("mine",))) == ["tuned on"]
+    assert caveats([], used_to_tune=replace(overlap, n_questions=1)) == ["tuned on"]
+
+
+def test_of_pages_that_give_the_benchmark_away_and_of_changes_of_pace_the_page_has_so_many(
+    tmp_path: Path, record: Make
+) -> None:
+    def shown(n_leaks: int, n_paces: int) -> str:
+        results = tuple(LeakedResult(sample_id="a", epoch=1, tool="t", source=f"s{n}.x") for n in range(n_leaks))
+        summary = summarise([record("a")], RunDetails(run_id="r"))
+        history = tuple(PaceChange(seconds=n, pace=n + 0.5, reason=f"r{n}") for n in range(n_paces))
+        summary = replace(summary, leaks=replace(summary.leaks, results=results), pace_history=history)
+        write_report(tmp_path / "report.html", summary, [record("a")])
+        return Page(tmp_path / "report.html").text
+
+    text = shown(200, 100)
+    assert "more are in summary.json" not in text and "Requests per second: 100 changes seconds" in text
+    text = shown(201, 101)
+    assert "1 more are in summary.json" in text and "s199.x" in text and "s200.x" not in text
+    assert "101 changes, the last 100 shown" in text and " r0 " not in text and " r100" in text
