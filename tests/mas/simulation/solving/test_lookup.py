@@ -112,3 +112,87 @@ def test_a_misread_question_is_answered_from_another_column(question: str, right
     careful, careless = look_up(question, tables(HARBOURS)), look_up(question, tables(HARBOURS), misreads=True)
     assert careful is not None and careless is not None
     assert (careful.answer, careless.answer) == (right, wrong)
+
+
+PEOPLE = """Year | Name | Score | Age
+2020 | Ada | 7 | 41
+2021 | Bo | 9 | 35
+2022 | Cy | 4 | 60"""
+NUMBERS = "Code | Price\n11 | 4\n12 | 9"
+DATES = "Ship | Sailed\nAlba | 1901-05-03\nBora | 1899-12-31\nCora |"
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "answer", "why"),
+    [
+        ("What is the depth of Velmor?", HARBOURS, "12", "Read from the row that fits the question."),
+        ("How many rows name Ostend?", HARBOURS, "1", "1 rows fit."),
+        ("How many harbours have more than 31 boats?", HARBOURS, "3", "3 rows fit."),
+        ("List the harbours with more than 40 boats.", HARBOURS, "Ostend", "1 rows fit the condition."),
+        ("Which harbour has the most boats?", HARBOURS, "Ostend", "The highest Boats is 55."),
+        ("Which harbour has the fewest boats?", HARBOURS, "Quay", "The lowest Boats is 31."),
+        ("What is in cell B3?", CELLS, "7", "Read from the cell that the question names."),
+        ("What are the depths of Quay and Velmor?", HARBOURS, "12.5", "Read from the row that fits the question."),
+        ("What are the depths of Velmor and Quay?", HARBOURS, "12", "Read from the row that fits the question."),
+        ("Who has the highest score?", PEOPLE, "Bo", "The highest Score is 9."),
+        ("Which year has the lowest score?", PEOPLE, "2022", "The lowest Score is 4."),
+        ("Give the highest price.", NUMBERS, "12", "The highest Price is 9."),
+        ("Which ship sailed earliest?", DATES, "Bora", "The lowest Sailed is 1899-12-31."),
+        ("Which ship sailed latest?", DATES, "Alba", "The highest Sailed is 1901-05-03."),
+        ("List all names with an age over 40.", PEOPLE, "Ada, Cy", "2 rows fit the condition."),
+        ("Ferry needed: list the harbours.", HARBOURS, "Velmor, Quay", "2 rows fit the condition."),
+        ("List the harbours that have no ferry.", HARBOURS.replace("yes", "no"), "Velmor, Ostend, Quay, Brill",
+         "4 rows fit the condition."),
+        ("What is in cells B3 and B2?", CELLS, "7", "Read from the cell that the question names."),
+        ("What is the difference between cell B3 and nothing?", CELLS, "7",
+         "Read from the cell that the question names."),
+    ],
+)  # fmt: skip
+def test_an_answer_comes_with_its_reason(question: str, text: str, answer: str, why: str) -> None:
+    found = look_up(question, tables(text))
+    assert found is not None and (found.answer, found.expression, found.why) == (answer, None, why)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expression"),
+    [
+        ("What is the difference between the depths of Quay, Brill and Ostend?", HARBOURS, "12.5 - 7"),
+        ("What is the difference between the depths of Brill, Quay and Ostend?", HARBOURS, "12.5 - 7"),
+        ("What is the total age of all people?", PEOPLE, "41 + 35 + 60"),
+        ("What is the difference between cells B3 and B2 and B3?", CELLS, "12 - 7"),
+        ("What is the difference between cell B2 of sheet Jibs and B2 of sheet Stock?",
+         f"{CELLS}\n\n{CELLS.replace('Stock', 'Jibs').replace('12', '30')}", "30 - 12"),
+    ],
+)  # fmt: skip
+def test_a_calculation_takes_the_two_cells_that_are_named_first(question: str, text: str, expression: str) -> None:
+    found = look_up(question, tables(text))
+    assert found is not None and (found.answer, found.expression) == (None, expression)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("List the names of people with more than 5 of score.", "Ada, Bo"),
+        ("Above 40 in age: list the names.", "Ada, Cy"),
+        (
+            "Of all ages, whatever the name is in the end, list the names of people with more than 5 of score.",
+            "Ada, Bo",
+        ),
+        ("More than 40 in age, so that each is a grown man or woman: list all the scores and names.", "Ada, Cy"),
+    ],
+)
+def test_a_limit_belongs_to_the_column_that_is_named_nearest(question: str, answer: str) -> None:
+    found = look_up(question, tables(PEOPLE))
+    assert found is not None and found.answer == answer
+
+
+def test_the_only_column_cannot_be_misread() -> None:
+    one = [Table("", ["Town"], [["Mora"]], [])]
+    found = look_up("Which town is it?", one, misreads=True)
+    assert found is not None and found.answer == "Mora"
+
+
+@pytest.mark.parametrize(("question", "answer"), [("What is in cell B9?", None), ("What is in cell Z2?", None)])
+def test_a_cell_beyond_the_table_is_not_read(question: str, answer: str | None) -> None:
+    found = look_up(question, tables(CELLS))
+    assert found is None or found.why != "Read from the cell that the question names."

@@ -99,3 +99,81 @@ def test_a_cell_is_a_number_or_not(cell: str, value: float | None) -> None:
 
 def test_a_number_is_written_without_needless_digits() -> None:
     assert format_number(0.1 + 0.2, None) == "0.3"
+
+
+LISTED = "the {} of four words, in this order: lantern, harbour, anchor, mast."
+
+
+@pytest.mark.parametrize(
+    ("place", "word"),
+    [("first", "lantern"), ("second", "harbour"), ("third", "anchor"), ("fourth", "mast"), ("last", "mast")],
+)
+def test_an_instruction_written_backwards_picks_a_listed_word(place: str, word: str) -> None:
+    question = f"The following is written backwards, read it and do as it says. {LISTED.format(place)[::-1]}"
+    found = solve(question)
+    assert found is not None and (found.answer, found.why) == (word, "Counted letter by letter.")
+
+
+@pytest.mark.parametrize("text", ["the third of two words: lantern, harbour", "write down any word"])
+def test_an_instruction_written_backwards_that_names_no_word_has_no_answer(text: str) -> None:
+    assert solve(f"This is written backwards, read it. {text[::-1]}") is None
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("'Take care': reverse the word 'lantern'.", "nretnal"),
+        ("How often does the letter 'l' occur in the words 'ball' and 'lull'?", "3"),
+        ("How often does the letter 'o' occur in the word 'oo'?", "2"),
+        ("How often does the letter e occur in the word tree", "2"),
+        ("How many letters has 'a 1 lamp', not 'it'?", "2"),
+        ("How many letters are in the word barge or the word mast?", "4"),
+        ("How often does the letter e occur in 1e7?", None),
+        ("How many letters did Ada write?", None),
+        ("Which word has letters?", None),
+        ("The number 'four' is said of which word?", None),
+    ],
+)
+def test_a_puzzle_is_about_the_last_word_that_it_names(question: str, answer: str | None) -> None:
+    found = solve(question)
+    assert (found and found.answer) == answer
+
+
+@pytest.mark.parametrize(
+    ("question", "conversion"),
+    [
+        ("A pole is 12 metres long; give its length in feet, converted exactly.", ("12 metres", "feet")),
+        ("A pole is 12 metres long and stands in water.", None),
+        ("How long is 12 metres in feet?", ("12 metres", "feet")),
+        ("Convert $1,200 Kg to Ounces.", ("1200 Kg", "ounces")),
+        ("Convert 5 kWh to Joule.", ("5 kWh", "joule")),
+        ("Convert 5 KWHR to JOU.", ("5 kwhr", "JOU")),
+    ],
+)
+def test_short_units_keep_their_case_and_amounts_lose_their_commas(
+    question: str, conversion: tuple[str, str] | None
+) -> None:
+    found = solve(question)
+    assert (found and found.conversion) == conversion
+
+
+BOXES = "There are 4 shelves with 3 boxes each, and 20 nails in every box."
+
+
+@pytest.mark.parametrize(
+    ("question", "expression"),
+    [
+        (BOXES, "4 * 3 * 20"),
+        (f"{BOXES} 7 nails are bent and 2 nails are lost.", "4 * 3 * 20 - 7 - 2"),
+        ("A barn holds 1,000 sacks, of which 10 percent are sold. How many are left?", "1000 * (1 - 10 / 100)"),
+        ("First 2 + 2, then 34 * 5 + 6?", "34 * 5 + 6"),
+        ("Call 555-1234 or add 3+4.", "3+4"),
+        ("Call 555-1234.", None),
+        ("Take (12).", None),
+    ],
+)
+def test_the_longest_sum_is_worked_out_and_numbers_of_other_kinds_are_none(
+    question: str, expression: str | None
+) -> None:
+    found = solve(question)
+    assert (found and found.expression) == expression

@@ -70,3 +70,35 @@ def test_decimals_are_those_that_the_problem_asks_for() -> None:
 )  # fmt: skip
 def test_a_problem_without_all_its_numbers_is_not_solved(problem: str) -> None:
     assert solve_shop_problem(problem) is None
+
+
+@pytest.mark.parametrize(
+    "problem",
+    ["Ada buys 3 ropes at 2.50 crowns each.", "Ada pays with 50 crowns.", "A sail costs 80 crowns.",
+     "It is cut by 10 percent.", "Ada earns 20 crowns a day.", "Ada spends 30 crowns.",
+     "Prices: ropes: 2 crowns each."],
+)  # fmt: skip
+def test_half_of_a_problem_is_not_solved(problem: str) -> None:
+    assert solve_shop_problem(problem) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "careful", "careless"),
+    [("more than 4?", "1", "2"), ("more than 5?", "1", "1"), ("fewer than 5?", "0", "1"), ("fewer than 4?", "0", "0"),
+     ("fewer than 6?", "1", "1"), ("fewer than 7?", "1", "2"), ("at least 5?", "2", "1")],
+)  # fmt: skip
+def test_a_careless_reader_counts_the_limit_itself_and_nothing_else(question: str, careful: str, careless: str) -> None:
+    problem = f"Stalls sold these numbers of nets: {'4, 6' if 'more' in question else '5, 7'}. How many sold {question}"
+    read, misread = solve_shop_problem(problem), solve_shop_problem(problem, misreads=True)
+    assert read is not None and misread is not None
+    assert (read.answer, misread.answer) == (careful, careless)
+
+
+def test_a_sum_that_is_stated_otherwise_is_worked_out_as_any_question() -> None:
+    found = solve_shop_problem("What is 15% of 80?")
+    assert found is not None and found.expression == "80 * 15 / 100"
+
+
+def test_a_ranking_reads_the_sentence_of_sales_alone() -> None:
+    found = solve_shop_problem("In May 2021 boats sold in a week: Ada 4, Bo 9. Rank them from the most.")
+    assert found is not None and (found.answer, found.why) == ("Bo, Ada", "2 names, in the order asked for.")

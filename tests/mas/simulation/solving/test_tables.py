@@ -87,3 +87,58 @@ def test_columns_are_scored_by_shared_and_suggested_words() -> None:
 def test_the_sheet_is_the_one_that_is_named_or_that_has_what_is_asked_for(question: str, names: list[str]) -> None:
     assert [table.name for table in select_sheets(question, read_tables(TWO))] == names
     assert select_sheets(question, []) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("row | A | B\n1 | Item | Count", Table("", ["Item", "Count"], [], [], "1")),
+        ("row | A | Item\n1 | Pen | 12", Table("", ["A", "Item"], [["Pen", "12"]], [])),
+        ("row | A | Item\nx | Pen | 12", Table("", ["row", "A", "Item"], [["x", "Pen", "12"]], [])),
+        ("row | item\nx | Pen\n2 | Ink", Table("", ["row", "item"], [["x", "Pen"], ["2", "Ink"]], [])),
+        ("row | A\n1 | Item\n2 | Pen", Table("", ["Item"], [["Pen"]], ["2"], "1")),
+        ("a | b | c\n1 | -- | 2", Table("", ["a", "b", "c"], [["1", "--", "2"]], [])),
+        ("a | b | c\n1 | 2", Table("", ["a", "b", "c"], [["1", "2", ""]], [])),
+        ("row | A | B | C\n1 | Fleet | |\n2 | Item | Count |\n3 | Pen | 4 | x",
+         Table("", ["Item", "Count"], [["Pen", "4"]], ["3"], "2")),
+    ],
+)  # fmt: skip
+def test_a_table_has_a_header_and_perhaps_row_numbers(text: str, table: Table) -> None:
+    assert read_tables(text) == [table]
+
+
+PARTS = Table("", ["Part", "Mark", "Build year", "Grade"],
+              [["A", "X", "7", "12"], ["Bolt", "Xy", "1990", "12"], ["Bolt nut", "Z", "8", "13"]], [])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "filters"),
+    [
+        ("Bolt: how many?", {0: ["Bolt"]}),
+        ("Bolt nut: how many?", {0: ["Bolt nut"]}),
+        ("Where is part A of it?", {0: ["A"]}),
+        ("Is X there?", {}),  # a single letter names a row in the first column alone
+        ("Is mark X there?", {1: ["X"]}),
+        ("Mark X", {1: ["X"]}),
+        ("Is Xy there?", {1: ["Xy"]}),
+        ("What has 7?", {2: ["7"]}),
+        ("Which of them have 12?", {}),  # a number is a value only of a column that is named
+        ("Which of them have grade 12?", {3: ["12"]}),
+    ],
+)
+def test_a_value_is_named_in_the_first_column_a_year_or_a_column_whose_title_is_named(
+    question: str, filters: dict[int, list[str]]
+) -> None:
+    assert find_filters(question, PARTS) == filters
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Ropes have which price?", ["Ropes"]),
+        ("What is the price?", ["Ropes"]),  # of two sheets that fit alike the first
+        ("Does the jib have an item and a price?", ["Sails"]),
+    ],
+)
+def test_a_row_that_is_named_counts_more_than_a_column(question: str, names: list[str]) -> None:
+    assert [table.name for table in select_sheets(question, read_tables(TWO))] == names
