@@ -8,7 +8,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from eval.benchmarks.jsonl import JsonlDataset
+from eval.benchmarks.jsonl import JsonlDataset, read_metadata
 from mas.runtime.errors import UserError
 
 
@@ -176,3 +176,75 @@ def test_wrong_settings_are_found_by_the_check(tmp_path: Path) -> None:
         JsonlDataset(str(tmp_path), on_bad_row="ignore").check()
     with pytest.raises(UserError, match="no key 'text'"):
         JsonlDataset(str(tmp_path), columns={"text": "q"}).check()
+
+
+@pytest.mark.parametrize(
+    ("n_files", "listed"),
+    [
+        (0, "nothing"),
+        (1, "f00.txt"),
+        (10, ", ".join(f"f0{n}.txt" for n in range(10))),
+        (11, ", ".join(f"f0{n}.txt" for n in range(10)) + " and 1 more"),
+        (13, ", ".join(f"f0{n}.txt" for n in range(10)) + " and 3 more"),
+    ],
+)
+def test_up_to_ten_names_tell_what_there_is(tmp_path: Path, n_files: int, listed: str) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(n_files):
+        (folder / f"f{number:02}.txt").touch()
+    with pytest.raises(UserError) as refused:
+        JsonlDataset(str(folder)).check()
+    assert str(refused.value) == (
+        f"data.path={folder} holds no metadata.jsonl or metadata.parquet, nor has a sub-folder with one: add it, or "
+        f"give another folder; there is {listed}."
+    )
+    with pytest.raises(UserError) as refused:
+        JsonlDataset(str(folder / "deep" / "er")).check()
+    assert str(refused.value) == (
+        f"data.path={folder}/deep/er does not exist under {Path.cwd()}: give a folder with metadata.jsonl or "
+        f"metadata.parquet; in {folder} there is {listed}."
+    )
+
+
+def test_files_of_a_kind_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
+    for name, hint in (("a.csv", "; for this file give data=csv"), ("a.txt", "")):
+        (tmp_path / name).touch()
+        with pytest.raises(UserError) as refused:
+            JsonlDataset(str(tmp_path / name)).check()
+        assert str(refused.value) == (
+            f"data.path={tmp_path}/{name} must end in .jsonl or .parquet, or be a folder with metadata.jsonl or "
+            f"metadata.parquet{hint}."
+        )
+    for name in ("metadata.jsonl", "metadata.parquet"):
+        (tmp_path / name).touch()
+    with pytest.raises(UserError) as refused:
+        JsonlDataset(str(tmp_path)).check()
+    assert str(refused.value) == (
+        f"{tmp_path} holds both metadata.jsonl and metadata.parquet: remove one, or give data.path={tmp_path}/"
+        "metadata.jsonl."
+    )
+
+
+def test_a_folder_and_its_sub_folders_are_splits_together(tmp_path: Path) -> None:
+    write(tmp_path, row("0"))
+    write(tmp_path / "b", row("2"))
+    write(tmp_path / "a", row("1"))
+    (tmp_path / "c").mkdir()
+    assert [ids(tmp_path, split) for split in ("all", "a", "b")] == [["0"], ["1"], ["2"]]
+    with pytest.raises(UserError) as refused:
+        ids(tmp_path, "c")
+    assert str(refused.value) == (f"{tmp_path} has no split 'c': give one that it has with split=…: all, a, b.")
+
+
+def test_places_are_numbers_of_lines_and_rows(tmp_path: Path) -> None:
+    metadata = tmp_path / "metadata.jsonl"
+    metadata.write_bytes(b'\xef\xbb\xbf{"id": 1}\n \n\n[1]\n{\n\xff\n')
+    rows = list(read_metadata(metadata))
+    assert [each.place for each in rows] == [f"{metadata}, line {number}" for number in (1, 4, 5, 6)]
+    assert [each.content for each in rows] == [{"id": 1}, [1], None, None]
+    assert [(each.problem or "")[:20] for each in rows] == ["", "", "the line is not JSON", "the line is not UTF-"]
+    pq.write_table(pa.Table.from_pylist([{"id": 1}, {"id": 2}]), tmp_path / "m.parquet")
+    assert [(each.place, each.content) for each in read_metadata(tmp_path / "m.parquet")] == [
+        (f"{tmp_path}/m.parquet, row {number}", {"id": number}) for number in (1, 2)
+    ]

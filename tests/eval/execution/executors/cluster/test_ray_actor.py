@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -31,6 +32,8 @@ def converse(
 
 def test_bytes_go_both_ways_and_the_end_of_the_worker_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     def echo(end: socket.socket) -> None:
+        worker = threading.current_thread()
+        assert (worker.name, worker.daemon) == ("worker", True), "the actor's process need not wait for it"
         while data := end.recv(100):
             end.sendall(data.upper())
 
