@@ -1,5 +1,7 @@
 """The installation's key is made once, for its owner alone, by one of several processes at once."""
 
+import hashlib
+import hmac
 import os
 import subprocess
 import sys
@@ -9,7 +11,15 @@ import pytest
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.runtime.errors import UserError
-from mas.runtime.installation_key import VARIABLE, compute_mac, find_key_file, read_installation_key
+from mas.runtime.installation_key import (
+    VARIABLE,
+    compute_mac,
+    find_key_file,
+    is_signed,
+    list_installation_secrets,
+    read_installation_key,
+    sign,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +85,75 @@ def test_a_code_depends_on_key_purpose_and_text(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setitem(os.environ, VARIABLE, key)
         codes |= {compute_mac(purpose, text) for purpose in ("a", "b") for text in ("x", "y\ud800")}
     assert len(codes) == 8 and {len(code) for code in codes} == {64}
+
+
+def test_a_code_is_an_hmac_of_purpose_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "key of this machine")
+    expected = hmac.new(b"key of this machine", "mark\0é".encode(), hashlib.sha256).hexdigest()
+    assert compute_mac("mark", "é") == expected
+
+
+def test_only_what_was_signed_is_signed() -> None:
+    content = {"b": [1, "é"], "a": None}
+    signature = sign("run", content)
+    assert len(signature) == 64
+    assert is_signed("run", {"a": None, "b": [1, "é"]}, signature), "the order of keys says nothing"
+    for kind, other, given in (
+        ("sweep", content, signature),
+        ("run", {**content, "a": 0}, signature),
+        ("run", {"b": ["é", 1], "a": None}, signature),
+        ("run", content, signature[:-1]),
+        ("run", content, signature.upper() if signature.upper() != signature else "0" * 64),
+        ("run", content, "ü"),
+        ("run", content, ""),
+        ("run", content, None),
+        ("run", content, signature.encode()),
+    ):
+        assert is_signed(kind, other, given) is False
+
+
+def test_without_a_key_nothing_is_signed_and_a_warning_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signature = sign("run", 1)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv(VARIABLE, "too short")
+    assert sign("run", 1) == "" and not is_signed("run", 1, signature) and not is_signed("run", 1, "")
+    assert "the run is not signed, so resuming it will ask for run.trust=true: MAS_HARNESS_KEY has 9 characters" in (
+        " ".join(capsys.readouterr().err.split())
+    )
+
+
+def test_a_key_in_a_file_has_as_many_characters_as_one_in_the_environment(state: Path) -> None:
+    for name, text, is_fit in (("long", " sixteen-letters!\n", True), ("short", "fifteen-letters", False)):
+        path = state / name / "mas-harness" / "key"
+        path.parent.mkdir(parents=True)
+        path.touch(0o600)
+        path.write_text(text)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_STATE_HOME", str(state / name))
+            if is_fit:
+                assert read_installation_key() == b"sixteen-letters!"
+            else:
+                with pytest.raises(UserError, match="is damaged; delete the file, and another key is made"):
+                    read_installation_key()
+
+
+def test_the_key_is_among_the_secrets_once_there_is_one(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list_installation_secrets() == []
+    assert not (state / "mas-harness").exists()
+    key = read_installation_key().decode()
+    assert list_installation_secrets() == [key]
+    monkeypatch.setenv(VARIABLE, "another key than that one")
+    assert list_installation_secrets() == ["another key than that one"]
+
+
+def test_a_key_that_another_process_made_meanwhile_is_the_one(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def be_late(path: Path, target: Path) -> None:
+        path.touch(0o600)
+        path.write_text("made by the other process")
+        raise FileExistsError(path)
+
+    monkeypatch.setattr(Path, "hardlink_to", be_late)
+    assert read_installation_key() == b"made by the other process"
+    assert [each.name for each in (state / "mas-harness").iterdir()] == ["key"]

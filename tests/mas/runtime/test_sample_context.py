@@ -438,3 +438,18 @@ def test_a_context_that_is_over_begins_no_block() -> None:
 
     with pytest.raises(LimitReachedError):
         asyncio.run(main())
+
+
+def test_a_copy_has_its_own_start_time_refusal_and_timeouts() -> None:
+    async def main() -> None:
+        asked = question()
+        asked.server_refusal, began = "no money", asked.read_start_time()
+        async with asyncio.timeout(60) as timeout:
+            with asked.end_with(timeout):
+                copy = replace(asked)
+                copy.close()
+                await asyncio.sleep(0)
+        assert copy.server_refusal is None and copy.read_start_time() > began
+        assert not timeout.expired(), "it ends with the other one"
+
+    asyncio.run(main())
