@@ -195,3 +195,47 @@ def test_a_certificate_that_nobody_knows_is_refused(certified: tuple[Website, ss
     server, _ = certified
     with pytest.raises(httpx.ConnectError, match="certificate"):
         fetch(f"https://127.0.0.1:{server.server_port}/host", Rules(10_000, ("127.0.0.1",)))
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 10_000])
+def test_members_follow_one_another_and_padding_ends_them(step: int) -> None:
+    for first in (gzip.compress(b"one "), zlib.compress(b"one "), zlib.compress(b"one ")[2:-4]):
+        packed = first + gzip.compress(b"two") + b"\0\0\0 padding"
+        unpack, found = Unpacker(), b""
+        for start in range(0, len(packed), step):
+            for piece in unpack(packed[start : start + step]):
+                found += piece
+        assert found == b"one two"
+
+
+@pytest.mark.parametrize(
+    ("named", "encoding"),
+    [
+        ("", ""),
+        ("Identity ", ""),
+        ("gzip", "gzip"),
+        (" X-GZIP", "x-gzip"),
+        ("deflate", "deflate"),
+        ("br", None),
+        ("gzip, gzip", None),
+    ],
+)
+def test_only_the_compressions_that_were_asked_for_are_undone(named: str, encoding: str | None) -> None:
+    response = httpx.Response(200, headers={"content-encoding": named} if named else {}, stream=httpx.ByteStream(b""))
+    if encoding is not None:
+        assert transport._encoding(response) == encoding
+        return
+    with pytest.raises(ToolError, match="compressed in a way that was not asked for"):
+        transport._encoding(response)
+
+
+def test_a_reply_may_have_as_many_bytes_as_the_limit() -> None:
+    async def read(most: int) -> bytes:
+        capped = transport._Capped(httpx.ByteStream(gzip.compress(b"x" * 100)), "gzip", most)
+        plain = transport._Capped(httpx.ByteStream(b"x" * 100), "", most)
+        assert b"".join([piece async for piece in plain]) == b"x" * 100
+        return b"".join([piece async for piece in capped])
+
+    assert asyncio.run(read(100)) == b"x" * 100
+    with pytest.raises(TooLargeError, match=r"^The reply is larger than 99 bytes; try a smaller page or file\.$"):
+        asyncio.run(read(99))
