@@ -239,3 +239,62 @@ def test_a_careful_reader_answers_the_samples_sounds_and_marks(example: Sample) 
 
     assert found is not None
     assert calculate_exactly(found) == example.target
+
+
+@pytest.mark.parametrize(
+    ("question", "material", "careful", "careless"),
+    [
+        ("What is 17 * 23?", "", "17 * 23", "17 * 23"),
+        ("What is 17 * 23?", f"{NOTHING_FOUND} It rained.", "17 * 23", "17 * 23"),
+        ("What is 17 * 23?", "It rained all day long.", "17 * 23", "17 * 23"),
+        ("Who is the pilot?", "crew > pilot: Ada", "Ada", "Ada"),
+        ("Who is the pilot of Kip?", "Kip > pilot: Ada\nLot > pilot: Bo", "Ada", "Bo"),
+        ("What colour is the ferry?", "The ferry is blue. The lamp colour is red.", "blue", "red"),
+        ("What colour is the ferry?", "The colour of the ferry is blue.", "blue", None),
+        ("How heavy is it? Round to one decimal.", "load > heavy: 3.46", "3.46", "3.46"),
+    ],
+)
+def test_material_is_read_best_first_and_misread_from_the_second_place(
+    question: str, material: str, careful: str, careless: str | None
+) -> None:
+    for misreads, expected in ((False, careful), (True, careless)):
+        found = answer_from_material(question, material, misreads)
+        assert (found and (found.answer or found.expression)) == expected
+
+
+def test_a_number_is_rounded_only_if_the_question_asks_for_it() -> None:
+    rounded = answer_from_material("How heavy is it? Round to one decimal.", "load > heavy: 3.46")
+    plain = answer_from_material("How heavy is it?", "load > heavy: 3.46")
+    text = answer_from_material("Who is heavy? Round to one decimal.", "load > heavy: Ada")
+    assert rounded is not None and plain is not None and text is not None
+    assert (rounded.answer, rounded.expression, rounded.decimals) == (None, "3.46", 1)
+    assert (plain.answer, plain.expression, plain.decimals) == ("3.46", None, None)
+    assert (text.answer, text.expression, text.decimals) == ("Ada", None, None)
+    assert plain.why == "Read from the path that fits the question best."
+    said = answer_from_material("What colour is the ferry?", "The ferry is blue.")
+    assert said is not None and said.why == "The text says: The ferry is blue."
+
+
+@pytest.mark.parametrize(
+    ("question", "content", "careful", "careless"),
+    [
+        ("What is the ferry?", "Ferry red. Ferry blue. Ferry white. Ferry gold.",
+         "Ferry red.\nFerry blue.\nFerry white.", "Ferry blue.\nFerry white."),
+        ("What is a?", '{"a": 1, "b": 2, "c": 3, "d": 4}', "a: 1\nb: 2\nc: 3", "b: 2\nc: 3"),
+        ("What is a?", '{"a": 1}', "a: 1", NOTHING_FOUND),
+        ("What is the highest a?", '[{"a": 1}, {"a": 2}]', "a\n1\n2", "a\n2\n1"),
+        ("What is x?", "a | x\n1 | 2", "a | x\n1 | 2", "a | x\n1 | 2"),
+        ("What is x?", "a | x\n1 | 2\n3 | 4", "a | x\n1 | 2\n3 | 4", "a | x\n1 | 4\n3 | 2"),
+    ],
+)  # fmt: skip
+def test_findings_are_the_best_three_and_misread_without_the_first(
+    question: str, content: str, careful: str, careless: str
+) -> None:
+    assert (extract_findings(question, content), extract_findings(question, content, True)) == (careful, careless)
+
+
+def test_of_a_table_with_hidden_rows_the_two_lines_of_its_header_are_kept() -> None:
+    content = "title\nrow | A\n1 | ship\n2 | Alba\n3 | Bora [hidden row]\nrow | B\n1 | boat"
+    assert use_cell_marks("What is in the hidden row?", content) == (
+        "title\nrow | A\n1 | ship\n3 | Bora [hidden row]\nrow | B\n1 | boat"
+    )

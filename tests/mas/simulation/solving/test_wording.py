@@ -2,7 +2,15 @@
 
 import pytest
 
-from mas.simulation.solving.wording import find_phrase, format_number, parse_number, read_decimals, split_words, stem
+from mas.simulation.solving.wording import (
+    find_phrase,
+    format_number,
+    parse_number,
+    read_decimals,
+    replace_typographic,
+    split_words,
+    stem,
+)
 
 
 @pytest.mark.parametrize(
@@ -130,3 +138,28 @@ def test_decimals_are_read_from_the_question(question: str, expected: int | None
 )
 def test_a_number_is_written_as_an_answer(value: float, decimals: int | None, expected: str) -> None:
     assert format_number(value, decimals) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [("no", 0), ("zero", 0), ("one", 1), ("two", 2), ("three", 3), ("four", 4), ("five", 5), ("six", 6), ("12", 12)],
+)
+def test_the_number_of_decimals_is_a_word_or_digits(word: str, number: int) -> None:
+    assert read_decimals(f"Give it with {word} decimal places.") == number
+
+
+@pytest.mark.parametrize(
+    ("place", "decimals"),
+    [("tenth", 1), ("hundredth", 2), ("cent", 2), ("thousandth", 3), ("ten", -1), ("hundred", -2), ("thousand", -3)],
+)
+def test_a_number_is_rounded_to_the_nearest_place_that_is_named(place: str, decimals: int) -> None:
+    assert read_decimals(f"Round it to the nearest {place}.") == decimals
+
+
+def test_typographic_marks_are_those_of_a_keyboard() -> None:
+    assert replace_typographic("\u2018a\u2019 \u201cb\u201d `c` 2\u00d73\u00f74") == "'a' \"b\" 'c' 2*3/4"
+
+
+def test_halves_are_rounded_away_from_zero_and_nothing_else_is() -> None:
+    assert [format_number(value, 9) for value in (1e-10, -1e-10)] == ["0.000000001", "-0.000000001"]
+    assert [format_number(value, 2) for value in (0.004, 0.005, 0.0149, -0.005)] == ["0.00", "0.01", "0.01", "-0.01"]
