@@ -74,3 +74,24 @@ def test_a_selection_of_nothing_is_the_users_mistake(selection: Selection, words
 def test_levels_that_are_missing_are_named_as_none() -> None:
     with pytest.raises(UserError, match="levels of this split: none"):
         select_samples([Sample("a", "Why?")], Selection(level="1"))
+
+
+def test_nothing_is_selected_unless_it_is_asked_for() -> None:
+    assert Selection() == Selection(limit=None, ids=[], level=None, shuffle=False, seed=0)
+
+
+def test_a_wrong_id_or_level_is_told_with_what_there_is() -> None:
+    for selection, said in (
+        (
+            Selection(ids=["3", "nope"]),
+            "ids: no question here has the id nope; the first of 12 ids are: 0, 1, 2, 3, 4.",
+        ),
+        (
+            Selection(ids=["nope"], level="1"),
+            "ids: no question here has the id nope; the first of 4 ids are: 0, 3, 6, 9.",
+        ),
+        (Selection(level="9"), "level=9 has no question; levels of this split: 1, 2, 3."),
+    ):
+        with pytest.raises(UserError) as refused:
+            select_samples(EXAMPLES, selection)
+        assert str(refused.value) == said

@@ -1,6 +1,11 @@
 """Tests of the places of workers: which one an executor has, how runs share it, and what is refused."""
 
 import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +18,7 @@ from eval.benchmarks.dataset import Sample
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
 from eval.config.executor import ProcessesSettings, RaySettings
-from eval.execution.executors.channel import Channel, Start
+from eval.execution.executors.channel import Channel, Failed, Start, receive_start
 from eval.execution.executors.cluster.connection import BridgeSettings, Cluster
 from eval.execution.executors.contract import Host
 from eval.execution.executors.local import LocalExecutor
@@ -132,3 +137,77 @@ def test_a_cluster_that_cannot_be_used_says_so_to_each_worker(monkeypatch: pytes
                 ask()
             reasons.append(str(caught.value))
     assert reasons == ["Ray cannot be used: its process has ended."] * 3
+
+
+class PlayedProcess:
+    """A process that ends by itself, or by a signal only."""
+
+    pid = 4711
+
+    def __init__(self, command: list[str], **options: Any) -> None:
+        self.command, self.options = command, options
+        self.code, self.is_stubborn, self.waited = 0, False, list[float | None]()
+        (descriptor,) = options["pass_fds"]
+        self.end = socket.socket(fileno=os.dup(descriptor))
+
+    def wait(self, seconds: float | None = None) -> int:
+        self.waited.append(seconds)
+        if self.is_stubborn:
+            raise subprocess.TimeoutExpired("worker", 0.0)
+        return self.code
+
+    def kill(self) -> None:
+        self.is_stubborn, self.code = False, -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("code", "is_stubborn", "waited", "how"),
+    [
+        (0, False, [2.5], "exit code 0"),
+        (3, False, [2.5], "exit code 3"),
+        (-15, False, [2.5], "signal SIGTERM"),
+        (0, True, [2.5, None], "signal SIGKILL"),
+    ],
+)
+def test_a_worker_process_gets_its_start_and_tells_how_it_ended(
+    code: int, is_stubborn: bool, waited: list[float | None], how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eval.execution.executors.places.subprocess.Popen", started := _Started())
+    monkeypatch.setenv("A_KEY_OF_THE_USER", "k")
+    start = Start({"a": 1}, None, RunInfo(run_id="r"), "/f", ())
+
+    async def play() -> None:
+        host, channel = await ThisMachine(3).start_worker(start)
+        (process,) = started.processes
+        assert host.name == "4711"
+        assert process.command == [sys.executable, str(WORKER), process.command[2]]
+        assert process.options["pass_fds"] == [int(process.command[2])]
+        assert process.options["stdin"] == subprocess.DEVNULL
+        assert process.options["env"]["A_KEY_OF_THE_USER"] == "k"
+        assert receive_start(process.end) == start
+        channel.send(Failed("x"))
+        await channel.close()
+        assert process.end.recv(1) != b""
+        process.end.close()
+        process.code, process.is_stubborn = code, is_stubborn
+        assert await host.end(2.5) == how
+        assert process.waited == waited
+
+    asyncio.run(play())
+
+
+WORKER = Path(sys.modules[ThisMachine.__module__].__file__ or "").with_name("worker.py")
+
+
+class _Started:
+    def __init__(self) -> None:
+        self.processes: list[PlayedProcess] = []
+
+    def __call__(self, command: list[str], **options: Any) -> PlayedProcess:
+        self.processes.append(PlayedProcess(command, **options))
+        return self.processes[-1]
+
+
+def test_a_sample_stays_where_it_is_on_this_machine() -> None:
+    sample = Sample("q1", "?", Path("/a.csv"))
+    assert ThisMachine(1).move(sample) is sample
