@@ -251,3 +251,76 @@ def test_it_is_over_when_a_stop_is_requested_or_the_reflection_model_fails() -> 
     made._rewriter.failure = None
     made._context.get_stop_reason = lambda: "stop"  # type: ignore[attr-defined]
     assert made._is_over()
+
+
+class Learner(Program):
+    """Answers are right once the solver's prompt has the first line that the rewriter adds."""
+
+    def trial(self, sample_id: str) -> Any:
+        self.right = {sample_id} if "Line 1." in self.predictors["solve"].signature.instructions else set()
+        return super().trial(sample_id)
+
+
+def reported(made: HalvingRounds) -> list[tuple[str, str, int, float | None, tuple[str, ...]]]:
+    return [
+        (each.candidate.id, each.decision, each.iteration, each.val_score, each.candidate.parent_ids)
+        for each in made.reported  # type: ignore[attr-defined]
+    ]
+
+
+@pytest.mark.parametrize("patience", [0, 1, 3])
+def test_a_search_ends_after_as_many_rounds_in_vain_as_it_has_patience_for(patience: int) -> None:
+    program, rewriter = Program(set()), Rewriter()
+    made = rounds(program, budget=200, rewriter=rewriter, stages=1, patience=patience)
+    made.run()
+    parents = ["parent", "c001", "c002"]
+    assert reported(made) == [(f"c{n:03}", "rejected", n, 0.0, (parents[n - 1],)) for n in range(1, patience + 1)], (
+        "a version has most of its changes from the one before"
+    )
+    assert program.asked[:3] == ["v0", "v1", "v2"] and len(rewriter.calls) == 2 * patience
+
+
+@pytest.mark.parametrize(("budget", "n_rounds"), [(11, 0), (12, 1), (19, 1), (20, 2)])
+def test_a_search_ends_before_a_round_that_the_budget_does_not_allow(budget: int, n_rounds: int) -> None:
+    """3 answers of the parent; of a round 3 of validation and at most 2 + 2 × 3, at least 2 + 2 × 2."""
+    made = rounds(Program(set()), budget=budget, rewriter=Rewriter(), stages=1, patience=9)
+    made.run()
+    assert [each[0] for each in reported(made)] == [f"c{n:03}" for n in range(1, n_rounds + 1)]
+    assert made._n_answers <= budget
+
+
+def test_what_helps_on_training_questions_is_accepted_and_found_no_second_time() -> None:
+    rewriter = Rewriter()
+    made = rounds(Learner(set()), rewriter=rewriter, stages=2, patience=2)
+    made.run()
+    assert reported(made) == [("c001", "accepted", 1, 1.0, ("parent",))]
+    assert made._best.prompts.texts["solve"].startswith("Solve it.\nLine 1.") and made._best.student is not None
+    assert made._best.mean(Judge.val_ids) == 1.0
+
+
+def test_a_reflection_model_that_fails_ends_the_search_after_its_last_proposal_was_scored() -> None:
+    class Failing(Rewriter):
+        def __call__(self, texts: dict[str, str], examples: Any, agents: list[str]) -> dict[str, str]:
+            self.failure = "it fails"  # type: ignore[assignment]
+            return super().__call__(texts, examples, agents)
+
+    rewriter = Failing()
+    made = rounds(Learner(set()), rewriter=rewriter, stages=3, patience=5)
+    made.run()
+    assert reported(made) == [("c001", "accepted", 1, 1.0, ("parent",))] and len(rewriter.calls) == 1
+
+
+def test_a_stop_ends_the_search_and_what_was_not_scored_by_then_is_cut_off() -> None:
+    stops: list[str] = []
+
+    class Stopping(Rewriter):
+        def __call__(self, texts: dict[str, str], examples: Any, agents: list[str]) -> dict[str, str]:
+            stops.append("stopped by Ctrl-C")
+            return super().__call__(texts, examples, agents)
+
+    program, rewriter = Learner(set()), Stopping()
+    made = rounds(program, rewriter=rewriter, stages=3, patience=5)
+    made._context.get_stop_reason = lambda: stops[0] if stops else None  # type: ignore[attr-defined]
+    made.run()
+    assert reported(made) == [("c001", "cut_off", 1, None, ("parent",))] and len(rewriter.calls) == 1
+    assert made.reported[0].reason == "stopped by Ctrl-C"  # type: ignore[attr-defined]
