@@ -124,3 +124,20 @@ def test_another_architectures_calls_kill(machine: str) -> None:
 
 def test_an_unknown_processor_has_no_filter() -> None:
     assert seccomp.build_program("riscv64") is None
+
+
+FIRST_CALLS = {
+    "x86_64": "read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction rt_sigprocmask "
+    "rt_sigreturn ioctl pread64 pwrite64 readv writev",  # 0 to 20
+    "aarch64": "getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr",  # 8 to 13
+}
+
+
+def test_the_first_calls_are_numbered_as_the_kernel_has_always_done() -> None:
+    names = FIRST_CALLS["x86_64"].split()
+    assert [seccomp.ALLOWED[name][0] for name in names] == list(range(21))
+    assert {name for name, both in seccomp.ALLOWED.items() if both[0] is not None and both[0] <= 20} == set(names)
+    small = {both[1]: name for name, both in seccomp.ALLOWED.items() if both[1] is not None and both[1] <= 20}
+    attributes = dict(enumerate(FIRST_CALLS["aarch64"].split(), start=8))
+    assert small == {**attributes, 17: "getcwd", 19: "eventfd2", 20: "epoll_create1"}
+    assert seccomp.PRCTL_ALLOWED == (15, 16, 23, 39)  # PR_SET_NAME, PR_GET_NAME, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS
