@@ -65,3 +65,42 @@ def test_each_estimate_says_that_it_is_one(projected: Projection, text: str) -> 
 )
 def test_a_duration_has_two_units_or_fewer(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("progress", "is_telling"),
+    [
+        *((Progress(2, 40), False), (Progress(3, 40), True), (Progress(7, 40, 8), False), (Progress(8, 40, 8), True)),
+        *(
+            (Progress(4, 10, 8), False),
+            (Progress(5, 10, 8), True),
+            (Progress(5, 11, 8), True),
+            (Progress(3, 5, 8), True),
+        ),
+    ],
+)
+def test_as_many_answers_as_run_at_once_or_half_of_them_tell_enough(progress: Progress, is_telling: bool) -> None:
+    assert progress.is_telling is is_telling
+    assert (project(progress, 1.0, 1.0) != UNKNOWN) is is_telling
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((29, "29 s"), (30.6, "31 s"), (89.9, "90 s"), (91, "2 min"), (149, "2 min"), (151, "3 min")),
+        *((3_569, "59 min"), (3_571, "1 h"), (3_660, "1 h 1 min"), (7_200, "2 h"), (3_600 * 47, "47 h")),
+        *(
+            (3_600 * 48 - 60, "47 h 59 min"),
+            (3_600 * 49, "2 d 1 h"),
+            (3_600 * 72, "3 d"),
+            (3_600 * 71 + 3_540, "2 d 23 h"),
+        ),
+    ],
+)
+def test_a_duration_is_rounded_to_its_smaller_unit(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(("usd", "text"), [(0.1, "$0.10"), (0.0999, "$0.0999"), (1000.0, "$1,000.00")])
+def test_small_amounts_have_four_digits(usd: float, text: str) -> None:
+    assert format_projection(Projection(30.0, usd)) == f"about 30 s left, about {text} in all"

@@ -13,9 +13,21 @@ from urllib.parse import quote
 
 import pytest
 
-from eval.runs.call_log import CallLog, MaskedReplies, SharedCache
+from eval.config.evaluation import CacheSettings
+from eval.runs import call_log
+from eval.runs.call_log import (
+    CallLog,
+    MaskedReplies,
+    SampleResults,
+    SharedCache,
+    Signer,
+    ToolCache,
+    open_caches,
+    remove_tool_results,
+)
 from eval.runs.record import Usage
-from mas.runtime.sample_context import Payment, SampleKey
+from mas.runtime.errors import UserError
+from mas.runtime.sample_context import KeptResult, Payment, SampleKey
 from tests.mas.llm.loopback import complete_with, serving
 
 ODD = "a\ud83d\0\u202e\udfff'"
@@ -328,3 +340,147 @@ def test_another_key_later_is_put_where_the_first_one_was() -> None:
     kept = Kept()
     MaskedReplies(kept, lambda: ["first-key"]).put("k", "key first-key")
     assert MaskedReplies(kept, lambda: ["second-key"]).get("k") == "key second-key"
+
+
+ONE, TWO = SampleKey("q1"), SampleKey("q1", 2, 3)
+
+
+def test_what_is_paid_adds_up_field_by_field_and_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.db")
+    assert log.sum_paid(ONE) == log.sum_total() == Usage()
+    log.pay(ONE, Payment(100, 10, 20, cost_usd=0.5))
+    log.pay(ONE, Payment(1, 2, 3, cost_usd=0.25))
+    known = Usage(
+        lm_calls=2, input_tokens=101, cached_input_tokens=12, output_tokens=23, cost_usd=0.75, known_cost_usd=0.75
+    )
+    assert log.sum_paid(ONE) == known
+    log.pay(TWO, Payment(1, 0, 1))
+    unknown = Usage(lm_calls=1, input_tokens=1, output_tokens=1, unknown_cost_calls=1)
+    assert log.sum_paid(TWO) == unknown
+    assert log.sum_total() == Usage(
+        lm_calls=3, input_tokens=102, cached_input_tokens=12, output_tokens=24, known_cost_usd=0.75,
+        unknown_cost_calls=1,
+    )  # fmt: skip
+    log.forget(ONE)
+    assert (log.sum_paid(ONE), log.sum_total()) == (Usage(), unknown)
+    log.forget_finished({("q1", 2, 3)})
+    assert log.sum_total() == Usage()
+    log.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_replies_are_listed_by_sample_and_those_of_finished_ones_are_forgotten(tmp_path: Path) -> None:
+    log = CallLog(tmp_path / "calls.db")
+    for key in (ONE, TWO):
+        for name in "ab":
+            log.for_sample(key).put(f"{name}\ud800", f"{key.epoch}{name}")
+    log.for_sample(ONE).put("a\ud800", "again")
+    assert log.read_replies(ONE) == {"a\ud800": "again", "b\ud800": "1b"}
+    assert (log.read_replies(SampleKey("q2")), log.count()) == ({}, 4)
+    log.forget_finished({("q1", 1, 1), ("q9", 1, 1)})
+    assert (log.read_replies(ONE), log.read_replies(TWO), log.count()) == ({}, {"a\ud800": "2a", "b\ud800": "2b"}, 2)
+    log.close()
+    assert (tmp_path / "calls.db").exists()
+    assert (log.count(), log.read_replies(TWO)) == (0, {})
+
+
+def test_a_reply_that_another_run_or_sample_wrote_is_refused_and_told_once(tmp_path: Path) -> None:
+    lines, warn = said()
+    log = CallLog(tmp_path / "calls.db", signer=Signer("mine"))
+    for name in "abc":
+        log.for_sample(ONE).put(name, f"reply\n{name}")
+    assert log.for_sample(ONE).get("a") == "reply\na"
+    log.close()
+    other = CallLog(tmp_path / "calls.db", warn, Signer("other"))
+    assert other.read_replies(ONE) == {}
+    assert lines == [
+        f"a reply in {tmp_path}/calls.db is damaged (this run did not write it); its call is made again, as of any "
+        "other such"
+    ]
+    assert other.count() == 0, "they are not looked at again"
+    other.close()
+
+
+def test_replies_are_signed_as_they_are_once_the_user_trusts_them(tmp_path: Path) -> None:
+    lines, warn = said()
+    with_key, plain = Signer("mine"), CallLog(tmp_path / "calls.db", warn)
+    plain.for_sample(ONE).put("a", "never signed\nbut of two lines")
+    plain._file.execute("INSERT INTO replies VALUES('x', ?, ?)", b"k", b"damaged")
+    plain.close()
+    other = CallLog(tmp_path / "calls.db", warn, Signer("other"))
+    other.for_sample(ONE).put("b", "signed\nby another")
+    other.close()
+    log = CallLog(tmp_path / "calls.db", warn, with_key)
+    log.sign_all()
+    assert log.read_replies(ONE) == {"a": "never signed\nbut of two lines", "b": "signed\nby another"}
+    assert (log.count(), lines) == (3, [])
+    log.close()
+
+
+def test_without_a_key_of_this_installation_nothing_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+    signer = Signer("mine")
+    sealed = signer.seal("text", "place")
+    assert signer.unseal(sealed, "place") == "text"
+    for run_id, place in (("other", "place"), ("mine", "elsewhere")):
+        with pytest.raises(ValueError, match="this run did not write it"):
+            Signer(run_id).unseal(sealed, place)
+
+    def fail(kind: str, content: str) -> str:
+        raise UserError("no key")
+
+    monkeypatch.setattr(call_log, "compute_mac", fail)
+    unsigned = signer.seal("a\nb", "place")
+    assert unsigned[8:] == b"\na\nb" and signer.unseal(unsigned, "elsewhere") == "a\nb"
+    with pytest.raises(ValueError, match="this run did not write it"):
+        signer.unseal(sealed, "place")
+
+
+def test_a_result_among_the_replies_of_a_sample_stays_the_first() -> None:
+    kept = Kept()
+    results = SampleResults(kept)
+    results.keep("k", KeptResult("first", ({"event": 1},), {"kind": "web"}))
+    results.keep("k", KeptResult("second"))
+    assert results.find("k") == KeptResult("first", ({"event": 1},), {"kind": "web"}, None)
+    assert json.loads(kept["k"]) == {"returned": "first", "events": [{"event": 1}], "facts": {"kind": "web"}}
+
+
+@pytest.mark.parametrize(
+    ("lm", "tools", "files"),
+    [
+        ("off", "off", []),
+        ("shared", "off", ["outputs/cache/lm.db"]),
+        ("off", "shared", ["outputs/cache/tools.db"]),
+        ("off", "run", ["run/tools.db"]),
+        ("shared", "run", ["outputs/cache/lm.db", "run/tools.db"]),
+    ],
+)
+def test_the_caches_of_a_run_are_those_that_it_is_to_use(
+    lm: str, tools: str, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_log, "OUTPUTS", tmp_path / "outputs")
+    (tmp_path / "run").mkdir()
+    with open_caches(CacheSettings(lm=lm, tools=tools), tmp_path / "run", "r", str.upper) as caches:
+        assert (caches.replies is None, caches.results is None) == (lm == "off", tools == "off")
+        if caches.replies is not None:
+            caches.replies.put("k", "reply")
+            assert caches.replies.get("k") == "reply"
+        if caches.results is not None:
+            caches.results.keep("k", KeptResult("result"))
+            assert caches.results.find("k") == KeptResult("RESULT")
+    found = [each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*.db")]
+    assert sorted(found) == files
+    assert not list(tmp_path.rglob("*-wal")), "they are closed"
+    with open_caches(CacheSettings(lm=lm, tools=tools), tmp_path / "run", "other", str) as caches:
+        if tools == "shared" and caches.results is not None:
+            result = caches.results.find("k")
+            assert result is not None and result.other_run_at is not None
+    remove_tool_results(tmp_path / "run")
+    assert not (tmp_path / "run" / "tools.db").exists()
+
+
+def test_facts_of_a_result_are_kept_without_secrets(tmp_path: Path) -> None:
+    results = ToolCache.open_for_run(tmp_path, "r", lambda text: text.replace("secret", "***"))
+    results.keep("k", KeptResult("a secret", ({"at": Path("x"), "text": "secret"},), {"of": ["secret"], "n": 1}))
+    found = results.find("k")
+    assert found == KeptResult("a ***", ({"at": "x", "text": "***"},), {"of": ["***"], "n": 1}, None)
+    results.close()

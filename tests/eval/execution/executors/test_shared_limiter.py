@@ -1,8 +1,9 @@
 """Tests of the rate limiter that workers share, over a real pair of sockets."""
 
 import asyncio
+import math
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -10,7 +11,7 @@ import pytest
 
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import read_config
-from eval.execution.executors.channel import Channel, Permitted, Start, receive_start, send_start
+from eval.execution.executors.channel import Ask, Channel, Ended, Permitted, Start, receive_start, send_start
 from eval.execution.executors.contract import Host, SampleHooks
 from eval.execution.executors.places import ThisMachine
 from eval.execution.executors.processes import Pool, _Worker
@@ -18,7 +19,7 @@ from eval.execution.executors.shared_limiter import SharedLimiters
 from eval.execution.termination import StopController
 from eval.runs.run_info import RunInfo
 from mas.llm.profiles.profile import ModelProfile
-from mas.llm.rate_limiter import BackoffTooLongError, Limiter
+from mas.llm.rate_limiter import BackoffTooLongError, Limiter, Permit
 
 START = Start({}, None, RunInfo(), "", ())
 HERE = ("http://127.0.0.1:1/v1", None)
@@ -169,3 +170,42 @@ def test_the_first_message_arrives_whole_or_not_at_all() -> None:
         assert receive_start(theirs) == start
         ours.close()
         assert receive_start(theirs) is None
+
+
+def test_a_request_tells_its_outcome_once() -> None:
+    sent: list[Ask | Ended] = []
+
+    async def scenario() -> None:
+        shared = SharedLimiters(sent.append)
+        limiter = shared.for_model("judge")(HERE)
+        outcomes: list[Callable[[Permit], None]] = [
+            lambda permit: permit.record_success(),
+            lambda permit: permit.record_rate_limit(1.5),
+            lambda permit: permit.record_server_error(),
+            lambda permit: None,
+        ]
+        for number, record in enumerate(outcomes, 1):
+            asking = asyncio.create_task(limiter.acquire(10 * number, *([lambda: 5.0] if number == 2 else [])))
+            await asyncio.sleep(0)
+            shared.permit(Permitted(number + 1))  # of no request
+            shared.permit(Permitted(number))
+            shared.permit(Permitted(number, 60.0))  # too late
+            with await asking as permit:
+                record(permit)
+        assert limiter.answered == 1
+        refused = asyncio.create_task(limiter.acquire(1))
+        cancelled = asyncio.create_task(limiter.acquire(1))
+        await asyncio.sleep(0)
+        shared.permit(Permitted(5, 60.0))
+        with pytest.raises(BackoffTooLongError, match="60 s"):
+            await refused
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        shared.permit(Permitted(6))
+
+    asyncio.run(scenario())
+    waits = [math.inf, 5.0, math.inf, math.inf]
+    ends = [Ended(1, "success"), Ended(2, "rate_limit", 1.5), Ended(3, "server_error"), Ended(4)]
+    asks = [Ask(number, "judge", HERE, 10 * number, wait) for number, wait in enumerate(waits, 1)]
+    assert sent[:8] == [each for pair in zip(asks, ends, strict=True) for each in pair]
+    assert sent[8:] == [*(Ask(number, "judge", HERE, 1, math.inf) for number in (5, 6)), Ended(6)]
