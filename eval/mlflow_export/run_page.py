@@ -52,7 +52,7 @@ _GRADED = tuple(metric.replace(" ", "_") for metric in (MEAN_SCORE, *GRADED_SCOR
 _GRADED_FIGURES = tuple(f"{name}{end}" for name in _GRADED for end in ("", "_ci95_low", "_ci95_high"))
 _FAMILIES = (
     *("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs"),
-    *("leaks", "tuned_on", "extra", "labels", *_GRADED),
+    *("leaks", "tuned_on", "extra", "labels", "lost", "critics", "part", *_GRADED),
 )
 _PLAIN_METRICS = {*_FIRST, *_COUNTS, *_GRADED_FIGURES, *vars(Usage())}
 

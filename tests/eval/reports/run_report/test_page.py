@@ -479,7 +479,7 @@ def test_each_column_is_drawn_searched_filtered_and_exported_as_it_should_be(tmp
 
 def test_a_row_sums_up_the_answers_of_all_epochs(tmp_path: Path, record: Make) -> None:
     usage = Usage(1, input_tokens=3, output_tokens=4, cost_usd=0.1)
-    verdict, places = HumanVerdict("1", "wrong_gold", "ada", "2026", "night"), {"level": "2", "file": "a.csv"}
+    verdict = HumanVerdict("1", "wrong_gold", "ada", "2026", "night")
     records = [
         record(
             "a", answer="x", usage=usage, wall_seconds=1.5, explanation="no", human=[verdict], level="2", file="a.csv"
