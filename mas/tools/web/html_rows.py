@@ -137,7 +137,7 @@ def _mark_text(root: "HtmlElement") -> None:
     for element in root.iter("br"):
         element.tail = "\n" + (element.tail or "")
     for element in root.xpath("(.//td | .//th)//*[self::li or self::p or self::div or self::td or self::th]"):
-        element.tail = "\n" + (element.tail or "")
+        element.text, element.tail = "\n" + (element.text or ""), "\n" + (element.tail or "")
     for element in root.xpath(".//ol[contains(@class, 'references')]//a[contains(@class, 'external')][@href]"):
         element.tail = f" <{element.get('href')}>{element.tail or ''}"
 

@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mas.tools.web.html_rows import Row, list_headings, read_rows, select_section
+from mas.tools.files.tasks import unpack
+from mas.tools.results import ToolError
+from mas.tools.web import html_rows
+from mas.tools.web.html_rows import (
+    Row,
+    list_headings,
+    list_links,
+    read_rows,
+    read_wiki_text,
+    remove_unstorable,
+    select_section,
+)
 
 
 def texts(html: str) -> list[str]:
@@ -34,7 +45,7 @@ def test_absurd_spans_are_bounded() -> None:
 
 def test_a_table_in_a_cell_stays_in_the_cell() -> None:
     html = "<table><tr><td>a<table><tr><td>b</td><td>c</td></tr></table></td><td>d</td></tr></table>"
-    assert texts(html) == ["| a / b / c | d |"] or texts(html) == ["| ab / c | d |"]
+    assert texts(html) == ["| a / b / c | d |"]
 
 
 def test_text_between_blocks_and_inline_marks_are_kept_in_order() -> None:
@@ -115,3 +126,121 @@ def test_a_table_has_its_caption_its_header_and_a_ruler_once() -> None:
     )
     assert texts(html) == ["Towns", "| a | b |", "| c | d |", "| --- | --- |", "| e | f\\|g |"]
     assert texts("<table>loose</table>") == ["loose"]
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        "<sup class='reference'>x</sup>", "<span class='mw-editsection'>x</span>", "<div class='a navbox b'>x</div>",
+        "<i class=noprint>x</i>", "<i class=metadata>x</i>", "<i class=mw-empty-elt>x</i>",
+        "<i class=mw-jump-link>x</i>",
+        "<i class=mw-cite-backlink>x</i>", "<i class=shortdescription>x</i>", "<div id=toc>x</div>",
+        "<b style='color:red; display : none'>x</b>", "<style>x</style>", "<script>x</script>",
+        "<noscript>x</noscript>",
+        "<div class=navbox><div class=navbox>x</div></div>",
+    ],
+)  # fmt: skip
+def test_what_is_not_for_readers_is_left_out_and_the_text_around_it_kept(gone: str) -> None:
+    assert " ".join(texts(f"<p>a {gone} b</p>")) == "a b"
+
+
+def test_other_marks_above_the_line_and_boxes_are_kept() -> None:
+    assert texts("<p>2<sup>3</sup> <span class=nav id=x style='display:block'>y</span></p>") == ["23 y"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "shown"),
+    [
+        ("<math alttext='{x^2}'><mi>junk</mi></math>", "a {x^2} b"),
+        ("<mi>junk</mi><img alt='y'>", "a y b"),
+        ("<mi>junk</mi>", "a b"),
+    ],
+)
+def test_a_formula_is_shown_as_it_is_written(formula: str, shown: str) -> None:
+    assert texts(f"<p>a <span class='mwe-math-element'>{formula}</span> b</p>") == [shown]
+
+
+def test_a_reference_shows_the_address_that_it_leads_to() -> None:
+    link = "<a class='external text' href='https://a.example/'>Portrait</a>"
+    assert texts(f"<ol class=references><li>{link}, 2001</li><li>Own</li></ol><p>{link}.</p>") == [
+        "1. Portrait <https://a.example/>, 2001", "2. Own", "Portrait."
+    ]  # fmt: skip
+
+
+def test_lines_and_blocks_in_a_cell_are_parts_of_it() -> None:
+    cell = "a<br>b<ul><li>c</li><li>d</li></ul><p>e</p>f<div>g</div>h <b>i</b> j"
+    for tag in ("td", "th"):
+        found = texts(f"<table><tr><{tag}>{cell}</{tag}><td>z</td></tr></table>")
+        assert found == ["| a / b / c / d / e / f / g / h i j | z |"]
+
+
+@pytest.mark.parametrize(("depth", "found"), [(59, ["a", "b"]), (60, ["a", "b"]), (61, ["ab"])])
+def test_blocks_are_told_apart_down_to_a_depth(depth: int, found: list[str]) -> None:
+    assert texts(f"{'<div>' * depth}<p>a</p><p>b</p>{'</div>' * depth}") == found
+
+
+def test_a_cell_spans_at_most_a_hundred_columns_and_a_thousand_rows() -> None:
+    for columns, width in ((100, 100), (101, 100), (9_999_999, 100)):
+        assert texts(f"<table><tr><td colspan={columns}>a</td></tr></table>") == [f"|{' a |' * width}"]
+    rows = "<tr><td rowspan=1001>a</td><td>b</td></tr>" + "<tr><td>c</td></tr>" * 1_000
+    found = texts(f"<table>{rows}</table>")
+    assert found[:2] == ["| a | b |", "| a | c |"] and found[-2:] == ["| a | c |", "| c |"]
+
+
+def test_a_span_that_ends_a_row_is_filled_in_too() -> None:
+    html = (
+        "<table><tr><td>1</td><td rowspan=2>2</td><td rowspan=3>3</td></tr><tr><td>4</td></tr><tr><td>5</td><td>6</td>"
+    )
+    assert texts(f"{html}</tr></table>") == ["| 1 | 2 | 3 |", "| 4 | 2 | 3 |", "| 5 | 6 | 3 |"]
+
+
+@pytest.mark.parametrize(("most", "rows"), [(6, 3), (5, 2), (4, 2), (3, 1)])
+def test_a_table_is_cut_after_so_many_cells(most: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html_rows, "MAX_CELLS", most)
+    assert texts(f"<table>{'<tr><td>a</td><td>b</td></tr>' * 3}</table>") == ["| a | b |"] * rows
+
+
+def test_rows_of_all_parts_of_a_table_come_in_their_order() -> None:
+    html = (
+        "<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>b</td></tr><tr><th>c</th></tr></tbody>"
+        "<tfoot><tr><td>d</td></tr></tfoot></table>"
+    )
+    assert texts(html) == ["| a |", "| --- |", "| b |", "| c |", "| d |"]
+    assert texts("<table><tr><th>a</th><th>b</th></tr><tr><th></th></tr></table>") == ["| a | b |", "| --- |"]
+    assert texts("<table><tr></tr><tr><th>a</th></tr></table>") == ["| a |"], "a row without cells is no header"
+
+
+@pytest.mark.parametrize(
+    ("html", "mended"),
+    [
+        ("&#65;&#x41;&#X1F600;&#1114111;", "&#65;&#x41;&#X1F600;&#1114111;"),
+        ("&#1114112;&#x110000;&#xD800;&#0;&#11;", "\ufffd" * 5),
+        ("a\x00b\x0bc\ud800d\ufffe\t\n", "a\ufffdb\ufffdc\ufffdd\ufffd\t\n"),
+    ],
+)
+def test_characters_that_cannot_be_stored_are_replaced(html: str, mended: str) -> None:
+    assert remove_unstorable(html) == mended
+
+
+def test_the_answer_of_a_wiki_is_its_rows_or_the_code_of_its_refusal() -> None:
+    answer = read_wiki_text(b'{"parse": {"text": "<h2>A</h2><p>b</p>"}}', {"name": "Wikipedia"})
+    assert answer.facts == {} and unpack(answer.packed) == [["## A", 2], ["b", 0]]
+    for error, code in (('{"code": "%s"}' % ("c" * 61), "c" * 60), ("{}", "?"), ('"x"', "?")):
+        refused = read_wiki_text(f'{{"error": {error}}}'.encode(), {"name": "Wikipedia"})
+        assert refused == ({"code": code}, b"")
+    for body, said in (
+        (b'{"parse": {}}', "Wikipedia gave no text for this page; try another source."),
+        (b'{"parse": 3}', "Wikipedia gave no text for this page; try another source."),
+        (b"{}", "Wikipedia gave no text for this page; try another source."),
+        (b"[]", "Wikipedia answered with something unexpected; try again later."),
+        (b"[" * 100_000, "Wikipedia answered with something that is no JSON; try again later."),
+    ):
+        with pytest.raises(ToolError) as failed:
+            read_wiki_text(body, {"name": "Wikipedia"})
+        assert str(failed.value) == said
+
+
+def test_the_first_link_of_each_item_of_a_list_is_found() -> None:
+    items = "<li><b><a>caf\N{LATIN SMALL LETTER E WITH ACUTE}</a></b> <a>no</a></li><li>none</li>"
+    html = f"<ul>{items}<li class='a tocsection-1'><a>no</a></li></ul>"
+    assert list_links(html.encode(), {}).facts == {"texts": ["caf\N{LATIN SMALL LETTER E WITH ACUTE}"]}
