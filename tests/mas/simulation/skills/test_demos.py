@@ -11,7 +11,7 @@ from dspy.lm15 import Request
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
-from mas.simulation.chat import Chat, read_chat
+from mas.simulation.chat import Chat, ToolResult, Turn, read_chat
 from mas.simulation.skills.demos import count_shown_skills
 from mas.systems.gaia import nodes as signatures
 from mas.systems.toy import program as toy
@@ -159,3 +159,79 @@ def _request(messages: list[dict[str, Any]]) -> Request:
     make = {"user": Message.user, "assistant": Message.assistant}
     told = tuple(make[each["role"]](each["content"]) for each in messages[1:])
     return Request("offline/simulated", told, system=messages[0]["content"], config=Config())
+
+
+FORMAT = "keep_to_the_output_format"
+FEW, UNITS, PLAIN = "answer_with_few_words_no_prose", "leave_out_units_unless_asked", "no_thousands_separators"
+ROUNDED, LISTED = "follow_the_rounding_asked_for", "comma_separated_list_in_the_asked_order"
+SHORT, FIRST, TOOLS = "keep_the_plan_short_and_complete", "read_the_attached_file_first", "use_tools_not_memory"
+
+
+def shown(reply: dict[str, str], question: str = "How many?", called: tuple[str, ...] = ()) -> dict[str, float]:
+    demo = Turn({"request": question}, [ToolResult(name, {}, "5") for name in called], reply)
+    return dict(count_shown_skills(Chat(None, {}, False, frozenset(), False, (Turn({}),), "", (demo,), None)))
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "skills"),
+    [
+        ("Who?", "Ada", {FEW: 1}),
+        ("Who?", "It is Ada Lovelace of Kent", {FEW: -1}),
+        ("Who?", "It is Ada Lovelace", {FEW: 1}),  # four words are few
+        ("Who?", "Ada Lovelace of Kent herself", {FEW: 1}),
+        ("How many?", "12", {FEW: 1, UNITS: 1}),
+        ("How many?", "12 boxes", {FEW: 1, UNITS: -1}),
+        ("How many? State the unit.", "12 boxes", {FEW: 1}),
+        ("How many?", "-1234.5", {FEW: 1, UNITS: 1, PLAIN: 1}),
+        ("How many?", "1,234", {FEW: 1, UNITS: 1, PLAIN: -1}),
+        ("How many?", "1 234", {FEW: 1, UNITS: 1, PLAIN: -1}),
+        ("How many?", "123", {FEW: 1, UNITS: 1}),
+        ("How many, rounded?", "1.5", {FEW: 1, UNITS: 1, ROUNDED: 1}),
+        ("How many decimals?", "1.123", {FEW: 1, UNITS: 1, ROUNDED: 1}),
+        ("How many, rounded?", "1.12345", {FEW: 1, UNITS: 1, PLAIN: 1, ROUNDED: -1}),
+        ("How many, rounded?", "2", {FEW: 1, UNITS: 1}),
+        ("How many?", "1.5", {FEW: 1, UNITS: 1}),
+        ("List the names.", "Ada, Bo", {FEW: 1, LISTED: 1}),
+        ("List the names.", "Ada, Bo and Cy", {FEW: 1, LISTED: -1}),
+        ("List the names.", "Ada", {FEW: 1}),
+        ("Who?", "Ada, Bo", {FEW: 1}),
+        ("Who?", " ", {}),
+    ],
+)
+def test_an_answer_shows_its_form(question: str, answer: str, skills: dict[str, float]) -> None:
+    assert shown({"final_answer": answer}, question) == {FORMAT: 1, **skills}
+
+
+@pytest.mark.parametrize(
+    ("reply", "called", "skills"),
+    [
+        ({"result": "Found in a.csv: 12"}, (), {"quote_exact_values": 1}),
+        ({"result": "Found in a.csv: about 12"}, (), {"quote_exact_values": -1}),
+        ({"result": "Nothing."}, (), {}),
+        ({"x": "1"}, ("calculator",), {"use_the_calculator": 1}),
+        ({"tool_calls": "calculator(2 + 3)"}, (), {"use_the_calculator": 1}),
+        ({"working": "2 + 3 = 5"}, (), {"use_the_calculator": 1}),
+        ({"working": "It is 5."}, (), {}),
+        ({"x": "1"}, ("unit_converter",), {"convert_units_with_the_tool": 1}),
+        ({"x": "1"}, ("read_file",), {FIRST: 1, TOOLS: 1}),
+        ({"x": "1"}, ("read_file", "unit_converter"), {FIRST: 1, TOOLS: 1, "convert_units_with_the_tool": 1}),
+        ({"research_steps": "Read the file.", "expert_steps": "Mind the form."}, (), {SHORT: 1, FIRST: 1}),
+        ({"research_steps": "Look.", "expert_steps": "Work."}, (), {SHORT: 0, FIRST: 0}),
+        ({"steps": "form"}, (), {SHORT: 1, FIRST: 0}),
+        ({"steps": "form".ljust(899, ".")}, (), {SHORT: 1, FIRST: 0}),
+        ({"steps": "form".ljust(900, ".")}, (), {SHORT: 0, FIRST: 0}),
+        ({"research_steps": "Read the file."}, ("read_file",), {SHORT: 0, FIRST: 2, TOOLS: 1}),
+        ({"decision": "approve"}, (), {"reject_only_real_faults": 1}),
+        ({"decision": "reject"}, (), {"recompute_before_approving": 1}),
+    ],
+)
+def test_work_shows_its_skills(reply: dict[str, str], called: tuple[str, ...], skills: dict[str, float]) -> None:
+    assert shown(reply, called=called) == {FORMAT: 1, **skills}
+
+
+def test_skills_are_added_up_over_all_demos_with_a_reply() -> None:
+    demos = tuple(Turn({"request": "?"}, reply={"final_answer": each}) for each in ("12", "1,234", "Ada"))
+    chat = Chat(
+        None, {}, False, frozenset(), False, (Turn({}),), "", (*demos[:1], Turn({"request": "?"}), *demos[1:]), None
+    )
+    assert dict(count_shown_skills(chat)) == {FORMAT: 3, FEW: 3, UNITS: 2, PLAIN: -1}

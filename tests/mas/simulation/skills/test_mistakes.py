@@ -1,5 +1,7 @@
 """Mistakes that a careless agent makes: the same for the same question, plausible, and wrong."""
 
+import hashlib
+
 import pytest
 
 from mas.simulation.skills.mistakes import (
@@ -60,3 +62,67 @@ def test_mental_arithmetic_is_off_where_it_is_hard(finding: Finding, careless: s
 @pytest.mark.parametrize(("value", "wrong"), [("17", "18"), ("2.5", "3.5"), ("Rome", "oRme"), ("R", "R"), ("", "")])
 def test_a_slip_changes_one_thing(value: str, wrong: str) -> None:
     assert miscount(value) == wrong
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [("How many boats?", True), ("What is the total?", True), ("Convert it.", True), ("Who won?", False)],
+)
+def test_the_invented_value_of_a_question_is_a_number_or_a_name(question: str, value: bool) -> None:
+    assert invent_value(question).isdigit() is value
+
+
+def test_an_invented_value_is_made_of_the_questions_digest() -> None:
+    digest = hashlib.blake2b(b"made up\nHow many boats?", digest_size=8).digest()
+    assert invent_value("How many boats?") == str(int.from_bytes(digest[:2], "big") % 9000 + 100)
+    parts = ["bel", "dor", "fen", "gal", "hol", "kar", "lin", "mar", "nor", "pol", "ras", "sel", "tor", "vin"]
+    for question, places in (("Which harbour?", (0,)), ("List them.", (0, 2, 4))):
+        digest = hashlib.blake2b(f"made up\n{question}".encode(), digest_size=8).digest()
+        names = sorted((parts[digest[at] % 14] + parts[digest[at + 1] % 14]).title() for at in places)
+        assert invent_value(question) == ", ".join(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "rounded"),
+    [
+        ("100", "about 100"),
+        ("1 250", "1 about 250"),
+        ("155", "about 160"),
+        ("1,049", "about 1000"),
+        ("999", "about 1000"),
+    ],
+)
+def test_numbers_of_three_digits_are_rounded_to_tens(text: str, rounded: str) -> None:
+    assert round_numbers(text) == rounded
+
+
+@pytest.mark.parametrize(
+    ("expression", "careless"),
+    [
+        ("29 + 0", "29"), ("1 + 29", "30"), ("1 + 30", "32"), ("3 - 1", "2"), ("1 + 1 + 1", "5"), ("2 * 3", "8"),
+        ("3 * 3", "11"), ("4 * 3", "13"), ("5 * 20", "110"), ("9 * 11", "100"), ("50 * 20", "1100"), ("0 - 40", "-39"),
+        ("0 * 4", "2"),
+    ],
+)  # fmt: skip
+def test_a_mental_sum_is_off_in_proportion_to_its_size(expression: str, careless: str) -> None:
+    assert calculate_mentally(Finding(expression=expression)) == careless
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit", "value"),
+    [
+        ("50 degF", "degC", "10.00"), ("10 degC", "degF", "50.00"), ("10 kilograms", "pounds", "22.00"),
+        ("22 pounds", "kilograms", "10.00"), ("10 feet", "metres", "3.00"), ("1 foot", "metre", "0.30"),
+        ("3 metres", "feet", "10.00"), ("4 litres", "gallons", "1.00"), ("1 gallon", "litres", "4.00"),
+        ("2 inches", "centimetres", "5.00"), ("5 centimetres", "inches", "2.00"), ("10 knots", "kilometres", "18.00"),
+        ("2 stones", "pounds", "unknown"), ("10 MILES", "KILOMETRES", "16.00"),
+    ],
+)  # fmt: skip
+def test_units_are_converted_by_rough_factors(quantity: str, unit: str, value: str) -> None:
+    assert calculate_mentally(Finding(conversion=(quantity, unit), decimals=2)) == value
+
+
+def test_an_expression_that_has_no_value_leaves_the_answer() -> None:
+    assert calculate_mentally(Finding(expression="1 / 0")) == calculate_exactly(Finding(expression="1 / 0")) == UNKNOWN
+    assert calculate_mentally(Finding(answer="Rome", expression="1 / 0")) == "Rome"
+    assert miscount("ab") == "ba"
