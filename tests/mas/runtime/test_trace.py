@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mas.runtime.trace import (
+    Span,
     Trace,
     current_thread_id,
     event,
@@ -16,6 +17,7 @@ from mas.runtime.trace import (
     note_step,
     record_trace,
     span,
+    use_span,
 )
 
 
@@ -317,3 +319,67 @@ def test_reviews_are_kept_in_order_by_agent() -> None:
             note_review("planner", approved)
         note_review("expert", approved=True)
     assert trace.reviews == {"planner": [False, True], "expert": [True]}
+
+
+def test_a_span_is_within_those_around_it() -> None:
+    trace = Trace("thread")
+    with record_trace(trace), span("question", "q"), span("agent", "expert") as agent, span("tool", "t") as tool:
+        pass
+    question = trace.spans[0]
+    kinds = ("question", "agent", "tool", "lm")
+    assert [[trace.is_within(each, kind) for kind in kinds] for each in (question, agent, tool)] == [  # type: ignore[arg-type]
+        [True, False, False, False],
+        [True, True, False, False],
+        [True, True, True, False],
+    ]
+    assert [trace.find_agent(each) for each in (question, agent, tool, None)] == [None, "expert", "expert", None]
+
+
+def test_an_observer_sees_each_span_as_it_opens_and_as_it_ends() -> None:
+    seen = list[tuple[str, bool]]()
+    trace = Trace("thread", observer=lambda each: seen.append((each.name, each.end_seconds is None)))
+    with record_trace(trace), span("question", "q"), pytest.raises(ValueError, match="no"), span("tool", "t"):
+        raise ValueError("no")
+    assert seen == [("q", True), ("t", True), ("t", False), ("q", False)]
+
+
+def test_what_is_opened_below_an_ended_span_is_its_child_and_what_comes_later_is_not() -> None:
+    trace = Trace("thread")
+    with record_trace(trace), span("question", "q"):
+        with span("agent", "expert") as ended:
+            pass
+        with use_span(ended), span("lm", "model"):
+            pass
+        with span("agent", "writer"):
+            pass
+    assert tree(trace) == [("q", None), ("expert", "q"), ("model", "expert"), ("writer", "q")]
+
+
+def test_seconds_count_from_the_beginning_of_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("mas.runtime.trace.time.monotonic", lambda: clock[0])
+    trace = Trace("thread")
+    with record_trace(trace):
+        clock[0] = 103.0
+        with span("tool", "t") as current:
+            clock[0] = 104.5
+            event("half", note=1)
+            clock[0] = 110.0
+    assert trace.seconds == 10.0
+    assert (current.start_seconds, current.end_seconds, current.seconds) == (3.0, 10.0, 7.0)
+    assert current.events == [{"name": "half", "seconds": 4.5, "level": "info", "note": 1}]
+    assert Span(0, None, "tool", "t", 3.0).seconds == 0.0
+
+
+def test_the_stack_of_an_exception_is_told_by_the_innermost_span_alone() -> None:
+    heard = Heard()
+    trace = Trace("thread", heard)
+
+    def fail() -> None:
+        with span("question", "q"), span("tool", "t"):
+            raise ValueError("no")
+
+    with record_trace(trace), pytest.raises(ValueError, match="no"):
+        fail()
+    failed = [(fields["component"], "stack" in fields) for _, name, fields in heard.lines if name.endswith("failed")]
+    assert failed == [("t", True), ("q", False)]

@@ -1,6 +1,7 @@
 """What is chosen where something is missing: the next best that was asked for, and never less."""
 
 import asyncio
+import json
 import subprocess
 import sys
 import tempfile
@@ -158,3 +159,39 @@ def test_a_program_that_is_not_there_or_says_no_is_told_with_its_words() -> None
         ProcessSession(launch("/no/such/program"))
     with pytest.raises(NotAvailableError, match=r"exit code 3\) \(no user namespaces"):
         asyncio.run(ProcessSession(launch("/bin/sh", "-c", "echo no user namespaces >&2; exit 3")).wait_until_ready())
+
+
+def test_a_plain_process_has_the_limits_of_its_settings_and_its_folder_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, waited = list[Launch](), list[bool]()
+
+    class Started:
+        def __init__(self, launch: Launch) -> None:
+            started.append(launch)
+
+        async def wait_until_ready(self) -> None:
+            waited.append(True)
+
+    monkeypatch.setattr(choosing, "ProcessSession", Started)
+    (tmp_path / "a.csv").write_text("1,2")
+    settings = SandboxSettings(max_output_chars=7, memory_mb=128, scratch_mb=3, seconds_per_question=9.9)
+    session = asyncio.run(UnsafeLocal().open({"towns.csv": tmp_path / "a.csv"}, settings))
+    assert isinstance(session, Started) and waited == [True]
+    (launch,) = started
+    assert launch.cwd is not None
+    folder = Path(launch.cwd)
+    assert [(each.name, each.read_text()) for each in folder.iterdir()] == [("towns.csv", "1,2")]
+    assert (launch.max_message_bytes, launch.max_resident_bytes) == (100_140, 128 << 20)
+    assert launch.env["HOME"] == launch.env["TMPDIR"] == str(folder) and launch.env["LD_LIBRARY_PATH"] == ""
+    assert launch.env["PYTHONHASHSEED"] == "0" and "VIRTUAL_ENV" not in launch.env
+    assert launch.pauses is choosing.DIES_WITH_PARENT
+    *command, worker, given = launch.command
+    assert command == [*choosing.die_with_parent(), sys.executable, "-s", "-S", "-B", "-P"]
+    assert worker == str(Path(choosing.__file__).parent / "worker.py")
+    packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    assert json.loads(given) == choosing.build_worker_settings(settings, packages)
+    for _ in range(2):  # whatever was there
+        for end in launch.on_end:
+            end()
+    assert not folder.exists()
