@@ -13,10 +13,12 @@ import pytest
 
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
-from mas.tools.python_code import FRESH, NO_OUTPUT, STATE_KEY, python
+from mas.tools.python_code import FRESH, NO_OUTPUT, STATE_KEY, format_cell, python
 from mas.tools.read_only import is_read_only
 from mas.tools.results import ToolError
+from mas.tools.sandbox.interpreter import Cell, Interpreter, TimeSpentError
 from mas.tools.sandbox.selection import try_isolations
+from mas.tools.sandbox.session import NotAvailableError, Reply, SessionLostError
 from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -200,3 +202,56 @@ def test_as_a_tool_it_is_async_and_never_replayed() -> None:
     assert (tool.name, tool.args) == ("python", {"code": {"type": "string"}})
     assert inspect.iscoroutinefunction(tool.func)
     assert not is_read_only(python)
+
+
+@pytest.mark.parametrize(
+    ("reply", "fresh", "shown", "truncated"),
+    [
+        (Reply(), False, NO_OUTPUT, False),
+        (Reply("out\n", value="1", error="boom"), False, "out\n1\nboom", False),
+        (Reply("out"), True, f"{FRESH}\nout", False),
+        (Reply("x" * 6, value="y" * 7, error="z" * 5), False,
+         "xxxxxx\nyyyyyy\n[cut: 1 characters are missing]\nzzzzz", True),
+        (Reply("a", 3, "", 2, "", 1), False, "a\n[cut: 3 characters are missing]\n[cut: 2 characters are missing]\n"
+         "[cut: 1 characters are missing]", True),
+    ],
+)  # fmt: skip
+def test_what_code_has_shown_comes_in_its_order_and_each_cut_is_counted(
+    reply: Reply, fresh: bool, shown: str, truncated: bool
+) -> None:
+    result = format_cell(Cell(reply, fresh_after_loss=fresh), 6)
+    assert (result, result.kind, result.truncated) == (shown, "code", truncated)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            SessionLostError("it took too long"),
+            "python was stopped: it took too long. All variables are lost; the next call starts a new session: "
+            "do less at once, or in another way.",
+        ),
+        (
+            NotAvailableError("There is no jail."),
+            "python is not available: There is no jail. Answer without running code.",
+        ),
+        (TimeSpentError(), "This question has used its 90 s of python; answer without running code."),
+    ],
+)
+def test_code_that_cannot_run_has_its_sentence(error: Exception, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(self: Interpreter, code: str) -> Cell:
+        raise error
+
+    monkeypatch.setattr(Interpreter, "run", fail)
+    settings = ToolSettings(sandbox=SandboxSettings(seconds_per_question=90, max_code_chars=5))
+    with use_tool_context(Resources(settings)):
+        with pytest.raises(ToolError) as failed:
+            asyncio.run(python("x = 1"))
+        assert str(failed.value) == said
+        for code, refused in (
+            (" \n", "The code is empty; write Python such as print(6 * 7)."),
+            ("x = 12", "The code has 6 characters; at most 5 are run: split it."),
+        ):
+            with pytest.raises(ToolError) as failed:
+                asyncio.run(python(code))
+            assert str(failed.value) == refused

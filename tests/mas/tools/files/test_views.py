@@ -83,3 +83,38 @@ def test_a_header_keeps_to_its_limit_however_long_the_summary_and_the_notes_are(
     assert "page 1 of 3" in show(Document("x" * 5_000, LONG.parts))
     noted = show(Document("x" * 5_000, LONG.parts, ["n" * 5_000]))
     assert len(noted) <= MAX_PAGE_CHARS and noted.index("\n\n") <= MAX_HEADER_CHARS
+
+
+def test_every_argument_is_named_in_a_refusal_and_all_of_it_in_a_header() -> None:
+    slides = Document("deck", [Part(number_lines(["x" * MAX_PIECE_CHARS] * 5), "1", "[slide 1]")], ["n"], unit="slide")
+    header = show(slides, name="data.zip: f", sheet="1", lines="1-5", search="x").partition("\n\n")[0]
+    assert header == (
+        "data.zip: f: deck; lines 1-5 of 1-5; lines that contain 'x': 5; page 1 of 3; the rest: page=2, "
+        'or sheet="3-5" for some slides\nn'
+    )
+    header = show(slides, name="data.zip: f").partition("\n\n")[0]
+    assert header == (
+        'data.zip: f: deck; page 1 of 3; the rest: page=2, or search="some text" or lines="100-140" for some lines '
+        'alone, or sheet="3-5" for some slides\nn'
+    )
+    with pytest.raises(ToolError) as refused:
+        show(SLIDES, sheet="9" * 7)
+    assert str(refused.value) == (
+        "f has the slides 1 to 3; give `sheet` one of these numbers or a range such as \"1-3\", not '9999999'."
+    )
+    with pytest.raises(ToolError) as refused:
+        show(BOOK, page=2)
+    assert str(refused.value) == "There is no page 2: f has the pages 1 to 1 for this call."
+
+
+def test_a_sheet_of_exactly_the_name_goes_before_one_in_another_case() -> None:
+    book = Document("book", [Part([Line(1, "a")], "north"), Part([Line(1, "b")], " NORTH ")])
+    assert show(book, sheet="north").endswith("\n\na")
+    assert show(book, sheet="North").endswith("\n\na\nb")
+
+
+def test_half_characters_are_replaced_and_what_is_incomplete_stays_so() -> None:
+    document = Document("s", [Part([Line(1, "a\ud800b")])], is_incomplete=True)
+    wanted = {"file": "f", "name": "f", "sheet": "", "lines": "", "search": "", "page": 1}
+    facts = show_file(document.pack(), wanted).facts
+    assert facts == {"text": "f: s; page 1 of 1\n\na\ufffdb", "start": 19, "is_incomplete": True}

@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.tools.http import throttle as pace
 
@@ -37,3 +39,26 @@ def test_waiting_for_the_pace_is_not_work_of_the_question() -> None:
 
     asyncio.run(ask())
     assert question.usage.waited_seconds >= 0.1
+
+
+def test_the_turns_follow_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, waits = [1_000.0], list[float]()
+
+    async def record(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(pace, "_next_free", {})
+    monkeypatch.setattr(pace, "sleep", record)
+    monkeypatch.setattr(pace.time, "monotonic", lambda: clock[0])
+
+    async def ask(calls: int) -> list[float]:
+        waits.clear()
+        for _ in range(calls):
+            await pace.wait_for_turn("service", 60)  # one a second
+        return list(waits)
+
+    assert asyncio.run(ask(12)) == [1.0, 2.0], "ten at once, then one after the other"
+    clock[0] += 4
+    assert asyncio.run(ask(4)) == [1.0, 2.0], "two had waited for theirs, and two are free again"
+    clock[0] += 3_600
+    assert asyncio.run(ask(11)) == [1.0], "a long pause saves up no more than a few"
