@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import dspy
 import pytest
@@ -12,8 +13,12 @@ from dspy.utils.exceptions import AdapterParseError
 
 from mas.llm.profiles.model import AgentModel
 from mas.simulation import SimulatedModel, propose_prompt
+from mas.simulation.chat import Turn
+from mas.simulation.roles.tickets import sort_ticket
+from mas.simulation.skills.behaviour import World
 from optimize.search.optimizers.prompt_rewriter import build_brief
 from scripts.make_tutorial_data import draw_problems, draw_tickets
+from tests.mas.simulation.roles.scripted import Scripted, read, scripted
 
 TICKETS = draw_tickets()[:100]
 LABELS = sorted({ticket[-1] for ticket in TICKETS})
@@ -69,3 +74,65 @@ def test_the_tutorials_data_are_distinct_and_readable_as_csv() -> None:
     text = io.StringIO()
     csv.writer(text).writerows(tickets)
     assert [tuple(row) for row in csv.reader(io.StringIO(text.getvalue()))] == tickets
+
+
+KINDS = ("billing", "delivery", "login", "refund", "defect")
+OUTPUTS = {"reasoning": "str", "category": "str"}
+
+
+def sort(body: str, prompt: str = "", picked: int = 0, drawn: float = 0.5, world: str = "normal", **others: Any) -> str:
+    chat = read("ticket", {"title": "Hello", "body": body}, prompt=prompt, outputs=OUTPUTS, **others)
+    reply = sort_ticket(chat, scripted(body, picked=picked, drawn=drawn, world=world))
+    assert list(reply.fields) == ["reasoning", "category"] and not reply.calls
+    assert reply.fields["reasoning"] == "It follows from the ticket's words."
+    return str(reply.fields["category"])
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "own_names"),
+    [
+        ("The INVOICE is wrong.", "billing", ("Payment problem", "Invoice question", "billing")),
+        ("My parcel is late.", "delivery", ("Shipping", "Late parcel", "delivery")),
+        ("I cannot sign in.", "login", ("Account access", "Password reset", "login")),
+        ("I want my money back.", "refund", ("Return request", "Reimbursement", "refund")),
+        ("It is broken.", "defect", ("Product fault", "Technical issue", "defect")),
+    ],
+)
+def test_a_ticket_has_the_name_that_the_prompt_teaches_or_one_of_the_models_own(
+    body: str, kind: str, own_names: tuple[str, ...]
+) -> None:
+    taught = ", ".join(KINDS)
+    assert sort(body, taught) == kind
+    assert tuple(sort_with_name(body, picked) for picked in range(3)) == own_names
+
+
+def sort_with_name(body: str, picked: int) -> str:
+    """The category of a ticket of one kind, under the model's own name of this number."""
+
+    class Naming(Scripted):
+        def pick(self, kinds: int, of: str) -> int:
+            assert kinds == {"category": 1, "name": 3}[of]
+            return picked if of == "name" else 0
+
+    behaviour = Naming(World(), "", "", {}, question=body, decision_key=body)
+    chat = read("ticket", {"title": "Hello", "body": body}, outputs=OUTPUTS)
+    return str(sort_ticket(chat, behaviour).fields["category"])
+
+
+def test_a_ticket_of_no_kind_is_other_and_one_of_two_kinds_is_one_of_them() -> None:
+    assert sort("Good morning.") == "other"
+    both = "The parcel is broken."
+    assert [sort(both, ", ".join(KINDS), picked=picked) for picked in (0, 1)] == ["delivery", "defect"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "chance"),
+    [("", 0.0), ("billing", 0.93 / 5), ("Billing, login", 0.93 * 2 / 5), (", ".join(KINDS), 0.93)],
+)
+def test_each_name_that_the_prompt_or_an_example_teaches_raises_the_chance(prompt: str, chance: float) -> None:
+    for drawn, knows in ((max(chance - 0.001, 0.0), chance > 0), (chance + 0.001, False)):
+        assert (sort("The invoice is wrong.", prompt, drawn=drawn) == "billing") is knows
+        assert sort("The invoice is wrong.", prompt, drawn=drawn, world="null") == "Payment problem"
+    demo = Turn({"title": "x"}, reply={"category": "billing"})
+    assert sort("The invoice is wrong.", drawn=0.18, demos=(demo, Turn({}))) == "billing"
+    assert sort("The invoice is wrong.", drawn=0.19, demos=(demo,)) == "Payment problem"
