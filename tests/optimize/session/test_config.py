@@ -1,13 +1,24 @@
 """The configuration of a tuning run as it is read and checked; the mistakes themselves: test_mistakes.py."""
 
+import re
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
 
 from eval.cli.paths import PROJECT_ROOT
+from mas.llm.profiles.model import AgentOverride
 from mas.runtime.errors import UserError
-from optimize.session.config import OptimizeConfig, read_config
+from optimize.session.config import (
+    HeadroomSettings,
+    OptimizeConfig,
+    TuningRequest,
+    _check_ranges,
+    _Options,
+    read_config,
+)
 from tests.mas.llm.loopback import complete_with, serving
 from tests.servers.running import RunningServer
 
@@ -160,3 +171,93 @@ def test_a_budget_of_money_needs_the_price_of_every_model(
     else:
         with pytest.raises(UserError, match=r"budget\.usd=1 cannot be kept, because no price is known for (m|another)"):
             config.check()
+
+
+RANGES: list[tuple[str, list[Any], list[Any]]] = [
+    ("shortlist.size", [1, 9], [0]),
+    ("shortlist.epochs", [1, 9], [0]),
+    ("shortlist.min_gain", [0.0, 0.999], [-0.001, 1.0]),
+    ("run.concurrency", [1, 99], [0]),
+    ("run.deadline_seconds", [0.001], [0.0]),
+    ("run.drain_seconds", [0.0], [-0.001]),
+    ("seed", [0], [-1]),
+    ("reflection_max_tokens", [None, 1], [0]),
+    ("run.failed_answers", ["halt", "against"], ["for"]),
+]
+
+
+@pytest.mark.parametrize(("key", "right", "wrong"), RANGES, ids=[key for key, _, _ in RANGES])
+def test_numbers_out_of_range_are_refused_by_name(key: str, right: list[Any], wrong: list[Any]) -> None:
+    def check(value: Any) -> None:
+        options = _Options()
+        branch, _, name = key.rpartition(".")
+        setattr(getattr(options, branch) if branch else options, name, value)
+        _check_ranges(options)
+
+    for value in right:
+        check(value)
+    for value in wrong:
+        with pytest.raises(UserError, match=rf"^{re.escape(key)}={value}"):
+            check(value)
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 1.001])
+def test_a_share_for_the_headroom_is_above_0_and_at_most_1(share: float) -> None:
+    HeadroomSettings("report", 0.001).check()
+    HeadroomSettings("only", 1.0).check()
+    with pytest.raises(UserError, match=r"^headroom\.max_share=.* is out of range; expected a share above 0, such as"):
+        HeadroomSettings("report", share).check()
+
+
+def test_the_arms_of_the_sealed_test_share_the_requests_in_flight(tmp_path: Path) -> None:
+    config = configured("run.concurrency=5", "gate.epochs=3", "run.drain_seconds=7")
+    run = config.build_test_evaluation(2).run
+    assert (run.concurrency, run.epochs, run.drain_seconds) == (2, 3, 7)
+    assert config.build_test_evaluation(6).run.concurrency == 1
+
+    folder = tmp_path / "run"
+    config.run.dir = str(folder)
+    config.name = "free_in_a_test"
+    config.check()
+    folder.mkdir()
+    another = "already holds another run; name a new folder"
+    same = f"already holds a tuning run; resume it with resume={folder}, or name"
+    for file, words in (("run.db", another), ("tuning.json", same)):
+        (folder / file).write_text("{}")
+        with pytest.raises(UserError, match=f"^run.dir={re.escape(str(folder))} {re.escape(words)}"):
+            config.check()
+
+
+def test_other_processes_build_the_program_from_the_parts_of_an_evaluation() -> None:
+    config = configured("run.deadline_seconds=7")
+    names = ("system", "model", "scorer", "data", "tracking", "executor", "tools", "limits", "log")
+    resolved: dict[str, Any] = {name: {"of": name} for name in (*names, "optimizer", "gate")}
+    request = TuningRequest(config, resolved, config.check(), [])
+    expected = {**{name: {"of": name} for name in names}, "run": {"deadline_seconds": 7.0}, "prompts": None}
+    assert request.worker_config == expected
+    assert request.stored_config == resolved and request.shelf == PROJECT_ROOT / "prompts"
+    override = AgentOverride(name="strong", api_key_env="THEIR_KEY")
+    config.base.model.agents = {"reflection": override, "plan": AgentOverride()}  # type: ignore[attr-defined]
+    request.resolved["model"]["agents"] = {"plan": {}}
+    model = request.worker_config["model"]
+    assert model == {"of": "model", "agents": {"plan": {}, "reflection": asdict(override)}}
+
+
+def test_what_makes_no_sense_together_is_refused() -> None:
+    config = configured("run.trust=true")
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({}, "run.trust=true is for a run that goes on; name it with resume=…, or leave"),
+        ({"resume": " "}, "resume is empty; name the run to resume"),
+    ]
+    for changes, words in cases:
+        with pytest.raises(UserError, match=f"^{re.escape(words)}"):
+            replace(config, **changes).check()
+    config.run.trust = False
+    cases = [
+        ({"agents": ["finalize", "nobody"]}, "agents: nobody is no agent of this system; choose from plan, solve, "),
+        ({"reflection_model": " "}, "reflection_model is empty; name a model"),
+        ({"reflection_model": "other"}, "reflection_model=other would not be used, since model=offline simulates"),
+    ]
+    for changes, words in cases:
+        with pytest.raises(UserError, match=f"^{re.escape(words)}"):
+            replace(config, **changes).check()

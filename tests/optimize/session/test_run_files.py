@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.runs.run_info import TuningInfo, TuningState
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.prompt_sets.tuned_on import TunedOn
@@ -13,7 +14,17 @@ from mas.runtime.errors import UserError
 from mas.runtime.installation_key import sign
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Proposal, describe_candidate
-from optimize.session.run_files import RunFiles, check_unchanged
+from optimize.session.run_files import (
+    RunFiles,
+    check_unchanged,
+    describe_resume,
+    filter_fully_scored,
+    filter_overrides,
+    find_parent_set,
+    find_set,
+    read_original_arguments,
+    to_line,
+)
 from optimize.session.signed_files import SignedFiles
 
 PROMPTS = PromptSet("parent", "toy", {"plan": "Plan.", "solve": "Solve «it»."}, Path("parent"))
@@ -170,3 +181,129 @@ def test_a_run_from_before_the_digest_of_scorers_stays_signed_and_none_can_be_ta
     old = {name: value for name, value in content.items() if name not in ("state", "signature")}
     assert TuningInfo(run_id="r1", signature=sign("tuning run", old)).is_signed
     assert not replace(TuningInfo(run_id="r1", scorer_sha256="c" * 64).sign(), scorer_sha256="").is_signed
+
+
+def test_a_set_is_found_by_name_by_path_and_as_a_candidate_of_a_run(tmp_path: Path) -> None:
+    run = tmp_path / "outputs" / "one"
+    RunFiles(run.parent).folder.mkdir()
+    run.mkdir()
+    (run / "tuning.json").write_text("{}")
+    with pytest.raises(UserError, match=r"^one has no candidate c009; it has none yet\.$"):
+        find_set(f"{run}:c009")
+    for name in ("c002", "c001"):
+        RunFiles(run).save_candidate(Candidate(name, PROMPTS))
+    with pytest.raises(UserError, match=r"^one has no candidate c009; choose one of: c001, c002\.$"):
+        find_set(f"{run}:c009")
+    found = find_set(f"{run}:c001")
+    assert (found.name, found.texts) == ("c001", PROMPTS.texts)
+    shelf = tmp_path / "prompts"
+    shelf.mkdir()
+    (run / "candidates" / "c002").rename(shelf / "mine")
+    for name in ("mine", str(shelf / "mine"), "prompts/mine"):
+        assert find_set(name, tmp_path).texts == PROMPTS.texts
+    for name in ("", "yours", "prompts/yours"):
+        with pytest.raises(UserError):
+            find_set(name, tmp_path)
+
+
+def test_a_path_with_a_colon_is_a_path(tmp_path: Path) -> None:
+    RunFiles(tmp_path).save_candidate(Candidate("c001", PROMPTS))
+    (tmp_path / "candidates" / "c001").rename(tmp_path / "a:b")
+    assert find_set(str(tmp_path / "a:b")).texts == PROMPTS.texts
+
+
+def test_a_line_is_a_proposal_without_its_prompts() -> None:
+    candidate = Candidate("c003", PROMPTS, ("c001", "c002"), ("plan", "solve"), "merge")
+    spend = Spend(metric_calls=1, lm_calls=2, input_tokens=3, output_tokens=4, cost_usd=0.5, seconds=6.0)
+    found = to_line(Proposal(candidate, "accepted", "better", 7, 0.25, 0.5, 0.75, spend))
+    assert found == {
+        "candidate_id": "c003",
+        "parent_ids": ["c001", "c002"],
+        "agents": ["plan", "solve"],
+        "origin": "merge",
+        "decision": "accepted",
+        "reason": "better",
+        "iteration": 7,
+        "minibatch_before": 0.25,
+        "minibatch_after": 0.5,
+        "val_score": 0.75,
+        "spend": spend.to_dict(),
+    }
+
+
+def test_only_proposals_that_were_scored_whole_count_as_scored() -> None:
+    lines = [
+        to_line(proposal(1, val_score=0.5)),
+        to_line(proposal(2, val_score=0.0)),
+        to_line(proposal(3)),
+        to_line(proposal(4, decision="cut_off", val_score=0.5)),
+    ]
+    assert [line["candidate_id"] for line in filter_fully_scored(lines)] == ["c001", "c002"]
+
+
+def test_a_later_session_repeats_neither_its_own_options_nor_secrets() -> None:
+    given = ["resume=latest", "yes=true", "run.dir=x", "run.trust=true", "log.terminal=debug", "+yes=true"]
+    kept = ["system=toy", "run.concurrency=3", "++yesterday=1", "log.level=debug"]
+    assert filter_overrides([*given, *kept, "key=key-123"], lambda text: text.replace("key-123", "***")) == kept
+    assert filter_overrides(["url=http://ann:secret@host/v1"]) != ["url=http://ann:secret@host/v1"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "allowed"),
+    [
+        ({"yes": True}, True),
+        ({"budget": {"usd": 2}}, True),
+        ({"model": {"rate": 5, "name": "m"}}, True),
+        ({"model": {"rate": 1, "name": "other"}}, False),
+        ({"seed": 2}, False),
+        ({"budgets": 2}, False),  # only begins like one
+    ],
+)
+def test_only_options_of_a_session_may_differ_when_a_run_goes_on(changed: dict[str, object], allowed: bool) -> None:
+    config = {"seed": 1, "yes": False, "budget": {"usd": 1}, "model": {"rate": 1, "name": "m"}, "budgets": 1}
+    before = TuningInfo(config=config)
+    if allowed:
+        check_unchanged(before, {**config, **changed}, "", "")
+        return
+    with pytest.raises(UserError, match=r"^the tuning run has other options \(.+ → .+\); resume it with its own, or"):
+        check_unchanged(before, {**config, **changed}, "", "")
+
+
+def test_of_many_options_that_differ_ten_are_named() -> None:
+    before, now = ({f"o{at:02}": value for at in range(11)} for value in (1, 2))
+    with pytest.raises(UserError) as refused:
+        check_unchanged(TuningInfo(config=before), now, "", "")
+    assert str(refused.value).count("1 → 2") == 10 and "o09: 1 → 2);" in str(refused.value)
+
+
+def test_the_arguments_of_a_run_are_read_for_the_next_session(tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    folder.mkdir()
+    files, command = RunFiles(folder), ["seed=3", "yes=true"]
+    files.write_info(TuningInfo(run_id="r1", command=command).sign())
+    assert read_original_arguments(str(folder), []) == ["seed=3"]
+    assert find_parent_set(str(folder)) == str(folder / "candidates" / "parent")
+    files.write_info(TuningInfo(run_id="r1", command=command))
+    with pytest.raises(UserError, match=r"run\.trust=true"):
+        read_original_arguments(str(folder), [])
+    assert read_original_arguments(str(folder), ["run.trust=true"]) == ["seed=3"]
+
+
+def test_the_command_that_resumes_a_run_is_as_it_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(PROJECT_ROOT)
+    script = "continue with: python optimize/run.py"
+    assert describe_resume(OUTPUTS / "optimize" / "one") == f"{script} resume=one"
+    assert describe_resume(tmp_path / "a b", "headroom.mode=report") == (
+        f"{script} 'resume={tmp_path / 'a b'}' headroom.mode=report"
+    )
+
+
+def test_a_search_that_is_complete_is_checked_before_its_proposals_are_read(tmp_path: Path) -> None:
+    files = RunFiles(tmp_path, signed=SignedFiles(tmp_path, "r1"))
+    files.add_proposal(proposal(1))
+    path = tmp_path / "proposals.jsonl"
+    path.write_text(path.read_text().replace("no better", "better"))
+    assert files.read_proposals()[0]["reason"] == "better", "a search that goes on only shows them"
+    files.write("search", {})
+    with pytest.raises(UserError):
+        files.read_proposals()
