@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from mas.tools.browser import proxy
 from mas.tools.browser.proxy import get_port, start_proxy
 from mas.tools.http import url_policy as guard
 from tests.servers.playwright_mcp import free_port
@@ -55,8 +56,8 @@ def through_the_proxy(*requests: str, allowed: tuple[str, ...] = ()) -> list[str
     """The whole answers to these requests, each on a connection of its own."""
 
     async def asked() -> list[str]:
-        async with await start_proxy(allowed) as proxy:
-            return [await answer(get_port(proxy), request) for request in requests]
+        async with await start_proxy(allowed) as started:
+            return [await answer(get_port(started), request) for request in requests]
 
     async def answer(port: int, request: str) -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -149,3 +150,64 @@ def test_what_is_no_request_to_a_proxy(request_line: str) -> None:
 def test_a_head_without_end_is_cut_off() -> None:
     [said] = through_the_proxy("GET http://example.org/ HTTP/1.1\r\n" + "X-Long: " + "x" * 70_000 + "\r\n\r\n")
     assert said.startswith("HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize(
+    ("headers", "sent"),
+    [
+        (b"Host: a\r\nAccept: x\r\n\r\n", b"Host: a\r\nAccept: x\r\nConnection: close\r\n\r\n"),
+        (
+            b"Host: a\r\nCONNECTION: keep-alive\r\nProxy-Connection: x\r\nproxy-authorization: y\r\n"
+            b"Keep-Alive: 5\r\n\r\n",
+            b"Host: a\r\nConnection: close\r\n\r\n",
+        ),
+        (b"\r\n\r\n", b"Connection: close\r\n\r\n"),
+    ],
+)
+def test_a_request_ends_with_itself_and_takes_nothing_along_that_is_for_the_proxy(headers: bytes, sent: bytes) -> None:
+    assert proxy._end_after_request(headers) == sent
+
+
+def test_a_refusal_is_a_whole_answer_with_its_sentence() -> None:
+    (answer,) = through_the_proxy("GET /relative HTTP/1.1\r\nHost: a\r\n\r\n")
+    sentence = "This is no request to a proxy."
+    assert answer == (
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
+        f"Content-Length: {len(sentence)}\r\n\r\n{sentence}"
+    )
+
+
+def test_a_host_without_a_port_is_asked_at_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int, tuple[str, ...]]] = []
+
+    async def find(host: str, port: int, allowed: tuple[str, ...]) -> list[str]:
+        asked.append((host, port, allowed))
+        return []
+
+    monkeypatch.setattr(proxy, "resolve_public_host", find)
+    answers = through_the_proxy(
+        "CONNECT a.example HTTP/1.1\r\n\r\n",
+        "CONNECT a.example:8443 HTTP/1.1\r\n\r\n",
+        "GET http://b.example/x HTTP/1.1\r\n\r\n",
+        "GET http://[2606:4700::1111]:8080/ HTTP/1.1\r\n\r\n",
+        allowed=("c",),
+    )
+    assert asked == [
+        ("a.example", 443, ("c",)), ("a.example", 8443, ("c",)), ("b.example", 80, ("c",)),
+        ("2606:4700::1111", 8080, ("c",)),
+    ]  # fmt: skip
+    assert [answer.partition("\r\n\r\n")[2] for answer in answers] == [
+        f"{host} does not answer at port {port}." for host, port, _ in asked
+    ]
+    assert all(answer.startswith("HTTP/1.1 502 Bad Gateway\r\n") for answer in answers)
+
+
+def test_addresses_are_tried_one_after_the_other(echo: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def find(host: str, port: int, allowed: tuple[str, ...]) -> list[str]:
+        return ["127.0.0.2", "127.0.0.1"]
+
+    monkeypatch.setattr(proxy, "resolve_public_host", find)
+    (answer,) = through_the_proxy(f"GET http://a.example:{echo}/a/b?c=/d HTTP/1.1\r\nHost: a.example\r\n\r\n")
+    assert "GET /a/b?c=/d {'Host': 'a.example', 'Connection': 'close'} " in answer
+    (top,) = through_the_proxy(f"GET http://a.example:{echo} HTTP/1.1\r\nHost: a.example\r\n\r\n")
+    assert "GET / {" in top
