@@ -7,7 +7,7 @@ for verification bias, Biometrics 39, 1983). The interval holds the middle 95% o
 distributions with Jeffreys' prior; labels are taken as independent.
 
     estimate_agreement(accepted=(18, 20), rejected=(3, 30), n_accepted=400, n_rejected=100)
-    # HumanAgreement(n=50, share=0.9, kappa=0.72, kappa_ci95=(0.44, 0.87), …)
+    # HumanAgreement(n=50, share=0.9, kappa=0.72, kappa_ci95=(0.42, 0.89), …)
 """
 
 import random

@@ -50,3 +50,16 @@ def test_the_interval_covers_the_true_kappa(sizes: tuple[int, int]) -> None:
         assert found and found.kappa_ci95
         covered += found.kappa_ci95[0] <= true <= found.kappa_ci95[1]
     assert covered >= 270
+
+
+def test_the_agreement_of_an_example_whole() -> None:
+    found = estimate_agreement(accepted=(18, 20), rejected=(3, 30), n_accepted=400, n_rejected=100)
+    assert found is not None and found.kappa_ci95 is not None
+    assert (found.n, found.n_accepted, found.n_confirmed, found.share) == (50, 20, 45, 0.9)
+    assert found.kappa == 0.7191, "agreement 0.9, by chance 0.8·0.74 + 0.2·0.26 = 0.644"
+    assert found.kappa_ci95 == (pytest.approx(0.42, abs=0.005), pytest.approx(0.89, abs=0.005))
+
+
+def test_verdicts_that_cannot_differ_have_a_kappa_of_0() -> None:
+    found = estimate_agreement(accepted=(5, 5), rejected=(0, 1), n_accepted=5, n_rejected=0)
+    assert found is not None and (found.share, found.kappa) == (1.0, 0.0)

@@ -61,3 +61,8 @@ def test_repeats_that_differ_by_chance_alone_need_less_for_what_was_not_seen() -
     narrow, wide = compute_metric_interval(independent), compute_metric_interval(alike)
     assert narrow and wide
     assert narrow[1] - narrow[0] < 0.16 < 0.17 < wide[1] - wide[0]
+
+
+def test_two_graded_samples_have_an_interval() -> None:
+    bounds = compute_metric_interval([(0.25,), (0.75,)])
+    assert bounds is not None and bounds[0] < 0.25 and bounds[1] > 0.75

@@ -1,5 +1,6 @@
 """The paired statistics against scipy's own tests and by hand; by simulation: test_paired_tests_simulated.py."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,14 +12,18 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from eval.analysis.statistics import paired_tests
+from eval.analysis.statistics.paired_interval import DifferenceSums
 from eval.analysis.statistics.paired_tests import (
     MCNEMAR,
     SIGN_FLIP,
     SIGN_FLIP_DRAWN,
     Pair,
     adjust_p_values,
+    compute_smallest_difference,
+    compute_standard_error,
     plan_looks,
     run_paired_test,
+    sum_pairs,
 )
 
 
@@ -220,3 +225,103 @@ def test_a_plan_needs_a_look_and_a_level_between_0_and_1(n_looks: int, level: fl
 def test_two_graded_differences_have_four_signs() -> None:
     found = run_paired_test([Pair((0.1,), (0.2,)), Pair((0.3,), (0.7,)), Pair((0.5,), (0.5,))])
     assert (found.p, found.test) == (0.5, SIGN_FLIP)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "difference", "epochs"),
+    [
+        ((0.0,), (1e-9,), 1e-9, 1),
+        ((0.0,), (0.9e-9,), 0.0, 1),
+        ((1.0, 0.0), (0.25,), -0.25, 1),
+        ((0.25,), (1.0, 0.0, 0.5), 0.25, 1),
+        ((1.0, 0.0), (1.0, 1.0, 1.0), 0.5, 2),
+    ],
+)
+def test_a_pair_has_the_difference_of_its_means_and_as_many_epochs_as_both_have(
+    first: tuple[float, ...], second: tuple[float, ...], difference: float, epochs: int
+) -> None:
+    assert (Pair(first, second).difference, Pair(first, second).epochs) == (difference, epochs)
+
+
+def test_a_result_is_all_that_follows_from_the_differences() -> None:
+    given = [Pair((0, 0), (1, 1)), Pair((1, 0), (0, 0)), Pair((1, 1, 1), (1, 1)), Pair((0, 1), (0, 1))]  # 1, -1/2, 0, 0
+    result = run_paired_test(given)
+    error = (((1 + 0.25) - 0.5**2 / 4 + 0.5 / 2) / (4 * 3)) ** 0.5
+    assert result.sums == DifferenceSums(n=4, gained=1.0, lost=0.5, squares=1.25, max_weight=2)
+    assert result.sums == sum_pairs(given) and sum_pairs(given[:1]) is None
+    assert result.standard_error == pytest.approx(error)
+    assert compute_standard_error([1.0, -0.5, 0.0, 0.0], 2) == pytest.approx(error)
+    found = result.to_dict()
+    assert found == {
+        "n_questions": 4,
+        "epochs": 2,
+        "difference": 0.125,
+        "ci95": list(result.ci95 or ()),
+        "p": 1.0,
+        "test": SIGN_FLIP,
+        "wins": 1,
+        "losses": 1,
+        "ties": 2,
+        "smallest_difference": None,
+        "standard_error": result.standard_error,
+    }
+    assert run_paired_test(given[:1]).to_dict()["ci95"] is None
+
+
+def test_graded_answers_have_no_most_weight_and_half_an_answer_that_might_have_differed() -> None:
+    assert sum_pairs([Pair((0.5,), (1.0,)), Pair((0.75,), (0.5,))]) == DifferenceSums(2, 0.5, 0.25, 0.8125, math.inf)
+
+
+@pytest.mark.parametrize(("error", "n", "alpha"), [(0.05, 20, 0.05), (0.1, 53, 0.01), (0.3, 2, 0.05), (0.4, 100, 0.05)])
+def test_the_smallest_difference_is_seen_in_80_of_100_cases_and_at_most_1(error: float, n: int, alpha: float) -> None:
+    expected = (stats.t.ppf(1 - alpha / 2, n - 1) + stats.t.ppf(0.8, n - 1)) * error
+    found = compute_smallest_difference(error, n, alpha)
+    assert found == (pytest.approx(expected) if expected <= 1 else None)
+    assert compute_smallest_difference(None, n) is None
+
+
+def test_single_and_repeated_answers_together_are_tested_by_signs() -> None:
+    given = [Pair((0,), (1,)), Pair((0,), (1,)), Pair((0, 0), (1, 0))]
+    assert (run_paired_test(given).test, run_paired_test(given).p) == (SIGN_FLIP, 0.25)
+    assert run_paired_test([Pair((0,), (1,)), Pair((0,), (1, 1))]).test == SIGN_FLIP
+
+
+@pytest.mark.parametrize(("most", "test"), [(289, SIGN_FLIP), (288, SIGN_FLIP_DRAWN)])
+def test_signs_are_counted_up_to_a_number_of_units_and_questions(
+    most: int, test: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paired_tests, "_MOST_UNITS", most)
+    assert run_paired_test([Pair((0, 0), (1, 0))] * 17).test == test, "17 units of 17 questions"
+
+
+@pytest.mark.parametrize(("draws", "test"), [(8, SIGN_FLIP), (7, SIGN_FLIP_DRAWN)])
+def test_graded_signs_are_all_tried_if_they_are_no_more_than_the_draws(
+    draws: int, test: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paired_tests, "_DRAWS", draws)
+    given = [Pair((0.1,), (0.2,)), Pair((0.3,), (0.7,)), Pair((0.5,), (0.7,)), Pair((0.5,), (0.5,))]
+    assert run_paired_test(given).test == test
+
+
+def test_an_interval_holds_0_unless_p_is_at_most_its_level() -> None:
+    result = run_paired_test([Pair((0,), (1,))] * 6 + [Pair((1,), (1,))] * 40)
+    at, below = result.compute_interval(0.03125), result.compute_interval(0.03124)
+    assert result.p == 0.03125 and at and below
+    assert at[0] > 0 and below[0] == 0.0
+    losing = run_paired_test([Pair((1,), (0,))] * 6 + [Pair((1,), (1,))] * 40)
+    at, below = losing.compute_interval(0.03125), losing.compute_interval(0.03124)
+    assert at and below and at[1] < 0 and below[1] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("bad", "complaint"),
+    [
+        (Pair((), (1,)), r"^pairs\[1\] lacks the answers of one side; expected one of each at least$"),
+        (Pair((1,), ()), r"^pairs\[1\] lacks the answers of one side; expected one of each at least$"),
+        (Pair((1,), (0, -0.1)), r"^pairs\[1\] has the score -0.1; expected 0 to 1$"),
+        (Pair((1.1,), (0,)), r"^pairs\[1\] has the score 1.1; expected 0 to 1$"),
+    ],
+)
+def test_a_complaint_names_the_pair(bad: Pair, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        run_paired_test([Pair((0.0, 1.0), (1.0, 0.0)), bad])
