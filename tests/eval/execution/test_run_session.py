@@ -25,7 +25,7 @@ from eval.execution.run_session import (
     run_to_end,
 )
 from eval.execution.termination import StopController
-from eval.runs.call_log import CallLog
+from eval.runs.call_log import CallLog, Signer
 from eval.runs.logs import RunLogs
 from eval.runs.record import PlannedQuestion, Record, Usage
 from eval.runs.run_info import RunInfo, RunState, SessionInfo, SweepJob, TuningUse
@@ -289,6 +289,9 @@ def test_what_is_paid_for_samples_without_a_record_is_noted_and_their_replies_ar
     assert unfinished is not None and (unfinished["lm_calls"], unfinished["known_cost_usd"]) == (1, 0.25)
     assert (made.folder / "calls.db").exists() and (made.folder / "tools.db").exists()
     assert read_spent_usd(made.store, made.folder) == 0.5
+    log = CallLog(made.folder / "calls.db")
+    assert log.read_replies(SampleKey("b")) == {"request": "reply to b"}, "only a tuning run signs its replies"
+    log.close()
     again = Scene(made.folder, made.store)
     assert again.session.budget.spent_usd == 0.5
     again.pending = again.pending[1:]
@@ -371,6 +374,22 @@ def test_an_execution_that_is_not_awaited_is_closed(scene: Callable[..., Scene])
         raise ZeroDivisionError
     with pytest.raises(RuntimeError, match="cannot reuse already awaited"):
         asyncio.run(work)
+
+
+def test_a_store_whose_answers_are_signed_has_signed_replies(
+    scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = scene()
+    monkeypatch.setattr(RunStore, "signs_answers", True)
+
+    def pay_only(hooks: SampleHooks, pending: PendingSample) -> None:
+        answer(hooks, pending)
+
+    made.run(Played(pay_only))
+    for signer, replies in ((Signer("r"), {"request": "reply to a"}), (Signer("other"), {})):
+        log = CallLog(made.folder / "calls.db", lambda line: None, signer)
+        assert log.read_replies(SampleKey("a")) == replies
+        log.close()
 
 
 def test_logs_that_cannot_be_written_stop_the_run(scene: Callable[..., Scene]) -> None:

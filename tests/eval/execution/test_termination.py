@@ -12,18 +12,32 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
+from eval.execution import termination
 from eval.execution.run_session import run_to_end
 from eval.execution.runner import build_blank_record
-from eval.execution.termination import MIN_FAILURES, FailuresInARow, SameErrors, StopController, exceeds_errors
+from eval.execution.termination import (
+    MIN_FAILURES,
+    FailuresInARow,
+    RunStoppedError,
+    SameErrors,
+    StopController,
+    StopReason,
+    exceeds_errors,
+    is_server_failure,
+    print_to_stderr,
+)
 from eval.runs.record import Record
 from mas.runtime.sample_context import SampleKey
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset, without_pauses
 from tests.eval.obedient_agent import AGENT, told
+from tests.eval.stored_run import answered
 
 CTRL_C = "interrupted by Ctrl-C"
 
@@ -103,6 +117,230 @@ class Work:
 
 def quiet(lines: list[str] | None = None, **settings: float) -> StopController:
     return StopController(say=(lines if lines is not None else []).append, **settings)  # type: ignore[arg-type]
+
+
+class Timers:
+    """Timers that never expire by themselves."""
+
+    def __init__(self) -> None:
+        self.made: list[Timers.One] = []
+
+    @dataclass
+    class One:
+        seconds: float
+        function: Any
+        daemon: bool = False
+        is_started: bool = False
+        is_cancelled: bool = False
+
+        def start(self) -> None:
+            self.is_started = True
+
+        def cancel(self) -> None:
+            self.is_cancelled = True
+
+    def make(self, seconds: float, function: Any) -> "Timers.One":
+        self.made.append(Timers.One(seconds, function))
+        return self.made[-1]
+
+
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
+    """What drains and what is cancelled have a timer each."""
+    made = Timers()
+    monkeypatch.setattr(termination, "SteadyTimer", made.make)
+    fake = SimpleNamespace(Timer=made.make, main_thread=threading.main_thread, get_ident=threading.get_ident)
+    monkeypatch.setattr(termination, "threading", fake)
+    return made
+
+
+def test_draining_gives_what_is_in_flight_its_seconds(timers: Timers) -> None:
+    lines, cancelled = list[str](), list[int]()
+    stop = quiet(lines, drain_seconds=12.5)
+    with stop.in_flight(lambda: cancelled.append(1)), stop.in_flight(lambda: cancelled.append(2)):
+        stop.drain("enough", "errors")
+        stop.drain("again", "limit")
+        assert stop.reason == StopReason("errors", "enough") and not stop.interrupted
+        (timer,) = timers.made
+        assert (timer.seconds, timer.daemon, timer.is_started, cancelled) == (12.5, True, True, [])
+        timer.function()
+        assert cancelled == [1, 2] and not timer.is_cancelled
+        _, leaving = timers.made
+        assert (leaving.seconds, leaving.daemon, leaving.is_started) == (5.0, True, True)
+    assert timer.is_cancelled
+    assert lines == [
+        "stopping (enough): nothing new is started; what is in flight has 12.5 s to finish. To stop now: Ctrl-C"
+    ]
+
+
+def test_a_timer_ends_with_the_last_that_is_in_flight(timers: Timers) -> None:
+    stop = quiet(drain_seconds=1.0)
+    with stop.in_flight(print):
+        with stop.in_flight(print):
+            stop.drain("enough")
+        assert not timers.made[0].is_cancelled
+    assert timers.made[0].is_cancelled
+
+
+def test_with_nothing_in_flight_there_is_nothing_to_wait_for_or_to_say(timers: Timers) -> None:
+    lines: list[str] = []
+    stop = quiet(lines)
+    stop.drain("enough")
+    stop.stop_now("now", "storage")
+    assert (stop.reason, lines, timers.made) == (StopReason("limit", "enough"), [], [])
+    other = quiet()
+    other.stop_now("now", "storage")
+    other.stop_now("later")
+    assert other.reason == StopReason("storage", "now")
+    third = quiet()
+    third.stop_now("now")
+    assert third.reason == StopReason("limit", "now")
+
+
+@pytest.mark.parametrize(
+    ("settings", "records", "reason", "cancels"),
+    [
+        ({}, [{}] * 20, None, False),
+        ({}, [{"error": "x"}] * 20, None, False),
+        (
+            {}, [{"error": "no money", "error_class": "quota_or_key"}],
+            StopReason(
+                "server",
+                "the model's provider refuses further requests: quota exhausted or key rejected (no money)",
+            ),
+            True,
+        ),
+        (
+            {"fail_fast": True}, [{}, {"error": "x"}],
+            StopReason("errors", "question q1 failed (x) and run.fail_fast is on"), True,
+        ),
+        ({"max_errors": 2}, [{"error": "x"}, {}, {"error": "y"}],
+         StopReason("errors", "2 of 3 questions failed (run.max_errors=2)"), False),
+        ({"max_errors": 0.25}, [{}] * 8 + [{"error": "x"}] * 3,
+         StopReason("errors", "3 of 11 questions failed (run.max_errors=0.25)"), False),
+        ({"max_errors": 0.25}, [{}] * 9 + [{"error": "x"}] * 3, None, False),
+        (
+            {"max_same_errors": 2}, [{"error": "no 1"}, {"error": "no 2"}],
+            StopReason("errors", "the first 2 answers all failed in the same way: no 2 (run.max_same_errors)"), False,
+        ),
+        ({"max_same_errors": 2}, [{"error": "no"}, {}, {"error": "no"}, {"error": "no"}], None, False),
+    ],
+)  # fmt: skip
+def test_a_record_may_be_a_reason_to_stop(
+    settings: dict[str, Any], records: list[dict[str, str]], reason: StopReason | None, cancels: bool, timers: Timers
+) -> None:
+    stop, cancelled = quiet(**settings), list[int]()
+    with stop.in_flight(lambda: cancelled.append(1)):
+        for number, each in enumerate(records):
+            assert stop.reason is None
+            stop.observe(answered(f"q{number}", "17", **each))
+    assert stop.reason == reason and bool(cancelled) is cancels
+
+
+def test_a_first_signal_drains_a_second_cancels_and_a_third_ends_the_waiting(
+    timers: Timers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(termination, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    lines, cancelled = list[str](), list[int]()
+    stop = quiet(lines)
+    with stop.in_flight(lambda: cancelled.append(1)):
+        stop._on_signal("Ctrl-C")
+        assert (stop.reason, stop.interrupted, cancelled) == (StopReason("signal", "interrupted by Ctrl-C"), True, [])
+        assert lines[0].endswith("To stop now: Ctrl-C again")
+        stop._on_signal("SIGTERM")
+        assert cancelled == [1] and str(stop.reason) == "interrupted by Ctrl-C"
+        with pytest.raises(KeyboardInterrupt, match="SIGHUP"):
+            stop._on_signal("SIGHUP")
+        clock.now = 105.0
+        stop._on_signal("SIGHUP")  # the run's files are being written
+        clock.now = 105.1
+        with pytest.raises(KeyboardInterrupt):
+            stop._on_signal("SIGHUP")
+    assert cancelled == [1]
+
+
+def test_a_signal_after_the_waiting_has_ended_is_ignored_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(termination, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    stop = quiet()
+    stop.end_waiting()
+    clock.now = 103.0
+    stop.end_waiting()  # it has ended already
+    clock.now = 105.0
+    stop._on_signal("Ctrl-C")
+    clock.now = 105.5
+    with pytest.raises(KeyboardInterrupt):
+        stop._on_signal("Ctrl-C")
+    stop = quiet(drain_seconds=0.1)
+    stop.drain("enough")
+    with stop.in_flight(print):
+        stop._on_signal("Ctrl-C")
+        assert stop.reason == StopReason("limit", "enough"), "it cancels at once, for it drains already"
+
+
+@pytest.mark.parametrize(("is_blocked", "in_flight", "sent"), [(True, True, 1), (False, True, 0), (True, False, 0)])
+def test_a_loop_that_code_blocks_is_left_by_a_signal(
+    is_blocked: bool, in_flight: bool, sent: int, timers: Timers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals: list[tuple[int | None, int]] = []
+    monkeypatch.setattr(termination, "background_loop", lambda: SimpleNamespace(is_blocked=lambda: is_blocked))
+    monkeypatch.setattr(termination.signal, "pthread_kill", lambda thread, number: signals.append((thread, number)))
+    stop = quiet()
+    with stop.in_flight(lambda: None):
+        stop.stop_now("now")
+        if in_flight:
+            timers.made[0].function()
+    if not in_flight:
+        timers.made[0].function()
+    assert signals == [(threading.main_thread().ident, signal.SIGINT)] * sent
+    if sent:
+        with stop.in_flight(lambda: None), pytest.raises(KeyboardInterrupt):
+            stop._on_signal("Ctrl-C")
+
+
+def test_the_words_of_a_stop_and_the_options_that_a_resumed_run_needs() -> None:
+    error = RunStoppedError(StopReason("limit", "enough"), "name=other", "limit=3")
+    assert (str(error), error.options) == ("enough", ("name=other", "limit=3"))
+
+
+def test_what_is_stopping_is_said_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    print_to_stderr("stopping")
+    assert capsys.readouterr() == ("", "stopping\n")
+
+
+def failed_by_server(name: str, attempt: int = 1) -> Record:
+    return answered(name, None, error="HTTP 500", error_class="infrastructure", attempt=attempt)
+
+
+@pytest.mark.parametrize(("concurrency", "enough"), [(1, 10), (5, 10), (6, 12)])
+def test_a_server_is_down_after_ten_failures_in_a_row_or_twice_as_many_as_run_at_once(
+    concurrency: int, enough: int
+) -> None:
+    down = FailuresInARow(concurrency)
+    for _ in range(2):
+        assert [down.observe(failed_by_server(f"q{n}")) for n in range(enough - 1)] == [None] * (enough - 1)
+        assert down.observe(answered("q", "17")) is None, "an answer ends the row"
+    found = [down.observe(failed_by_server(f"q{n}")) for n in range(enough)][-1]
+    assert found == f"the model's server has failed {enough} answers in a row (HTTP 500)"
+
+
+@pytest.mark.parametrize(("always_failing", "enough"), [(0, 10), (9, 10), (10, 11), (14, 15)])
+def test_a_server_is_down_once_so_many_questions_have_failed_again(always_failing: int, enough: int) -> None:
+    down = FailuresInARow(1, always_failing)
+    for n in range(enough - 1):
+        for attempt in (2, 3):
+            assert down.observe(failed_by_server(f"q{n}", attempt)) is None
+    assert down.observe(failed_by_server("q", 2)) == (
+        f"the model's server has failed {enough} questions in a row once more (HTTP 500)"
+    )
+    down.observe(answered("q", "17"))
+    assert down.observe(failed_by_server("q", 2)) is None
+
+
+def test_only_a_server_that_fails_is_no_fault_of_the_program() -> None:
+    assert is_server_failure(failed_by_server("q"))
+    assert not is_server_failure(answered("q", None, error="x", error_class="internal"))
 
 
 def test_draining_lets_finish_what_can_and_then_cancels() -> None:
