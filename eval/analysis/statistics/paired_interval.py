@@ -14,7 +14,7 @@ multiplied by the ratio of the two second moments about the tested difference D,
 At D = 0 the test is then the normal approximation of the sign-flip test, so that interval and p
 agree. Coverage: docs/explanation/intervals.md.
 
-    compute_paired_interval(sum_differences([0.2, -0.2, 0.0, 0.6], max_weight=5))    # (-0.3504…, 0.6467…)
+    compute_paired_interval(sum_differences([0.2, -0.2, 0.0, 0.6], max_weight=5))    # (-0.3504…, 0.5646…)
     compute_score_interval(wins=8, losses=4, n=20)                                   # (-0.1421…, 0.4948…)
 """
 
