@@ -7,9 +7,18 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.lm15 import ImagePart, Message, Request, TextPart
+from dspy.lm15 import (
+    CapabilityError,
+    ConfigurationError,
+    ImagePart,
+    LockTimeoutError,
+    Message,
+    Request,
+    TextPart,
+)
 from dspy.utils.exceptions import LMError
 
+from mas.llm.budget_reservation import record_aborted_cost, reserve_budget
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
@@ -23,6 +32,7 @@ from mas.runtime.sample_context import (
     SampleLimits,
     use_context,
 )
+from mas.runtime.trace import Span
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, drip, serving
 
 ANSWERED = Payment(30, 0, 4, (30 * 1.0 + 4 * 2.0) / 1e6)  # of one reply of the server on loopback
@@ -234,3 +244,37 @@ def test_a_reply_is_paid_for_before_it_is_kept() -> None:
     with serving(complete_with("hello")) as server, use_context(context):
         run_blocking(lm_at(server.base_url).acall("hi"))
     assert order == ["settled", "kept"]
+
+
+def settle_failure(error: BaseException, price: Price | None) -> tuple[Payment | None, dict[str, object]]:
+    """Return what is settled of a request that failed so, and what its span says."""
+    ledger, current = Ledger(), Span(0, None, "lm", "any", 0.0)
+
+    def fail() -> None:
+        with reserve_budget(ledger.question()) as reservation, record_aborted_cost(price, reservation, current):
+            raise error
+
+    with pytest.raises(type(error)):
+        fail()
+    (settled,) = ledger.settled
+    return settled, current.attributes
+
+
+@pytest.mark.parametrize(
+    ("price", "cost"),
+    [
+        (None, None),
+        (Price(0.0, 0.0), 0.0),
+        (Price(0.0, 2.0), None),
+        (Price(2.0, 0.0), None),
+        (Price(1.0, 2.0), None),
+    ],
+)
+def test_what_was_cut_off_is_free_only_where_everything_is(price: Price | None, cost: float | None) -> None:
+    assert settle_failure(ValueError("cut off"), price) == (Payment(cost_usd=cost), {"cost_usd": cost})
+
+
+@pytest.mark.parametrize("kind", [CapabilityError, ConfigurationError, LockTimeoutError])
+def test_what_was_never_sent_costs_nothing(kind: type[BaseException]) -> None:
+    error = kind.__new__(kind)
+    assert settle_failure(error, Price(1.0, 2.0)) == (NEVER_SENT, {})

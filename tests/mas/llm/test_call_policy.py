@@ -6,9 +6,11 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.lm15 import Message, Request, TextPart
 from dspy.utils.exceptions import ContextWindowExceededError, LMUnsupportedFeatureError
 
 from eval.execution.failure import describe_failure
+from mas.llm.call_policy import CallPolicy, ModelLimits, OptionNames
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
@@ -138,3 +140,47 @@ def test_what_the_profile_says_the_model_cannot_take_is_never_sent(profile: dict
             look(server, **profile)
         assert server.requests == []
     assert "any was not asked" in str(raised.value)
+
+
+def test_without_a_profile_a_model_takes_everything_and_nothing_is_checked() -> None:
+    assert ModelLimits() == ModelLimits("", True, True, None, False)
+    assert OptionNames() == OptionNames("model.name", "model.base_url", "model.api_key_env", None)
+    assert CallPolicy() == CallPolicy("", ModelLimits(), OptionNames(), None, None, False, 0, 1.0, None, float("inf"))
+
+
+def is_cut(text: str, prompt_tokens: int | None, context_tokens: int | None = None) -> bool:
+    request = Request("m", (Message("user", (TextPart(text),)),))
+    limits = ModelLimits("m", context_tokens=context_tokens, detect_truncation=True)
+    try:
+        limits.check_not_truncated(request, prompt_tokens)
+    except TruncatedPromptError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("letters", "dashes", "prompt_tokens", "cut"),
+    [
+        (4_000, 0, 500, False),
+        (4_001, 0, 500, True),
+        (3_999, 1_000, 500, False),  # the dashes count as one character
+        (4_000, 1_000, 500, True),
+        (2_000, 0, 1, False),  # too short to be judged
+        (2_001, 0, 1, True),
+        (1_999, 1_000, 1, False),
+        (2_000, 1_000, 1, True),
+        (3_000, 0, 0, False),
+        (3_000, 0, None, False),
+    ],
+)
+def test_a_prompt_has_at_least_one_token_for_eight_characters(
+    letters: int, dashes: int, prompt_tokens: int | None, cut: bool
+) -> None:
+    text = ("ab" * letters)[:letters] + "-" * dashes
+    assert is_cut(text, prompt_tokens) is cut
+
+
+@pytest.mark.parametrize(("prompt_tokens", "cut"), [(99, False), (100, True), (101, True)])
+def test_a_prompt_that_fills_the_whole_context_was_cut(prompt_tokens: int, cut: bool) -> None:
+    assert is_cut("hello", prompt_tokens, context_tokens=100) is cut
+    assert not is_cut("hello", prompt_tokens)

@@ -1,15 +1,18 @@
 """Replies from the call log and the shared cache, over real HTTP: what is found again, what is not, what it counts."""
 
 import asyncio
+import hashlib
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from dspy.lm15 import ImagePart, Message, Request, Response, TextPart
+from dspy.lm15 import ImagePart, Message, Request, Response, TextPart, Usage
 
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.llm.replay import StoredReplies
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
@@ -197,3 +200,28 @@ def test_replies_keep_odd_characters() -> None:
         first, _ = ask(server.base_url, SampleContext(FIRST, call_log=log), "hi")
         assert ask(server.base_url, SampleContext(FIRST, call_log=log), "hi")[0] == first == [["a?b \U0001f600\x00"]]
     next(iter(log.values())).encode("ascii")
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def test_a_replys_key_is_the_same_in_every_version_so_that_old_runs_can_go_on() -> None:
+    log, cache = Kept(), Kept()
+    context = SampleContext(SampleKey("q", epoch=2, attempt=3), call_log=log, shared_cache=cache)
+    reply = Response(None, "any", Message("assistant", (TextPart("hi"),)), "stop", Usage())
+    for request in ({"b": 1, "a": [2]}, {"a": [2], "b": 1}):
+        stored = StoredReplies(context, "http://a", request)
+        assert stored.find() is None
+        stored.store(reply)
+    asked = digest("http://a", {"a": [2], "b": 1})
+    assert set(log) == {digest(asked, 2, 3, occurrence) for occurrence in (1, 2)}
+    assert set(cache) == {digest(asked, 2, occurrence) for occurrence in (1, 2)}
+    assert context.request_counts == {asked: 2}
+
+
+def test_without_a_place_nothing_is_computed_or_kept() -> None:
+    context = SampleContext(FIRST)
+    stored = StoredReplies(context, "http://a", {"a": 1})
+    stored.store(Response(None, "any", Message("assistant", (TextPart("hi"),)), "stop", Usage()))
+    assert stored.find() is None and context.request_counts == {}

@@ -90,3 +90,43 @@ def test_what_the_model_cannot_do_is_said_before_the_first_question() -> None:
 def test_another_kind_of_server_at_the_address_is_a_sentence() -> None:
     assert "Ollama has no model" in refusal(chat())
     assert "context" in refusal(complete_with("not an API"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "address"), [(VllmModel, "http://127.0.0.1:8000/v1"), (OllamaModel, "http://127.0.0.1:11434/v1")]
+)
+def test_a_server_of_ones_own_is_taken_to_be_here_small_and_silent_about_a_cut(
+    kind: type[VllmModel | OllamaModel], address: str
+) -> None:
+    profile = kind("m")
+    assert (profile.base_url, profile.max_tokens_field, profile.max_connections) == (address, "max_tokens", 4)
+    assert profile.detect_truncation and profile.context_tokens is None
+
+
+@pytest.mark.parametrize(("kind", "handler"), [(VllmModel, vllm("m")), (OllamaModel, ollama("m"))])
+def test_a_setting_out_of_range_is_a_mistake_whatever_the_server_says(
+    kind: type[VllmModel | OllamaModel], handler: Handler
+) -> None:
+    with serving(handler) as server, pytest.raises(UserError, match=r"model\.num_retries=-1 is out of range"):
+        kind("m", base_url=server.base_url, num_retries=-1).check()
+
+
+def test_a_server_that_gives_no_object_or_no_answer_is_a_sentence() -> None:
+    async def give_list(request: Received, writer: asyncio.StreamWriter) -> None:
+        await answer(writer, [1])  # type: ignore[arg-type]
+
+    with serving(give_list) as server, pytest.raises(UserError) as caught:
+        VllmModel("m", base_url=server.base_url).check()
+    url = f"{server.base_url}/models"
+    assert str(caught.value) == (
+        f"the model server's answer at {url} is no JSON object; see whether model.base_url is right."
+    )
+
+
+def test_only_the_models_at_the_own_address_are_looked_for() -> None:
+    agents = {"far": AgentOverride("far", base_url="http://127.0.0.1:9/v1"), "near": AgentOverride("near")}
+    with serving(vllm("m", "near")) as server:
+        VllmModel("m", base_url=f"{server.base_url}/", agents={"near": agents["near"]}).check()
+    assert [request.path for request in server.requests] == ["/v1/models"]
+    with serving(vllm()) as server, pytest.raises(UserError, match=r"serves no model m; .* one of: none\."):
+        VllmModel("m", base_url=server.base_url).check()
