@@ -1,19 +1,29 @@
 """The headroom preflight: what it says, what it costs, and that the search is the same with and without it."""
 
+import random
 import signal
 import sqlite3
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from eval.analysis.statistics.paired_tests import Pair, run_paired_test
+from eval.benchmarks.dataset import Sample
 from eval.cli.command import FINISHED, STOPPED
+from eval.runs.record import Record
+from eval.scorers.labels import LabelSet
+from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
+from optimize.gate.gate import GateSettings, compute_smallest_gain
+from optimize.pipeline import headroom
 from optimize.pipeline.headroom import Headroom, Rewrite
 from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 from optimize.session.config import HeadroomSettings
+from optimize.session.tuning_run import TuningRun
 from tests.optimize.tuning_command import Tuned, tuning_command
 
 SMALL = (
@@ -125,3 +135,135 @@ def test_it_may_end_the_run_which_then_goes_on_as_if_it_had_not_been(tmp_path: P
     # 8 answers of the starting prompts were there already
     n_rewritten = found["n_answers"] - 8
     assert sum(count_trials(resumed).values()) == sum(count_trials(plain).values()) + n_rewritten
+
+
+IDS = [f"t{at}" for at in range(12)]
+PARENT = PromptSet("parent", "toy", {"plan": "Plan.", "solve": "Solve."}, Path("parent"))
+
+
+def a_trial(sample_id: str, value: float, steps: Any = (), **parts: Any) -> Any:
+    record = Record("r", sample_id, 1, 1, "t", "How many?", None, "1", "42", score=value, **parts)
+    return SimpleNamespace(record=record, completed=True, steps=steps)
+
+
+class Stub:
+    """A tuning run whose answers are given: right with these words in the solver's prompt."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, right_with: str, rewritten: bool, share: float = 0.15) -> None:
+        self.asked: list[tuple[str, list[str]]] = []
+        self.shown: list[str] = []
+        self.show = self.shown.append
+        self.kept: dict[str, Any] = {}
+        self.files = SimpleNamespace(read=self.kept.get, write=self.kept.__setitem__)
+        self.config = SimpleNamespace(
+            optimizer=None, agents=["solve"], budget=None, shortlist=None, seed=3,
+            headroom=SimpleNamespace(max_share=share), gate=GateSettings(), base=SimpleNamespace(simulated=True),
+        )  # fmt: skip
+        self.objective = SimpleNamespace(train_ids=IDS, labels=LabelSet())
+        self.splits = SimpleNamespace(sealed=[Sample(f"s{at}", f"{at}?", target="4") for at in range(200)])
+        self.parent = SimpleNamespace(prompts=PARENT)
+
+        def answer(run: Any, prompts: PromptSet, asked: list[str]) -> list[Any] | None:
+            if right_with == "no budget":
+                return None
+            self.asked.append((prompts.texts["solve"], asked))
+            return [a_trial(each, float(right_with in prompts.texts["solve"])) for each in asked]
+
+        def reflect(run: Any, failed: list[Any]) -> Any:
+            assert len(failed) == 8
+            texts = {**PARENT.texts, "solve": "Solve well."} if rewritten else PARENT.texts
+            return headroom._Reflected(texts, 5, not rewritten)
+
+        plan = SimpleNamespace(baseline=10, search=100, shortlist=20, sealed=30)
+        monkeypatch.setattr(headroom, "build_plan", lambda *given: plan)
+        monkeypatch.setattr(headroom, "find_allowance", lambda *given: SimpleNamespace(level=0.02))
+        monkeypatch.setattr(headroom, "_answer", answer)
+        monkeypatch.setattr(headroom, "_reflect_on_failures", reflect)
+
+    def check(self) -> Headroom | None:
+        return headroom.check_headroom(cast(TuningRun, self))
+
+
+def test_what_better_prompts_win_is_measured_on_the_same_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    stub = Stub(monkeypatch, "Before you reply", rewritten=True)
+    asked = random.Random(3).sample(IDS, 8)
+    found = stub.check()
+    general = f"Solve.\n\n{headroom.RULES}"
+    assert stub.asked == [("Solve.", asked), ("Solve well.", asked), (general, asked)]
+    none, all_right = (run_paired_test([Pair((0.0,), (right,))] * 8) for right in (0.0, 1.0))
+    rewrites = [
+        Rewrite("rewritten from its failures", 0.0, 0.0, none.compute_interval(0.2), none.p),
+        Rewrite("with general rules", 1.0, 1.0, all_right.compute_interval(0.2), all_right.p),
+    ]
+    assert found == Headroom(
+        worth_it=True,
+        n_questions=8,
+        parent_score=0.0,
+        rewrites=rewrites,
+        failures={"in error": 0, "wrong in form alone": 0, "with a failed tool": 0},
+        first_broken={"unknown": 8},
+        smallest_gain=compute_smallest_gain(200, 5, 0.01, level=0.02),
+        n_answers=24,
+        n_planned=160,
+        n_reflections=5,
+        reflection_failed=False,
+    )
+    assert stub.shown == list(found.lines()) and stub.kept["headroom"] == asdict(found)
+    assert stub.check() == found and len(stub.shown) == len(list(found.lines())), "a resumed run shows nothing again"
+
+
+def test_prompts_that_are_right_already_are_not_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Stub(monkeypatch, "Solve", rewritten=True).check()
+    assert found is not None and not found.worth_it
+    assert (found.rewrites, found.n_answers, found.n_reflections, found.parent_score) == ([], 8, 0, 1.0)
+    assert found.smallest_gain == compute_smallest_gain(200, 5, 0.99, level=0.02) and not found.first_broken
+
+
+def test_without_a_reflection_the_general_rules_are_tried_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Stub(monkeypatch, "never", rewritten=False).check()
+    assert found is not None and [each.name for each in found.rewrites] == ["with general rules"]
+    assert (found.worth_it, found.n_answers, found.reflection_failed) == (False, 16, True)
+
+
+@pytest.mark.parametrize(
+    ("share", "right_with", "why"),
+    [
+        (0.149, "", "headroom.max_share=0.149 of 160 planned answers do not allow 8 training questions with 3 answers "
+                    "each"),
+        (0.15, "no budget", "a budget is used up"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_measured_is_told(
+    monkeypatch: pytest.MonkeyPatch, share: float, right_with: str, why: str
+) -> None:
+    stub = Stub(monkeypatch, right_with, rewritten=True, share=share)
+    assert stub.check() is None and stub.shown == [f"headroom: not measured: {why}"] and stub.kept == {}
+
+
+def test_all_training_questions_are_asked_where_the_share_would_allow_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Stub(monkeypatch, "Solve", rewritten=True, share=1.0).check()
+    assert found is not None and found.n_questions == 12
+
+
+def test_wrong_answers_are_counted_by_kind() -> None:
+    run: Any = SimpleNamespace(objective=SimpleNamespace(labels=LabelSet()), parent=SimpleNamespace(prompts=PARENT))
+    trials = [
+        a_trial("t1", 1.0, answer="42"),
+        a_trial("t2", 0.5, answer="It is 42 crowns."),
+        a_trial("t3", 0.0, answer="17"),
+        a_trial("t4", 0.0, answer=None, error="too late", error_class="timeout"),
+    ]
+    kinds, agents = headroom._read_failures(run, trials)
+    assert kinds == {"in error": 1, "wrong in form alone": 1, "with a failed tool": 0}
+    assert sum(agents.values()) == 3
+    assert headroom._read_failures(run, trials[:1]) == ({}, {})
+
+
+def test_a_reflection_reads_the_last_step_of_an_agent_with_its_feedback() -> None:
+    run: Any = SimpleNamespace(objective=lambda gold, answered, pred_name: SimpleNamespace(
+        feedback=f"{pred_name} of {gold.sample_id}, {answered.trial.record.sample_id}"))  # fmt: skip
+    steps = [("plan", {"q": 1}, {"p": "first"}), ("solve", {"q": 2}, {"s": 3}), ("plan", {"q": 4}, {"p": "last"})]
+    trials = [a_trial("t1", 0.0, steps), a_trial("t2", 0.0, steps[1:2])]
+    assert list(headroom._list_examples(run, "plan", trials)) == [
+        {"Inputs": {"q": "4"}, "Generated Outputs": {"p": "last"}, "Feedback": "plan of t1, t1"}
+    ]
