@@ -173,11 +173,6 @@ def _describe_shortlisted(row: Mapping[str, object]) -> Json:
     }
 
 
-def _list_numbers(values: object) -> dict[str, float]:
-    numbers = {name: as_number(each) for name, each in as_mapping(values).items()}
-    return {name: each for name, each in numbers.items() if each is not None}
-
-
 def _list_texts(values: object) -> Sequence[str]:
     return [text for each in as_list(values)[:20] if (text := as_text(each))]
 

@@ -324,7 +324,7 @@ def _chart_agents(answers: Sequence[AnswerRow]) -> Iterator[Chart]:
         return
     points = []
     for agent, times in sorted(seconds.items(), key=lambda item: -sum(item[1])):
-        slow = sorted(times)[min(len(times) * 9 // 10, len(times) - 1)]
+        slow = sorted(times)[len(times) * 9 // 10]
         note = f"10 % over {format_number(slow, 'seconds')}"
         points.append(Point(agent, round(sum(times) / n, 4), tone="accent", note=note))
     yield Chart("bars", "Seconds of each agent, mean of all answers", points, "seconds", x_format="seconds")
