@@ -1,13 +1,35 @@
 import errno
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from eval.runs import recovery, run_database
-from eval.runs.record import JournalContent, JournalRow
-from eval.runs.recovery import Restored, are_copies_whole, has_lines, read_journal, read_lines, rewrite_copies
-from eval.runs.run_database import Journal
+from eval.runs.folder import Holder
+from eval.runs.record import JournalContent, JournalRow, encode_entry
+from eval.runs.recovery import (
+    Restored,
+    are_copies_whole,
+    find_damage,
+    has_lines,
+    is_damage,
+    read_journal,
+    read_lines,
+    repair_copies,
+    restore,
+    rewrite_copies,
+    set_aside,
+)
+from eval.runs.run_database import EmptyStoreError, Journal, StoreError
+from eval.runs.run_info import RunInfo
 from eval.runs.sqlite_file import compute_crc
+from eval.runs.store import RunStore
+from tests.eval.stored_run import answered, stored_run
 
 LINES = ['{"sample_id": "q1"}', '{"sample_id": "q2"}']
 ROWS = [JournalRow(n, f"q{n}", 1, 1, "2026-11-22", compute_crc(line)) for n, line in enumerate(LINES, 1)]
@@ -134,3 +156,213 @@ def test_what_was_restored_and_what_was_lost_is_listed() -> None:
     )
     assert Restored(0, 0, lost).describe().endswith("q18, q19")
     assert Restored(0, 0, [*lost, "q20"]).describe().endswith("q18, q19 and 1 more")
+
+
+def test_the_copies_have_a_line_for_each_entry(journal: Journal, tmp_path: Path) -> None:
+    entries: list[dict[str, object]] = [
+        {"meta": ["info", "old"]}, {"plan": PLAN[:1]}, {"meta": ["info", "new"]}, {"plan": PLAN},
+        *({"row": asdict(row)} for row in ROWS),
+    ]  # fmt: skip
+    assert journal.path.read_text() == "".join(map(encode_entry, entries))
+    assert journal.records_path.read_text() == "".join(f"{line}\n" for line in LINES)
+    assert (journal.path, journal.records_path) == (tmp_path / "run.journal", tmp_path / "records.jsonl")
+
+
+def sqlite_error(kind: type[sqlite3.Error], code: int) -> sqlite3.Error:
+    error = kind("x")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "damaged"),
+    [
+        *((sqlite_error(sqlite3.DatabaseError, code), True) for code in (1, 11, 26, 267, 522)),
+        *((sqlite_error(sqlite3.OperationalError, code), False) for code in (5, 10, 13, 14, 266, 778, 1034)),
+        (sqlite3.DatabaseError("its info has a wrong checksum"), True),
+        (sqlite3.OperationalError("Could not decode to UTF-8"), True),
+        (UnicodeDecodeError("utf-8", b"x", 0, 1, "no"), True),
+        (sqlite3.IntegrityError("x"), False),
+        (sqlite3.ProgrammingError("closed"), False),
+        (OSError("no room"), False),
+    ],
+)
+def test_wrong_bytes_are_told_apart_from_what_passes(error: Exception, damaged: bool) -> None:
+    assert is_damage(error) is damaged
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    records = [answered("q1", "17"), answered("q2", "18"), answered("q2", "17", epoch=2)]
+    return stored_run(tmp_path / "run", records, planned=["q1", "q2"], epochs=2)
+
+
+@pytest.fixture
+def database(run: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(run / "run.db", isolation_level=None)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def target() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as opened:
+        opened.executescript(run_database._SCHEMA)
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("change", "found", "only_whole"),
+    [
+        ("SELECT 1", None, False),
+        ("UPDATE records SET cost_usd = 9 WHERE row = 2", "row 2 has a wrong checksum", False),
+        ("UPDATE questions SET data = '{}' WHERE place = 1", "its list of questions has a wrong checksum", False),
+        ("DELETE FROM questions WHERE place = 2", "its list of questions has a wrong checksum", False),
+        ("DELETE FROM meta WHERE key = 'info'", "its info is missing", False),
+        (
+            "DELETE FROM records WHERE row > 1",
+            "2 rows that were written to it are missing, as if its write-ahead log had been shortened",
+            False,
+        ),
+        ("UPDATE details SET data = '{}' WHERE row = 3", "row 3 has a wrong checksum", True),
+        ("DELETE FROM details WHERE row = 1", "row 1 has a wrong checksum", True),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_damage_is_named_where_it_is_looked_for(
+    change: str, found: str | None, only_whole: bool, whole: bool, run: Path, database: sqlite3.Connection
+) -> None:
+    database.execute(change)
+    content = read_journal(run)
+    assert find_damage(database, content, whole) == (None if only_whole and not whole else found)
+
+
+def test_what_no_journal_has_is_not_missed(database: sqlite3.Connection) -> None:
+    database.execute("DELETE FROM records WHERE row = 1")
+    database.execute("DELETE FROM meta WHERE key = 'info'")
+    assert find_damage(database, JournalContent(), True) is None
+    database.execute("DELETE FROM meta WHERE key = 'plan'")
+    assert find_damage(database, JournalContent(), True) is None, "a run that died before it had one"
+
+
+def list_answers(target: sqlite3.Connection) -> list[tuple[int, str, int]]:
+    return target.execute("SELECT row, sample_id, epoch FROM records ORDER BY row").fetchall()
+
+
+ALL = [(1, "q1", 1), (2, "q2", 1), (3, "q2", 2)]
+
+
+def test_all_that_is_intact_is_taken_from_the_database_and_the_rest_from_its_copies(
+    run: Path, database: sqlite3.Connection, target: sqlite3.Connection
+) -> None:
+    database.execute("UPDATE records SET cost_usd = 9 WHERE row = 3")
+    database.execute("UPDATE meta SET value = '{}' WHERE key = 'state'")
+    restored = restore(database, run, target)
+    assert (restored.n_rows, restored.n_from_copy, restored.lost, restored.other) == (3, 1, [], [])
+    assert restored.found_any and list_answers(target) == ALL
+    repair_copies(target, run)
+    assert find_damage(target, read_journal(run), True) is None
+
+
+def test_what_is_nowhere_is_named(run: Path, database: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    database.execute("UPDATE records SET cost_usd = 9 WHERE row > 1")
+    (run / "records.jsonl").unlink()
+    restored = restore(database, run, target)
+    assert (restored.n_rows, restored.n_from_copy, restored.lost) == (1, 0, ["q2", "q2 (epoch 2)"])
+    assert list_answers(target) == ALL[:1]
+
+
+def test_without_a_journal_damaged_parts_are_named_by_their_keys_and_numbers(
+    run: Path, database: sqlite3.Connection, target: sqlite3.Connection
+) -> None:
+    for change in (
+        "UPDATE records SET cost_usd = 9 WHERE row = 2", "UPDATE meta SET value = '{}' WHERE key = 'info'",
+        "UPDATE questions SET data = '{}' WHERE place = 1",
+    ):  # fmt: skip
+        database.execute(change)
+    (run / "run.journal").unlink()
+    restored = restore(database, run, target)
+    assert restored == Restored(2, 0, ["row 2"], ["info", "its list of questions"], True)
+    assert list_answers(target) == [ALL[0], ALL[2]]
+    assert target.execute("SELECT count(*) FROM questions").fetchone() == (0,)
+
+
+def test_a_database_that_is_gone_is_restored_from_its_copies_or_there_is_nothing(
+    run: Path, target: sqlite3.Connection, tmp_path: Path
+) -> None:
+    restored = restore(None, run, target)
+    assert (restored.n_rows, restored.n_from_copy, restored.lost, restored.found_any) == (3, 3, [], True)
+    assert list_answers(target) == ALL
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as other:
+        other.executescript(run_database._SCHEMA)
+        assert restore(None, tmp_path / "none", other) == Restored(other=["its list of questions"])
+
+
+def test_a_damaged_database_keeps_its_files_under_other_names(tmp_path: Path) -> None:
+    for name in ("run.db", "run.db-wal", "run.db-shm"):
+        (tmp_path / name).write_text(name)
+    set_aside(tmp_path / "run.db")
+    found = {each.name: each.read_text() for each in tmp_path.iterdir()}
+    assert found == {"run.db.damaged": "run.db", "run.db-wal.damaged": "run.db-wal"}
+    (tmp_path / "run.db").write_text("later")
+    set_aside(tmp_path / "run.db")
+    assert (tmp_path / "run.db.damaged").read_text() == "later"
+    set_aside(tmp_path / "run.db")
+
+
+def test_copies_that_are_whole_are_not_written_again(run: Path, database: sqlite3.Connection) -> None:
+    before = [(run / name).stat().st_ino for name in ("run.journal", "records.jsonl")]
+    repair_copies(database, run)
+    assert [(run / name).stat().st_ino for name in ("run.journal", "records.jsonl")] == before
+    text = (run / "records.jsonl").read_text()
+    (run / "records.jsonl").write_text(text[:-5])
+    repair_copies(database, run)
+    assert (run / "records.jsonl").read_text() == text
+
+
+def test_a_run_is_opened_by_one_process_that_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "run.db"
+    with pytest.raises(StoreError) as refused:
+        RunStore(path, read_only=True)
+    assert str(refused.value) == f"{path} is not there; name the folder of a run that has been started"
+    before = {*threading.enumerate()}
+    with RunStore(path) as store:
+        holder, found = Holder.this_process(), store.read_holder()
+        assert found is not None and (found.pid, found.host) == (os.getpid(), holder.host)
+        (thread,) = [each for each in {*threading.enumerate()} - before if each.name == "checkpoint run.db"]
+        assert thread.daemon
+        with pytest.raises(StoreError) as refused:
+            RunStore(path)
+        assert str(refused.value) == f"{path} is in use by {found}; wait for it, or stop it"
+    thread.join(10)
+    assert not thread.is_alive()
+    store.close()
+    with pytest.raises(StoreError, match=r"run\.db cannot be read \(.*closed.*\): check that the disk has room"):
+        store.read_info()
+    (tmp_path / "run.db").touch()
+    with pytest.raises(EmptyStoreError) as empty:
+        RunStore(tmp_path / "run.db", read_only=True)
+    assert str(empty.value) == (f"{tmp_path}/run.db holds nothing yet; the run ended before it began, start a new one")
+    with RunStore(path, read_only=True) as reader:
+        assert reader.read_info() == RunInfo() and not reader.is_restored
+        with pytest.raises(StoreError, match=r"readonly|read-only|query_only"):
+            reader.write_info(RunInfo())
+
+
+def test_a_file_that_is_a_link_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "mine.db").touch()
+    (tmp_path / "run.db").symlink_to(tmp_path / "mine.db")
+    with pytest.raises(StoreError) as refused:
+        RunStore(tmp_path / "run.db")
+    assert str(refused.value) == (
+        f"{tmp_path}/run.db is not opened: run.db is a link or another special file, which is not followed"
+    )
+    assert not (tmp_path / "run.lock").exists()
+
+
+def test_a_damaged_database_without_copies_is_refused_and_left(tmp_path: Path) -> None:
+    (tmp_path / "run.db").write_bytes(b"no database " * 1000)
+    for read_only in (True, False):
+        with pytest.raises(StoreError, match=r"and its folder has no copy to restore it from: start a new run$"):
+            RunStore(tmp_path / "run.db", read_only, warn=lambda message: None)
+    assert (tmp_path / "run.db").read_bytes() == b"no database " * 1000
+    assert not (tmp_path / "run.db.restored").exists()
