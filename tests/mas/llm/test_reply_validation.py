@@ -29,6 +29,7 @@ def test_the_cost_of_a_reply_is_recorded_with_its_tokens() -> None:
     paid = record_cost(full, PRICE, context, current)
     cost = (60 * 10 + 40 * 1 + 10 * 30) / 1e6
     assert (paid.input_tokens, paid.cached_input_tokens, paid.output_tokens) == (100, 40, 10)
+    assert (context.usage.tokens, context.usage.cost_usd) == (110, pytest.approx(cost))
     assert paid.cost_usd == pytest.approx(cost)
     assert current.attributes == {
         "finish_reason": "stop", "input_tokens": 100, "cached_input_tokens": 40, "output_tokens": 10,
@@ -97,6 +98,7 @@ def test_a_reply_may_have_as_many_characters_as_the_limit(monkeypatch: pytest.Mo
     monkeypatch.setattr(reply_validation, "BEGINNING_CHARS", 3)
     current = new_span()
     assert validate_reply(REQUEST, reply(ThinkingPart("abcd"), TextPart("efghij")), NO_LIMITS, current)
+    assert [part["text"] for part in current.outputs["parts"]] == ["abcd", "efghij"]
     with pytest.raises(TruncatedReplyError, match="has 11 characters, and 10 are taken at most"):
         validate_reply(REQUEST, reply(ThinkingPart("abcde"), TextPart("fghijk")), NO_LIMITS, current)
     assert current.outputs["parts"] == [{"type": "text", "text": "fgh […]"}]
