@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from mas.agents.spec import AgentSettings, list_tools, make_toolbox
+from mas.runtime.errors import UserError
 from mas.runtime.untrusted import is_untrusted
 from mas.systems.gaia.system import GaiaSystem
 from mas.systems.single_agent.system import SingleAgentSystem
 from mas.systems.toy.system import ToySystem
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED
-from mas.tools.catalogue import BROWSER, NO_CONTACT, open_tools
+from mas.tools.catalogue import BROWSER, NO_CONTACT, describe_missing_contact, load_function, open_tools
 from mas.tools.http.settings import WebSettings
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
@@ -153,3 +154,46 @@ def test_without_a_browser_its_tools_are_not_offered() -> None:
     agent = AgentSettings(tools=["calculator", BROWSER])
     box = make_toolbox(agent, {"calculator": "mas.tools.calculator.calculator"}, Resources())
     assert list(box.tools) == ["calculator"]
+
+
+@pytest.mark.parametrize(
+    ("dotted", "said"),
+    [
+        ("no_such_module.f", "no_such_module.f cannot be loaded (No module named 'no_such_module'); "),
+        ("mas.tools.catalogue.nothing", "mas.tools.catalogue.nothing cannot be loaded (module 'mas.tools.catalogue' "),
+        ("alone", "alone cannot be loaded (Empty module name); "),
+    ],
+)
+def test_a_function_that_is_not_there_is_named(dotted: str, said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        load_function(dotted)
+    assert str(refused.value).startswith(said)
+    assert str(refused.value).endswith("; expected package.module.function of something importable.")
+
+
+def test_a_function_is_loaded_and_anything_else_is_refused() -> None:
+    assert load_function("mas.tools.catalogue.load_function") is load_function
+    with pytest.raises(UserError) as refused:
+        load_function("mas.tools.catalogue.NO_CONTACT")
+    assert str(refused.value) == "mas.tools.catalogue.NO_CONTACT is a str; expected a function."
+
+
+@pytest.mark.parametrize(
+    ("names", "key", "falls_back", "contact", "is_missing"),
+    [
+        ({"web_search"}, "", True, "", True),
+        ({"web_search"}, "k", True, "", False),
+        ({"web_search"}, "", False, "", False),
+        ({"web_search"}, "", True, "me@example.org", False),
+        ({"wikipedia_search"}, "k", False, "", True),
+        ({"wikipedia_page", "other"}, "k", False, "", True),
+        ({"wikipedia_page"}, "k", False, "me@example.org", False),
+        ({"read_page"}, "", True, "", False),
+    ],
+)
+def test_a_contact_is_missed_where_wikipedia_may_be_asked(
+    names: set[str], key: str, falls_back: bool, contact: str, is_missing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAVILY_API_KEY", key)
+    found = describe_missing_contact(WebSettings(contact=contact, fall_back_to_wikipedia=falls_back), names)
+    assert found == (NO_CONTACT if is_missing else None)

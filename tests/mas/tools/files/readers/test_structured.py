@@ -9,6 +9,7 @@ from mas.tools.files.document import TOO_LONG, Document, Line, Source
 from mas.tools.files.kinds import read_in_process
 from mas.tools.files.readers import structured, text
 from mas.tools.files.readers.structured import read_json, read_json_lines, read_table, read_xml
+from mas.tools.files.zip_package import parse_xml
 
 
 def made(folder: Path, text: str, name: str = "t.csv", encoding: str = "utf-8") -> Document:
@@ -186,3 +187,91 @@ def test_a_heading_of_exactly_the_limit_stays_a_heading() -> None:
     part = structured.build_table([name + "n"], [["1"]], "f").parts[0]
     assert part.heading == "row | (the column names are row 0)"
     assert part.lines == [Line(0, name + "n"), Line(1, "1")]
+
+
+def test_a_table_that_cannot_be_sniffed_has_commas_and_keeps_spaces() -> None:
+    for data, lines in (
+        (b"a\n1\n", [Line(1, "1")]),
+        (b"a,b\nx,  y\nz,w\n", [Line(1, "x |   y"), Line(2, "z | w")]),
+        (b"name\n x\n", [Line(1, " x")]),
+    ):
+        document = read_table(Source("a.csv", data))
+        assert document.parts[0].lines == lines and "delimiter ','" in document.summary
+    empty = read_table(Source("a.csv", b"\n\n"))
+    assert (empty.summary, empty.notes) == ("text, utf-8, 2 lines, 2 characters", ["It holds no rows."])
+
+
+@pytest.mark.parametrize(
+    ("data", "summary", "lines"),
+    [
+        (b'{"a": 1, "b": [2]}', "JSON, an object with 2 keys, 6 lines when indented",
+         ["{", '  "a": 1,', '  "b": [', "    2", "  ]", "}"]),
+        (b"[]", "JSON, a list of 0 items, 1 lines when indented", ["[]"]),
+        ('"\xe9"'.encode(), "JSON, a single value, 1 lines when indented", ['"\xe9"']),
+        (b'1\n\n{"a": "\xc3\xa9"}\n', "JSON Lines, 2 values", ["1", '{"a": "\xe9"}']),
+    ],
+)  # fmt: skip
+def test_json_is_described_by_its_size(data: bytes, summary: str, lines: list[str]) -> None:
+    document = read_json(Source("a.json", data))
+    assert (document.summary, document.notes) == (summary, [])
+    assert [line.text for line in document.parts[0].lines] == lines
+    assert document.parts[0].numbered is summary.startswith("JSON Lines")
+
+
+def test_one_line_that_is_no_json_is_a_text() -> None:
+    document = read_json(Source("a.json", b'{"a": 1'))
+    assert document.summary == "text, utf-8, 1 lines, 7 characters"
+    (note,) = document.notes
+    assert note.startswith("Not valid JSON (Expecting") and note.endswith("), so it is shown as text.")
+
+
+def test_json_lines_are_numbered_and_those_that_are_none_are_counted() -> None:
+    document = read_json_lines(Source("a.jsonl", b'{"a":1}\n\nno\n{"a":1,"a":2}\n"\xc3\xa9"\n'))
+    (part,) = document.parts
+    assert part.numbered and document.summary == "JSON Lines, 5 lines"
+    texts = ['{"a": 1}', "", "no", '{"a":1,"a":2}', '"\xe9"']
+    assert part.lines == [Line(number, written) for number, written in enumerate(texts, start=1)]
+    assert document.notes == ["2 lines are not valid JSON, the first is line 3."]
+
+
+@pytest.mark.parametrize(
+    ("chars", "is_indented"), [(structured.LONG_LINE_CHARS + 1, True), (structured.LONG_LINE_CHARS, False)]
+)
+def test_xml_is_indented_if_a_line_of_it_is_too_long_to_read(chars: int, is_indented: bool) -> None:
+    xml = f"<a><b>{'x' * (chars - 14)}</b></a>"
+    assert len(xml) == chars
+    document = read_xml(Source("a.xml", xml.encode()))
+    lines = ["<a>", f"  {xml[3:-4]}", "</a>"] if is_indented else [xml]
+    assert [line.text for line in document.parts[0].lines] == lines
+    assert document.notes == (["It is shown with line ends between its elements."] if is_indented else [])
+    assert document.summary.startswith(f"XML, utf-8, {len(lines)} lines, ")
+
+
+def test_xml_that_declares_or_breaks_something_is_shown_as_it_is_written() -> None:
+    long = "<b/>" * 300
+    for xml, note in (
+        (
+            f"<!doctype a><a>{long}</a>",
+            "It declares a document type or entities; references to them are shown, not followed.",
+        ),
+        (f"<a>{long}", "It is no well-formed XML (XMLSyntaxError), so it is shown as it is written."),
+    ):
+        document = read_xml(Source("a.xml", xml.encode()))
+        assert (document.parts[0].lines, document.notes) == ([Line(1, xml)], [note])
+
+
+@pytest.mark.parametrize(("most", "exceeds"), [(8, False), (7, True)])
+def test_the_length_of_indented_xml_is_known_before_it_is_made(
+    most: int, exceeds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(structured, "MAX_CHARS", most)
+    root = parse_xml(b"<a><b/></a>")  # two spaces a level: in a 1, in b 2, out of b 1, out of a 0
+    assert structured._exceeds_when_indented(root) is exceeds
+
+
+@pytest.mark.parametrize(("most", "found"), [(9, "[\n  1\n]"), (7, "[\n  1\n]"), (6, None)])
+def test_indented_json_may_be_as_long_as_a_document(
+    most: int, found: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(structured, "MAX_CHARS", most)
+    assert structured._indent_json([1]) == found
