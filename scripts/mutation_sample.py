@@ -327,7 +327,8 @@ class ReachingTests:
 def list_stages(root: Path, path: str, reaching: Sequence[str] = ()) -> list[tuple[str, list[str]]]:
     """Return the tests of a module, from its own to those of the commands, then its own slow ones.
 
-    A stage has its name, and files, folders, or ids of tests.
+    A stage has its name, and files, folders, or ids of tests. Where it is known which tests reach the line, they take
+    the place of those that import the module, and of the commands'.
     """
     module, package = Path(path), Path("tests") / Path(path).parent
     mirrored = package / f"test_{module.name}"
@@ -339,15 +340,17 @@ def list_stages(root: Path, path: str, reaching: Sequence[str] = ()) -> list[tup
         [each.relative_to(root) for each in tests if each.parent == root / folder]
         for folder in (package, Path("tests") / module.parts[0])
     )
+    own_slow = [(SLOW, [str(mirrored)])] if (root / mirrored).exists() else []
     done: set[Path] = set()
-    result = []
+    result: list[tuple[str, list[str]]] = []
     for stage, targets in zip((*NEAR, *FAR[1:]), ([mirrored], package_tests, importing, commands), strict=True):
         if new := [each for each in targets if (root / each).exists() and each not in done]:
             done.update(new)
             result.append((stage, [str(each) for each in new]))
         if stage == NEAR[-1] and (further := [each for each in reaching if Path(each.partition("::")[0]) not in done]):
             result.append((REACHING, further))
-    return [*result, (SLOW, [str(mirrored)])] if mirrored in done else result
+            return [*result, *own_slow]
+    return [*result, *own_slow]
 
 
 @dataclass

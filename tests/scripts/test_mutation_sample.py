@@ -194,7 +194,10 @@ def test_the_tests_of_a_module_come_from_its_own_to_those_of_the_commands(tmp_pa
         ("slow", ["tests/eval/runs/test_store.py"]),
     ]
     reaching = ["tests/eval/runs/test_logs.py::test_a", "tests/mas/test_b.py::test_c[1]"]
-    assert list_stages(tmp_path, "eval/runs/store.py", reaching)[2] == ("reaching", ["tests/mas/test_b.py::test_c[1]"])
+    assert list_stages(tmp_path, "eval/runs/store.py", reaching)[2:] == [
+        ("reaching", ["tests/mas/test_b.py::test_c[1]"]),
+        ("slow", ["tests/eval/runs/test_store.py"]),
+    ]
     assert list_stages(tmp_path, "eval/runs/logs.py")[0] == ("mirrored", ["tests/eval/runs/test_logs.py"])
     assert [stage for stage, _ in list_stages(tmp_path, "eval/runs/none.py")] == ["package", "commands"]
 
