@@ -448,3 +448,76 @@ def test_fields_are_compared_apart_from_their_form(outputs: dict[str, Any], agen
     found = attribute_to_predictor(made, AgentSteps.of(made), TargetMatcher(made.target or ""))
     assert found is not None
     assert ("A field that this agent gave" in found.reason[0]) is (agent is not None)
+
+
+Outputs = dict[str, Any]
+
+
+def blame_of(target: str, answer: str, *replies: tuple[str, str, Outputs]) -> tuple[str, str]:
+    """As `blame`, of predictors with several outputs."""
+    steps = [step(name, request=request, **outputs) for name, request, outputs in replies]
+    made = a_record(target, answer, steps, question="Where is it?")
+    found = attribute_to_predictor(made, AgentSteps.of(made), TargetMatcher(target))
+    assert found is not None
+    return found.agent, found.reason[0]
+
+
+@pytest.mark.parametrize(("n_chars", "agent"), [(80, FIRST), (81, LAST)])
+def test_a_text_that_says_nothing_is_short(n_chars: int, agent: str) -> None:
+    nothing = "none" + "." * (n_chars - 4)
+    assert blame("Korthburg", "Pavelton", (FIRST, "Find it.", nothing), (LAST, nothing, "Pavelton"))[0] == agent
+
+
+@pytest.mark.parametrize(("n_chars", "agent"), [(60, FIRST), (61, LAST)])
+def test_a_result_that_the_answer_repeats_is_short(n_chars: int, agent: str) -> None:
+    result = "x" * n_chars
+    found = blame("Korthburg", f"So: {result}", (FIRST, "Find it.", result), (LAST, result, f"So: {result}"))
+    assert found[0] == agent
+    asked = a_record("Korthburg", f"So: {result}", [step(FIRST, out=result), step(LAST, request=result, out="So")],
+                     question=f"Is it {result}?")  # fmt: skip
+    repeated = attribute_to_predictor(asked, AgentSteps.of(asked), TargetMatcher("Korthburg"))
+    assert repeated is not None and repeated.agent == LAST, "the question has it"
+
+
+@pytest.mark.parametrize(
+    ("target", "answer", "replies", "agent", "reason"),
+    [
+        ("Korthburg", "Pavelton", [(FIRST, "Find it.", {"a": "not found", "b": "nothing"}), ("aside", "x", {"c": "y"}),
+                                   (LAST, "Given: not found", {"out": "Pavelton"})],
+         FIRST, "was empty or said that there is nothing"),
+        ("Korthburg", "Pavelton", [(FIRST, "Find it.", {"a": "not found", "b": "See the map."}),
+                                   (LAST, "not found", {"out": "Pavelton"})],
+         LAST, "As far as can be told"),
+        ("Korthburg", "Pavelton", [(FIRST, "Find it.", {"a": "not found"}),
+                                   ("middle", "not found", {"b": "It lies north."}),
+                                   (LAST, "It lies north.", {"out": "Pavelton"})],
+         FIRST, "was empty or said that there is nothing"),
+        ("42", "41", [(FIRST, "Sum up.", {"a": "40 + 2", "b": "7 + 1"}), (LAST, "40 + 2", {"out": "41"})],
+         LAST, "its own calculation went wrong"),
+        ("42", "41", [(FIRST, "Sum up.", {"a": "40 + 1", "b": "7 + 1"}), (LAST, "40 + 1", {"out": "41"})],
+         FIRST, "The wrong number follows"),
+        ("42", "41", [(FIRST, "Sum up.", {"a": "42", "b": "7"}), (LAST, "42", {"out": "41"})],
+         LAST, "what it made of it did not"),
+        ('{"topic": "billing", "tags": ["a", "b"]}', "{}",
+         [(FIRST, "Sort it.", {"topic": "billing", "tags": ["a", "c"]}), (LAST, "Answer.", {"out": "{}"})],
+         FIRST, "A field that this agent gave is not the one"),
+        ("Korthburg", "Pavelton", [(FIRST, "Korthburg.", {"reasoning": "It is Korthburg.", "a": "It is north."}),
+                                   (LAST, "It is north.", {"out": "Pavelton"})],
+         FIRST, "its output left it out"),
+        ("Korthburg", "Pavelton", [(FIRST, "Find it.", {"reasoning": "not found"}),
+                                   (LAST, "not found", {"out": "Pavelton"})],
+         FIRST, "was empty or said that there is nothing"),
+    ],
+)  # fmt: skip
+def test_of_several_outputs_each_may_tell(
+    target: str, answer: str, replies: list[tuple[str, str, Outputs]], agent: str, reason: str
+) -> None:
+    found = blame_of(target, answer, *replies)
+    assert found[0] == agent and reason in found[1]
+
+
+def test_outputs_that_are_equally_like_two_targets_tell_nothing() -> None:
+    known = known_from(right(1, "billing", "parcel and order"), right(2, "delivery", "parcel and order"))
+    same = "the parcel and the order"
+    found = blame("billing", "delivery", (FIRST, "Sum up the parcel.", same), (LAST, same, "delivery"), known=known)
+    assert found[0] == LAST and "As far as can be told" in found[1]

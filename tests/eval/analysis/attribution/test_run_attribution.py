@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from eval.analysis.attribution import run_attribution
 from eval.analysis.attribution.run_attribution import RunAttribution, attribute_run
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary, build_from_json
@@ -145,3 +146,19 @@ def test_what_a_program_s_predictors_do_in_right_answers_helps(tmp_path: Path) -
 
     assert read(stored_run(tmp_path / "a", [*right, wrong]))[0].links["w", 1].name == "extract"
     assert read(stored_run(tmp_path / "b", [wrong]))[0].links["w", 1].name == "answer"
+
+
+@pytest.mark.parametrize(("most", "name"), [(3, "extract"), (2, "answer")])
+def test_so_many_right_answers_are_read_and_no_more(
+    most: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three show a habit."""
+    monkeypatch.setattr(run_attribution, "MAX_RIGHT_ANSWERS", most)
+
+    def answer(sample_id: str, target: str, found: str, said: str) -> Record:
+        steps = [step("extract", found=found), step("answer", request=found, label=said)]
+        return replace(of(sample_id, record(target, said, steps)), state={"outputs": {"label": said}})
+
+    right = [answer(f"r{n}", f"paris{n}", f"the city paris{n}", f"paris{n}") for n in range(4)]
+    wrong = answer("w", "london9", "the river thames", "berlin7")
+    assert read(stored_run(tmp_path / "a", [*right, wrong]))[0].links["w", 1].name == name

@@ -1,8 +1,11 @@
 """Finding a gold answer: strictly where it must not be, carefully where it is evidence."""
 
+from decimal import Decimal
+
 import pytest
 
-from eval.analysis.attribution.target_matcher import TargetMatcher
+from eval.analysis.attribution.target_matcher import LabelMatcher, TargetMatcher, extract_numbers, split_elements
+from eval.scorers.labels import LabelSet
 
 
 @pytest.mark.parametrize(
@@ -72,3 +75,124 @@ def test_a_short_gold_answer_in_a_long_text_is_no_evidence() -> None:
     assert TargetMatcher("2,500").is_within(page)
     assert TargetMatcher("Velmomar, 17").is_within(page)
     assert not TargetMatcher("Velmomar, Boworn").is_within(page)
+
+
+@pytest.mark.parametrize(
+    ("target", "weak"),
+    [
+        ("100", False),
+        ("99", True),
+        ("-100", False),
+        ("-99", True),
+        ("99.5", False),
+        ("abcd", False),
+        ("a-b c", True),
+        ("abc, 5", True),
+        ("abc, Velmomar", False),
+        ("?!", True),
+    ],
+)
+def test_a_target_is_weak_below_four_letters_or_a_hundred(target: str, weak: bool) -> None:
+    assert TargetMatcher(target).is_weak is weak
+    assert TargetMatcher(target).is_within(f"there: {target}") is not weak
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "rounded", "truncated"),
+    [
+        ("100.5", "100", True, True),  # half to even, and the largest difference
+        ("100.5", "101", True, True),  # half up
+        ("100", "100.5", True, False),
+        ("99.5", "99", False, False),  # another value: more than half a percent
+        ("7201.12", "7201", True, True),
+        ("7201.12", "7201.1189", True, False),
+        ("7201.12", "7202", False, False),
+        ("7201.12", "7201.13", False, False),
+        ("7201.12", "7201.120", False, False),
+        ("-7201.12", "-7201", True, True),
+        ("7201.12", "many", False, False),
+        ("Velmomar", "7201", False, False),
+    ],
+)
+def test_a_number_is_rounded_by_at_most_half_a_percent(target: str, text: str, rounded: bool, truncated: bool) -> None:
+    matcher = TargetMatcher(target)
+    assert (matcher.is_rounded(text), matcher.is_truncated(text)) == (rounded, truncated)
+    assert matcher.matches(text) or not rounded
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "reordered"),
+    [
+        ("Boworn, Fikesn", "fikesn and BOWORN", True),
+        ("Boworn, Fikesn", "Boworn; Fikesn", False),
+        ("Boworn, Fikesn", "Fikesn, Boworn, Fikesn", False),
+        ("Boworn, Fikesn", "Fikesn", False),
+        ("Boworn", "Boworn", False),
+    ],
+)
+def test_a_list_in_another_order_is_reordered(target: str, text: str, reordered: bool) -> None:
+    assert TargetMatcher(target).is_reordered(text) is reordered
+
+
+@pytest.mark.parametrize(
+    ("target", "answer", "contained"),
+    [
+        ("Velmomar", "I arrive at Velmomar of 17.", True),
+        ("Velmomar", "Velmomar of 17, or 18", False),
+        ("3177 of 4021 crates", "With 5, I arrive at 3177 of 4021 crates.", False),
+        ("Velmomar, Boworn", "It is Velmomar and also Boworn there", False),
+        ("Velmomar", "It is Boworn", False),
+    ],
+)
+def test_one_thing_in_an_answer_with_few_other_numbers_is_right_in_content(
+    target: str, answer: str, contained: bool
+) -> None:
+    assert TargetMatcher(target).is_contained_in(answer) is contained
+
+
+@pytest.mark.parametrize(
+    ("text", "elements"),
+    [
+        ("a, and b; c\nd and e", ["a", "b", "c", "d", "e"]),
+        ("1,234", ["1,234"]),
+        ("sand and land", ["sand", "land"]),
+        ("a, ?!, b", ["a", "b"]),
+        (" alone ", ["alone"]),
+        ("?!", []),
+    ],
+)
+def test_the_elements_of_a_list(text: str, elements: list[str]) -> None:
+    assert split_elements(text) == elements
+
+
+def test_all_numbers_of_a_text_are_found_in_any_spelling() -> None:
+    found = extract_numbers("-5 of 1,234.5 and .25, three or TWENTY; v2")
+    assert found == {Decimal(each) for each in ("5", "1234.5", "1", "234.5", "0.25", "3", "20", "2")}
+    assert extract_numbers("none") == set()
+
+
+LABELS = LabelSet(("York", "New York", "Boston"))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("york", {"York"}),
+        ("NEW york", {"New York"}),
+        ("I think New York it is", {"New York"}),
+        ("York, not New York", {"York", "New York"}),
+        ("New York or Boston", {"New York", "Boston"}),
+        ("Yorkshire", set()),
+        ("", set()),
+    ],
+)
+def test_labels_are_whole_words_and_not_parts_of_longer_labels(text: str, names: set[str]) -> None:
+    for label in LABELS.names:
+        matcher = LabelMatcher(label, LABELS)
+        assert matcher.find_names(text) == names
+        assert matcher.matches(text) is matcher.is_contained_in(text) is (names == {label})
+
+
+def test_a_label_may_be_named_and_is_no_evidence() -> None:
+    matcher = LabelMatcher("New York", LABELS)
+    assert (matcher.is_weak, matcher.is_quoted_in("New York"), matcher.is_within("New York")) == (True, False, False)
