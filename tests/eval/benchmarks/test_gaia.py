@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +233,73 @@ def test_a_token_that_no_header_can_hold_is_not_shown(root: Path, tmp_path: Path
         done = load_from(hub, tmp_path / "hf", HF_TOKEN="hf_secret\ntoken")
     assert done.stdout.startswith("UserError GAIA could not be fetched")
     assert "hf_secret" not in done.stdout + done.stderr
+
+
+class PlayedHub:
+    """A HubRepository without a network."""
+
+    def __init__(self, snapshot: Path) -> None:
+        self.snapshot, self.token = snapshot, "token"
+        self.asked: list[object] = []
+        self.rows = [row("1", file_name="a.csv"), row("2")]
+
+    def __call__(self, *settings: object) -> "PlayedHub":
+        *self.settings, self.refusal = settings
+        return self
+
+    settings: list[object]
+    refusal: Callable[[str], UserError]
+
+    def read_token(self) -> str:
+        return self.token
+
+    def read_table(self, config: str, split: str) -> list[dict[str, Any]]:
+        self.asked.append((config, split))
+        return self.rows
+
+    def fetch_files(self, folder: str, names: Sequence[object]) -> Path:
+        self.asked.append((folder, names))
+        return self.snapshot
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedHub:
+    played = PlayedHub(tmp_path / "repo" / "snapshots" / REVISION)
+    monkeypatch.setattr("eval.benchmarks.gaia.HubRepository", played)
+    return played
+
+
+def test_the_table_and_the_files_of_a_level_are_asked_for_at_the_revision(hub: PlayedHub, tmp_path: Path) -> None:
+    folder = hub.snapshot / "2023" / "test"
+    folder.mkdir(parents=True)
+    (tmp_path / "repo" / "blob").touch()
+    (folder / "a.csv").symlink_to(tmp_path / "repo" / "blob")
+    first, second = GaiaDataset(config="2023_level2").load("test").samples
+    assert (first.file, second.file, first.target) == (folder / "a.csv", None, "x")
+    assert hub.asked == [("2023_level2", "test"), ("2023/test", ["a.csv", ""])]
+    assert hub.settings == ["gaia-benchmark/GAIA", REVISION, "HF_TOKEN"]
+    hub.rows[1]["Question"] = ""
+    with pytest.raises(UserError, match=r"^gaia-benchmark/GAIA, 2023_level1/test, row 2: 'Question' is missing"):
+        GaiaDataset().load("test")
+
+
+def test_what_cannot_be_fetched_is_told_with_where_to_get_access(
+    hub: PlayedHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    GaiaDataset().check()
+    said = (
+        "GAIA could not be fetched ({}): accept the terms at https://huggingface.co/datasets/gaia-benchmark/GAIA, put "
+        "your token into the environment as HF_TOKEN and be online, or try without it with experiment=offline."
+    )
+    assert str(hub.refusal("OSError")) == said.format("OSError")
+    hub.token = ""
+    monkeypatch.setattr("eval.benchmarks.gaia.find_token_file", lambda: tmp_path / "token")
+    with pytest.raises(UserError) as refused:
+        GaiaDataset().check()
+    assert str(refused.value) == said.format("there is no token in HF_TOKEN")
+    (tmp_path / "token").touch()
+    GaiaDataset().check()
+    (tmp_path / "token").unlink()
+    GaiaDataset(path=str(tmp_path)).check()
+    with pytest.raises(UserError, match="is not a folder: give one laid out like"):
+        GaiaDataset(path=str(tmp_path / "none")).check()

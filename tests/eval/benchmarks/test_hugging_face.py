@@ -4,8 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -183,3 +184,90 @@ def test_a_dataset_that_cannot_be_had_is_one_sentence_without_the_token(root: Pa
             "https://huggingface.co/datasets/owner/name, "
         ), done.stderr
         assert "MY_TOKEN" in done.stdout and len(done.stdout.splitlines()) == 1
+
+
+class PlayedHub:
+    """A HubRepository without a network."""
+
+    rows: ClassVar[list[dict[str, Any]]] = []
+    made: ClassVar[list["PlayedHub"]] = []
+    snapshot = Path()
+
+    def __init__(self, repo: str, revision: str | None, token_env: str, refusal: Callable[[str], UserError]) -> None:
+        self.settings, self.refusal = (repo, revision, token_env), refusal
+        self.asked: list[object] = []
+        self.made.append(self)
+
+    def read_table(self, config: str | None, split: str, choose: Any) -> list[dict[str, Any]]:
+        names = choose(list(self.rows[0])) if self.rows else []
+        self.asked.append((config, split, names))
+        return [{name: row[name] for name in names} for row in self.rows]
+
+    def list_data_files(self, config: str | None) -> frozenset[str]:
+        self.asked.append(config)
+        return frozenset({"data.csv"})
+
+    def fetch_files(self, folder: str, names: Sequence[object]) -> Path:
+        self.asked.append((folder, names))
+        return self.snapshot
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[PlayedHub]:
+    snapshot = tmp_path / "repo" / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    monkeypatch.setattr(PlayedHub, "snapshot", snapshot)
+    monkeypatch.setattr(PlayedHub, "made", [])
+    monkeypatch.setattr(PlayedHub, "rows", [{"question": "a?", "answer": "7", "file": "a.txt", "more": 1},
+                                            {"question": "b?", "answer": "8", "file": None, "more": 2}])  # fmt: skip
+    monkeypatch.setattr("eval.benchmarks.hugging_face.HubRepository", PlayedHub)
+    return PlayedHub
+
+
+def test_a_dataset_of_the_hub_is_asked_for_its_columns_and_the_files_that_its_rows_name(
+    hub: type[PlayedHub], tmp_path: Path
+) -> None:
+    (tmp_path / "repo" / "blob").write_text("attached")
+    (hub.snapshot / "a.txt").symlink_to(tmp_path / "repo" / "blob")
+    dataset = HuggingFaceDataset("owner/name", config="main", revision="v1", token_env="MY_TOKEN")
+    first, second = dataset.load("test").samples
+    assert (first.question, first.target, first.file) == ("a?", "7", hub.snapshot / "a.txt")
+    assert (second.file, [made.settings for made in hub.made]) == (None, [("owner/name", "v1", "MY_TOKEN")] * 2)
+    table, files = hub.made
+    assert table.asked == [("main", "test", ["question", "answer", "file"])]
+    assert files.asked == ["main", ("", ["a.txt"])]
+    hub.rows[0]["file"] = "data.csv"
+    (hub.snapshot / "data.csv").touch()
+    with pytest.raises(UserError, match=r"^owner/name, test, row 1: .*'data\.csv' is the dataset's metadata"):
+        dataset.load("test")
+
+
+def test_files_of_another_folder_are_not_fetched(hub: type[PlayedHub], tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a.txt").touch()
+    dataset = HuggingFaceDataset("owner/name", files=str(tmp_path / "mine"))
+    assert dataset.load("test").samples[0].file == tmp_path / "mine" / "a.txt"
+    assert [made.asked for made in hub.made] == [[(None, "test", ["question", "answer", "file"])], [None]]
+    hub.rows[0]["file"] = None
+    assert [each.file for each in dataset.load("test").samples] == [None, None]
+    assert len(hub.made) == 3, "no file is named"
+
+
+def test_a_split_without_rows_is_refused(hub: type[PlayedHub]) -> None:
+    hub.rows.clear()
+    with pytest.raises(UserError) as refused:
+        HuggingFaceDataset("owner/name").load("test")
+    assert str(refused.value) == "owner/name has no rows in split test: give another with split=…."
+
+
+@pytest.mark.parametrize(("revision", "at"), [("v1", " at revision v1"), (None, "")])
+def test_what_cannot_be_fetched_is_told_with_what_can_be_done(
+    revision: str | None, at: str, hub: type[PlayedHub]
+) -> None:
+    dataset = HuggingFaceDataset("owner/name", revision=revision)
+    hub.rows[0]["file"] = hub.rows[1]["file"] = None
+    dataset.load("test")
+    assert str(hub.made[0].refusal("OSError")) == (
+        f"owner/name{at} could not be fetched (OSError): check the name at https://huggingface.co/datasets/owner/name, "
+        "be online and, if the dataset is gated or private, accept its terms there and put your token into HF_TOKEN."
+    )
