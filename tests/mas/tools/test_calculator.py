@@ -265,3 +265,28 @@ def test_every_function_and_constant_of_math_is_there() -> None:
                 calculator(f"{name}([1])" if callable(getattr(math, name)) else name)
             except ToolError as error:
                 assert "is unknown" not in str(error) and "The functions are" not in str(error), name
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["comb(10**6, 3)", "comb(10**6, 10**6 - 3)", "perm(10**6, 2)", "perm(5, 10**9)", "comb(5, 0)", "comb(3, 3)",
+     "perm(1)", "perm(0)", "comb(3, 10**9)", "comb(2000, 1000)", "perm(1000)"],
+)  # fmt: skip
+def test_choices_of_large_sets_are_counted_where_the_number_is_not_too_long(expression: str) -> None:
+    expected = eval(expression, {"comb": math.comb, "perm": math.perm})
+    assert int(calculator(expression)) == expected
+
+
+@pytest.mark.parametrize(
+    "expression", ["comb(10**6, 5 * 10**5)", "comb(10**9, 10**9 // 3)", "perm(10**9)", "perm(10**9, 10**8)"]
+)
+def test_choices_whose_number_would_be_too_long_are_refused_before_they_are_counted(
+    expression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count(*_: int) -> int:
+        raise AssertionError("it was computed")
+
+    monkeypatch.setattr(math, "comb", count)
+    monkeypatch.setattr(math, "perm", count)
+    with pytest.raises(ToolError, match="the result would have more than 3913 digits"):
+        calculator(expression)

@@ -366,3 +366,112 @@ def test_special_addresses_are_not(address: str) -> None:
 )
 def test_ipv4_is_read_as_browsers_read_it(host: str, address: str | None) -> None:
     assert parse_ipv4(host) == address
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port"),
+    [
+        ("https://a.example.org/x", "a.example.org", 443),
+        ("http://a.example.org/x", "a.example.org", 80),
+        ("https://a.example.org:8443/", "a.example.org", 8443),
+        ("http://93.184.216.34:443/", "93.184.216.34", 443),
+    ],
+)
+def test_a_host_is_looked_up_at_the_port_that_will_be_asked(
+    url: str, host: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    async def find(host: str, port: int) -> list[str]:
+        asked.append((host, port))
+        return ["93.184.216.34"]
+
+    monkeypatch.setattr(guard, "resolve_host", find)
+    assert asyncio.run(check_public(url, WebSettings())) == url
+    assert asked == [(host, port)]
+
+
+@pytest.mark.parametrize("port", [1, 79, 81, 442, 444, 1_023])
+def test_a_port_of_another_service_is_refused(port: int) -> None:
+    with pytest.raises(NotPublicError) as refused:
+        normalize_url(f"http://example.org:{port}/")
+    assert str(refused.value) == (
+        f"This URL is refused: port {port} belongs to something other than the web. Only public web pages "
+        "(http, https) can be read; try another."
+    )
+
+
+@pytest.mark.parametrize("port", [80, 443, 1_024, 8_080, 65_535])
+def test_the_ports_of_the_web_and_all_high_ones_are_let_through(port: int) -> None:
+    assert normalize_url(f"http://example.org:{port}/") == f"http://example.org:{port}/"
+
+
+@pytest.mark.parametrize(("extra", "is_refused"), [(0, False), (1, True)])
+def test_an_address_may_be_as_long_as_the_limit(extra: int, is_refused: bool) -> None:
+    url = "https://example.org/".ljust(guard.MAX_URL_CHARS + extra, "x")
+    if is_refused:
+        with pytest.raises(NotPublicError, match="it is empty or longer than 4000 characters"):
+            normalize_url(url)
+    else:
+        assert normalize_url(url) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("", "it is empty or longer than 4000 characters"),
+        ("http://a.org/\\x", "it has a character that no URL has, such as a line break or a backslash"),
+        ("http://[::1", "it cannot be read as a URL"),
+        ("ftp://a.org/", "it does not begin with http:// or https://"),
+        ("http://me@a.org/", "it has a user name in front of its host"),
+        ("http:///x", "it has no host, or one with a percent sign"),
+        ("http://a%2eorg/", "it has no host, or one with a percent sign"),
+        ("http://a!b.org/", "its host is no name of one"),
+        ("http://1.2.3.256/", "its host ends in a number, but is no IPv4 address"),
+        ("http://a.org:99999/", "its port is no number from 1 to 65535"),
+        ("http://10.0.0.1/", "its host is an address that is not public"),
+        ("http://[::1]/", "its host is an address that is not public"),
+        ("http://printer/", "its host, printer, is a name inside a network"),
+        ("http://a.home.arpa/", "its host, a.home.arpa, is a name inside a network"),
+    ],
+)
+def test_each_refusal_says_why(url: str, why: str) -> None:
+    with pytest.raises(NotPublicError) as refused:
+        normalize_url(url)
+    assert str(refused.value) == (
+        f"This URL is refused: {why}. Only public web pages (http, https) can be read; try another."
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "allowed", "is_let_through"),
+    [
+        ("127.0.0.1", 80, ["127.0.0.1"], True),
+        ("127.0.0.1", 81, ["127.0.0.1:80"], False),
+        ("127.0.0.1", 80, ["127.0.0.1:80"], True),
+        ("::1", 80, ["[::1]:80"], True),
+        ("::1", 80, ["::1"], True),
+        ("::1", 80, ["::1:80"], False),
+        ("127.0.0.1", None, ["127.0.0.1:80"], False),
+        ("127.0.0.1", 80, [], False),
+    ],
+)
+def test_a_private_host_is_let_through_by_name_or_by_name_and_port(
+    host: str, port: int | None, allowed: list[str], is_let_through: bool
+) -> None:
+    assert guard.is_allowed(host, port, allowed) is is_let_through
+
+
+def test_the_addresses_of_a_host_come_once_each_in_the_systems_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def look_up(*given: object, **options: object) -> list[tuple[object, ...]]:
+        asked.append((*given, options))
+        return [(0, 0, 0, "", (address, 80)) for address in ("2.2.2.2", "1.1.1.1", "2.2.2.2")]
+
+    monkeypatch.setattr(guard.socket, "getaddrinfo", look_up)
+    assert asyncio.run(guard.resolve_host("a.org", 80)) == ["2.2.2.2", "1.1.1.1"]
+    assert asked == [("a.org", 80, {"type": guard.socket.SOCK_STREAM})]
+    for error in (OSError(), UnicodeError()):
+        monkeypatch.setattr(guard.socket, "getaddrinfo", lambda *_, error=error, **__: (_ for _ in ()).throw(error))
+        assert asyncio.run(guard.resolve_host("a.org", 80)) == []

@@ -1,12 +1,23 @@
 """Which reader gets what an address sends, and under which name."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from mas.tools.http.client import Reply
+from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
-from mas.tools.web.fetched_page import FetchedPage, _describe_refusal, check_type, read_reply
+from mas.tools.web import fetched_page
+from mas.tools.web.fetched_page import (
+    FetchedPage,
+    _choose_file_name,
+    _describe_refusal,
+    check_type,
+    fetch_page,
+    read_reply,
+)
+from tests.servers.loopback import Answer, Asked, LoopbackServer, running
 
 PAGE = b"<!DOCTYPE html><html><head><title>Towns</title></head><body><p>Rome is a town.</p></body></html>"
 
@@ -82,3 +93,78 @@ def test_the_source_is_described_in_one_line() -> None:
         "Towns, dated 2024-05-01, https://example.org/", "https://example.org/", "Towns"
     )  # fmt: skip
     assert FetchedPage("https://example.org/", "", "", b"").source.description == "(no title), https://example.org/"
+
+
+class Site(LoopbackServer):
+    """Site that gives one answer to everything."""
+
+    said = Answer(b"<p>Rome</p>", headers={"Content-Type": "text/html; charset=utf-8"})
+
+    def answer(self, asked: Asked) -> Answer:
+        return self.said
+
+
+def fetch_from(site: Site, **changes: Any) -> FetchedPage:
+    host = site.base_url.removeprefix("http://")
+    settings = WebSettings(**{"allow_private_hosts": [host], "attempts": 1, "seconds": 7, **changes})
+    return asyncio.run(fetch_page(f"{site.base_url}/a", settings))
+
+
+def test_a_page_is_asked_for_as_a_browser_would_after_its_turn_and_within_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns, limits = list[tuple[str, float | None]](), list[tuple[float, str]]()
+    real = fetched_page.limit_time
+
+    async def record(service: str, per_minute: float | None) -> None:
+        turns.append((service, per_minute))
+
+    monkeypatch.setattr(fetched_page, "wait_for_turn", record)
+    monkeypatch.setattr(fetched_page, "limit_time", lambda *given: limits.append(given) or real(*given))
+    with running(Site()) as site:
+        page = fetch_from(site, pages_per_minute_and_host=30, contact="me@example.org")
+    assert (page.url, page.title, page.date) == (f"{site.base_url}/a", "", "")
+    (asked,) = site.requests
+    assert (asked.method, asked.path) == ("GET", "/a")
+    assert asked.headers["user-agent"] == "Mozilla/5.0 (compatible; mas-harness/0.1 (me@example.org) httpx)"
+    assert asked.headers["accept"] == "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8"
+    assert asked.headers["accept-language"] == "en,*;q=0.5"
+    assert turns == [(f"pages of {site.base_url.removeprefix('http://')}", 30)]
+    assert limits == [(7, "Reading what 127.0.0.1 sent")]
+
+
+@pytest.mark.parametrize(("status", "is_refused"), [(399, False), (400, True), (404, True)])
+def test_a_status_from_400_on_is_a_refusal(status: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Site, "said", Answer(b"<p>Rome</p>", status, {"Content-Type": "text/html"}))
+    with running(Site()) as site:
+        if not is_refused:
+            assert fetch_from(site).url == f"{site.base_url}/a"
+            return
+        with pytest.raises(ToolError) as refused:
+            fetch_from(site)
+    assert str(refused.value) == _describe_refusal(status, "127.0.0.1")
+
+
+def test_a_file_has_a_limit_of_its_own_and_a_sound_is_refused_by_its_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(Site()) as site:
+        with pytest.raises(ToolError, match="larger than 5 bytes"):
+            fetch_from(site, max_file_bytes=5)
+        with pytest.raises(ToolError, match="The page is larger than 5 bytes; try a smaller page"):
+            fetch_from(site, max_bytes=5)
+        monkeypatch.setattr(Site, "said", Answer(b"x" * 100, headers={"Content-Type": "Audio/MPEG; a=b"}))
+        with pytest.raises(ToolError) as refused:
+            fetch_from(site, max_file_bytes=5)
+    assert str(refused.value) == "This address gives audio/mpeg, not text; read_page cannot show it."
+
+
+@pytest.mark.parametrize(
+    ("url", "content_type", "name"),
+    [
+        (f"https://example.org/{'x' * 100}.csv", "", f"{'x' * 76}.csv"),
+        ("https://example.org/._notes_.", "text/plain", "notes.txt"),
+        ("https://example.org/data.json", "application/ld+json", "data.json.jsonld"),
+        ("https://example.org/a.PDF", "application/pdf", "a.PDF"),
+    ],
+)
+def test_long_and_odd_names_are_trimmed(url: str, content_type: str, name: str) -> None:
+    assert _choose_file_name(Reply(url, 200, {"content-type": content_type}, b"")) == name
