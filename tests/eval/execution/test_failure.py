@@ -18,6 +18,7 @@ from dspy.utils.exceptions import (
     LMTimeoutError,
     LMTransportError,
     LMUnexpectedError,
+    LMUnsupportedFeatureError,
 )
 
 from eval.execution.failure import (
@@ -25,12 +26,16 @@ from eval.execution.failure import (
     MAX_STACK_CHARS,
     Failure,
     describe_failure,
+    describe_refusal,
+    describe_scoring,
+    describe_scoring_timeout,
     describe_timeout,
     redact_details,
 )
 from eval.runs.record import ErrorDetails
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
@@ -209,3 +214,45 @@ def test_a_secret_at_the_cut_of_a_long_stack_is_not_cut_in_two() -> None:
     stack = "x" * (MAX_STACK_CHARS // 2 - 5) + secret + "y" * MAX_STACK_CHARS
     kept = redact_details(ErrorDetails(stack=stack), lambda text: text.replace(secret, "***")).stack
     assert "***" in kept and "sk-" not in kept and len(kept) <= MAX_STACK_CHARS + 3
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (AgentUnavailableError("no server"), "infrastructure"),
+        (AgentReplyError("no JSON"), "internal"),
+        (LMUnsupportedFeatureError("no tools"), "internal"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_an_agent_elsewhere_may_be_down_or_wrong(error: Exception, kind: str) -> None:
+    assert describe_failure(error, empty()).kind == kind
+
+
+def test_a_refusal_is_one_of_the_provider_whatever_ended_the_sample() -> None:
+    trace = empty()
+    with record_trace(trace), pytest.raises(ValueError), span("question", "q1"), span("agent", "planner"):
+        note_step("plan", {})
+        raise ValueError
+    found = describe_refusal("x" * (MAX_MESSAGE_CHARS + 1), trace)
+    assert found == Failure("x" * MAX_MESSAGE_CHARS, "quota_or_key", "planner", None)
+    assert (found.details.type, found.details.agent, found.details.step) == (None, "planner", "plan")
+
+
+def test_a_scorer_s_failure_is_its_own_unless_nothing_more_can_be_paid() -> None:
+    found = describe_scoring(ValueError("a\n b" + "x" * 5000))
+    assert found == Failure(f"the scorer failed (ValueError: a b{'x' * 5000}"[:MAX_MESSAGE_CHARS], "scorer", "scorer")
+    assert found.details.type == "ValueError" and found.details.stack.startswith("ValueError: a")
+    assert describe_scoring(LMAuthError("bad")).kind == "quota_or_key"
+    assert describe_scoring(LMServerError("500")).kind == "scorer"
+    assert describe_scoring_timeout(7.0) == Failure(
+        "no verdict of the scorer within 7 s (run.deadline_seconds)", "scorer", "scorer", "deadline_seconds"
+    )
+
+
+@pytest.mark.parametrize("more", [0, 1, 7])
+def test_a_stack_is_cut_in_its_middle_where_it_is_too_long(more: int) -> None:
+    half = MAX_STACK_CHARS // 2
+    stack = "a" * half + "b" * more + "c" * half
+    kept = redact_details(ErrorDetails("T", stack, "planner"), str)
+    assert kept == ErrorDetails("T", f"{'a' * half} … {'c' * half}" if more else stack, "planner")
