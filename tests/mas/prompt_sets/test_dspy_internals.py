@@ -14,7 +14,7 @@ def test_a_version_of_dspy_that_it_was_written_for_is_accepted(version: str) -> 
     check_dspy_version(version)
 
 
-@pytest.mark.parametrize("version", ["2.6.27", "3.4.0", "3.5.0", "3.5.0b1", "4.0"])
+@pytest.mark.parametrize("version", ["2.6.27", "3.4.0", "3.5.0", "3.5.0b1", "4.0", "3.5"])
 def test_another_version_of_dspy_is_refused_with_the_one_to_install(version: str) -> None:
     with pytest.raises(UserError, match=rf"DSPy {version} is installed, .* pip install 'dspy>=3\.4\.1,<3\.5'"):
         check_dspy_version(version)

@@ -146,3 +146,18 @@ def test_m12_m13_r10_r11_the_response_has_the_parts_that_the_request_asks_for(
         assert (response.trace[-1].agent, str(response.trace[-1].event_type)) == ("composer", "RESULT")
     assert response.planner and response.planner.chosen_agents == ("sql",)
     assert response.metadata == {"confidence": 0.9, "agents": ["sql"]}
+
+
+def test_a_table_is_cut_at_its_rows_and_at_its_characters() -> None:
+    whole = TabularResult.from_lists(["n"], [[n] for n in range(30)])
+    assert format_table(whole) == "\n".join(['["n"]', *(f"[{n}]" for n in range(30))])
+    long = TabularResult.from_lists(["n"], [[n] for n in range(31)])
+    assert format_table(long).splitlines()[-2:] == ["[29]", "(30 of 31 rows are shown)"]
+    fits = TabularResult.from_lists(["t"], [["x" * 5_991]])  # '["t"]' and '["xxx…"]' are 6,000 characters together
+    assert format_table(fits) == f'["t"]\n["{"x" * 5_991}"]'
+    too_long = TabularResult.from_lists(["t"], [["x" * 5_992], ["y"]])
+    assert format_table(too_long) == '["t"]\n(0 of 2 rows are shown)'
+    open_end = TabularResult.from_lists(["t"], [["Zürich"]], truncated=True)
+    assert format_table(open_end) == '["t"]\n["Zürich"]\n(1 of 1 or more rows are shown)'
+    names = TabularResult.from_lists(["Größe"], [])
+    assert format_table(names) == '["Größe"]'

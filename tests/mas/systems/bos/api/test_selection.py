@@ -28,3 +28,18 @@ def test_a_large_catalogue_has_an_index_only_where_few_endpoints_match() -> None
     catalogue = Catalogue.model_validate({"endpoints": many})
     assert not select(catalogue, "every thing", k=8).index
     assert len(select(catalogue, "Will it rain?", k=8).index) == FEW_ENDPOINTS + 1
+
+
+def test_a_catalogue_of_thirty_endpoints_has_an_index_of_all_others() -> None:
+    few = [{"method": "GET", "path": f"/things/{n}", "summary": "thing"} for n in range(FEW_ENDPOINTS)]
+    found = select(Catalogue.model_validate({"endpoints": few}), "every thing", k=8)
+    assert [each.path for each in found.endpoints] == [f"/things/{n}" for n in range(8)]
+    assert [each.path for each in found.index] == [f"/things/{n}" for n in range(8, FEW_ENDPOINTS)]
+
+
+def test_words_are_compared_without_a_plurals_ending_if_they_are_long_enough() -> None:
+    parts = [{"method": "GET", "path": path} for path in ("/rooms", "/bus", "/gas")]
+    catalogue = Catalogue.model_validate({"endpoints": parts})
+    for question, path in (("a room", "/rooms"), ("the bus", "/bus"), ("GAS", "/gas")):
+        assert [each.path for each in select(catalogue, question, k=3).endpoints] == [path]
+    assert select(catalogue, "bu ga", k=3).endpoints == []

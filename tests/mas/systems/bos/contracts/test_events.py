@@ -41,3 +41,26 @@ def test_an_event_shows_no_secret_of_the_request() -> None:
         added = recorder.add("ERROR", f"refused {TOKEN}", body=[f"x {TOKEN}"], url=f"http://h/?t={TOKEN}")
     assert TOKEN not in added.model_dump_json() and TOKEN not in str(trace.spans[0].events)
     assert added.message == "refused ***"
+
+
+def test_an_event_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        TraceEvent(event_type=TraceEventType.TOOL).message = "other"  # type: ignore[misc]
+
+
+def test_secrets_of_the_context_and_those_hidden_later_are_masked() -> None:
+    recorder = EventRecorder("sql", {"token": TOKEN})
+    recorder.hide("a-new-token-1234")
+    added = recorder.add("ERROR", f"{TOKEN} and a-new-token-1234", sent=[TOKEN, "a-new-token-1234", "open"])
+    assert (added.message, added.data) == ("*** and ***", {"sent": ["***", "***", "open"]})
+    assert (added.event_type, added.agent, recorder.events) == (TraceEventType.ERROR, "sql", [added])
+
+
+@pytest.mark.parametrize("kind", list(TraceEventType))
+def test_only_an_error_is_a_warning_on_the_span(kind: TraceEventType) -> None:
+    trace = Trace("thread")
+    with record_trace(trace), span("agent", "sql"):
+        added = EventRecorder("sql").add(kind, "Said", n=1)
+    (noted,) = trace.spans[0].events
+    assert (noted["name"], noted["level"]) == ("Said", "warning" if kind == "ERROR" else "info")
+    assert added.event_id in str(noted)

@@ -113,3 +113,30 @@ def test_a_prompt_shows_no_input_twice_and_cuts_long_values() -> None:
     assert "brief" not in shown and len(shown) < 3_000
     assert get_text({"system_prompt": " "}, "system_prompt") is None
     assert get_text({"system_prompt": "be brief"}, "system_prompt") == "be brief"
+
+
+def test_a_value_of_2000_characters_is_shown_whole() -> None:
+    assert format_context({"text": "x" * 2_000}) == f"text: {'x' * 2_000}"
+    assert format_context({"text": "x" * 2_001}) == f"text: {'x' * 2_000} [cut]"
+
+
+def test_a_secret_has_at_least_eight_characters_wherever_it_is() -> None:
+    context = {
+        "token": "12345678",
+        "api_key": "1234567",
+        "password": None,
+        "cookie": 123456789,
+        "inner": {"secret": "abcdefgh", "text": "a text that is no secret"},
+        "api_headers": {"X-Long": "Bearer token-8c", "X-Short": "short"},
+    }
+    assert list_secrets(context) == ("12345678", "123456789", "Bearer token-8c", "abcdefgh", "token-8c")
+    assert mask_secrets(context) == {
+        "token": MASK,
+        "api_key": MASK,
+        "password": None,
+        "cookie": MASK,
+        "inner": {"secret": MASK, "text": "a text that is no secret"},
+        "api_headers": {"X-Long": MASK, "X-Short": MASK},
+    }
+    assert list_secrets({"api_headers": "a-text-instead-of-headers"}) == ()
+    assert mask_secrets({"api_headers": "a-text-instead-of-headers"}) == {"api_headers": "a-text-instead-of-headers"}

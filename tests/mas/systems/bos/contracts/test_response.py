@@ -24,6 +24,11 @@ def test_p01_fields_of_a_decision() -> None:
         ("0.5%", 0.005),
         ("0.7", 0.7),
         (1e9, 1.0),
+        (2, 0.02),
+        (100, 1.0),
+        (100.5, 1.0),
+        ("100%", 1.0),
+        ("-5%", 0.0),
         ("high", None),
         (None, None),
         (float("nan"), None),
@@ -45,6 +50,8 @@ def test_m05_fields_of_a_response() -> None:
     )
     with pytest.raises(ValidationError, match="answer"):
         OrchestratorResponse()  # type: ignore[call-arg]
+    with pytest.raises(ValidationError, match="frozen"):
+        response.answer = "other"  # type: ignore[misc]
 
 
 def test_o01_fields_of_the_state() -> None:
