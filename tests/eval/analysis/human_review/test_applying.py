@@ -2,7 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from eval.analysis.human_review.applying import LabelIndex, attach_labels, overrule_score
-from eval.analysis.human_review.labels import HumanLabel, LabelBook, append_label, describe_label
+from eval.analysis.human_review.labels import HumanLabel, LabelBook, append_label, describe_label, withdraw
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, TaskInfo
 from tests.eval.stored_run import answered
@@ -62,3 +62,24 @@ def test_labels_are_attached_to_a_run_without_changing_its_scores(tmp_path: Path
     assert [(each.label, each.is_applied, each.score_before) for each in found.human] == [("right", False, 0.0)]
     (again,) = attach_labels([answered("q1", "18")], replace(info, rescored_from="night"), tmp_path)
     assert again.human == []
+
+
+def test_of_labels_of_the_same_moment_that_on_the_answer_decides() -> None:
+    record = answered("q1", "18")
+    wrong, corrected = label(record, "wrong", "2"), label(record, "wrong_gold", "2", target="19")
+    found = index(wrong, corrected).find(record, None)
+    assert (found.overrules, found.corrected_target) == (wrong, "19")
+
+
+def test_a_label_that_was_taken_back_is_only_found_where_that_is_asked_for(tmp_path: Path) -> None:
+    record = answered("q1", "18")
+    book = LabelBook([], [label(record, "right")])
+    assert not LabelIndex(book) and not LabelIndex(book).find(record, None)
+    kept = LabelIndex(book, keeps_withdrawn=True).find(record, None).on_answer
+    assert kept is not None and kept.label == "withdrawn"
+    given = label(record, "right", "2026-11-21T10:00:00+00:00")
+    for each in (given, withdraw(given, "ada")):
+        append_label(tmp_path, "d" * 64, each)
+    (plain,) = attach_labels([answered("q1", "18")], RunInfo(), tmp_path)
+    (asked,) = attach_labels([answered("q1", "18")], RunInfo(), tmp_path, keeps_withdrawn=True)
+    assert plain.human == [] and [each.label for each in asked.human] == ["withdrawn"]

@@ -9,10 +9,12 @@ from eval.analysis.human_review.labels import (
     LabelBook,
     append_label,
     compute_answer_digest,
+    compute_text_digest,
     describe_label,
     read_labels,
     withdraw,
 )
+from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.runs.record import Record
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered
@@ -108,3 +110,40 @@ def test_an_answer_without_a_target_or_a_missing_answer_cannot_be_right() -> Non
         label(answered("q1", "18", gold=None))
     with pytest.raises(UserError, match="no answer"):
         label(replace(answered("q1", "18"), answer=None))
+
+
+@pytest.mark.parametrize(
+    ("parts", "complaint"),
+    [
+        ({"note": "x" * 2_000, "target": "y" * 20_000}, None),
+        ({"note": "x" * 2_001}, "the note has 2,001 characters, 2,000 are possible; shorten it."),
+        ({"target": "y" * 20_001}, "the corrected target has 20,001 characters, 20,000 are possible; shorten it."),
+        ({"who": "a" * 100}, None),
+        ({"who": "a" * 101}, "the name of the person has 101 characters, 100 are possible; shorten it."),
+    ],
+)
+def test_texts_of_a_label_have_a_most_length(parts: dict[str, str], complaint: str | None) -> None:
+    record, given = answered("q1", "18"), {"target": "18", "who": "ada", **parts}
+    if complaint is None:
+        made = describe_label(record, "wrong_gold", file_sha256=None, run="night", **given)
+        assert {name: getattr(made, name) for name in given} == given
+        return
+    with pytest.raises(UserError) as refused:
+        describe_label(record, "wrong_gold", file_sha256=None, run="night", **given)
+    assert str(refused.value) == complaint
+
+
+def test_a_label_has_all_that_finds_its_answer_again() -> None:
+    record = replace(answered("q1", "x" * 3_000), epoch=2, attempt=3)
+    made = describe_label(record, "wrong", file_sha256="of the file", who="ada", run="night", note=" why ", target="9")
+    assert (made.sample_id, made.label, made.target, made.note) == ("q1", "wrong", None, "why")
+    assert made.question == compute_fingerprint(record.question, "of the file")
+    assert (made.target_sha256, made.answer) == (compute_text_digest("17"), "x" * 2_000)
+    assert made.answer_sha256 == compute_answer_digest("x" * 3_000)
+    assert (made.who, made.run, made.epoch, made.attempt) == ("ada", "night", 2, 3)
+    assert (len(made.id), made.withdraws) == (16, "")
+    back = withdraw(made, "bob")
+    assert back.key == made.key and back.id != made.id and len(back.id) == 16
+    assert (back.label, back.withdraws, back.who, back.run, back.epoch, back.attempt, back.answer_sha256) == (
+        "withdrawn", made.id, "bob", "night", 2, 3, made.answer_sha256
+    )  # fmt: skip

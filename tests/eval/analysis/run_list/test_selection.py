@@ -62,3 +62,32 @@ def test_runs_are_selected_and_ordered(words: list[str], names: list[str]) -> No
 def test_a_mistake_is_named(word: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence.replace("*", r"\*")):
         Selection.read([word], NOW)
+
+
+def test_since_holds_its_moment_and_older_does_not() -> None:
+    run, unknown = entry("night", day=21), RunEntry(folder=Path("/runs/x"), kind="evaluation", started_at="")
+    for words, expected in (
+        (["since=2026-11-21T10:00:00"], ["night"]),
+        (["since=2026-11-21T10:00:01"], []),
+        (["since=26h"], ["night"]),
+        (["since=25h"], []),
+        (["older=2026-11-21T10:00:00"], []),
+        (["older=2026-11-21T10:00:01"], ["night"]),
+        (["older=26h"], []),
+        (["older=1d"], ["night"]),
+        (["since=1w"], ["night"]),
+        (["sort=date"], ["night", "x"]),
+    ):
+        assert [each.name for each in Selection.read(words, NOW).select([unknown, run])] == expected, words
+
+
+def test_a_selection_is_empty_without_any_condition_whatever_its_order() -> None:
+    assert [Selection.read(words, NOW).is_empty for words in ([], ["sort=name"])] == [True, True]
+    assert not any(Selection.read([word], NOW).is_empty for word in ("night", "model=a", "since=1d", "older=1d"))
+
+
+def test_all_conditions_must_hold_and_names_are_found_in_any_case() -> None:
+    assert [run.name for run in Selection.read(["NIGHT", "model=gpt-4o", "Gaia"], NOW).select(RUNS)] == ["night"]
+    assert Selection.read(["night", "budget"], NOW).select(RUNS) == []
+    assert Selection.read(["model=gpt-4o", "kind=tuning"], NOW).select(RUNS) == []
+    assert [run.name for run in Selection.read(["model=[gpt-4o, llama]"], NOW).select(RUNS)] == ["tuned", "night"]

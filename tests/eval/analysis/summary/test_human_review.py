@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from eval.analysis.statistics.kappa import estimate_agreement
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.runs.record import HumanVerdict, Record
 from tests.eval.stored_run import answered
@@ -62,3 +63,22 @@ def test_an_answer_to_a_question_with_a_wrong_target_says_nothing_of_the_judge()
     record = reviewed(reviewed(replace(answered("q1", "18"), **JUDGED), "wrong_gold"), "right")
     agreement = summarise([record], RunDetails(run_id="r")).judge_agreement
     assert agreement and agreement.people is None
+
+
+def test_of_two_labels_one_that_is_applied_suffices_and_its_score_before_counts() -> None:
+    record = reviewed(reviewed(answered("q1", "18", score=1.0), "ambiguous", applied=False), "right", before=0.0)
+    review = summarise([record, answered("q2", "17")], RunDetails(run_id="r")).human_review
+    assert review is not None
+    assert (review.n_pending, review.n_accepted, review.accuracy_before, review.score_before) == (0, 1, 0.5, 0.5)
+    assert [each.label for each in review.corrections] == ["ambiguous", "right"]
+
+
+def test_people_confirm_accepted_and_rejected_answers_apart() -> None:
+    judged = [replace(answered(f"q{n}", "17"), **JUDGED) for n in range(6)]
+    judged += [replace(answered(f"w{n}", "x"), **JUDGED) for n in range(4)]
+    labels = ["right", "right", "wrong", None, None, None, "right", "wrong", "wrong", "wrong"]
+    records = [each if label is None else reviewed(each, label, applied=False)
+               for each, label in zip(judged, labels, strict=True)]  # fmt: skip
+    agreement = summarise(records, RunDetails(run_id="r")).judge_agreement
+    assert agreement is not None
+    assert agreement.people == estimate_agreement(accepted=(2, 3), rejected=(1, 4), n_accepted=6, n_rejected=4)
