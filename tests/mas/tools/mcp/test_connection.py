@@ -6,13 +6,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mas.runtime.security.child_environment import build_child_environment
+from mas.tools.mcp import connection as connection_module
 from mas.tools.mcp.connection import Connection, ConnectionLostError, Offer, Reply, ServerCommand
 from tests.servers.playwright_mcp import free_port
 
@@ -186,3 +189,163 @@ async def test_a_server_that_refuses_or_is_none_says_why() -> None:
     with pytest.raises(ConnectionLostError) as nobody:
         await Connection.open(f"http://127.0.0.1:{free_port()}/mcp", 30)
     assert str(nobody.value) and "\n" not in str(nobody.value)
+
+
+def test_the_cause_of_a_failure_is_a_line_of_the_first_error() -> None:
+    group = ExceptionGroup(
+        "all", [ExceptionGroup("inner", [ValueError(" no\n such  page "), KeyError()]), OSError("x")]
+    )
+    assert connection_module._cause(group) == "no such page"
+    assert connection_module._cause(ValueError()) == "ValueError"
+    assert connection_module._cause(ValueError("x" * 301)) == "x" * 300
+
+
+class Client:
+    """Client of the SDK's kind that lists these pages of tools, and calls as it is told."""
+
+    def __init__(self, *pages: list[str], call: Callable[[str, dict[str, Any]], Any] | None = None) -> None:
+        self.pages, self.cursors, self.called = pages, list[str | None](), call
+
+    async def list_tools(self, cursor: str | None) -> Any:
+        self.cursors.append(cursor)
+        number = int(cursor or 0)
+        tools = [SimpleNamespace(name=name, description=None, input_schema={"n": name}) for name in self.pages[number]]
+        more = number + 1 < len(self.pages)
+        return SimpleNamespace(tools=tools, next_cursor=str(number + 1) if more else None)
+
+    async def call_tool(self, tool: str, arguments: dict[str, Any]) -> Any:
+        assert self.called
+        found = self.called(tool, arguments)
+        return await found if asyncio.iscoroutine(found) else found
+
+
+@contextlib.asynccontextmanager
+async def faked(client: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Connection]:
+    @contextlib.asynccontextmanager
+    async def open_client(self: Connection) -> AsyncIterator[Client]:
+        yield client
+
+    monkeypatch.setattr(Connection, "_open_client", open_client)
+    connection = await Connection.open("http://127.0.0.1:1/mcp", 5)
+    try:
+        yield connection
+    finally:
+        connection.close()
+        await asyncio.wait({connection.owner}, timeout=5)
+        assert connection.owner.done() and not connection.owner.cancelled()
+
+
+async def test_all_pages_of_a_list_of_tools_are_asked_for_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(["a", "b"], [], ["c"])
+    async with faked(client, monkeypatch) as connection:
+        assert await connection.list_offers() == [Offer(name, "", {"n": name}) for name in "abc"]
+        assert client.cursors == [None, "1", "2"]
+        client.cursors.clear()
+        monkeypatch.setattr(connection_module, "MAX_TOOL_PAGES", 2)
+        assert [offer.name for offer in await connection.list_offers()] == ["a", "b"]
+        assert client.cursors == [None, "1"]
+
+
+async def test_a_reply_is_its_texts_line_by_line_and_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    def call(tool: str, arguments: dict[str, Any]) -> Any:
+        asked.append((tool, arguments))
+        blocks = [("text", "one"), ("image", "no"), ("text", "two")]
+        content = [SimpleNamespace(type=kind, text=text) for kind, text in blocks]
+        return SimpleNamespace(content=content, is_error=len(asked) > 1, structured_content={"a": 1})
+
+    async with faked(Client(call=call), monkeypatch) as connection:
+        assert await connection.call("look", {"at": 1}) == Reply("one\ntwo", False, {"a": 1})
+        assert (await connection.call("look", {})).failed is True
+    assert asked == [("look", {"at": 1}), ("look", {})]
+
+
+async def test_an_error_of_the_library_is_a_lost_connection_and_its_own_are_passed_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    errors: list[BaseException] = [ValueError("odd\nreply"), ConnectionLostError("gone"), asyncio.CancelledError()]
+
+    def fail(tool: str, arguments: dict[str, Any]) -> Any:
+        raise errors.pop(0)
+
+    async with faked(Client(call=fail), monkeypatch) as connection:
+        with pytest.raises(ConnectionLostError, match=r"^odd reply$"):
+            await connection.call("look", {})
+        with pytest.raises(ConnectionLostError, match=r"^gone$"):
+            await connection.call("look", {})
+        with pytest.raises(asyncio.CancelledError):
+            await connection.call("look", {})
+
+
+async def test_a_call_ends_with_its_session_and_is_cancelled_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async with faked(Client(call=lambda tool, arguments: wait()), monkeypatch) as connection:
+        calling = asyncio.create_task(connection.call("look", {}))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        connection.close()
+        with pytest.raises(ConnectionLostError, match=r"^the session ended$"):
+            await calling
+        assert ended == ["cancelled"]
+
+
+async def test_a_session_that_was_given_up_while_it_opened_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Connection] = []
+
+    @contextlib.asynccontextmanager
+    async def never(self: Connection) -> AsyncIterator[Client]:
+        opened.append(self)
+        await asyncio.Event().wait()
+        yield Client()
+
+    monkeypatch.setattr(Connection, "_open_client", never)
+    with pytest.raises(ConnectionLostError, match=r"^no answer in 0\.01 seconds$"):
+        await Connection.open("http://127.0.0.1:1/mcp", 0.01)
+    opening = asyncio.create_task(Connection.open("http://127.0.0.1:1/mcp", 60))
+    await asyncio.sleep(0.01)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await asyncio.wait({each.owner for each in opened}, timeout=5)
+    assert [each.owner.cancelled() for each in opened] == [True, True]
+
+
+async def test_a_session_that_does_not_end_by_itself_is_cancelled_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextlib.asynccontextmanager
+    async def linger(self: Connection) -> AsyncIterator[Client]:
+        yield Client()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Connection, "_open_client", linger)
+    monkeypatch.setattr(connection_module, "CLOSE_SECONDS", 0.01)
+    connection = await Connection.open("http://127.0.0.1:1/mcp", 5)
+    connection.close()
+    await asyncio.wait({connection.owner}, timeout=5)
+    assert connection.owner.cancelled()
+
+
+async def test_the_client_of_a_server_that_listens_uses_nothing_of_the_environment_and_waits_for_replies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with faked(Client(), monkeypatch) as connection, connection._open_http() as http:
+        assert not http.trust_env
+        assert (http.timeout.connect, http.timeout.write, http.timeout.read) == (10.0, 10.0, None)
+
+
+def test_a_session_of_a_loop_that_is_over_can_still_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> Connection:
+        async with faked(Client(), monkeypatch) as connection:
+            return connection
+
+    asyncio.run(scenario()).close()
