@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from eval.execution.scoring import SCORER, Scoring
+from eval.execution.scoring import SCORER, Scoring, describe_answered
 from eval.runs.record import ExtraScore, Record
-from eval.scorers.score import Score, ScorerError
+from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
 from mas.runtime.trace import Trace, record_trace
 from tests.eval.stored_run import answered
 
@@ -98,3 +98,55 @@ def test_only_a_judge_has_a_span(scorer: Any, options: dict[str, str], names: li
         score(scorer, fresh(), **options)
     assert [(each.kind, each.name) for each in trace.spans] == [("scorer", name) for name in names]
     assert all(each.outputs == {"value": 1.0, "explanation": "equal"} for each in trace.spans)
+
+
+@pytest.mark.parametrize(
+    ("state", "inputs", "outputs"),
+    [
+        ({}, {}, {}),
+        ({"inputs": {"a": 1}, "outputs": {"b": 2}, "draft": "x"}, {"a": 1}, {"b": 2}),
+        ({"inputs": "a", "outputs": [1]}, {}, {}),
+        ({"inputs": {"a": 1}, "outputs": None}, {"a": 1}, {}),
+    ],
+)
+def test_a_scorer_reads_the_answer_and_the_named_fields_of_the_state(
+    state: dict[str, Any], inputs: dict[str, Any], outputs: dict[str, Any]
+) -> None:
+    expected = AnsweredSample("What is q1?", "seventeen", "8231", inputs, outputs, {"kind": "x"})
+    assert describe_answered(fresh(state=state), {"kind": "x"}) == expected
+    assert describe_answered(fresh(target=None)) == AnsweredSample("What is q1?", "seventeen", "", {}, {}, {})
+
+
+class Reader(SampleScorer):
+    """It reads what the program returned."""
+
+    def __init__(self) -> None:
+        self.read: list[AnsweredSample] = []
+
+    def check(self) -> None: ...
+
+    def reads_outputs(self) -> bool:
+        return True
+
+    def __call__(self, question: str, answer: str | None, target: str) -> Score:
+        raise AssertionError("it reads the whole sample")
+
+    def score_sample(self, sample: AnsweredSample) -> Score:
+        self.read.append(sample)
+        return Score(0.25, "read")
+
+
+def test_a_scorer_of_samples_gets_the_tags() -> None:
+    scorer, record = Reader(), fresh()
+    asyncio.run(Scoring(scorer, 60.0, str).score(record, {"kind": "x"}))
+    asyncio.run(Scoring(scorer, 60.0, str).score(record))
+    assert [dict(each.tags) for each in scorer.read] == [{"kind": "x"}, {}]
+    assert (record.score, record.explanation, record.parts) == (0.25, "read", {})
+
+
+def test_a_scorer_that_fails_leaves_the_limit_of_the_answer_and_that_of_its_own_is_named() -> None:
+    assert score(failing, fresh(limit="tokens")).limit == "tokens"
+    made = score(slow, fresh(limit="tokens"), seconds=0.01)
+    assert (made.limit, made.error_class, made.error_component) == ("deadline_seconds", "scorer", "scorer")
+    extra = score(slow, fresh(score=1.0), seconds=0.01, extra="second").extra_scores["second"]
+    assert extra == ExtraScore(None, error="no verdict of the scorer within 0.01 s (run.deadline_seconds)")
