@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,6 +18,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.browser.session import BrowserSession, describe_missing_browser, open_browser
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED, build_browser_tools
+from mas.tools.mcp.connection import ConnectionLostError, Reply
 from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -333,3 +334,159 @@ def test_nothing_is_loaded_before_there_is_a_server() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+class Opened:
+    """Connection of a made-up server: an empty page, until it is closed."""
+
+    made: ClassVar[list["Opened"]] = []
+
+    def __init__(self) -> None:
+        self.closed = asyncio.Event()
+        self.owner = asyncio.get_running_loop().create_task(self._own())
+        Opened.made.append(self)
+
+    async def _own(self) -> None:
+        await self.closed.wait()
+
+    async def call(self, tool: str, arguments: dict[str, object]) -> Reply:
+        return Reply(f"### Page\n- Page URL: {SITE}/\n### Snapshot\n```yaml\n{'x' * 3_000}\n```", failed=False)
+
+    def close(self) -> None:
+        self.owner.get_loop().call_soon_threadsafe(self.closed.set)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Opened]:
+    """The connections that are opened, none of which has a server."""
+    asked: list[tuple[str, float]] = []
+
+    async def open_connection(url: str, seconds: float) -> Opened:
+        asked.append((url, seconds))
+        assert asked[-1] == ("http://127.0.0.1:1/mcp", 10.0)
+        return Opened()
+
+    monkeypatch.setattr("mas.tools.browser.session.Connection.open", open_connection)
+    monkeypatch.setattr(Opened, "made", [])
+    return Opened.made
+
+
+def made_session(**changes: Any) -> BrowserSession:
+    return BrowserSession(BrowserSettings(**changes), "http://127.0.0.1:1/mcp", [], only_the_site)
+
+
+LOOK = ("browser_snapshot", dict[str, Any]())
+
+
+def test_a_window_is_opened_once_for_a_question_and_closed_with_it(made: list[Opened]) -> None:
+    session, question = made_session(max_sessions=1, action_seconds=0.2), SampleContext(SampleKey("q"))
+    assert len(acted(session, question, LOOK, LOOK)) == 2 and len(made) == 1
+    (refused,) = acted(session, SampleContext(SampleKey("other")), LOOK)
+    assert refused == (
+        "ToolError: All 1 browser windows were in use by other questions for 0.2 seconds (tools.browser.max_sessions); "
+        "use another tool, or try again later."
+    )
+    question.close()
+    (seen,) = acted(session, SampleContext(SampleKey("third")), LOOK)
+    assert seen.startswith(SITE) and [each.closed.is_set() for each in made] == [True, False]
+    run_blocking(session.aclose())
+    assert all(each.closed.is_set() and each.owner.done() for each in made)
+
+
+def test_outside_a_question_each_call_has_a_window_that_it_closes(made: list[Opened]) -> None:
+    session = made_session(max_sessions=1, action_seconds=5)
+    assert len(acted(session, None, LOOK, LOOK)) == 2
+    run_blocking(session.aclose())
+    assert len(made) == 2 and all(each.closed.is_set() for each in made)
+    assert session._open == set(), "what has ended is forgotten"
+
+
+def test_a_window_that_cannot_be_opened_gives_its_place_back(
+    made: list[Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = made_session(max_sessions=1, action_seconds=0.2)
+
+    async def fail(url: str, seconds: float) -> Opened:
+        raise ConnectionLostError("nobody there")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mas.tools.browser.session.Connection.open", fail)
+        (refused,) = acted(session, None, LOOK)
+    assert refused == "ToolError: browser_snapshot: the browser cannot be reached (nobody there); go on without it."
+    assert acted(session, None, LOOK)[0].startswith(SITE)
+
+
+def test_what_is_seen_leaves_room_for_what_others_write_around_it(made: list[Opened]) -> None:
+    session = made_session()
+    with use_tool_context(Resources(ToolSettings(max_output_chars=1_500))):
+
+        async def look() -> str:
+            return await session.act(*LOOK)
+
+        seen = asyncio.run(look())
+    assert len(seen) == 1_000 and "[cut: " in seen
+
+
+def test_waiting_for_a_window_is_not_work_of_the_question(made: list[Opened]) -> None:
+    session, first, second = (
+        made_session(max_sessions=1, action_seconds=0.1),
+        *(SampleContext(SampleKey(name)) for name in ("a", "b")),
+    )
+    acted(session, first, LOOK)
+    acted(session, second, LOOK)
+    assert second.usage.waited_seconds > 0
+    first.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://127.0.0.1:3000/mcp", ("127.0.0.1", 3000)),
+        ("http://host/mcp", ("host", 80)),
+        ("https://host/mcp", ("host", 443)),
+    ],
+)
+def test_the_servers_port_is_tried_before_anything_is_loaded(
+    url: str, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, object]] = []
+
+    def refuse(at: object, timeout: float) -> None:
+        asked.append((at, timeout))
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr("socket.create_connection", refuse)
+    assert describe_missing_browser(BrowserSettings(url=url)) == (
+        f"No browser: nothing listens at {url}, so the run goes on without browser tools; start one with "
+        "`make browser`, or set tools.browser.url=null."
+    )
+    assert asked == [(address, 0.5)]
+    assert describe_missing_browser(BrowserSettings(url=None)) == ""
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (
+            "HTTP 403 no",
+            "No browser: the server at http://h:1/mcp does not serve under that host name (HTTP 403 no), so the run "
+            "goes on without browser tools; start it with --allowed-hosts h:1, as `make browser` does for its own "
+            "address, or set tools.browser.url to a name that it allows.",
+        ),
+        (
+            "HTTP 404",
+            "No browser: what listens at http://h:1/mcp does not answer as an MCP server (HTTP 404), so the run goes "
+            "on without browser tools; start one with `make browser`, or set tools.browser.url=null.",
+        ),
+    ],
+)
+def test_a_server_that_refuses_is_explained(cause: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(url: str, seconds: float) -> Opened:
+        raise ConnectionLostError(cause)
+
+    monkeypatch.setattr("mas.tools.browser.session.Connection.open", fail)
+    monkeypatch.setattr("mas.tools.browser.session._listens", lambda url: True)
+    told: list[str] = []
+    with open_browser(BrowserSettings(url="http://h:1/mcp"), told.append) as session:
+        assert session is None
+    assert told == [said]
