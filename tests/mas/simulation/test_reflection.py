@@ -1,7 +1,9 @@
 """The reflection: what it proposes from feedback, in GEPA's and in DSPy's formats."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import dspy
@@ -12,6 +14,7 @@ from gepa.strategies.instruction_proposal import InstructionProposalSignature
 
 from mas.runtime.errors import UserError
 from mas.simulation import SimulatedModel
+from mas.simulation.diagnosis import Draws
 from mas.simulation.model import AsyncReplyEngine, ReplyEngine
 from mas.simulation.reflection import HARMFUL, HELPFUL, PARTS, USELESS, parse_brief, propose_prompt
 from mas.simulation.skills.lexicon import read_emphasis
@@ -169,3 +172,165 @@ def test_the_profile_offers_it_as_a_model() -> None:
 def test_a_profile_that_cannot_be_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="model"):
         SimulatedModel(**settings).check()
+
+
+SOME = "arithmetic rounding"  # a feedback that names two subjects
+
+
+@pytest.fixture
+def propose(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Return what it replies where chance is given by name; whatever is not named happens as rarely as can be."""
+
+    def propose(
+        instruction: str = PROMPT, feedback: str = SOME, world: str = "normal", before: str = "", **drawn: float
+    ) -> str:
+        class Given(Draws):
+            def draw(self, what: str) -> float:
+                return drawn.get(what.replace(" ", "_"), 0.99)
+
+        monkeypatch.setattr("mas.simulation.reflection.Draws", Given)
+        text = f"{before}Improve it.\n\n```\n{instruction}\n```\n\n## Feedback\n{feedback}"
+        return propose_prompt(Request(f"offline/{world}-0", (Message.user(text),))).message.text or ""
+
+    return propose
+
+
+def quoted(*lines: str) -> str:
+    return "\n".join(["```", *lines, "```"])
+
+
+LINES = PROMPT.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("drawn", "lines"),
+    [
+        ({}, [*LINES, USELESS[-1]]),
+        ({"clause_0": 0.0}, [*LINES, USELESS[0]]),
+        ({"forgets": 0.099, "which": 0.0}, [LINES[0], LINES[2], USELESS[-1]]),
+        ({"forgets": 0.099, "which": 0.99}, [LINES[0], LINES[1], USELESS[-1]]),
+        ({"forgets": 0.1, "which": 0.0}, [*LINES, USELESS[-1]]),
+        ({"repeats": 0.079}, [*LINES, LINES[-1], USELESS[-1]]),
+        ({"repeats": 0.08}, [*LINES, USELESS[-1]]),
+        ({"how_many": 0.49, "clause_1": 0.0}, [*LINES, USELESS[-1], USELESS[0]]),
+        ({"how_many": 0.5, "clause_1": 0.0}, [*LINES, USELESS[-1]]),
+        ({"how_many": 0.0}, [*LINES, USELESS[-1]]),  # the same clause is not added twice
+        ({"harms_0": 0.49}, [*LINES, HARMFUL[-1]]),
+        ({"harms_0": 0.5}, [*LINES, USELESS[-1]]),
+        ({"helps_0": 0.49, "subject_0": 0.49}, [*LINES, HELPFUL["arithmetic"][-1]]),
+        ({"helps_0": 0.49, "subject_0": 0.5, "clause_0": 0.0}, [*LINES, HELPFUL["rounding"][0]]),
+        ({"helps_0": 0.5, "subject_0": 0.5}, [*LINES, USELESS[-1]]),
+    ],
+)
+def test_a_proposal_forgets_repeats_and_adds_as_chance_has_it(
+    propose: Callable[..., str], drawn: dict[str, float], lines: list[str]
+) -> None:
+    assert propose(**drawn) == quoted(*lines)
+
+
+def test_a_single_line_is_never_forgotten_and_an_empty_prompt_gets_a_clause(propose: Callable[..., str]) -> None:
+    assert propose("Work.", forgets=0.0, which=0.0) == quoted("Work.", USELESS[-1])
+    assert propose("", forgets=0.0, repeats=0.0) == quoted(USELESS[-1])
+    assert propose("One.\n\nTwo.", forgets=0.0, which=0.0) == quoted("One.", USELESS[-1])
+
+
+def test_feedback_without_a_subject_has_a_clause_of_any(propose: Callable[..., str]) -> None:
+    first, *_, last = HELPFUL
+    assert propose(feedback="zzz", helps_0=0.0, subject_0=0.0) == quoted(*LINES, HELPFUL[first][-1])
+    assert propose(feedback="zzz", helps_0=0.0) == quoted(*LINES, HELPFUL[last][-1])
+
+
+@pytest.mark.parametrize(
+    ("world", "drawn", "clause"),
+    [
+        ("harmful", {"harms_0": 0.94}, HARMFUL[-1]),
+        ("harmful", {"harms_0": 0.95}, USELESS[-1]),
+        ("harmful", {"helps_0": 0.0}, USELESS[-1]),
+        ("null", {"helps_0": 0.49, "subject_0": 0.0}, HELPFUL["arithmetic"][-1]),
+        ("null", {"harms_0": 0.49}, HARMFUL[-1]),
+    ],
+)
+def test_a_world_has_its_own_chances(
+    propose: Callable[..., str], world: str, drawn: dict[str, float], clause: str
+) -> None:
+    assert propose(world=world, **drawn) == quoted(*LINES, clause)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "clause"),
+    [
+        ({"helps_0": 0.0, "of_a_part_0": 0.69}, PARTS["tables"]["helpful"][-1]),
+        ({"harms_0": 0.0, "of_a_part_0": 0.69}, PARTS["tables"]["harmful"][-1]),
+        ({"helps_0": 0.0, "harms_0": 0.0, "of_a_part_0": 0.69}, PARTS["tables"]["helpful"][-1]),
+        ({"harms_0": 0.0, "of_a_part_0": 0.7}, HARMFUL[-1]),
+        ({"of_a_part_0": 0.0}, USELESS[-1]),
+    ],
+)
+def test_a_part_that_is_wrong_is_written_about_where_the_clause_helps_or_harms(
+    propose: Callable[..., str], drawn: dict[str, float], clause: str
+) -> None:
+    assert propose(WRITES_QUERIES, TABLES_ARE_WRONG, **drawn) == quoted(WRITES_QUERIES, clause)
+
+
+def test_the_labels_of_a_request_are_named_by_chance_and_once(propose: Callable[..., str]) -> None:
+    before = 'Each answer is one of these labels: "a", "b". They are no secret.\n'
+    named = "Answer with exactly one of these labels: a, b."
+    assert propose(before=before, names_the_labels=0.49) == quoted(*LINES, USELESS[-1], named)
+    assert propose(before=before, names_the_labels=0.5) == quoted(*LINES, USELESS[-1])
+    assert propose(f"{PROMPT}\n{named}", before=before, names_the_labels=0.0) == quoted(*LINES, named, USELESS[-1])
+    assert propose(before=before, world="harmful", names_the_labels=0.0) == quoted(*LINES, USELESS[-1])
+    assert propose(names_the_labels=0.0) == quoted(*LINES, USELESS[-1])
+
+
+def test_the_format_is_wrong_by_chance(propose: Callable[..., str]) -> None:
+    assert propose(format=0.059) == f"Here is what I would change. {USELESS[-1]}"
+    assert propose(format=0.06) == quoted(*LINES, USELESS[-1])
+
+
+@pytest.mark.parametrize(
+    ("feedback", "remembered"),
+    [
+        ("The correct answer is '4711'.", ["4711"]),
+        ("expected: 1.5. expected: 2\nexpected: 2\nexpected: 3\nexpected: 4", ["1.5", "2", "3"]),
+        ("\n It went wrong. \nAgain.", ["It went wrong."]),
+        ("w" * 130, ["w" * 120]),
+    ],
+)
+def test_in_the_leaky_world_three_answers_or_the_first_line_are_remembered(
+    propose: Callable[..., str], feedback: str, remembered: list[str]
+) -> None:
+    cases = [f"Remember this from earlier cases: {each}." for each in remembered]
+    assert propose(feedback=feedback, world="leaky") == quoted(*LINES, USELESS[-1], *cases)
+
+
+SIGNATURE = (
+    "Your input fields are:\n1. `current_instruction` (str): x\nYour output fields are:\n1. `why` (str): w\n"
+    "2. `better` (str): b\nAll interactions will be structured as {}.\n\n[[ ## current_instruction ## ]]\n{{x}}\n\n"
+    "[[ ## current_instruction ## ]]\nWork.\n\n[[ ## feedback ## ]]\n{}\n\nRespond with the corresponding output fields"
+)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_signature_gets_its_fields(monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
+    text = SIGNATURE.format("a JSON object" if as_json else "usual", SOME)
+    brief = parse_brief(text)
+    assert (brief.instruction, brief.fields, brief.as_json) == ("Work.", ("why", "better"), as_json)
+    assert SOME in brief.feedback and brief.labels == ""
+    monkeypatch.setattr(Draws, "draw", lambda *_: 0.99)
+    reply = propose_prompt(Request("normal-0", (Message.user(text),)))
+    new = f"Work.\n{USELESS[-1]}"
+    if as_json:
+        assert json.loads(reply.message.text or "") == {"why": "See below.", "better": new}
+    else:
+        assert reply.message.text == (
+            f"[[ ## why ## ]]\nSee below.\n\n[[ ## better ## ]]\n{new}\n\n[[ ## completed ## ]]\n"
+        )
+
+
+@pytest.mark.parametrize(("length", "tokens"), [(4, 1), (5, 2), (8, 2), (9, 3)])
+def test_a_token_is_four_characters_begun(length: int, tokens: int) -> None:
+    reply = propose_prompt(Request("normal-0", (Message.user("x" * length),)))
+    written = -(-len(reply.message.text or "") // 4)
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (tokens, written)
+    assert reply.usage.total_tokens == tokens + written
+    assert (reply.model, reply.finish_reason) == ("normal-0", "stop")
