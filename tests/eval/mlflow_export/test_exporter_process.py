@@ -4,20 +4,23 @@ import io
 import json
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from eval.config.tracking import LocalTracking
+from eval.mlflow_export import exporter_process as module
 from eval.mlflow_export.completeness import count_in_mlflow
 from eval.mlflow_export.exporter_launcher import ExportRequest, RunEnd
-from eval.mlflow_export.exporter_process import Exporter
+from eval.mlflow_export.exporter_process import Counts, Export, Exporter
 from eval.mlflow_export.run_export import RunExport
 from eval.mlflow_export.tracked_run import HEARTBEAT_TAG, Sent, TrackedRun
 from eval.runs.logs import open_log
-from eval.runs.mlflow_state import read_link, read_state
+from eval.runs.mlflow_state import ExportState, read_link, read_state
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from tests.eval.mlflow_export.exporting import a_run, everything, exported, in_mlflow, own_records
@@ -237,3 +240,292 @@ def test_the_end_of_standard_input_is_the_death_of_the_run() -> None:
     assert died.over.wait(5)
     assert ended.over.wait(5)
     assert (died.died, ended.died) == (True, False)
+
+
+WHOLE: Counts = {"traces": {"store": 2, "mlflow": 2}, "files": {"store": 1, "mlflow": 1}}
+FEW: Counts = {"traces": {"store": 2, "mlflow": 1}}
+NO_FILE: Counts = {"traces": {"store": 2, "mlflow": 2}, "files": {"store": 1, "mlflow": 0}}
+
+
+class Steps(Export):
+    """Notes its steps. `batches`: what `send_new` returns, or raises; the last one again and again."""
+
+    required_counts = ("traces",)
+
+    def __init__(self, folder: Path, batches: list[Any], counts: list[Counts], broken: tuple[str, ...] = ()) -> None:
+        super().__init__(folder, LocalTracking(experiment="e"), lambda text: text.replace("secret", "***"))
+        self.done: list[str] = []
+        self.batches, self.counts, self.broken = batches, counts, broken
+
+    def note(self, name: str) -> None:
+        self.done.append(name)
+        if name in self.broken:
+            raise ValueError(f"no {name}\nsecond line")
+
+    def open_run(self) -> Any:
+        self.note("open")
+        steps = {name: lambda name=name: self.note(name) for name in ("beat", "begin")}
+        return SimpleNamespace(run_id="r1", experiment_id="7", **steps)
+
+    def show(self) -> None:
+        self.note("show")
+
+    def send_new(self) -> int:
+        self.done.append("send")
+        given = self.batches.pop(0) if len(self.batches) > 1 else self.batches[0]
+        if isinstance(given, Exception):
+            raise given
+        return int(given)
+
+    def note_refusal(self) -> None:
+        self.note("refusal")
+
+    def send_all_again(self) -> None:
+        self.note("again")
+
+    def end(self) -> None:
+        self.note("end")
+
+    def close_run(self) -> None:
+        self.note("close")
+
+    def count(self) -> Counts:
+        self.note("count")
+        return self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]
+
+    def count_sent(self) -> Counts:
+        return {"traces": {"store": 2, "mlflow": 0}}
+
+    def show_warning(self, warning: str | None) -> None:
+        self.done.append(f"warning {warning}")
+
+
+class End:
+    """The end of a run: it comes after some waits; the clock goes on while somebody waits or sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, waits: int = 0, seconds: float = 1.0) -> None:
+        self.waits, self.seconds, self.now, self.since, self.died = waits, seconds, 100.0, 0.0, False
+        self.over = self
+        self.waited: list[float] = []
+        self.slept: list[float] = []
+        clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep, process_time=lambda: 1.5)
+        monkeypatch.setattr(module, "time", clock)
+
+    @property
+    def seconds_since(self) -> float:
+        return self.since
+
+    def is_set(self) -> bool:
+        return self.waits == 0
+
+    def wait(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        self.waits -= 1
+        self.now += self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += self.seconds
+        self.since += self.seconds
+
+
+class Log:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, object]]] = []
+
+    def info(self, text: str, **fields: object) -> None:
+        self.lines.append((text, fields))
+
+    warning = info
+
+
+Run = Callable[..., tuple[ExportState, list[str], Log]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs an exporter to its end; returns its state, the steps and the log."""
+    monkeypatch.setattr(module, "close_dead_runs", lambda _: [])
+    monkeypatch.setattr(module, "_raise_priority", lambda: None)
+
+    def go(
+        end: End,
+        batches: list[Any],
+        *counts: Counts,
+        broken: tuple[str, ...] = (),
+        wait: float = 60.0,
+        live: bool = True,
+    ) -> tuple[ExportState, list[str], Log]:
+        export, log = Steps(tmp_path, batches, list(counts or (WHOLE,)), broken), Log()
+        state = Exporter(export, end, wait, log, live, "SYNC").run()  # type: ignore[arg-type]
+        assert read_state(tmp_path) == state
+        return state, export.done, log
+
+    return go
+
+
+def test_a_run_that_is_over_is_sent_closed_and_counted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, done, log = run(End(monkeypatch), [2, 1, 0])
+    assert done == ["open", "beat", "begin", "show", "send", "send", "send", "end", "count", "warning None"]
+    assert (state.complete, state.warning, state.counts, state.cpu_seconds) == (True, None, WHOLE, 1.5)
+    assert (state.experiment_id, state.run_id, state.experiment, state.seconds_after_the_end) == ("7", "r1", "e", 0.0)
+    assert log.lines == [
+        ("run found or created in MLflow", {"mlflow_run": "r1"}),
+        ("export ended", {"complete": True, "counts": WHOLE, "cpu_seconds": 1.5}),
+    ]
+
+
+def test_a_run_that_is_only_completed_is_not_shown_as_running(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = End(monkeypatch)
+    end.died = True
+    state, done, log = run(end, [0], live=False)
+    assert (done, state.complete) == (["open", "send", "end", "count", "warning None"], True)
+    assert "the run's process has died" in [text for text, _ in log.lines]
+
+
+def test_while_a_run_goes_on_it_is_followed_and_its_heart_beats_every_ten_seconds(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = End(monkeypatch, waits=4, seconds=5.0)
+    _, done, _ = run(end, [1, 0])
+    assert done == [
+        *("open", "beat", "begin", "show", "send", "send"),  # at 100 s
+        "send",  # at 105 s
+        *("send", "beat", "begin"),  # at 110 s
+        "send",  # at 115 s
+        *("send", "end", "count", "warning None"),
+    ]
+    assert end.waited == [1.0] * 4
+
+
+def test_what_is_only_shown_keeps_nothing_from_being_sent(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, done, log = run(End(monkeypatch), [0], broken=("show",))
+    assert state.complete and done[:5] == ["open", "beat", "begin", "show", "send"]
+    assert ("MLflow did not accept it", {"error": "ValueError: no show"}) in log.lines
+
+
+def test_dead_runs_that_were_closed_are_logged(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "close_dead_runs", lambda found: [found.run_id])
+    _, _, log = run(End(monkeypatch), [0])
+    assert ("runs closed whose processes had died", {"mlflow_runs": ["r1"]}) in log.lines
+
+
+def test_everything_is_sent_again_once_if_traces_are_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, done, _ = run(End(monkeypatch), [0], FEW, WHOLE)
+    assert done[4:] == ["send", "end", "count", "again", "send", "count", "warning None"]
+    assert state.complete
+    state, done, _ = run(End(monkeypatch), [0], FEW)
+    warning = "MLflow has 1 of 2 traces; complete it with: SYNC"
+    assert done[4:] == ["send", "end", "count", "again", "send", "count", f"warning {warning}"]
+    assert (state.complete, state.warning) == (False, warning)
+
+
+def test_a_file_that_is_missing_is_said_and_nothing_is_sent_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, done, _ = run(End(monkeypatch), [0], NO_FILE)
+    assert "again" not in done
+    assert state.warning == "MLflow has 0 of 1 files; complete it with: SYNC"
+
+
+def test_a_record_that_is_refused_is_tried_twenty_times_and_the_run_is_closed_all_the_same(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = End(monkeypatch, seconds=0.01)
+    state, done, _ = run(end, [ValueError("a secret\nmore")])
+    assert (done.count("send"), done.count("refusal"), done[-3:-1]) == (20, 20, ["beat", "end"])
+    warning = "MLflow has 0 of 2 traces (ValueError: a ***); complete it with: SYNC"
+    assert (done[-1], state.warning, state.counts) == (
+        f"warning {warning}",
+        warning,
+        FEW | {"traces": {"store": 2, "mlflow": 0}},
+    )
+    assert len(end.slept) == 19 and max(end.slept) <= 3.0
+    _, done, _ = run(End(monkeypatch, seconds=0.01), [ValueError("x")], broken=("end",))
+    assert done[-4:-1] == ["beat", "end", "close"]
+
+
+def test_failures_count_anew_when_something_was_sent(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, done, _ = run(End(monkeypatch, seconds=0.01), [*[ValueError("x")] * 19, 1, *[ValueError("x")] * 19, 1, 0])
+    assert state.complete and done.count("send") == 41
+
+
+def test_an_mlflow_that_never_worked_is_not_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = End(monkeypatch)
+    end.since, end.now = 0.5, 101.0
+    original = Exporter.__init__
+
+    def older(self: Exporter, *given: Any, **named: Any) -> None:
+        original(self, *given, **named)
+        self._last_success -= 1.0
+
+    monkeypatch.setattr(Exporter, "__init__", older)
+    state, done, _ = run(end, [0], broken=("open",))
+    assert done == ["open"]
+    assert state.warning == "MLflow has nothing of this run (ValueError: no open); complete it with: SYNC"
+    assert (end.slept, state.complete, state.seconds_after_the_end) == ([], False, 0.5)
+
+
+@pytest.mark.parametrize(("wait", "tries"), [(3.0, 5), (60.0, 12)])
+def test_an_mlflow_that_worked_is_waited_for_as_long_as_there_is_time_and_patience(
+    run: Run, monkeypatch: pytest.MonkeyPatch, wait: float, tries: int
+) -> None:
+    end = End(monkeypatch)
+    original = Exporter._begin
+
+    def begun(self: Exporter) -> None:
+        original(self)
+        self.export.broken = ("beat",)  # type: ignore[attr-defined]  # it goes down as soon as it has begun
+
+    monkeypatch.setattr(Exporter, "_begin", begun)
+    state, done, _ = run(end, [ValueError("x")], wait=wait)
+    assert done.count("send") == tries
+    assert "refusal" not in done and "end" not in done, "nobody knows whether it is the record's fault"
+    assert not state.complete
+
+
+def test_there_is_an_end_of_sending_when_the_time_is_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = End(monkeypatch)
+    end.since = 3.0
+    _, done, _ = run(end, [1, 1, 0], wait=3.0)
+    assert done.count("send") == 3, "the time is not over yet"
+    end = End(monkeypatch)
+    end.since = 3.5
+    state, done, _ = run(end, [1], wait=3.0)
+    assert done.count("send") == 1
+    assert state.warning == (
+        "MLflow has 0 of 2 traces (TimeoutError: the 3 s of tracking.wait_seconds were over); complete it with: SYNC"
+    )
+
+
+class NewConnectionError(Exception):
+    """As the network library calls it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (ValueError(" a \nb"), "ValueError: a "),
+        (ValueError(""), "ValueError: no message"),
+        (ValueError("x" * 201), f"ValueError: {'x' * 200}"),
+        (NewConnectionError("half a screen"), "URI cannot be reached"),
+    ],
+)
+def test_a_failure_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str) -> None:
+    state, _, _ = run(End(monkeypatch, seconds=10.0), [error], wait=1.0)
+    shown = sentence.replace("URI", LocalTracking(experiment="e").shown_uri)
+    assert state.warning == f"MLflow has 0 of 2 traces ({shown}); complete it with: SYNC"
+
+
+def test_a_run_that_ends_while_much_is_sent_is_not_followed_any_more(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = End(monkeypatch, waits=1)
+    seen: list[int] = []
+
+    def send(self: Steps) -> int:
+        self.done.append("send")
+        seen.append(1)
+        end.waits = 0 if len(seen) == 2 else end.waits
+        return 1 if len(seen) < 4 else 0
+
+    monkeypatch.setattr(Steps, "send_new", send)
+    monkeypatch.setattr(End, "wait", lambda self, seconds: self.waited.append(seconds))
+    _, done, _ = run(end, [0])
+    assert done == ["open", "beat", "begin", "show", "send", "send", "send", "send", "end", "count", "warning None"]

@@ -1,18 +1,23 @@
+import os
+import re
+import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from threading import Barrier
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from eval.config.tracking import LocalTracking, ServerTracking
 from eval.mlflow_export import tracked_run
-from eval.mlflow_export.tracked_run import Sent, TrackedRun, open_run
+from eval.mlflow_export.tracked_run import Sent, TrackedRun, is_dead, open_run, read_pages, to_ms
 from eval.mlflow_export.values import derive_trace_id, get_record_key
 from eval.runs.record import Record
 from mas.runtime.errors import UserError
@@ -212,3 +217,126 @@ def test_a_server_that_is_down_costs_seconds(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(MlflowException):
         open_run(settings, "run-1", name="run-1", start_ms=0)
     assert time.monotonic() - started < 15
+
+
+def test_a_run_is_silent_from_two_minutes_on_and_dead_if_its_process_is_gone() -> None:
+    moment = datetime(2026, 11, 21, tzinfo=UTC)
+    beat = moment - tracked_run.SILENCE
+    here = {tracked_run.HOST_TAG: socket.gethostname()}
+
+    def dead(pid: str | None, last: datetime = beat) -> bool:
+        return is_dead({**here, **({} if pid is None else {tracked_run.PID_TAG: pid})}, last, moment)
+
+    assert dead("0") and not dead("0", beat + timedelta(microseconds=1))
+    assert [dead(pid) for pid in (None, "", "-5", "x", "²")] == [True] * 5
+    assert not dead(str(os.getpid())) and not dead("1") and not dead("9" * 30), "it may go on"
+    assert is_dead({tracked_run.PID_TAG: str(os.getpid())}, beat, moment), "of another machine"
+
+
+def test_moments_are_milliseconds_and_now_has_seconds() -> None:
+    assert to_ms("1970-01-01T00:00:01.2345+00:00") == 1_234
+    assert to_ms("1970-01-01T01:00:00+01:00") == 0
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", tracked_run.format_now())
+
+
+def test_numbers_of_what_was_sent_are_added_up() -> None:
+    assert Sent(1, 2, 3).plus(Sent(10, 20, 30)) == Sent(11, 22, 33)
+    assert Sent() == Sent(0, 0, 0)
+
+
+def test_pages_are_read_until_there_is_no_token() -> None:
+    class Page(list[int]):
+        token: str | None = None
+
+    pages = {None: Page([1, 2]), "a": Page([]), "b": Page([3])}
+    pages[None].token, pages["a"].token, pages["b"].token = "a", "b", ""
+    asked: list[str | None] = []
+
+    def fetch(token: str | None) -> Page:
+        asked.append(token)
+        return pages[token]
+
+    assert list(read_pages(fetch)) == [1, 2, 3]  # type: ignore[arg-type]
+    assert asked == [None, "a", "b"]
+
+
+class Client:
+    """MLflow's, of which only runs and experiments are asked; `found`: what each search for runs returns."""
+
+    def __init__(self, found: list[list[str]], experiments: list[Any] | None = None) -> None:
+        self.found, self.experiments, self.done = found, experiments or [], list[Any]()
+
+    def search_runs(self, ids: list[str], condition: str) -> list[Any]:
+        self.done.append(("search", ids, condition))
+        return [SimpleNamespace(info=SimpleNamespace(run_id=each)) for each in self.found.pop(0)]
+
+    def create_run(self, experiment_id: str, start_time: int, tags: dict[str, str], run_name: str) -> Any:
+        self.done.append(("create", experiment_id, start_time, tags, run_name))
+        return SimpleNamespace(info=SimpleNamespace(run_id="mine"))
+
+    def delete_run(self, run_id: str) -> None:
+        self.done.append(("delete", run_id))
+
+    def get_experiment_by_name(self, name: str) -> Any:
+        return self.experiments.pop(0)
+
+    def create_experiment(self, name: str, location: str | None) -> str:
+        self.done.append((name, location))
+        raise ValueError("there is one")
+
+
+def test_a_run_next_to_another_of_the_same_id_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(tracked_run, "time", SimpleNamespace(sleep=pauses.append))
+
+    def create(*found: list[str]) -> tuple[str, list[Any]]:
+        client: Any = Client(list(found))
+        made = tracked_run._create_run(client, "7", "r", "name", 5, {"a": "b"})
+        return made.info.run_id, client.done
+
+    search, made = ("search", ["7"], "tags.`harness.run_id` = 'r'"), ("create", "7", 5, {"a": "b"}, "name")
+    assert create(["mine"]) == ("mine", [made, search]) and pauses == []
+    assert create(["other", "mine"], ["other"]) == ("other", [made, search, ("delete", "mine"), search])
+    twice = create(["mine", "other"], [], ["mine"])
+    assert twice == ("mine", [made, search, ("delete", "mine"), search, made, search])
+    assert len(pauses) == 2 and all(0 <= each <= 2 for each in pauses)
+
+
+def test_an_experiment_that_another_run_has_just_made_is_taken() -> None:
+    made = SimpleNamespace(experiment_id=7, lifecycle_stage="active")
+    client: Any = Client([], [None, made])
+    assert tracked_run._get_experiment_id(client, "e", "here") == "7"
+    assert client.done == [("e", "here")]
+    nothing: Any = Client([], [None, None])
+    with pytest.raises(ValueError, match="there is one"):
+        tracked_run._get_experiment_id(nothing, "e", None)
+    deleted: Any = Client([], [SimpleNamespace(experiment_id=7, lifecycle_stage="deleted")])
+    with pytest.raises(UserError, match=r"restore it \(mlflow experiments restore -x 7\)"):
+        tracked_run._get_experiment_id(deleted, "e", None)
+
+
+def test_a_batch_is_full_at_twenty_traces_or_when_its_characters_would_be_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def trace(*chars: int) -> Any:
+        spans = [SimpleNamespace(_span=SimpleNamespace(attributes={"a": "x" * n, "b": ""})) for n in chars]
+        return SimpleNamespace(spans=spans)
+
+    def batches(*traces: Any) -> list[int]:
+        return [len(each) for each in tracked_run._batches(traces)]
+
+    assert batches(*[trace(1)] * 41) == [20, 20, 1]
+    assert batches() == []
+    monkeypatch.setattr(tracked_run, "BATCH_CHARS", 10)
+    assert batches(trace(5, 2), trace(3), trace(1)) == [2, 1], "exactly ten fit"
+    assert batches(trace(11), trace(10), trace(1)) == [1, 1, 1]
+
+
+def test_a_beat_without_a_zone_is_in_utc_and_without_one_the_start_counts() -> None:
+    def beat(**tags: str) -> datetime:
+        run: Any = SimpleNamespace(data=SimpleNamespace(tags=tags), info=SimpleNamespace(start_time=1_500))
+        return tracked_run._read_last_beat(run)
+
+    assert beat(**{tracked_run.HEARTBEAT_TAG: "2026-11-21T10:00:00"}) == datetime(2026, 11, 21, 10, tzinfo=UTC)
+    assert beat(**{tracked_run.HEARTBEAT_TAG: "2026-11-21T10:00:00+01:00"}) == datetime(2026, 11, 21, 9, tzinfo=UTC)
+    assert beat() == beat(**{tracked_run.HEARTBEAT_TAG: "odd"}) == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
