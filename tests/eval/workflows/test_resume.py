@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from eval.runs.run_info import RunInfo, TaskInfo
+from eval.runs.store import RunStore
 from eval.workflows import resume
 from eval.workflows.resume import check_unchanged, find_run_to_resume, read_original_arguments
 from mas.runtime.errors import UserError
@@ -103,3 +104,38 @@ def test_the_latest_run_is_the_latest_that_has_run_itself(tmp_path: Path, monkey
     monkeypatch.setattr(resume, "list_runs", lambda: [again, second, first])
     assert find_run_to_resume("latest") == second
     assert find_run_to_resume(str(again)) == again
+
+
+def test_the_command_line_of_a_run_from_elsewhere_is_shown_before_it_is_trusted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stored_run(tmp_path / "run", [answered("q1", "17")], command=["model=offline", "limit=3"])
+    with RunStore(folder / "run.db") as store:
+        store.write_info(store.read_info(), signed=False)
+    before = (folder / "run.db").read_bytes()
+    with pytest.raises(UserError, match=r"^nothing was run; if you mean this command, add run\.trust=true"):
+        read_original_arguments(str(folder), ["limit=3"])
+    assert "python eval/run.py model=offline limit=3" in capsys.readouterr().err
+    given = ["run.trust=true", "model=offline", "limit=3"]
+    assert read_original_arguments(str(folder), given) == ["model=offline", "limit=3"]
+    assert (folder / "run.db").read_bytes() == before, "it is only read"
+
+
+def test_a_run_without_a_readable_store_is_named_with_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = stored_run(tmp_path / "run", [answered("q1", "17")], command=[])
+    for each in folder.iterdir():
+        each.unlink()
+    (folder / "run.db").write_text("this is no database")
+    with pytest.raises(UserError) as caught:
+        read_original_arguments(str(folder), [])
+    assert str(caught.value).startswith(f"run.resume={folder}: ") and str(caught.value).endswith(".")
+    monkeypatch.setattr(resume, "list_runs", lambda: [folder])
+    assert find_run_to_resume("latest") == folder, "it is reported when it is opened"
+
+
+def test_a_run_that_was_given_the_right_answers_is_not_gone_on_with(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path / "run", [answered("q1", "17")], command=[], gold_informed="expert")
+    with pytest.raises(UserError, match=rf"^run\.resume={folder}: .*; start the proof again\.$"):
+        read_original_arguments(str(folder), [])
