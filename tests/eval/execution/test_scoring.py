@@ -128,6 +128,8 @@ class Reader(SampleScorer):
     def reads_outputs(self) -> bool:
         return True
 
+    def give_feedback(self, sample: AnsweredSample, predictor: str, trace: object, own_trace: object) -> None: ...
+
     def __call__(self, question: str, answer: str | None, target: str) -> Score:
         raise AssertionError("it reads the whole sample")
 
