@@ -10,13 +10,14 @@ import pytest
 
 from eval.mlflow_export.prompt_registry import LinkedPrompt
 from eval.mlflow_export.tracked_run import HOST_TAG, TrackedRun, to_ms
+from mas.simulation import SIMULATED_NOTICE
 from optimize.mlflow_export import champion, page
 from optimize.mlflow_export.candidates import _build_files, _build_name, _build_page
 from optimize.mlflow_export.page import build_tuning_page, count_openings, flatten_metrics, write_files
 from optimize.mlflow_export.report import build_report, describe_tuning
 from optimize.reports.snapshot import TuningSnapshot, read_tuning
 from optimize.search.candidate import PARENT
-from tests.optimize.mlflow_export.tuning_folder import ENDED, LOOKS, PROPOSALS, STARTED, a_tuning, verdict
+from tests.optimize.mlflow_export.tuning_folder import ENDED, LOOKS, PROPOSALS, STARTED, a_proposal, a_tuning, verdict
 
 FRESH = ({"candidate_id": PARENT, "val_score": 0.2, "fresh_score": 0.3}, {"candidate_id": "c001", "fresh_score": 0.5})
 
@@ -217,3 +218,71 @@ def test_a_published_set_becomes_champion_once_and_never_in_place_of_a_newer_one
     assert client.tags.get(champion.PROMOTED_TAG) == outcome
     if outcome:
         assert champion.promote_champion(parent(client), made) is None, "each tuning run does so once"
+
+
+def test_a_proposal_s_page_has_everything_that_is_known_of_it(tmp_path: Path) -> None:
+    fresh = {"candidate_id": "c001", "fresh_score": 0.5, "fresh_ci95": [0.4, 0.6]}
+    proposals = [a_proposal(1, agents=["planner", "finalizer"], parent="c009"), a_proposal(2, "rejected", spend={})]
+    made = read(tmp_path / "run", shortlist=[fresh], proposals=proposals, simulated=True)
+    first, second = (_build_page(parent(Client()), made, each) for each in made.proposals)
+    assert first.tags == {
+        "mlflow.parentRunId": "parent", "candidate_id": "c001", "parent_ids": "c009", "agents": "planner, finalizer",
+        "decision": "accepted", "reason": "reason 1", "origin": "reflection", "simulated": "true", "winner": "true",
+        "harness.kind": "candidate", "mlflow.note.content": f"**{SIMULATED_NOTICE}**\n\nreason 1",
+    }  # fmt: skip
+    spend = {f"spend.{name}": float(value) for name, value in made.proposals[0].spend.items()}
+    assert first.metrics == {
+        "val_score": 0.25, "minibatch_before": 0.25, "minibatch_after": 0.5, "iteration": 1.0, **spend,
+        "fresh_score": 0.5, "fresh_ci95_low": 0.4, "fresh_ci95_high": 0.6,
+    }  # fmt: skip
+    assert second.metrics == {"minibatch_before": 0.25, "minibatch_after": 0.5, "iteration": 2.0}
+    assert [_build_name(made, each) for each in made.proposals] == [
+        "c001 val 25.0%, winner: planner finalizer (simulated)",
+        "c002 rejected: finalizer (simulated)",
+    ]
+    assert _build_files(made, made.proposals[0]) == {}, "without the prompts of its parent there is no difference"
+
+
+def test_demos_that_differ_are_files_of_a_proposal(tmp_path: Path) -> None:
+    made = read(tmp_path / "run", demos={"finalizer": [{"question": "é?", "answer": "4"}]})
+    files = _build_files(made, made.proposals[0])
+    assert list(files) == ["prompts/finalizer_system_prompt.txt", "prompts/finalizer_demos.json", "prompt_diff.txt"]
+    assert json.loads(files["prompts/finalizer_demos.json"]) == [{"question": "é?", "answer": "4"}]
+    assert "é" in files["prompts/finalizer_demos.json"]
+    assert files["prompts/finalizer_system_prompt.txt"] == f"You answer, as c001 of {made.info.system} does.\n"
+    assert files["prompt_diff.txt"].startswith("--- a/finalizer_system_prompt.txt\n+++ b/finalizer_system_prompt.txt\n")
+    second = _build_files(made, made.proposals[1])
+    assert list(second) == ["prompts/finalizer_system_prompt.txt", "prompt_diff.txt"], "its parent has the same demos"
+
+
+def test_the_headroom_is_a_tag_and_two_numbers(tmp_path: Path) -> None:
+    made = read(tmp_path / "run", verdict=None, shortlist=(), spend={"lm_calls": 4})
+    found = {"worth_it": True, "n_answers": 90, "rewrites": [{"gain": 0.05}, {"gain": 0.1}]}
+    (made.folder / "headroom.json").write_text(json.dumps(found))
+    known = build_tuning_page(made, 0)
+    assert known.tags["headroom"] == "worth it"
+    assert known.metrics == {
+        "spend.lm_calls": 4.0, "sealed_opened_before": 2.0, "headroom.gain": 0.1, "headroom.answers": 90.0,
+        "proposals.accepted": 1.0, "proposals.rejected": 1.0, "proposals.cut_off": 1.0, "best_val_score": 0.25,
+    }  # fmt: skip
+    (made.folder / "headroom.json").write_text(json.dumps({**found, "worth_it": False, "rewrites": []}))
+    known = build_tuning_page(made, 0)
+    assert known.tags["headroom"] == "not here" and "headroom.gain" not in known.metrics
+    (made.folder / "headroom.json").unlink()
+    assert "headroom" not in build_tuning_page(made, 0).tags
+
+
+def test_the_description_of_a_run_is_whole(tmp_path: Path) -> None:
+    text = describe_tuning(read(tmp_path / "run"), 3)
+    place = "run/sealed"
+    assert text.split("\n\n") == [
+        "Tuning of toy with gepa: published as prompts/tuned.",
+        "On 8 sealed questions, 5 answers each: accuracy 25.0 % before (95% interval 20.0 to 30.0), 37.5 % with c001 "
+        "(95% interval 30.0 to 45.0); gain +12.5 % (95% interval 1.0 to 24.0), p = 0.03; 4 questions won, 1 lost, 3 "
+        "tied.",
+        "Proposals: 3, of which 1 accepted, 1 rejected, 1 cut off; each is a run below this one.",
+        "The sealed questions were opened by this run. Earlier openings: 2 in this machine's own log, 3 by tuning runs "
+        "in this MLflow.",
+        f"The answers to them are ordinary runs in {place}/parent and {place}/winner; "
+        f"`python eval/sync.py {place}/winner` brings one into MLflow.",
+    ]
