@@ -3,6 +3,7 @@
 from typing import Any
 
 from eval.mlflow_export.assessments import build_assessments, list_assessment_names
+from eval.mlflow_export.values import derive_assessment_id, derive_span_id, derive_trace_id, get_record_key
 from eval.runs.record import ExtraScore, HumanVerdict, Record
 from tests.eval.mlflow_export.records import a_record
 
@@ -68,3 +69,33 @@ def test_labels_of_people_are_feedback_with_their_name_and_note() -> None:
     assert (question.value, question.rationale) == ("wrong gold", "corrected to 418: table 2")
     assert (question.source.source_type, question.source.source_id) == ("HUMAN", "ada")
     assert (answer.value, answer.rationale, answer.source.source_id) == ("right", None, "bob")
+
+
+def test_every_assessment_is_of_the_question_and_of_the_moment_at_which_it_was_answered() -> None:
+    record = a_record(wall_seconds=2.5)
+    found = list(build_assessments(record, "mlflow-run", 7_000_000_000))
+    key = get_record_key(record)
+    assert [each.assessment_id for each in found] == [derive_assessment_id(key, each.name) for each in found]
+    for each in found:
+        assert (each.trace_id, each.span_id) == (derive_trace_id(key), derive_span_id(key, 0))
+        assert (each.run_id, each.metadata) == ("mlflow-run", {"mlflow.assessment.sourceRunId": "mlflow-run"})
+        assert (each.create_time_ms, each.last_update_time_ms) == (9_500, 9_500)
+
+
+def test_the_source_of_each_assessment_is_named() -> None:
+    verdict = HumanVerdict("1", "right", "", "t", "night", note="why")
+    record = a_record(parts={"recall": 0.5}, extra_scores={"e" * 300: ExtraScore(0.5, "x")}, human=[verdict])
+    sources = {each.name: (each.source.source_type, each.source.source_id) for each in build(record).values()}
+    assert sources == {
+        "expected_response": ("HUMAN", "dataset"), "correct": ("CODE", "scorer"), "recall": ("CODE", "scorer"),
+        f"extra_{'e' * 243}…": ("CODE", "e" * 249 + "…"), "human_review": ("HUMAN", "unknown"),
+        "error_class": ("CODE", "harness"),
+    }  # fmt: skip
+    assert build(record)["human_review"].rationale == "why"
+
+
+def test_a_part_whose_name_is_taken_or_long_has_another() -> None:
+    names = ("expected_response", "error_class", "p" * 251)
+    assert list(build(a_record(parts=dict.fromkeys(names, 0.5))))[2:5] == [
+        "part_expected_response", "part_error_class", "p" * 249 + "…"
+    ]  # fmt: skip

@@ -1,14 +1,19 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from eval.mlflow_export.prompt_registry import (
+    DEMOS_MARK,
     EXPERIMENTS_TAG,
     LINKED_PROMPTS_TAG,
     LinkedPrompt,
+    build_alias,
     build_prompt_name,
+    build_template,
+    name_owner,
     register_prompts,
 )
 from eval.mlflow_export.tracked_run import TrackedRun
@@ -98,3 +103,32 @@ def test_a_run_that_was_resumed_with_other_prompts_is_linked_to_both(opened: Ope
 
 def test_names_have_only_what_mlflow_allows() -> None:
     assert build_prompt_name("my set/ü", "planner") == "my_set__.planner"
+
+
+def test_names_that_mlflow_reserves_are_no_alias_of_a_set() -> None:
+    names = ["mine", "my set", "latest", "LATEST", "v1", "v12", "v", "champion", "champion-simulated", "champions"]
+    assert [build_alias(name) for name in names] == [
+        "mine", "my_set", "set-latest", "set-LATEST", "set-v1", "set-v12", "v", "set-champion",
+        "set-champion-simulated", "champions",
+    ]  # fmt: skip
+
+
+def test_worked_examples_stand_behind_the_text_as_long_as_mlflow_takes_them(tmp_path: Path) -> None:
+    demos = [{"question": "é ![x](http://a)"}]
+    made = PromptSet("s", "toy", {"planner": "Plan."}, tmp_path, demos={"planner": demos})  # type: ignore[dict-item]
+    text = build_template(made, "planner")
+    begin = f"Plan.{DEMOS_MARK}```json\n"
+    assert text.startswith(begin) and text.endswith("\n```") and "é !\u200b[x]" in text
+    assert text.removeprefix(begin).splitlines()[:3] == ["[", "  {", '    "question": "é !\u200b[x](http://a)"']
+    assert build_template(replace(made, demos={}), "planner") == "Plan."
+    room = 100_000 - len(build_template(replace(made, texts={"planner": ""}), "planner"))
+    longest = build_template(replace(made, texts={"planner": "p" * room}), "planner")
+    assert len(longest) == 100_000 and longest.endswith("```")
+    cut = build_template(replace(made, texts={"planner": "p" * (room + 1)}), "planner")
+    assert cut.startswith("p" * (room + 1) + DEMOS_MARK + "1 examples, too long for MLflow (SHA-256 of the whole: ")
+
+
+def test_prompts_of_a_users_program_belong_to_it() -> None:
+    made = prompts("toy", planner="Plan.")
+    assert name_owner(made, {"target": "my.module:build"}).system == "toy.my.module:build"
+    assert name_owner(made, {}) is made and name_owner(made, {"target": None}) is made

@@ -53,3 +53,27 @@ def test_latencies_are_of_the_last_attempts_and_of_calls_that_were_made() -> Non
     assert found["latency/question_p95_seconds"] == pytest.approx(1.95)
     assert found["latency/lm_call_p50_seconds"] == found["latency/lm_call_p95_seconds"] == 3.0
     assert RunNumbers().build_metrics() == {}
+
+
+def test_a_call_that_was_cut_off_or_answered_before_has_no_latency() -> None:
+    def step(id: int, end: float | None, **attributes: object) -> dict[str, object]:
+        times = {"start_seconds": 1.0, "end_seconds": end, "attributes": attributes}
+        return {"id": id, "parent": None, "kind": "lm", "name": "m", **times}
+
+    steps = [step(1, 3.0), step(2, None), step(3, 9.0, replayed=True), step(4, 9.0, cached=True), step(5, 5.0)]
+    found = numbers_of(a_record("q1", trajectory=steps, wall_seconds=7.0)).build_metrics()
+    assert found == {
+        "latency/question_p50_seconds": 7.0, "latency/question_p95_seconds": 7.0,
+        "latency/lm_call_p50_seconds": pytest.approx(3.0), "latency/lm_call_p95_seconds": pytest.approx(3.9),
+    }  # fmt: skip
+
+
+def test_of_equal_attempts_the_first_counts_and_of_others_the_last() -> None:
+    def seconds(*attempts: tuple[int, float]) -> float:
+        records = [a_record("q1", attempt=n, wall_seconds=each, trajectory=[]) for n, each in attempts]
+        return numbers_of(*records).build_metrics()["latency/question_p50_seconds"]
+
+    assert seconds((1, 5.0), (1, 6.0)) == 5.0
+    assert seconds((2, 5.0), (1, 6.0)) == 5.0 and seconds((1, 5.0), (2, 6.0)) == 6.0
+    epochs = numbers_of(*(a_record("q1", epoch=n, wall_seconds=float(n), trajectory=[]) for n in (1, 2)))
+    assert epochs.build_metrics()["latency/question_p50_seconds"] == 1.5
