@@ -286,6 +286,19 @@ def test_without_a_journal_damaged_parts_are_named_by_their_keys_and_numbers(
     assert target.execute("SELECT count(*) FROM questions").fetchone() == (0,)
 
 
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_a_single_answer_is_enough_to_go_on_with(
+    n_rows: int, run: Path, database: sqlite3.Connection, target: sqlite3.Connection
+) -> None:
+    for name in ("run.journal", "records.jsonl"):
+        (run / name).unlink()
+    for change in ("DELETE FROM meta", f"DELETE FROM records WHERE row > {n_rows}"):
+        database.execute(change)
+    restored = restore(database, run, target)
+    assert (restored.n_rows, restored.found_any) == (n_rows, n_rows == 1)
+    assert restored.describe() == f"{n_rows} of {n_rows} answers were restored; also lost: its list of questions"
+
+
 def test_a_database_that_is_gone_is_restored_from_its_copies_or_there_is_nothing(
     run: Path, target: sqlite3.Connection, tmp_path: Path
 ) -> None:
