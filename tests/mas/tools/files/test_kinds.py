@@ -288,3 +288,23 @@ def test_a_cache_may_be_as_full_as_its_limit(monkeypatch: pytest.MonkeyPatch) ->
     for name in "ab":
         cache.keep((name,), Answer({}, b"x" * 10))
     assert cache.find(("a",)) is not None and cache.find(("b",)) is not None
+
+
+@pytest.mark.parametrize(
+    ("at", "signature", "kind"),
+    [
+        *((0, signature, kind) for signature, kind in (
+            (b"%PDF-", ".pdf"), (b"MM\x00*", ".tif"), (b"\x89PNG\r\n\x1a\n", ".png"), (b"\xff\xd8\xff", ".jpg"),
+            (b"GIF87a", ".gif"), (b"ID3\x02", ".mp3"), (b"ID3\x03", ".mp3"), (b"ID3\x04", ".mp3"),
+            (b"fLaC\x00", ".flac"), (b"OggS\x00", ".ogg"), (b"\x1f\x8b\x08", ".gz"), (b"7z\xbc\xaf\x27\x1c", ".7z"),
+            (b"Rar!\x1a\x07", ".rar"), (b"SQLite format 3\x00", ".sqlite"), (b"PAR1", ".parquet"),
+            (b"{\\rtf", ".rtf"),
+        )),
+        (4, b"ftyp", ".mp4"),
+        (8, b"WEBPVP8", ".webp"),
+        (8, b"WAVEfmt ", ".wav"),
+    ],
+)  # fmt: skip
+def test_every_signature_is_known_at_its_place_and_nowhere_else(at: int, signature: bytes, kind: str) -> None:
+    assert detect_kind(Source("a.x", b"." * at + signature + bytes(30))) == kind
+    assert detect_kind(Source("a.x", b"." * (at + 1) + signature + bytes(30))) == ".x"

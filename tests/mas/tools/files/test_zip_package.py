@@ -52,3 +52,38 @@ def test_a_package_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.Monke
     monkeypatch.setattr(package, "MAX_XML_BYTES", 100)
     with pytest.raises(ToolError, match="read_file reads up to"):
         list_members(Source("a.docx", EVERY_KIND[".docx"][0]))
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MAX_UNPACKED_BYTES", 12), ("MAX_XML_BYTES", 7), ("MAX_MEMBERS", 3)])
+def test_a_package_may_be_as_large_as_each_limit(limit: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source("a.docx", zip_bytes({"a.XML": b"<a/>", "b.rels": b"123", "c.png": b"<!DOC"}))
+    monkeypatch.setattr(package, limit, most)
+    assert list_members(source) == ["a.XML", "b.rels", "c.png"]
+    monkeypatch.setattr(package, limit, most - 1)
+    with pytest.raises(ToolError) as refused:
+        list_members(source)
+    limits = {"MAX_UNPACKED_BYTES": 268_435_456, "MAX_XML_BYTES": 33_554_432, "MAX_MEMBERS": 5_000, limit: most - 1}
+    assert str(refused.value) == (
+        "a.docx unpacks to 12 bytes, 7 of them XML, in 3 members; read_file reads up to "
+        f"{limits['MAX_UNPACKED_BYTES']}, {limits['MAX_XML_BYTES']} and {limits['MAX_MEMBERS']}."
+    )
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.RELS", "a.vml"])
+@pytest.mark.parametrize("xml", ["<!DOCTYPE a>", "<!doctype a>", "<!ENTITY a 'b'>"])
+@pytest.mark.parametrize("codec", ["utf-8", "utf-16-le"])
+def test_a_package_that_declares_entities_is_refused(name: str, xml: str, codec: str) -> None:
+    source = Source("a.docx", zip_bytes({"fine.xml": b"<a/>", name: f"<?xml?>{xml}".encode(codec)}))
+    with pytest.raises(ToolError) as refused:
+        list_members(source)
+    assert str(refused.value) == f"a.docx declares entities in {name}; such a file is not read."
+
+
+def test_a_damaged_package_is_named_and_texts_are_those_of_the_holders() -> None:
+    with pytest.raises(ToolError) as refused:
+        list_members(Source("a.docx", b"PK nothing"))
+    assert str(refused.value) == "a.docx is damaged (BadZipFile); it cannot be read."
+    xml = b"<w:a xmlns:w='urn:w'><w:p><w:t>one </w:t><w:x>no</w:x><w:t>two</w:t></w:p><w:p><w:t> </w:t></w:p></w:a>"
+    source = Source("a.docx", zip_bytes({"a.xml": xml}))
+    assert package.read_texts(source, "a.xml", "p") == ["one two"]
+    assert package.read_texts(source, "b.xml", "p") == []

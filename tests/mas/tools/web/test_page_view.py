@@ -1,5 +1,6 @@
 """Pages and lists of results as an agent sees them, and where in the text each source is."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -7,17 +8,22 @@ import pytest
 
 from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.paging import MAX_HEADER_CHARS, MAX_PAGE_CHARS, MAX_PIECE_CHARS
-from mas.tools.files.tasks import pack
+from mas.tools.files.tasks import Answer, pack, run_task
 from mas.tools.results import ToolError
+from mas.tools.web import page_view
 from mas.tools.web.html_rows import Row
 from mas.tools.web.page_view import (
     MAX_FOUND,
     FoundPage,
     PageSource,
+    clean_text,
+    describe_result,
     shorten_search_answer,
     show_document,
     show_found_pages,
+    show_packed,
     show_page,
+    show_wiki_page,
     show_wiki_rows,
 )
 
@@ -108,3 +114,57 @@ def test_a_header_keeps_to_its_limit_however_long_the_source_and_its_notes_are()
     assert "page 1 of 3" in header, "the source leaves room for it"
     noted = show_page(source, LONG, 1, None, ["n" * 5_000])
     assert noted.excerpts[0].start <= MAX_HEADER_CHARS and len(noted) <= MAX_PAGE_CHARS
+
+
+def test_the_header_of_a_page_that_goes_on_and_of_a_search_that_goes_on() -> None:
+    shown = show_page(SOURCE, LONG, 2, None)
+    header, _, body = shown.partition("\n\n")
+    assert header == (
+        'Towns, https://example.org/; page 2 of 3; the rest: page=3, or search="some text" for matching lines alone'
+    )
+    (excerpt,) = shown.excerpts
+    assert (excerpt.start, excerpt.end, shown[excerpt.start :]) == (len(header) + 2, len(shown), body)
+    assert (shown.kind, shown.truncated, shown.is_temporary) == ("web_page", False, False)
+    found = show_page(SOURCE, LONG, 1, "x").partition("\n\n")[0]
+    assert found == "Towns, https://example.org/; lines that contain 'x': 5; page 1 of 3; the rest: page=2"
+
+
+def test_titles_and_texts_of_results_are_cut_to_their_length() -> None:
+    pages = [FoundPage("t" * 301, "https://a.example/", "x" * 2_001), FoundPage("t" * 300, "u", "x" * 2_000)]
+    cut = show_found_pages("2", pages).split("\n")
+    assert cut[2] == f"1. {'t' * 260}… (41 more characters)" and cut[4] == f"   {'x' * 1_960}… (41 more characters)"
+    assert cut[5] == f"2. {'t' * 300}" and cut[7] == f"   {'x' * 2_000}"
+    shown = show_found_pages("2", pages)
+    assert shown.kind == "web_search"
+    assert [(each.source, each.title) for each in shown.excerpts] == [
+        ("https://a.example/", f"{'t' * 260}… (41 more characters)"), ("u", "t" * 300)
+    ]  # fmt: skip
+
+
+def test_a_result_is_described_for_the_process_that_waits_for_it() -> None:
+    shown = show_page(SOURCE, PARTS, 1, "rome")
+    assert describe_result(shown) == ({"text": str(shown), "facts": shown.describe()}, b"")
+    assert clean_text("a\x00b\ud800c") == "a\ufffdb?c"
+
+
+def test_a_page_is_shown_from_its_packed_form_wherever_that_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    async def record(task: str, packed: bytes, about: dict[str, Any]) -> Answer:
+        asked.append((task, about))
+        return run_task(task, packed, about)
+
+    monkeypatch.setattr(page_view, "await_shown", record)
+    document = Document("page", PARTS, ["note"]).pack()
+    source = PageSource("Towns", SOURCE.url, "Towns")
+    shown = asyncio.run(show_packed(source, document, 1, " rome "))
+    assert shown == "Towns; lines that contain 'rome': 1; page 1 of 1\nnote\n\n> 1 | Rome\n  2 | Oslo"
+    assert shown.excerpts[0].has_line_marks
+    given = {"section": "early", "page": 1, "search": "", "notes": ["n"]}
+    section = asyncio.run(show_wiki_page(source, pack(WIKI[:-1]), given))
+    assert section == "Towns; page 1 of 1\nn\n\n## Early\na\n### Detail\nb"
+    about = {"name": "The page", "source": ("Towns", SOURCE.url, "Towns"), "page": 1, "search": "rome"}
+    assert asked == [
+        (page_view.SHOW_DOCUMENT, about),
+        (page_view.SHOW_WIKI_ROWS, {**given, "name": "Towns", "source": about["source"]}),
+    ]
