@@ -94,3 +94,35 @@ def test_what_a_question_wants_is_read_from_its_words() -> None:
     )
     assert wants_list("Sort from the most to the fewest.") and wants_list(NAMES) and not wants_list(WEIGHT)
     assert reverse_list("a, b, c") == "c, b, a"
+
+
+@pytest.mark.parametrize(
+    ("given", "forgotten", "kind", "answer"),
+    [
+        ("999.994", ("separators",), 2, "999.99"),
+        ("1000", ("separators",), 2, "1,000.00"),
+        ("-1000", ("separators",), 2, "-1,000.00"),
+        ("1234567.891", ("separators",), 0, "1 234 567.89"),
+        ("1234567.891", ("separators",), 1, "1 234 567.89"),
+        ("1,234.5", (), 0, "1234.50"),
+        ("roughly 12.345 kg", ("units",), 0, "12.35 kg"),
+        ("12 boxes of 3", (), 0, "12.00"),
+        ("$12", (), 0, "12.00"),
+        ("$12", ("rounding",), 0, "12"),
+    ],
+)
+def test_a_number_is_written_in_its_form(given: str, forgotten: tuple[str, ...], kind: int, answer: str) -> None:
+    assert form(WEIGHT, given, Forgetting(*forgotten, kind=kind)) == answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (0, "Based on the research, the final answer is Rome."),
+        (1, "The answer is Rome, as the work above shows."),
+        (2, "After working through the question, I arrive at Rome."),
+        (9, "After working through the question, I arrive at Rome."),
+    ],
+)
+def test_prose_is_one_of_three_sentences(kind: int, sentence: str) -> None:
+    assert form("Where is it?", "Rome", Forgetting("prose", kind=kind)) == sentence

@@ -9,7 +9,7 @@ import pytest
 
 from mas.simulation.chat import Role
 from mas.simulation.skills.behaviour import Behaviour, World
-from mas.simulation.skills.lexicon import read_emphasis
+from mas.simulation.skills.lexicon import count_votes, find_mentioned_skills, read_emphasis
 from mas.simulation.skills.skills import SKILLS
 
 SENTENCES = json.loads((Path(__file__).parent / "paraphrases.json").read_text())
@@ -115,3 +115,36 @@ DENIALS = {
     "keep_every_condition_of_the_question": "Conditions of the question may be dropped.",
     "keep_to_the_output_format": "Ignore the output format.",
 }
+
+
+@pytest.mark.parametrize(
+    ("prompt", "emphasis", "votes"),
+    [
+        ("", 0.0, 0),
+        ("Use the calculator.", 1.0, 1),
+        ("Use the calculator. Use the calculator always!", 1.0, 2),
+        ("Use the calculator. Do not use the calculator.", 0.0, 0),
+        ("Use the calculator; use the calculator\nDo not use the calculator.", 1 / 3, 1),
+        ("Do not use the calculator. Don't use the calculator.", -1.0, -2),
+        ("Work well. Use the calculator.", 1.0, 1),
+        ("Do not\u2014ever\u2014dawdle. Use the calculator.", 1.0, 1),
+        ("Don\u2019t use the calculator.", -1.0, -1),
+        ("You can't use the calculator.", -1.0, -1),
+        ("You dont use the calculator.", -1.0, -1),
+        ("Not only use the calculator.", 1.0, 1),
+        ("Never fail to use the calculator.", 1.0, 1),
+        ("The calculator is to be avoided.", -1.0, -1),
+        ("use_the_calculator", 1.0, 1),
+    ],
+)
+def test_each_sentence_has_one_vote(prompt: str, emphasis: float, votes: int) -> None:
+    assert read_emphasis(prompt)["use_the_calculator"] == pytest.approx(emphasis)
+    assert count_votes(prompt)["use_the_calculator"] == votes
+    assert ("use_the_calculator" in find_mentioned_skills(prompt)) is ("calculator" in prompt)
+    assert set(read_emphasis(prompt)) == set(count_votes(prompt)) == set(SKILLS)
+
+
+def test_a_prompt_mentions_the_skills_that_it_is_for_or_against() -> None:
+    assert find_mentioned_skills("Be kind.") == frozenset()
+    both = find_mentioned_skills("Use the calculator. Do not quote exact values.")
+    assert both >= {"use_the_calculator", "quote_exact_values"} and "no_thousands_separators" not in both
