@@ -10,6 +10,7 @@ import pytest
 from eval.ask import read_arguments, task
 from eval.cli.command import run_cli
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from mas.runtime.errors import UserError
 from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH, TABLE, without_secrets
 from tests.servers.one_answer import refusal, server_that_answers
 from tests.servers.running import RunningServer, running_llm
@@ -190,3 +191,17 @@ def test_the_script_itself_ends_with_the_exit_code(
     )
     assert (ended.returncode, ended.stderr) == (0, NO_SEARCH)
     assert "\nanswer: 391\n" in ended.stdout
+
+
+def test_a_question_in_the_first_place_may_look_like_a_flag() -> None:
+    for arguments, expected in (
+        (["--sum of 1 and 2"], ("--sum of 1 and 2", None, False, [])),
+        (["-1", "--verbose", "a=1"], ("-1", None, True, ["a=1"])),
+        (["--verbose", "Q", "a=1"], ("Q", None, True, ["a=1"])),
+        (["--file", "f", "Q"], ("Q", Path("f"), False, [])),
+    ):
+        given = read_arguments(arguments)
+        assert (given.question, given.file, given.verbose, given.overrides) == expected
+    for wrong in ([], ["Q", "--verb"], ["Q", "--fil", "f"]):
+        with pytest.raises(UserError):
+            read_arguments(wrong)

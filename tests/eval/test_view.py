@@ -23,11 +23,12 @@ import pytest
 from eval.analysis.human_review.labels import read_labels
 from eval.analysis.summary.summary import read_summary
 from eval.cli.command import USER_ERROR, run_cli
-from eval.cli.paths import PROJECT_ROOT
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.runs.folder import RunLock
 from eval.runs.run_info import TUNING_FILE, TUNING_PROGRESS, RunInfo, RunState, SessionInfo
 from eval.runs.store import RunStore
 from eval.view import read_arguments, task
+from mas.runtime.errors import UserError
 from tests.eval.stored_run import CONFIG, answered, question, stored_run
 from tests.eval.viewer.test_live_tuning import make_tuning, write
 from tests.pages.browser import (
@@ -418,3 +419,27 @@ def test_the_pages_are_readable_at_every_width_in_both_themes(tmp_path: Path) ->
         page.keyboard.press("Escape")
         assert page.locator("#target-form").is_hidden()
         assert not (tmp_path / "gold").exists()
+
+
+def test_the_folder_the_port_and_the_name_are_had_as_they_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "me")
+    for arguments, expected in (
+        ([], (OUTPUTS, 8770, "me")),
+        (["here", "port=0", "user= ada "], (Path("here"), 0, "ada")),
+        (["port=65535", "user="], (OUTPUTS, 65535, "me")),
+        (["user=a=b"], (OUTPUTS, 8770, "a=b")),
+    ):
+        given = read_arguments(arguments)
+        assert (given.folder, given.port, given.user) == expected
+
+    def refuse() -> str:
+        raise KeyError("no such user")
+
+    monkeypatch.setattr("getpass.getuser", refuse)
+    assert read_arguments([]).user == "unknown"
+
+
+@pytest.mark.parametrize("port", ["65536", "-1", "1.5", ""])
+def test_a_port_is_0_to_65535(port: str) -> None:
+    with pytest.raises(UserError, match=rf"^port={port} is out of range; expected 0 to 65535\.$"):
+        read_arguments([f"port={port}"])

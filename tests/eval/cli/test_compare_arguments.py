@@ -50,3 +50,9 @@ def test_options_that_contradict_each_other_are_refused(arguments: list[str], se
 def test_what_cannot_be_read_is_the_user_s_mistake(arguments: list[str]) -> None:
     with pytest.raises(UserError):
         read_arguments(arguments)
+
+
+def test_an_option_is_written_in_full() -> None:
+    for shortened in ("--inter", "--set", "--g"):
+        with pytest.raises(UserError, match=shortened):
+            read_arguments(["a", "b", shortened])

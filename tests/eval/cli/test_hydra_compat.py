@@ -250,3 +250,13 @@ def test_the_jobs_of_a_multirun_are_known_before_it_begins(
     node = {"hydra": {"sweeper": {"_target_": sweeper, "params": params}, "overrides": {"task": task}}}
     (tmp_path / "multirun.yaml").write_text(yaml.safe_dump(node))
     assert list_sweep_jobs(tmp_path / "multirun.yaml") == jobs
+
+
+def test_the_columns_of_choices_are_as_wide_as_the_longest_group(conf: Path) -> None:
+    (conf / "data").mkdir()
+    (conf / "data" / "toy.yaml").write_text("name: x\n")
+    groups = "  - data: toy  # the questions\n  - model: large  # the language model\n"
+    (conf / "eval.yaml").write_text(f"defaults:\n  - _self_\n{groups}\nn: 1\nm: 2\n\nhydra:\n")
+    expected = ["data   the questions", "       toy*", "model  the language model", "       large*, small"]
+    assert describe_choices("eval").splitlines() == expected
+    assert describe_options("eval") == "n: 1\nm: 2"

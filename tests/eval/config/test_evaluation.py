@@ -1,3 +1,4 @@
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from eval.benchmarks.sample_set import BundledDataset
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.evaluation import EvalConfig, build_part, read_config
+from eval.config.evaluation import CacheSettings, EvalConfig, LogSettings, RunSettings, build_part, read_config
 from eval.config.tracking import LocalTracking
 from eval.scorers.gaia import GaiaScorer
 from mas.runtime.errors import UserError
@@ -205,3 +206,49 @@ def test_the_judge_is_one_of_the_models_in_use(monkeypatch: pytest.MonkeyPatch) 
     assert not real.simulated
     real.scorer.judge.simulated = True
     assert real.simulated
+
+
+def test_options_that_are_not_given_have_these_values() -> None:
+    assert asdict(RunSettings()) == {
+        "name": None, "dir": None, "concurrency": 16, "epochs": 1, "deadline_seconds": 900.0, "max_seconds": None,
+        "max_cost_usd": None, "max_errors": None, "max_same_errors": 5, "drain_seconds": 30.0, "fail_fast": False,
+        "fail_under": None, "resume": None, "retry_errors": False, "allow_config_change": False, "trust": False,
+    }  # fmt: skip
+    assert asdict(CacheSettings()) == {"lm": "off", "tools": "run"}
+    assert asdict(LogSettings()) == {"level": "info", "format": "json", "terminal": False}
+    found = config()
+    assert (found.cache, found.log) == (CacheSettings(), LogSettings())
+    assert (found.run.fail_fast, found.run.retry_errors, found.run.allow_config_change, found.run.trust) == (False,) * 4
+
+
+def test_a_list_of_unpriced_models_has_those_of_the_judges_unless_they_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-judge")
+    local = "base_url=http://127.0.0.1:9/v1"
+    found = config(
+        "scorer=graded", "model=openai_compatible", f"model.{local}", "model.name=own",
+        "model@scorer.judge=openai_compatible", f"scorer.judge.{local}", "scorer.judge.name=judge",
+    )  # fmt: skip
+    assert found.list_unpriced_models() == ["judge", "own"]
+    assert found.list_unpriced_models(judges=False) == ["own"]
+    assert found.list_unpriced_models(["more"], judges=False) == ["more", "own"]
+
+
+def test_one_simulated_judge_makes_the_run_simulated() -> None:
+    local = ("model=openai_compatible", "model.base_url=http://127.0.0.1:9/v1")
+    second = ("+scorer@extra_scorers.second=graded", "extra_scorers.second.judge.temperature=0.5")
+    real = config(*local, "scorer=graded", *second)
+    judges = list(real.judges)
+    assert judges == ["scorer", "extra_scorers.second"] and not real.simulated
+    real.judges["extra_scorers.second"].simulated = True  # type: ignore[misc]
+    assert real.simulated
+
+
+@pytest.mark.parametrize(("value", "is_taken"), [("0", False), ("1.5", False), ("1", True), ("0.01", True)])
+def test_errors_are_a_number_from_1_or_a_share(value: str, is_taken: bool) -> None:
+    if is_taken:
+        assert config(f"run.max_errors={value}").run.max_errors == float(value)
+        return
+    with pytest.raises(UserError, match=r"expected a number of questions from 1, a share between 0 and 1, or null"):
+        config(f"run.max_errors={value}")

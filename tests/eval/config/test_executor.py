@@ -64,3 +64,22 @@ def test_without_ray_one_sentence_says_how_it_is_installed(monkeypatch: pytest.M
     monkeypatch.setattr(executor, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'mas-harness\[ray\]', or use executor=processes"):
         RaySettings().check({})
+
+
+@pytest.mark.parametrize(("port", "is_taken"), [(0, False), (1, True), (65535, True), (65536, False)])
+def test_the_port_of_a_cluster_is_1_to_65535(port: int, is_taken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def connect(address: tuple[str, int], seconds: float) -> socket.socket:
+        asked.append(address)
+        return socket.socket()
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    settings = RaySettings(address=f"[::1]:{port}")
+    if is_taken:
+        settings._check_address(str(settings.address))
+        assert asked == [("::1", port)]
+        return
+    with pytest.raises(UserError, match="is no address; expected HOST:PORT of the cluster's head"):
+        settings._check_address(str(settings.address))
+    assert asked == []

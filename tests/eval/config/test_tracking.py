@@ -113,3 +113,14 @@ def test_a_local_store_is_absolute_wherever_the_command_starts(tmp_path: Path, m
     assert LocalTracking(folder="sub").path() == PROJECT_ROOT / "sub"
     assert LocalTracking(folder=str(tmp_path)).artifact_location() == (tmp_path / "mlflow-artifacts").as_uri()
     assert LocalTracking().secrets() == NoTracking().secrets() == ()
+
+
+@pytest.mark.parametrize(("seconds", "is_taken"), [(0, True), (0.5, True), (-0.1, False), (float("inf"), False)])
+def test_the_waiting_time_is_0_or_more_and_ends(seconds: float, is_taken: bool) -> None:
+    settings = LocalTracking(wait_seconds=seconds)
+    if is_taken:
+        settings.check()
+        return
+    with pytest.raises(UserError) as refused:
+        settings.check()
+    assert str(refused.value) == f"tracking.wait_seconds={seconds} is not possible; give 0 or more seconds."
