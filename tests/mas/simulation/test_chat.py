@@ -235,3 +235,11 @@ def test_all_text_of_a_request_is_joined_calls_and_results_included() -> None:
 def test_a_system_prompt_without_an_objective_is_the_instructions() -> None:
     chat = read_chat(Request("any", (user(problem="x"),), "Be brief.\n  Then stop."))
     assert (chat.prompt, chat.role, chat.outputs, chat.wants_json) == ("Be brief.\n  Then stop.", None, {}, False)
+
+
+def test_a_message_without_fields_or_before_any_request_is_no_example_and_no_reply() -> None:
+    assert parse_fields("{\n[[ ## a ## ]]\nx") == {"a": "x"}
+    chat = read_chat(Request("any", (assistant(answer="early"), user(problem="x")), SYSTEM))
+    assert [(turn.inputs, turn.reply) for turn in chat.turns] == [({"problem": "x"}, {})]
+    unknown = read_chat(Request("any", (Message("user", (TextPart("hello"),)),))).turns
+    assert [(turn.inputs, turn.is_example) for turn in unknown] == [({"request": "hello"}, False)]
