@@ -25,3 +25,9 @@ def test_the_time_in_all_requests_can_be_fixed() -> None:
 def test_a_time_that_means_no_moment_is_refused(current_time: str) -> None:
     with pytest.raises(UserError, match=f"^system.current_time={current_time} is not a time with a UTC offset"):
         BosSystem(current_time=current_time).check()
+
+
+def test_the_settings_without_a_configuration_are_the_careful_ones() -> None:
+    system = BosSystem()
+    assert (system.name, system.default_prompts, system.execution) == ("bos", "bos_baseline", "sequential")
+    assert (system.share_results, system.current_time, system.needs_model) == (False, None, True)

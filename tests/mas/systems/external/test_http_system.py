@@ -174,3 +174,17 @@ def test_a_mistake_in_the_settings_is_one_sentence(mistake: str, monkeypatch: py
     assert [word for word in words if word not in message] == [], message
     assert "\n" not in message and message.endswith(".")
     assert "secret" not in message and "X-Other" not in message
+
+
+def test_a_part_of_a_header_is_a_secret_from_eight_characters_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = HttpSystem("http://127.0.0.1", headers_env="MY_AGENT")
+    for value, secrets in (
+        ("12345678", ["12345678"]),
+        ("1234567", []),
+        ("Bearer 12345678", ["Bearer 12345678", "12345678"]),
+        ("Bearer 1234567", ["Bearer 1234567"]),
+        (" ", []),
+    ):
+        monkeypatch.setenv("MY_AGENT", value)
+        assert system.secrets() == secrets
+    assert (system.needs_model, system.model_names(), system.name, system.default_prompts) == (False, (), "http", None)

@@ -105,3 +105,14 @@ def test_requests_are_found_in_the_agents_own_conversation() -> None:
     assert newest_request(state, "critic_researcher") == "review"
     assert open_request(state, "researcher", step_id=1) == "towns"
     assert open_request(state, "researcher", step_id=0) == "", "that step is answered"
+
+
+@pytest.mark.parametrize(("step_id", "n_steps"), [(None, 0), (0, 1), (0, 2), (1, 2)])
+def test_every_step_that_there_is_may_be_named(step_id: int | None, n_steps: int) -> None:
+    check_message(cast(AgentMessage, VALID | {"step_id": step_id}), n_research_steps=n_steps)
+
+
+def test_a_wrong_field_is_named_without_its_value() -> None:
+    with pytest.raises(ValueError) as refused:
+        check_message(cast(AgentMessage, VALID | {"content": 3}), n_research_steps=2)
+    assert str(refused.value) == "Invalid message: content: Input should be a valid string"

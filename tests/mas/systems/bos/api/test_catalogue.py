@@ -138,3 +138,52 @@ def test_a_path_is_found_as_written_and_with_its_values() -> None:
     assert find("GET", "/orders/newest") == (catalogue.endpoints[2], {})  # before the path with a parameter
     assert find("DELETE", "/orders/17") is None
     assert find("GET", "/orders/17/x") is None
+
+
+@pytest.mark.parametrize(
+    ("template", "path", "values"),
+    [
+        ("/orders", "/orders", {}),
+        ("/orders", "/orders/", {}),
+        ("/orders/", "/orders/", {}),
+        ("/", "/", {}),
+        ("/orders", "/orders/1", None),
+        ("/orders/{id}", "/orders/a%20b", {"id": "a b"}),
+        ("/orders/:id", "/orders/:id", {}),
+        ("/orders/:id", "/orders/:other", {"id": ":other"}),
+        ("/orders/:id", "/orders/1/items", None),
+        ("/a.b/:x/:y", "/a.b/1/2/", {"x": "1", "y": "2"}),
+        ("/a.b/:x/:y", "/acb/1/2", None),
+    ],
+)
+def test_a_path_has_the_values_of_its_parameters(template: str, path: str, values: dict[str, str] | None) -> None:
+    catalogue = Catalogue.model_validate({"endpoints": [{"method": " get ", "path": template}]})
+    endpoint = catalogue.endpoints[0]
+    assert endpoint.match(path) == values
+    assert catalogue.find("GET", path) == (None if values is None else (endpoint, values))
+    assert catalogue.find("POST", path) is None
+
+
+def test_a_path_without_parameters_comes_before_one_with_them() -> None:
+    paths = ("/orders/:id", "/orders/newest")
+    catalogue = Catalogue.model_validate({"endpoints": [{"method": "GET", "path": path} for path in paths]})
+    assert catalogue.find("GET", "/orders/newest") == (catalogue.endpoints[1], {})
+    assert catalogue.find("GET", "/orders/7") == (catalogue.endpoints[0], {"id": "7"})
+
+
+@pytest.mark.parametrize(
+    ("catalogue", "endpoint", "expected"),
+    [(None, None, True), ("none", None, False), ("none", "bearer", True), ("bearer", "none", False)],
+)
+def test_an_endpoint_needs_a_token_if_it_or_else_the_catalogue_says_so(
+    catalogue: str | None, endpoint: str | None, expected: bool
+) -> None:
+    auth = {} if catalogue is None else {"auth": catalogue}
+    made = Catalogue.model_validate({"endpoints": [{"method": "GET", "path": "/a", "auth": endpoint}], **auth})
+    assert made.needs_token(made.endpoints[0]) is expected
+
+
+@pytest.mark.parametrize("path", ["orders", "//orders", "/a/../b", ""])
+def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="is no path below the base URL; expected for example /orders/:order_id"):
+        Catalogue.model_validate({"endpoints": [{"method": "GET", "path": path}]})

@@ -139,3 +139,12 @@ def test_the_parser_is_loaded_only_with_the_first_query() -> None:
     heavy = "('sqlglot', 'psycopg', 'mcp', 'sqlite3')"
     code = f"import sys, mas.systems.bos.sql.databases; print([m for m in {heavy} if m in sys.modules])"
     assert run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_a_query_of_exactly_the_length_that_is_allowed_is_checked() -> None:
+    query = "SELECT id FROM customers"
+    fits = Guard("sqlite", COLUMNS, max_chars=len(query))
+    assert fits.check(query) == 'SELECT id FROM "main"."customers"'
+    assert refuse(fits, f"{query} ") == (
+        f"The query has {len(query) + 1} characters; at most {len(query)} are allowed. Write a shorter one."
+    )
