@@ -135,3 +135,17 @@ def test_a_failure_of_the_library_leaves_the_text_of_the_page(monkeypatch: pytes
     monkeypatch.setattr("trafilatura.extract", fail)
     facts, document = read("<title>T</title><p>Rome</p>")
     assert (facts, lines(document)) == ({"title": "", "date": ""}, [[Line(1, "Rome")]])
+
+
+def test_the_library_is_asked_for_all_of_the_main_content_with_its_links_and_marks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, dict[str, object]]] = []
+    monkeypatch.setattr("trafilatura.extract_metadata", lambda html, **given: asked.append((html, given)))
+    monkeypatch.setattr("trafilatura.extract", lambda html, **given: asked.append((html, given)))
+    html = "<p>Rome</p>"
+    facts, _ = read(html)
+    assert facts == {"title": "", "date": ""}
+    url = "https://example.org/a"
+    wanted = {"output_format": "markdown", "include_links": True, "include_formatting": True, "favor_recall": True}
+    assert asked == [(html, {"default_url": url}), (html, {"url": url, **wanted})]

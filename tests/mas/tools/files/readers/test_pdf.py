@@ -3,6 +3,8 @@
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -98,6 +100,14 @@ def test_the_limits_of_pages_belong_to_what_is_read(monkeypatch: pytest.MonkeyPa
         assert (document.notes, document.summary) == (notes, f"PDF, {count} pages")
 
 
+def test_tables_are_looked_for_on_the_first_pages_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf, "MAX_PAGES_WITH_TABLES", 1)
+    table = [["a", "b"], ["1", "2"]]
+    first, second = texts(read(pdf_bytes([table, table])))
+    assert first == ["a b", "1 2", "[table 1 of this page]", "a | b", "1 | 2"]
+    assert second and not any("table" in line or "|" in line for line in second)
+
+
 def test_a_file_that_only_its_owner_may_change_is_read() -> None:
     import pypdf
 
@@ -159,3 +169,22 @@ def test_all_streams_together_may_unpack_to_the_limit(data: bytes, size: int, mo
 def test_a_stream_is_unpacked_in_small_steps() -> None:
     sizes = list(pdf._unpack_sizes(memoryview(zlib.compress(bytes(5_000_000)) + b"rest" * 100_000)))
     assert sum(sizes) == 5_000_000 and max(sizes) <= 16 * 64 * 1024
+
+
+def test_a_page_with_a_picture_and_some_text_is_no_picture(
+    recognized: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pdfplumber
+
+    class Illustrated(Page):
+        images = ("a picture",)
+
+        def extract_text(self) -> str:
+            return "a\n\nb"
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    document = SimpleNamespace(pages=[Illustrated()])
+    monkeypatch.setattr(pdfplumber, "open", lambda file: nullcontext(document))
+    assert pdf._read_pages(Source("a.pdf", b""), 1) == ([["a", "b"]], []) and recognized == []
