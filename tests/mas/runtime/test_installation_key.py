@@ -157,3 +157,13 @@ def test_a_key_that_another_process_made_meanwhile_is_the_one(state: Path, monke
     monkeypatch.setattr(Path, "hardlink_to", be_late)
     assert read_installation_key() == b"made by the other process"
     assert [each.name for each in (state / "mas-harness").iterdir()] == ["key"]
+
+
+def test_the_reason_why_a_key_cannot_be_made_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", fail)
+        with pytest.raises(UserError, match=r"cannot be read or made \(\[Errno 28\] No space left on device\)"):
+            read_installation_key()
