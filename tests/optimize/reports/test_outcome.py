@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 
+from eval.runs.folder import RunLock
 from eval.runs.run_info import TuningInfo, TuningState
-from optimize.reports.outcome import NOT_TESTED, WORDS, describe_outcome, format_bounds, get_scores
+from optimize.gate.looks import TOO_LARGE_EARLY, describe_stop
+from optimize.gate.sealed_log import describe_earlier_tests, describe_level
+from optimize.gate.verdict import describe_null_control
+from optimize.reports.outcome import NOT_TESTED, WORDS, capitalise, describe_outcome, format_bounds, get_scores
 from optimize.reports.snapshot import TuningSnapshot
 
 TESTED = {
@@ -108,3 +112,55 @@ def test_verdicts_of_earlier_versions_hold_the_accuracy_alone() -> None:
 
 def test_every_end_has_words() -> None:
     assert all(words and words[0].islower() for words in WORDS.values())
+
+
+def test_all_notes_on_a_test_come_in_their_order(tmp_path: Path) -> None:
+    sealed: Any = {
+        "n_questions": 8, "n_sealed": 16, "looks": 4, "look": 2, "look_level": 0.0012, "level": 0.03,
+        "level_left": 0.02, "smallest_difference": 0.105, "questions_opened_before": 5, "opened_before": 2,
+        "known_to_parent": 3, "n_answers": 80, "n_answers_saved": 80, "stopped": "success",
+    }  # fmt: skip
+    verdict = {
+        **TESTED, "published": False, "finish_reason": "not_significant", "sealed": sealed, "gain_shrunken": 0.03,
+        "best_val": {"candidate_id": "c007", "val_gain": 0.05}, "null_gain": 0.01, "labels": ["yes", "no"],
+        "gate": {"checks": ["passed: one", "failed: two"]},
+    }  # fmt: skip
+    found = describe_outcome(tuning(tmp_path, verdict))
+    level, null = describe_level(0.03, 0.02, 4), describe_null_control(0.01)
+    earlier = describe_earlier_tests(5, 16, 2) or ""
+    assert list(found.notes) == [
+        "Passed: one",
+        "Failed: two",
+        f"Estimated true gain: +3.0 points. {capitalise(TOO_LARGE_EARLY)}.",
+        "Such questions show a true gain of 10.5 points in 80 of 100 cases; smaller ones remain possible.",
+        f"{capitalise(earlier)}.",
+        f"{capitalise(level)}.",
+        "3 of the sealed questions were used to tune the prompts that the run began with: both scores are biased "
+        "upwards.",
+        "Choosing by the search's scores alone would have shipped c007 (+5.0 points there).",
+        f"{capitalise(null)}.",
+        "Labels known to the search: yes, no.",
+    ]
+    assert found.sentence == (
+        "The sealed test does not show that it is better. With c014 the accuracy on 8 sealed questions went from 50.0% "
+        "to 62.0%: +12.0 points (95% interval +4.0 to +20.0), p = 0.0031, where at most 0.0012 is required. "
+        f"{capitalise(describe_stop(sealed) or '')}."
+    )
+    del sealed["level_left"], sealed["looks"], sealed["n_sealed"], sealed["opened_before"]
+    notes = describe_outcome(tuning(tmp_path, verdict)).notes
+    assert f"{capitalise(describe_level(0.03, 0.0))}." in notes
+    fewer = describe_earlier_tests(5, 8, 0)
+    assert fewer is None or f"{capitalise(fewer)}." in notes
+
+
+def test_a_run_that_goes_on_says_in_which_phase(tmp_path: Path) -> None:
+    lock = RunLock(tmp_path / "tuning.json")
+    lock.take()
+    try:
+        going_on = describe_outcome(tuning(tmp_path, {}, phase="search"))
+        ended = describe_outcome(tuning(tmp_path, {}, phase="search", ended_at="2026-11-21T08:00:00+00:00"))
+    finally:
+        lock.release()
+    begin = "The run goes on, in its phase search. "
+    assert going_on.sentence == f"{begin}{NOT_TESTED} What is below is how far it came, and no result."
+    assert ended.sentence.startswith("The run has no verdict; in its phase search, ")
