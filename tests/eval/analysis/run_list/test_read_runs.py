@@ -2,11 +2,12 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from eval.analysis.run_list.read_runs import read_entry, read_runs
+from eval.analysis.run_list.read_runs import RunEntry, find_run_folders, read_entry, read_runs
 from eval.reports.files import write_reports
 from eval.runs.folder import DATABASE, RunLock
 from eval.runs.store import RunStore
@@ -169,3 +170,31 @@ def test_a_part_of_a_proof_has_no_score(tmp_path: Path, agent: str) -> None:
     os.utime(folder / "summary.json", (1, 1))
     assert read_entry(folder, "evaluation").no_measurement == run.no_measurement, "without a summary, from its store"
     assert read_entry(finished(tmp_path / "run"), "evaluation").no_measurement == ""
+
+
+def test_a_summary_as_old_as_the_last_record_is_the_run_s_own(tmp_path: Path) -> None:
+    folder = finished(tmp_path / "run", simulated=True)
+    summary, journal = folder / "summary.json", folder / "run.journal"
+    for summary_time, journal_time, score in ((5, 5, 0.5), (6, 5, 0.5), (5, 6, None)):
+        os.utime(summary, (summary_time, summary_time))
+        os.utime(journal, (journal_time, journal_time))
+        run = read_entry(folder, "evaluation")
+        assert (run.score, run.simulated, run.n) == (score, True, 2)
+    summary.unlink()
+    assert read_entry(folder, "evaluation").score is None
+
+
+def test_runs_are_found_four_folders_deep_and_not_in_hidden_ones(tmp_path: Path) -> None:
+    for name in ("a/b/c/d", "a/b/c/d2/e", ".hidden/x", "cache/x", "a/cache/x", "gold/x"):
+        tuning(tmp_path / name)
+    found = {each.relative_to(tmp_path).as_posix() for each, _ in find_run_folders(tmp_path, [])}
+    assert found == {"a/b/c/d", "a/cache/x"}
+
+
+def test_an_entry_of_which_nothing_is_known_says_so() -> None:
+    entry = RunEntry(folder=Path("/runs/x"), kind="evaluation")
+    assert (entry.state, entry.simulated, entry.is_floor, entry.size_bytes, entry.metric) == (
+        "refused", False, False, 0, "accuracy"
+    )  # fmt: skip
+    assert (entry.name, entry.remark, entry.to_dict()["report"]) == ("x", "", None)
+    assert replace(entry, reason="a", no_measurement="b").remark == "a; b"
