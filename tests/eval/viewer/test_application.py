@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from eval.analysis.human_review.labels import read_labels
+from eval.viewer import application
 from eval.viewer.application import Desk, make_application
 from eval.viewer.catalogue import Catalogue
 from eval.viewer.protection import WRITE_HEADER, Access, Guard
@@ -37,8 +38,8 @@ def access() -> Access:
 def stranger(outputs: Path, access: Access) -> Iterator[TestClient]:
     """A client of this machine that does not know the token."""
     desk = Desk(Catalogue(outputs), access, "ada")
-    application = Guard(make_application(desk), access)
-    with TestClient(application, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False) as client:
+    guarded = Guard(make_application(desk), access)
+    with TestClient(guarded, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False) as client:
         yield client
     for queue in desk.queues.values():
         queue.close()
@@ -226,3 +227,40 @@ def test_a_simulated_model_and_a_proof_are_named_above_the_numbers(client: TestC
         page = client.get(f"/runs/{path}").text
         assert SIMULATED_NOTICE not in page and "No measurement" not in page, path
     assert "is no measurement" in client.get("/").text
+
+
+def test_only_so_many_queues_are_open_and_the_one_used_longest_ago_is_closed(outputs: Path, access: Access) -> None:
+    desk = Desk(Catalogue(outputs), access, "ada")
+    folders = [outputs / "eval" / f"r{n}" for n in range(5)]
+    first, second, *_ = [desk.open_queue(folder) for folder in folders[:4]]
+    assert desk.open_queue(folders[0]) is first and len(desk.queues) == 4
+    desk.open_queue(folders[4])
+    assert list(desk.queues) == [folders[2], folders[3], folders[0], folders[4]]
+    assert desk.open_queue(folders[1]) is not second
+
+
+def test_a_body_of_exactly_the_limit_is_read(
+    client: TestClient, writing: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = {**writing, "Content-Type": "application/json"}
+    for n, status in ((100, 400), (101, 413)):
+        monkeypatch.setattr(application, "_MAX_BODY_BYTES", 100)
+        body = b'{"row": "x"}'.ljust(n)
+        assert client.post("/runs/eval~night/labels", content=body, headers=headers).status_code == status
+    answer = client.post("/runs/eval~night/labels", content=b"{", headers=headers)
+    assert (answer.status_code, answer.json()) == (400, {"error": "The body is no JSON."})
+    answer = client.post("/runs/eval~night/labels", content=b"[]", headers=headers)
+    assert answer.json() == {"error": "The body must be a JSON object."}
+
+
+def test_a_page_without_a_live_run_has_no_events_and_one_that_is_not_there_is_a_sentence(
+    client: TestClient, outputs: Path
+) -> None:
+    assert client.get("/runs/eval~none/events").json() == {"error": "There is no such run; go back to the list."}
+    assert client.get("/runs/eval~night/pages/none.html").json() == {
+        "error": "There is no such page; go back to the list."
+    }
+    make_tuning(outputs / "optimize" / "night")
+    events = client.get("/runs/optimize~night/events").text
+    assert events.startswith('event: state\ndata: {"state":"ended"') and events.endswith("\n\n")
+    assert events.count("event:") == 1
