@@ -94,3 +94,44 @@ def test_a_tolerance_that_is_none_is_refused(options: dict[str, float]) -> None:
 def test_a_text_of_two_hundred_characters_may_be_a_quantity_and_a_longer_one_is_none() -> None:
     assert parse_quantity("7".rjust(200, "0")) is not None
     assert parse_quantity("7".rjust(201, "0")) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "score"),
+    [
+        ("41.0 KG", (1.0, "right: a number, as expected")),
+        ("42 kg", (0.0, "expected a number; the answer is another number")),
+        ("41 m", (0.0, "expected a number; the answer has another unit")),
+        (None, (0.0, "expected a number; there is no answer")),
+        ("\n", (0.0, "expected a number; there is no answer")),
+        (
+            "about 41",
+            (
+                0.0,
+                "expected a number; the answer is not one number alone: no words around it, `.` before decimals, "
+                "`,` between thousands",
+            ),
+        ),
+    ],
+)
+def test_each_verdict_has_its_words(answer: str | None, score: tuple[float, str]) -> None:
+    assert judged(answer, "41 kg") == score
+
+
+def test_a_tolerance_of_nothing_is_allowed_and_an_endless_one_is_not() -> None:
+    NumericScorer().check()
+    NumericScorer(tolerance=0.0, relative_tolerance=0.0).check()
+    for name in ("tolerance", "relative_tolerance"):
+        with pytest.raises(UserError, match=rf"^scorer\.{name}=inf is out of range; expected 0 or more\.$"):
+            NumericScorer(**{name: float("inf")}).check()
+
+
+@pytest.mark.parametrize("text", ["5 m", "5 b", "5 t"])
+def test_one_letter_is_a_unit_but_after_a_currency_a_magnitude(text: str) -> None:
+    assert parse_quantity(text) == (Decimal(5), text[-1])
+    assert parse_quantity(f"${text}") is None
+
+
+def test_a_percentage_in_words_is_one_and_a_currency_stands_before_a_unit() -> None:
+    assert parse_quantity("5 per cent") == parse_quantity("5 Percent") == (Decimal(5), "%")
+    assert parse_quantity("$5 each") == (Decimal(5), "$each")
