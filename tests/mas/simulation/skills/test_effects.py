@@ -9,7 +9,7 @@ from mas.simulation.diagnosis import CLAUSES
 from mas.simulation.model import LEARNABLE
 from mas.simulation.reflection import HARMFUL, USELESS
 from mas.simulation.skills.behaviour import Behaviour, World
-from mas.simulation.skills.effects import EFFECTS
+from mas.simulation.skills.effects import EFFECTS, Effects
 from mas.simulation.skills.skills import SKILLS
 
 ROOT = Path(__file__).parents[4]
@@ -101,3 +101,47 @@ def test_in_the_dense_world_as_large_a_share_of_clauses_helps_in_gaia_as_in_the_
     toy = share_that_helps("normal", TOY)
     assert share_that_helps("dense", GAIA) >= toy
     assert share_that_helps("normal", GAIA) < toy
+
+
+HEAD, NO_CONVERTER = "Do the arithmetic in your head.", "Do not use the unit converter."
+USE, CONVERT = "use_the_calculator", "convert_units_with_the_tool"
+
+
+@pytest.mark.parametrize(
+    ("skill", "clauses", "logits"),
+    [
+        (USE, [], 0.0),
+        (USE, [CALCULATOR], 4.0 * 0.75),
+        (USE, [HEAD], -4.0 * 0.75),
+        (USE, [CALCULATOR, CALCULATOR], 4.0 * 0.9375),
+        (CONVERT, [CONVERTER], 2.0 * 0.75),  # its weight is the usual one
+        (USE, [CALCULATOR, CONVERTER], 4.0 * 0.75 + 8.0 * 0.75**2),
+        (CONVERT, [CALCULATOR, CONVERTER], 2.0 * 0.75 + 8.0 * 0.75**2),
+        (USE, [HEAD, CONVERTER], -4.0 * 0.75),  # only what is asked for goes together
+        (CONVERT, [HEAD, CONVERTER], 2.0 * 0.75),
+        (ROUND := "follow_the_rounding_asked_for", [ROUNDING, CALCULATOR, CONVERTER], 2.0 * 0.75),
+    ],
+)
+def test_logits_are_weights_by_strength_and_what_two_skills_add_together(
+    skill: str, clauses: list[str], logits: float
+) -> None:
+    effects = Effects({"default": 2.0, USE: 4.0}, together=[(USE, CONVERT, 8.0)], rest=0.25)
+    assert effects.weigh("toy_solve", skill, "\n".join(clauses)) == pytest.approx(logits)
+
+
+def test_a_clause_may_serve_another_skill_of_a_role_but_does_not_harm_it() -> None:
+    effects = Effects({"default": 1.0}, serves={"toy_solve": {CONVERT: USE}})
+    assert effects.weigh("toy_solve", USE, CONVERTER) == 0.5
+    assert effects.weigh("toy_solve", USE, f"{CONVERTER}\n{CALCULATOR}") == 0.75
+    assert effects.weigh("toy_solve", USE, NO_CONVERTER) == 0.0
+    assert effects.weigh("toy_solve", CONVERT, NO_CONVERTER) == -0.5
+    assert effects.weigh("expert", USE, CONVERTER) == 0.0
+
+
+def test_where_prompts_can_only_lose_the_baseline_asks_once_and_no_more_helps() -> None:
+    effects = Effects({"default": 1.0}, only_loses=True)
+    assert "expert" in SKILLS[USE].baseline and "planner" not in SKILLS[USE].baseline
+    twice = f"{CALCULATOR}\n{CALCULATOR}"
+    assert [effects.weigh("expert", USE, each) for each in (twice, CALCULATOR, "", HEAD)] == [0.5, 0.5, 0.0, -0.5]
+    assert [effects.weigh("planner", USE, each) for each in (twice, CALCULATOR, "", HEAD)] == [0.0, 0.0, 0.0, -0.5]
+    assert Effects({"default": 1.0}).weigh("planner", USE, twice) == 0.75
