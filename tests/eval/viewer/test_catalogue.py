@@ -82,3 +82,35 @@ def test_a_run_is_described_by_its_parts(outputs: Path, tmp_path: Path) -> None:
 def test_a_simulation_is_noticed_before_any_number(outputs: Path) -> None:
     assert list_notices(outputs / "eval" / "first") == []
     assert list_notices(outputs / "optimize" / "tuned") == [SIMULATED_NOTICE]
+
+
+def test_pages_are_listed_by_name_and_runs_newest_name_first(outputs: Path) -> None:
+    found = Catalogue(outputs)
+    assert found.list_evaluations() == ["eval~second", "eval~first"]
+    assert [found.name(each) for each in (outputs, outputs / "eval" / "first")] == ["outputs", "eval~first"]
+    alone = Catalogue(outputs / "eval" / "first")
+    assert alone.find("first") == outputs / "eval" / "first" and alone.find("second") is None
+    assert Catalogue(outputs / "eval").gold == outputs / "gold"
+
+
+def test_a_folder_of_which_no_part_is_called_eval_has_the_labels_of_the_installation(tmp_path: Path) -> None:
+    run = stored_run(tmp_path / "mine" / "night", [answered("q1", "17")])
+    assert Catalogue(run).gold == Catalogue(tmp_path / "mine").gold == OUTPUTS / "gold"
+    (tmp_path / "eval").write_text("a file")
+    assert Catalogue(tmp_path).gold == OUTPUTS / "gold"
+
+
+def test_every_part_of_a_run_is_named_and_one_epoch_is_not(tmp_path: Path) -> None:
+    facts = {"system": "toy", "model": "small", "prompts": {"prompts": "mine"}, "config": {"data": {"name": "sample"}}}
+    run = stored_run(tmp_path / "night", [answered("q1", "17")], **facts)
+    assert describe_parts(run) == "system toy · model small · data sample · prompts mine"
+    proof = stored_run(tmp_path / "proof", [answered("q1", "17")], gold_informed="expert", simulated=True)
+    first, second = list_notices(proof)
+    assert first == SIMULATED_NOTICE
+    assert second.startswith("No measurement: it gave expert the right answers") and second.endswith("no system.")
+
+
+def test_a_tuning_run_is_described_by_its_parts(outputs: Path) -> None:
+    assert describe_parts(outputs / "optimize" / "tuned") == (
+        "system toy · model small (simulated) · new set better · optimizer gepa"
+    )

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from eval.viewer.steps import describe_event
+from eval.viewer.steps import describe_event, list_steps
+from mas.runtime.untrusted import enclose_data
+from tests.eval.stored_run import answered
 
 LINES: list[tuple[dict[str, Any], str]] = [
     ({}, ""),
@@ -41,3 +43,37 @@ def test_what_is_long_is_cut_and_what_is_odd_is_one_line() -> None:
     assert len(long) < 80 and long.endswith("→ 4")
     assert len(describe_event({"event": "agent started", "component": "x" * 500})) <= 200
     assert "\n" not in describe_event({"event": "a\nb\x1b[31m", "component": "c"})
+
+
+def test_lines_and_arguments_of_exactly_the_limit_are_whole() -> None:
+    assert describe_event({"event": "agent started", "component": "x" * 198}) == "x" * 198 + " …"
+    assert describe_event({"event": "agent started", "component": "x" * 199}) == "x" * 199 + "…"
+
+    def called(chars: int) -> str:
+        line = {"event": "tool finished", "component": "t", "arguments": {"a": "é" * chars}, "observation": "4"}
+        return describe_event(line)
+
+    assert called(58) == f't(a="{"é" * 58}") → 4' and called(59) == f't(a="{"é" * 58}…) → 4'
+
+
+@pytest.mark.parametrize("event", ["orchestrator started", "orchestrator finished", "message", "lm started"])
+def test_what_only_repeats_other_lines_is_not_said(event: str) -> None:
+    assert describe_event({"event": event, "component": "x"}) == ""
+
+
+def test_values_that_are_no_json_and_marks_for_agents_are_shown_as_texts() -> None:
+    marked = "".join(enclose_data("read", "four"))
+    line = {"event": "tool finished", "component": "t", "arguments": {"a": object}, "observation": marked}
+    assert describe_event(line) == "t(a=\"<class 'object'>\") → four"
+    assert describe_event({"event": "tool finished", "arguments": None}) == "(…) →"
+    assert describe_event({"event": "decision", "component": "c"}) == "c: :"
+
+
+def test_the_steps_of_a_record_mark_the_critic_that_was_misled() -> None:
+    def critic(id: int, decision: str) -> dict[str, Any]:
+        return {"id": id, "parent": None, "kind": "agent", "name": f"c{id}", "outputs": {"decision": decision}}
+
+    wrong = answered("q1", "16", trajectory=[critic(0, "reject"), critic(1, "approve")])
+    assert [(each["title"], each.get("misled", False)) for each in list_steps(wrong)] == [("c0", False), ("c1", True)]
+    right = answered("q1", "17", trajectory=[critic(0, "approve")])
+    assert [each.get("misled", False) for each in list_steps(right)] == [False]
