@@ -202,7 +202,7 @@ def _as_critic(
             remarks[_FALSE_ALARM] = None
         elif wrong and not critic.rejects and not record.correct:
             remarks[_MISS] = None
-        elif wrong and is_draft:
+        elif critic.rejects and wrong and is_draft:
             remarks[_HIT] = None
     yield from remarks
 
