@@ -1,10 +1,15 @@
 """What the engines make of errors, options and sounds, without a server."""
 
+import asyncio
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from dspy.clients.engines.lm15_engine import LM15Engine
 from dspy.lm15 import (
     AudioPart,
+    Config,
     ContextLengthError,
     InvalidRequestError,
     Message,
@@ -14,7 +19,14 @@ from dspy.lm15 import (
     TransportError,
 )
 
-from mas.llm.dspy_engine import _classify_error, _encode_audio, create_litellm_engines
+from mas.llm.dspy_engine import (
+    AsyncChatEngine,
+    ChatEngine,
+    _classify_error,
+    _encode_audio,
+    create_chat_engines,
+    create_litellm_engines,
+)
 
 
 def caused(error: ProviderError, cause: BaseException | None) -> ProviderError:
@@ -70,3 +82,98 @@ def test_a_request_without_sound_stays_as_it_is_and_a_sound_is_put_in_its_place(
     ).config.extensions["messages"]  # type: ignore[index]
     assert [block["type"] for block in message["content"]] == ["text", "input_audio", "text"]
     assert message["content"][1]["input_audio"] == {"data": "UklGRg==", "format": "wav"}
+
+
+def test_a_more_exact_error_keeps_status_and_provider_and_says_what_happened() -> None:
+    full = _classify_error(InvalidRequestError("Context_Window exceeded", status=400, provider="p"))
+    assert (full.message.splitlines()[0], full.status, full.provider) == ("Context_Window exceeded", 400, "p")
+    half = _classify_error(caused(ProviderError("no JSON", status=200, provider="p"), unreadable("{")))
+    assert half.message.splitlines()[0].startswith("the reply broke off: no JSON")
+    assert (half.status, half.provider) == (200, "p")
+
+
+def chat_engines(
+    url: str = "http://127.0.0.1:9/v1", seconds: float = 9.0, field: str = "max_tokens"
+) -> tuple[Any, Any]:
+    return create_chat_engines(url, "key-of-ours", 4, seconds, field)
+
+
+def test_an_endpoint_has_one_engine_of_each_kind_with_its_settings() -> None:
+    engines = chat_engines()
+    assert list(map(type, engines)) == [ChatEngine, AsyncChatEngine]
+    assert chat_engines() == engines and chat_engines(seconds=8.0) != engines
+    for engine in engines:
+        (provider,) = engine.config.providers
+        assert (provider.access.provider, provider.access.base_url) == ("model-server", "http://127.0.0.1:9/v1")
+        assert provider.compat.max_tokens_field == "max_tokens"
+        assert dict(engine.config.api_keys) == {"model-server": "key-of-ours"}
+        assert engine.config.max_connections == 4
+        assert engine.config.timeouts != chat_engines(seconds=8.0)[0].config.timeouts
+        resolved = engine.resolve("openai/org/model")
+        assert (resolved.provider, resolved.model) == ("model-server", "org/model")
+    assert chat_engines(field="max_completion_tokens")[0].config.providers[0].compat.max_tokens_field == (
+        "max_completion_tokens"
+    )
+
+
+ASKED = Request("openai/any", (Message("user", (TextPart("hello"),)),))
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_either_engine_gives_the_reply_or_a_more_exact_error_with_its_cause(
+    asynchronous: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reply, cause = object(), unreadable("{")
+    outcomes: list[object] = [reply, caused(ProviderError("no JSON"), cause)]
+    asked: list[Request] = []
+
+    def give(request: Request) -> object:
+        asked.append(request)
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def give_later(request: Request) -> object:
+        return give(request)
+
+    engines = chat_engines()
+    if asynchronous:
+        provider = SimpleNamespace(complete=give_later)
+        monkeypatch.setattr(AsyncChatEngine, "_target", lambda self, request: (provider, request))
+    else:
+        monkeypatch.setattr(LM15Engine, "complete", lambda self, request: give(request))
+
+    def complete() -> object:
+        return asyncio.run(engines[1].complete(ASKED)) if asynchronous else engines[0].complete(ASKED)
+
+    assert complete() is reply
+    with pytest.raises(TransportError) as raised:
+        complete()
+    assert raised.value.__cause__ is cause
+    assert asked == [ASKED, ASKED]
+
+
+def test_every_sound_goes_to_its_place_and_all_else_stays() -> None:
+    wav, mp3 = AudioPart(media_type="audio/wav", data="UklGRg=="), AudioPart(media_type="audio/mpeg", data="aGk=")
+    messages = (
+        Message("user", (TextPart("only text"),)),
+        Message("user", (mp3,)),
+        Message("user", (TextPart("a"), wav, mp3)),
+    )
+    request = Request("any", messages, "Be brief.", config=Config(temperature=0.5, extensions={"seed": 1}))
+    encoded = _encode_audio(request)
+    first = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
+    second = {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "mp3"}}
+    assert encoded.config.extensions == {
+        "seed": 1,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "only text"},
+            {"role": "user", "content": [second]},
+            {"role": "user", "content": [{"type": "text", "text": "a"}, first, second]},
+        ],
+    }
+    assert (encoded.model, encoded.system, encoded.config.temperature) == ("any", "Be brief.", 0.5)
+    parts = [part for message in encoded.messages for part in message.parts]
+    assert [type(part) for part in parts] == [TextPart] * 5, "what the engine itself encodes is without sounds"

@@ -435,3 +435,17 @@ def test_outside_a_run_either_engine_answers() -> None:
 def test_copies_of_an_engine_are_the_engine() -> None:
     for engine in (AgentEngine(Scripted(), policy()), SyncAgentEngine(ScriptedNow(), policy())):
         assert copy.deepcopy(engine) is engine
+
+
+def test_a_repeated_attempt_has_waited_since_the_end_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr("mas.llm.engine.time", SimpleNamespace(monotonic=lambda: clock.seconds))
+
+    class Slow(Scripted):
+        async def complete(self, request: Request) -> Response:
+            clock.seconds += 7.0
+            return await super().complete(request)
+
+    question = Question()
+    question.ask(AgentEngine(Slow(ServerError("no", status=500), replying()), policy(num_retries=1)))
+    assert question.trace.spans[1].attributes["waited_seconds"] == 0.0, "the work of the first is no waiting"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mas.llm.rate_limiter import BackoffTooLongError, RateLimiter, RequestPermit
+from mas.llm.adaptive_pace import Traffic
+from mas.llm.rate_limiter import BackoffTooLongError, RateLimiter, RequestPermit, _create_bucket
 from tests.mas.llm.virtual_time import run_in_virtual_time
 
 seconds = st.floats(0.0, 3.0)
@@ -367,3 +368,85 @@ def test_a_rate_limiter_serves_one_loop_after_the_other():
 def test_a_rate_limiter_that_lets_nobody_pass_is_refused():
     with pytest.raises(ValueError, match="max_concurrency is 0"):
         RateLimiter(0)
+
+
+def test_the_traffic_counts_each_outcome_and_who_waits() -> None:
+    async def all_of_them() -> list[Traffic]:
+        limiter = RateLimiter(1)
+        seen = []
+        first = await limiter.acquire(1)
+        waiting = asyncio.create_task(limiter.acquire(1))
+        await asyncio.sleep(0.01)
+        seen.append(limiter.traffic)
+        first.record_success()
+        seen.append(limiter.traffic)
+        second = await waiting
+        seen.append(limiter.traffic)
+        second.record_server_error()
+        with await limiter.acquire(1):
+            pass
+        seen.append(limiter.traffic)
+        with await limiter.acquire(1) as refused:
+            refused.record_rate_limit(None)
+        assert limiter.traffic == Traffic(1, 1, 1, 0, 0, limiter.policy.pace)
+        return seen
+
+    assert run_in_virtual_time(all_of_them()) == [
+        Traffic(0, 0, 0, 1, 1, None),
+        Traffic(1, 0, 0, 0, 1, None),
+        Traffic(1, 0, 0, 1, 0, None),
+        Traffic(1, 0, 1, 0, 0, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pause", "patience", "passes"),
+    [
+        (10.0, 10.0, True),
+        (10.0, 9.5, False),
+        (0.0, -5.0, True),
+        (-3.0, -5.0, True),
+        (0.5, 0.0, False),
+        (0.5, -5.0, False),
+    ],
+)
+def test_a_pause_may_last_as_long_as_the_patience(pause: float, patience: float, passes: bool) -> None:
+    async def ask() -> None:
+        limiter = RateLimiter(1)
+        (await limiter.acquire(1)).record_success()
+        limiter.policy.hold_until = limiter.now() + pause
+        if passes:
+            await limiter.acquire(1, lambda: patience)
+            assert (limiter.in_flight, limiter.traffic.waiting) == (1, 0)
+        else:
+            with pytest.raises(BackoffTooLongError) as raised:
+                await limiter.acquire(1, lambda: patience)
+            assert raised.value.seconds == pause
+            assert (limiter.in_flight, limiter.traffic.waiting) == (0, 0)
+
+    run_in_virtual_time(ask())
+
+
+@pytest.mark.parametrize(
+    ("per_minute", "capacity", "seconds"), [(60.0, 1.0, 1.0), (600.0, 1.0, 0.1), (6000.0, 10.0, 0.1), (30.0, 1.0, 2.0)]
+)
+def test_a_bucket_holds_a_tenth_of_a_second_but_one_at_least(
+    per_minute: float, capacity: float, seconds: float
+) -> None:
+    bucket = _create_bucket(per_minute)
+    assert bucket is not None
+    assert (bucket.max_rate, bucket.time_period) == pytest.approx((capacity, seconds))
+    assert _create_bucket(None) is None and _create_bucket(0.0) is None
+
+
+def test_a_second_loop_must_wait_until_the_first_is_closed() -> None:
+    limiter, loop = RateLimiter(1), asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(limiter.acquire(1))
+        with pytest.raises(RuntimeError, match="belongs to one event loop"):
+            asyncio.run(limiter.acquire(1))
+        assert limiter.in_flight == 1
+    finally:
+        loop.close()
+    asyncio.run(limiter.acquire(1))
+    assert (limiter.in_flight, limiter.traffic.waiting) == (1, 0), "what the closed loop had in flight is gone"
