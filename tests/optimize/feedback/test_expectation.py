@@ -2,7 +2,9 @@
 
 import pytest
 
-from optimize.feedback.expectation import Expectation, classify_answer
+from eval.analysis.attribution.target_matcher import NUMBER_WORDS
+from eval.scorers.labels import LabelSet
+from optimize.feedback.expectation import Expectation, classify_answer, spell_number
 
 TWO_DECIMALS = "How much is it? Answer with the number alone, rounded to two decimal places."
 COUNT = "How many are there? Give only the number."
@@ -133,3 +135,151 @@ def test_nothing_is_said_of_how_far_off_a_value_is_or_on_which_side(answers: tup
 def test_another_value_in_the_right_form_has_no_fault_in_kind() -> None:
     assert Expectation.of("Boworn, Fikesn", LIST).find_faults("Drazeth, Moveln") == []
     assert Expectation.of("stove", "Behind what?").find_faults("piano") == []
+
+
+BARE, IN_ORDER = "with nothing around it", ", in the order that the question asks for"
+
+
+@pytest.mark.parametrize(
+    ("target", "question", "wordings"),
+    [
+        (
+            "12 km",
+            "How far, to 0 decimals?",
+            (
+                "Expected was a whole number, with its unit.",
+                "Expected was a number.",
+                "A numeric answer was expected.",
+            ),
+        ),
+        (
+            "a, b",
+            "Name them from the north on.",
+            (
+                f"Expected was a list of two items{IN_ORDER}, separated by commas.",
+                f"Expected was a list{IN_ORDER}, separated by commas.",
+                "Several elements were expected.",
+            ),
+        ),
+        (
+            "a, b",
+            "Name them.",
+            (
+                "Expected was a list of two items, separated by commas.",
+                "Expected was a list, separated by commas.",
+                "Several elements were expected.",
+            ),
+        ),
+        *(
+            (target, "What?", (f"Expected was {kind}, {BARE}.", f"Expected was {kind}."))
+            for target, kind in (
+                ("2010-03-04", "a date"),
+                ("True", "a plain decision between two possibilities"),
+                ("Mary", "a single word or name"),
+                ("a b c d e", "a few words"),
+                ("a b c d e f", "a text of some length"),
+            )
+        ),
+    ],
+)
+def test_the_expectation_has_vaguer_wordings(target: str, question: str, wordings: tuple[str, ...]) -> None:
+    assert Expectation.of(target, question).wordings == wordings
+
+
+PROSE = (
+    "Prose stood around the answer, where the bare answer was expected.",
+    "There were words around it that do not belong to it.",
+)
+MARKUP = ("The answer had quotation marks, brackets or other markup around it.",)
+UNIT = ("A unit or currency sign stood beside the number.", "There was more than the bare number.")
+NO_UNIT = ("The unit was missing.",)
+ROUNDING = ("The rounding was wrong: another number of decimals than asked for.", "The rounding was wrong.")
+THOUSANDS = ("The number had thousands separators.", "The digits were written in groups.")
+NO_NUMBER = ("Words stood where a number was expected.", "The answer was not numeric.")
+NUMBERS = ("The answer held several numbers, where a single bare number was expected.",)
+COUNTED = ("The number of items was not the expected one.", "The count was wrong.")
+SEPARATORS = ("The list had other separators than commas, such as `and` or line breaks.", "The separators differ.")
+ORDER = ("The items were right, but the list order was wrong.", "The sequence was wrong.")
+NUMERIC = ("The answer was a number.", "The answer was numeric.")
+ANY_LIST = ("The answer was a list.", "The answer had several elements.")
+LENGTH = ("The answer had another number of words than expected.", "The length differs.")
+NO_DATE = ("The answer was not a date.", "The answer was of another kind.")
+NO_DECISION = ("The answer was not a plain decision.", "The answer was of another kind.")
+
+
+@pytest.mark.parametrize(
+    ("target", "question", "answer", "faults"),
+    [
+        ("17", COUNT, "", [("There was no answer.", "The answer was missing.")]),
+        ("17", COUNT, "$17", [UNIT]),
+        ("17 km", COUNT, "17", [NO_UNIT]),
+        ("17 km", COUNT, "17 km", []),
+        ("88.46", COUNT, "88.5", [ROUNDING]),
+        ("3.14", TWO_DECIMALS, "2.999", [ROUNDING]),
+        ("3.14", TWO_DECIMALS, "2.99", []),
+        ("4520", COUNT, "4,520 crowns", [UNIT, THOUSANDS]),
+        ("4520", COUNT, "it was 4,520", [PROSE, THOUSANDS]),
+        ("4520", COUNT, "1 or 2", [NUMBERS]),
+        ("4520", COUNT, "some", [NO_NUMBER]),
+        ("17", COUNT, "**17**", [PROSE, MARKUP]),
+        ("a, b, c", "Name them.", "a, b", [COUNTED]),
+        ("a, b, c", "Name them.", "a & b, c", [COUNTED, SEPARATORS]),
+        ("a & b, c", "Name them.", "a & b, c", []),
+        ("a, b", "Name them.", "b, a", [ORDER]),
+        ("a, b c", "Name them.", "b, one two three four five", []),
+        ("a, b c", "Name them.", "b, one two three four five six", [PROSE]),
+        ("Mary", "Who?", "640", [NUMERIC]),
+        ("Mary", "Who?", "one two three", [LENGTH]),
+        ("Mary", "Who?", "one two three four", [PROSE]),
+        ("Mary", "Who?", "Ann, Lee", [ANY_LIST]),
+        ("Mary Ann", "Who?", "Ann, Lee", [ANY_LIST]),
+        ("Mary Ann", "Who?", "Lee", [LENGTH]),
+        ("Mary Ann", "Who?", "Ann Lee Fox", []),
+        ("2010-03-04", "When?", "Mary", [NO_DATE]),
+        ("2010-03-04", "When?", "March 5", []),
+        ("2010-03-04", "When?", "2010", [NUMERIC, NO_DATE]),
+        ("Yes", "Is it?", "Mary", [NO_DECISION]),
+        ("Yes", "Is it?", "no, it is", []),
+        ("Yes", "Is it?", "no, it is not", [PROSE]),
+        ("a b c d e f", "What?", "a b c d e f g h i j k", []),
+        ("Mary", "Who?", '"Mary"', [MARKUP]),
+        ("Mary", "Who?", "[Mary]", [MARKUP]),
+        ("Mary", "Who?", "`Mary", [MARKUP]),
+        ("Mary", "Who?", "\\boxed{Mary}", [MARKUP]),
+        ("Mary", "Who?", "(Mary", []),
+        ("Mary", "Who?", "*Mary*", []),
+    ],
+)
+def test_all_faults_of_an_answer_with_their_vaguer_wordings(
+    target: str, question: str, answer: str, faults: list[tuple[str, ...]]
+) -> None:
+    assert Expectation.of(target, question).find_faults(answer) == faults
+
+
+LABELS = LabelSet(("refund", "billing", "not a bug"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "faults"),
+    [
+        ("refund", []),
+        ("billing", []),
+        ("money", [("The answer was none of the labels.",)]),
+        ("refund or billing", [("The answer named several labels.",)]),
+        ("it is billing", []),
+        ("it is billing then", [PROSE]),
+        ("**billing**", [MARKUP]),
+    ],
+)
+def test_faults_of_a_label(answer: str, faults: list[tuple[str, ...]]) -> None:
+    expectation = Expectation.of("Refund", "Which?", LABELS)
+    assert (expectation.kind, expectation.wordings) == ("label", ("The expected label was 'refund'.",))
+    assert expectation.find_faults(answer) == faults
+    assert Expectation.of("other", "Which?", LABELS).kind == "word"
+
+
+@pytest.mark.parametrize(("number", "word"), [(0, "zero"), (1, "one"), (2, "two"), (1_000, "1000")])
+def test_small_numbers_are_spelt(number: int, word: str) -> None:
+    assert spell_number(number) == word
+    last = len(NUMBER_WORDS) - 1
+    assert (spell_number(last), spell_number(last + 1)) == (NUMBER_WORDS[last], str(last + 1))
