@@ -446,7 +446,8 @@ class PytestServer:
         """Return the exit code, None if the tests do not end within the time, and what pytest printed."""
         source, sink = self._process.stdout, self._process.stdin
         assert source and sink
-        sink.write(json.dumps({"arguments": list(arguments), "output": str(self._output)}).encode() + b"\n")
+        request = {"arguments": list(arguments), "seconds": int(TIMEOUT_SECONDS) + 10, "output": str(self._output)}
+        sink.write(json.dumps(request).encode() + b"\n")
         group = int(source.readline())
         in_time, _, _ = select.select([source], [], [], TIMEOUT_SECONDS)
         _kill_group(group)  # with it the processes that its tests have left

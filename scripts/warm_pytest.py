@@ -1,6 +1,6 @@
 """Run pytest again and again in forks of one process that has imported the libraries: they take seconds each time.
 
-    echo '{"arguments": ["-q", "tests/mas"], "output": "/tmp/out"}' | .venv/bin/python scripts/warm_pytest.py FOLDER
+    echo '{"arguments": ["tests"], "seconds": 99, "output": "out"}' | .venv/bin/python scripts/warm_pytest.py FOLDER
 
 Each line of standard input asks for one run in FOLDER, the copy of a repository. The answers are a line with the id
 of the process (and of its process group) when it begins, and one with its exit code (minus a signal's number) when it
@@ -10,10 +10,12 @@ ends. Nothing of the repository is imported here, so that each run finds its fil
 import gc
 import json
 import os
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 LIBRARIES = (
     "pytest",
@@ -42,15 +44,16 @@ def main(folder: str) -> None:
         request = json.loads(line)
         child = os.fork()
         if not child:
-            _run(request["arguments"], request["output"])
+            _run(request)
         print(child, flush=True)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def _run(arguments: list[str], output: str) -> None:
+def _run(request: dict[str, Any]) -> None:
     os.setsid()
-    with Path(output).open("wb") as file, Path(os.devnull).open("rb") as nothing:
+    signal.alarm(request["seconds"])  # whoever waits for it may be dead by then
+    with Path(request["output"]).open("wb") as file, Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -59,7 +62,7 @@ def _run(arguments: list[str], output: str) -> None:
     code = 70
     try:
         plugins = [part for name in PLUGINS if name in sys.modules for part in ("-p", name)]
-        code = int(pytest.main([*arguments, *plugins, "-W", "ignore::pytest.PytestAssertRewriteWarning"]))
+        code = int(pytest.main([*request["arguments"], *plugins, "-W", "ignore::pytest.PytestAssertRewriteWarning"]))
     finally:
         sys.stdout.flush()
         os._exit(code)
