@@ -261,3 +261,49 @@ def test_no_page_takes_long(text: str) -> None:
     started = time.process_time()
     find_web_leaks(QUESTION, "1874", [step(page(f"{text[:19_800]} {PASSAGE}"))])
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(("beyond", "found"), [(0, True), (1, False)])
+def test_a_label_ends_within_a_hundred_characters_of_the_question(beyond: int, found: bool) -> None:
+    def fill(length: int) -> str:
+        return f" {'-' * (length + beyond - 2)} "
+
+    for text in (f"{PASSAGE}{fill(100 - len('refund'))}refund", f"refund{fill(100)}{PASSAGE}"):
+        assert bool(find_web_leaks(QUESTION, "refund", [step(page(text))], is_label=True)) is found
+
+
+def test_nothing_is_found_without_target_or_in_what_is_not_from_the_web() -> None:
+    text = f"{PASSAGE}? 1874"
+    found = step(page(text))
+    assert find_web_leaks(QUESTION, None, [found]) == []
+    assert find_web_leaks(QUESTION, "1874", [{**found, "kind": "agent"}]) == []
+    assert find_web_leaks(QUESTION, "1874", [{**found, "attributes": None}]) == []
+    assert find_web_leaks(QUESTION, "1874", [{**found, "attributes": {"result_kind": "file"}}]) == []
+    assert find_web_leaks(QUESTION, "1874", [{**found, "outputs": None}]) == []
+
+
+def test_every_tool_that_showed_the_question_is_named_once() -> None:
+    text = page(f"{PASSAGE}? 1874")
+    steps = [
+        step(text),
+        step(text, "fetch"),
+        step(text),
+        step(page("1874"), "look"),
+        step(page(PASSAGE, "https://b.org")),
+    ]
+    assert find_web_leaks(QUESTION, "1874", steps) == [
+        {"tool": "read_page", "source": URL},
+        {"tool": "fetch", "source": URL},
+    ]
+
+
+def test_a_target_that_touches_the_words_of_the_question_is_outside_of_them() -> None:
+    question = "Which lamp of the lighthouse at Marrow was lit"
+    assert sources(page(f"\u706f{question}"), "\u706f", question) == [URL]
+    assert sources(page(f"{question}\u706f"), "\u706f", question) == [URL]
+
+
+def test_the_address_that_was_asked_for_is_the_first_that_looks_like_one() -> None:
+    text = f"Q: {PASSAGE}?\n\nA: 1874"
+    assert sources(text, name="lookup", words="see https://no.example.org", first=URL, second="https://b.org") == [URL]
+    assert sources(text, name="lookup", number=5) == ["unknown"]
