@@ -3,20 +3,24 @@
 import asyncio
 import copy
 import json
+import math
 import pickle
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
 import pytest
-from dspy.lm15 import Config, Message, Request
+from dspy.lm15 import Config, Message, Request, TextPart, ToolCallPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.simulation import SIMULATED_NOTICE, answer_request, task_model
+from mas.simulation.chat import Reply, join_text, read_chat
 from mas.simulation.model import AsyncReplyEngine, ReplyEngine
-from mas.simulation.skills.behaviour import FORMAT, Behaviour
+from mas.simulation.skills.behaviour import FORMAT, Behaviour, World
 from mas.tools.calculator import calculator
 
 FINALIZER = (
@@ -179,3 +183,115 @@ def test_a_reply_takes_milliseconds_at_most() -> None:
         answer_request(request)
 
     assert (time.process_time() - start) / len(requests) < 0.005
+
+
+@pytest.mark.parametrize(
+    ("model", "world"),
+    [
+        ("offline/null-3", World("null", 3)),
+        ("null-12", World("null", 12)),
+        ("a/b/leaky-0", World("leaky", 0)),
+        ("offline/null", World("normal", 0)),
+        ("offline/null-3x", World("normal", 0)),
+        ("offline/gpt4-3", World("normal", 0)),
+    ],
+)
+def test_world_and_seed_are_read_from_the_name(model: str, world: World) -> None:
+    assert task_model.parse_world(model) == world
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "seed"),
+    [
+        (None, 5, 5),
+        (SampleKey("q"), 5, 5),
+        (SampleKey("q"), None, None),
+        (SampleKey("q", 2, 1), 5, 5 + 1_000_003),
+        (SampleKey("q", 1, 2), 5, 5 + 7_919),
+        (SampleKey("q", 3, 4), None, 2 * 1_000_003 + 3 * 7_919),
+    ],
+)
+def test_each_epoch_and_attempt_has_a_seed_of_its_own(
+    key: SampleKey | None, given: int | None, seed: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int | None] = []
+    create = task_model.create_behaviour
+
+    def note(chat: Any, world: World) -> Behaviour:
+        seen.append(chat.seed)
+        return create(chat, world)
+
+    monkeypatch.setattr(task_model, "create_behaviour", note)
+    if key is None:
+        answer_request(finalizer_request("42", given))
+    else:
+        with use_context(SampleContext(key)):
+            answer_request(finalizer_request("42", given))
+    assert seen == [seed]
+
+
+@pytest.mark.parametrize(
+    ("wants_json", "draw", "broken"),
+    [
+        (False, 0.75, False),  # as often as the skill is followed, the format is kept
+        (False, 0.751, True),
+        (True, 0.8874, False),  # 1 - 0.25 * 0.45
+        (True, 0.8876, True),
+    ],
+)
+def test_a_format_is_broken_beyond_its_chance_and_less_often_in_json(
+    wants_json: bool, draw: float, broken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Behaviour, "draw", lambda self, skill: draw if skill == FORMAT else 0.0)
+    monkeypatch.setattr(Behaviour, "compute_chance", lambda self, skill, handicap=0.0: 0.75)
+    form = "Outputs will be a JSON object with the following fields."
+    request = finalizer_request("42")
+    if wants_json:
+        request = Request("simulated", request.messages, system=f"{FINALIZER}\n{form}")
+    assert read_chat(request).wants_json is wants_json
+    text = answer_request(request).message.text
+    assert (text == "Let me think about this for a moment before I") is broken
+
+
+def chat(native_tools: bool = True, wants_json: bool = False, results: int = 0, **outputs: str) -> Any:
+    return SimpleNamespace(native_tools=native_tools, wants_json=wants_json, results=[None] * results, outputs=outputs)
+
+
+CALLS: Any = [("search", {"query": "\xe9"}), ("open", {})]
+LISTED = {"tool_calls": [{"name": "search", "args": {"query": "\xe9"}}, {"name": "open", "args": {}}]}
+
+
+def test_calls_are_numbered_after_the_results_there_are() -> None:
+    assert task_model._format_reply(chat(results=2, answer="str"), Reply({"answer": "x"}, CALLS)) == [
+        ToolCallPart("call_3", "search", {"query": "\xe9"}),
+        ToolCallPart("call_4", "open", {}),
+    ]
+
+
+def test_fields_and_calls_are_written_as_the_adapter_reads_them() -> None:
+    told = Reply({"answer": "\xe9", "parts": ["a", 1], "other": "left out"}, CALLS)
+    asked = {"answer": "str", "missing": "str", "parts": "list", "tool_calls": "ToolCalls"}
+    calls = json.dumps(LISTED, ensure_ascii=False)
+    assert task_model._format_reply(chat(native_tools=False, **asked), told) == [
+        TextPart(
+            '[[ ## answer ## ]]\n\xe9\n\n[[ ## missing ## ]]\n\n\n[[ ## parts ## ]]\n["a", 1]\n\n'
+            f"[[ ## tool_calls ## ]]\n{calls}\n\n[[ ## completed ## ]]\n"
+        )
+    ]
+    (as_json,) = task_model._format_reply(chat(native_tools=False, wants_json=True, **asked), told)
+    assert isinstance(as_json, TextPart) and "\xe9" in as_json.text
+    assert json.loads(as_json.text) == {"answer": "\xe9", "missing": "", "parts": ["a", 1], "tool_calls": LISTED}
+    assert task_model._format_reply(chat(answer="str"), Reply({"answer": "x"})) == [
+        TextPart("[[ ## answer ## ]]\nx\n\n[[ ## completed ## ]]\n")
+    ]
+
+
+def test_a_reply_names_the_model_and_says_whether_it_calls_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Behaviour, "draw", lambda self, skill: 0.0)
+    monkeypatch.setattr(task_model, "_format_reply", lambda *_: [TextPart("12345"), ToolCallPart("c", "f", {"a": 1})])
+    request = finalizer_request("42", model="offline/null-3")
+    response = answer_request(request)
+    assert (response.id, response.model, response.finish_reason) == (None, "offline/null-3", "tool_call")
+    assert response.message.role == "assistant" and len(response.message.parts) == 2
+    read = math.ceil(len(join_text(request)) / 4)
+    assert response.usage == Usage(read, 4, read + 4), "5 characters of text and 8 of arguments"
