@@ -309,13 +309,16 @@ def test_the_codes_own_process_is_ended_and_its_parent_ends_after_it(tmp_path: P
     file, ended = tmp_path / "pid", threading.Event()
     parent = (
         "import subprocess\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-        f"open({str(file)!r}, 'w').write(str(child.pid))\n{READY}child.wait()"
+        f"with open({str(file)!r}, 'w') as file:\n    file.write(str(child.pid))\n{READY}child.wait()"
     )
 
     async def work(session: ProcessSession) -> subprocess.Popen[bytes]:
         return session._process
 
-    launched = launch(parent, inner_pid=lambda: int(file.read_text()) if file.exists() else None, on_end=[ended.set])
+    def read_pid() -> int | None:
+        return int(file.read_text() or 0) or None if file.exists() else None
+
+    launched = launch(parent, inner_pid=read_pid, on_end=[ended.set])
     found = use(launched, work)
     assert ended.wait(10)
     assert found.returncode == 0, "the parent has ended by itself"
