@@ -10,7 +10,7 @@ import pytest
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export import sweep_export
 from eval.mlflow_export.sweep_export import SweepExport, build_parent_tags
-from eval.mlflow_export.tracked_run import PARENT_TAG, TrackedRun, to_ms
+from eval.mlflow_export.tracked_run import HOST_TAG, PARENT_TAG, PID_TAG, RUN_TAG, TrackedRun, to_ms
 from eval.runs.run_info import SweepJob
 
 
@@ -122,3 +122,67 @@ def test_a_child_is_put_under_its_sweeps_parent_which_runs_again_if_it_had_ended
             "harness.sweep_differs": "seed=1 x=2",
         }  # fmt: skip
     assert begun == ["KILLED"]
+
+
+def test_every_figure_that_is_known_is_a_metric_also_one_that_is_zero(tmp_path: Path) -> None:
+    compared = {"job": 1, "difference": 0.0, "p": 1.0, "p_holm": 1.0, "wins": 2, "losses": 2, "ties": 6}
+    jobs = [job(0, accuracy=0.0, n_error=0, cost_usd=0.0, wall_seconds=0.0), job(1, cost_usd=2.5)]
+    client = end(tmp_path / "s", jobs, comparisons=[compared], simulated=False)
+    assert client.metrics == {
+        "jobs": 2, "best_accuracy": 0.5,
+        "accuracy/job_0": 0.0, "n_error/job_0": 0, "cost_usd/job_0": 0.0, "wall_seconds/job_0": 0.0,
+        "accuracy/job_1": 0.5, "n_error/job_1": 1, "cost_usd/job_1": 2.5, "wall_seconds/job_1": 9.0,
+        "difference/job_1": 0.0, "p/job_1": 1.0, "p_holm/job_1": 1.0,
+        "wins/job_1": 2, "losses/job_1": 2, "ties/job_1": 6,
+    }  # fmt: skip
+    assert ("parent", "simulated", "false") in client.tags
+
+
+def test_only_the_tags_that_differ_are_set_and_the_file_of_the_sweeps_settings_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "multirun.yaml").write_text("key: secret")
+    (tmp_path / "s" / "other.txt").write_text("not sent")
+    had = {PARENT_TAG: "another", "harness.sweep_id": "sweep-1", "harness.sweep_job": "1"}
+    client = end(tmp_path / "s", [job(0)], had)
+    assert [tag for tag in client.tags if tag[0] == "child"] == [
+        ("child", PARENT_TAG, "parent"),
+        ("child", "harness.sweep_job", "0"),
+    ]
+    assert set(client.texts) == {"sweep.json", "sweep.md", "multirun.yaml"}
+    assert client.texts["multirun.yaml"] == "key: ***"
+    assert client.searched == [f"tags.`{RUN_TAG}` = 'run-0'"]
+
+
+def test_a_parent_is_opened_by_the_sweeps_id_whoever_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Any] = []
+
+    def open_run(settings: object, run_id: str, **given: Any) -> Any:
+        opened.append((settings, run_id, given))
+        return SimpleNamespace(run_id="parent", status=lambda: "RUNNING")
+
+    monkeypatch.setattr(sweep_export, "open_run", open_run)
+    settings, started = LocalTracking(), "2026-11-20T10:00:00+00:00"
+    given = {"name": "sweep seeds", "start_ms": to_ms(started), "has_traces": False}
+    differs = ["x" * 999, "y"]
+    tags = build_parent_tags(settings, SweepJob("s1", "seeds", started, "here", 7, 2, differs))
+    assert tags["harness.sweep_differs"] == "x" * 999 + " "
+    (tmp_path / "seeds").mkdir()
+    (tmp_path / "seeds" / "sweep.json").write_text(json.dumps({"id": "s1", "started_at": started}))
+    SweepExport(tmp_path / "seeds", settings, str).open_run()
+    assert opened == [
+        (settings, "s1", {**given, "tags": {"harness.kind": "sweep", HOST_TAG: "here", PID_TAG: "7"}}),
+        (settings, "s1", {**given, "tags": {"harness.kind": "sweep"}}),
+    ]
+
+
+def test_a_note_of_exactly_the_limit_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def note(folder: str) -> str:
+        return next(text for _, key, text in end(tmp_path / folder, [job(0)]).tags if key == "mlflow.note.content")
+
+    whole = "a table with a ***"
+    monkeypatch.setattr(sweep_export, "_MAX_NOTE_CHARS", len(whole))
+    assert note("s") == whole
+    monkeypatch.setattr(sweep_export, "_MAX_NOTE_CHARS", len(whole) - 1)
+    assert note("t") != whole

@@ -144,3 +144,64 @@ def test_what_is_no_request_is_passed_on() -> None:
 
     asyncio.run(Guard(application, ACCESS)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
     assert seen == ["lifespan"]
+
+
+def answer(headers: dict[str, str], method: str = "GET", path: str = "/") -> tuple[int, str]:
+    """Return status and text."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": path, "headers": raw}
+    asyncio.run(Guard(page, ACCESS)(scope, None, send))  # type: ignore[arg-type]
+    return sent[0]["status"], sent[1]["body"].decode()
+
+
+def test_every_refusal_says_what_to_do() -> None:
+    assert answer(READ) == (200, "page")
+    assert answer({}) == (421, "This server answers to 127.0.0.1 and localhost only.\n")
+    assert answer({**READ, "origin": "null"}) == (403, "Requests from pages of other origins are refused.\n")
+    assert answer({**READ, "sec-fetch-site": "x"}) == (403, "Requests from pages of other sites are refused.\n")
+    assert answer(READ, "POST") == (403, "Only the viewer's own pages may write; reload the page.\n")
+    strangers = (401, "Open the address that python eval/view.py has printed.\n")
+    assert answer({"host": READ["host"]}) == strangers
+    assert answer({"host": READ["host"]}, path="/open") == strangers, "an address without a query"
+
+
+def test_every_answer_has_all_headers_that_protect_it() -> None:
+    whole = {
+        "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "cache-control": "no-store",
+    }
+    assert request(READ)[1] == whole
+    refused = request({**READ, "host": "evil.example"})[1]
+    assert {name: refused[name] for name in whole} == whole
+
+
+def test_another_site_may_link_to_the_printed_address_and_do_nothing_else_with_it() -> None:
+    foreign = {**READ, "sec-fetch-site": "cross-site"}
+    assert request(foreign, path="/open", query=b"token=the-token")[0] == 303
+    assert request(foreign, "HEAD", "/open", b"token=the-token")[0] == 403
+    assert request({**WRITE, "sec-fetch-site": "cross-site"}, "POST", "/open", b"token=the-token")[0] == 403
+
+
+def test_a_write_is_json_however_its_type_is_spelled_and_from_the_host_that_it_names() -> None:
+    for spelled in ("application/json", "Application/JSON", " application/json ;charset=utf-8"):
+        assert request({**WRITE, "content-type": spelled}, "POST")[0] == 200
+    local = {**WRITE, "host": "LOCALHOST:8770", "origin": "http://localhost:8770"}
+    assert request(local, "POST")[0] == 200
+    assert request({**local, "host": "127.0.0.1:8770"}, "POST")[0] == 403
+    assert ACCESS.hosts == ("127.0.0.1:8770", "localhost:8770") and ACCESS.cookie == "viewer_8770"
+
+
+def test_secrets_are_long_and_belong_to_their_port() -> None:
+    made = Access.make(8771)
+    assert made.port == 8771 and len(made.token) == len(made.write_token) == 32  # 24 bytes in base 64
+    assert made.url == f"http://127.0.0.1:8771/open?token={made.token}"
