@@ -1,10 +1,12 @@
 """What a judge is shown of an answer, and what is left of its explanation."""
 
+import asyncio
 import json
 
 import pytest
 
-from eval.scorers.judging import MAX_ANSWER_CHARS, quote_answer, remove_target
+from eval.scorers.judging import MAX_ANSWER_CHARS, AnswerJudge, quote_answer, remove_target
+from tests.scripted_model import ScriptedModel, all_text
 
 
 def test_an_answer_is_one_line_of_json_without_markers() -> None:
@@ -36,3 +38,22 @@ def test_the_target_is_removed_as_a_word(explanation: str, left: str) -> None:
 
 def test_a_target_with_signs_is_taken_as_it_is() -> None:
     assert remove_target("3.5 but 345", "3.5") == "[the reference answer] but 345"
+
+
+def test_a_judge_is_shown_all_four_texts_and_its_reply_is_cleaned() -> None:
+    said = [
+        {"verdict": "incorrect", "explanation": "Rome is meant."},
+        {"verdict": "correct", "explanation": ""},
+    ]
+    model = ScriptedModel(lambda agent, request: said.pop(0))
+    judge = AnswerJudge(model, "Be strict about spelling.")
+    assert asyncio.run(judge.judge("Which town?", "It is Oslo", "Rome")) == (
+        "incorrect",
+        "[the reference answer] is meant.",
+    )
+    assert asyncio.run(judge.judge("Which town?", "It is Rome", "Rome")) == ("correct", "")
+    first, second = (all_text(request) for _, request in model.requests)
+    for part in ("[[ ## question ## ]]\nWhich town?", "[[ ## rubric ## ]]\nBe strict about spelling.",
+                 "[[ ## target ## ]]\nRome"):  # fmt: skip
+        assert part in first and part in second
+    assert '[[ ## answer ## ]]\n"It is Oslo"' in first and '[[ ## answer ## ]]\n"It is Rome"' in second
