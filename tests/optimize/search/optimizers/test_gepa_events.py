@@ -182,3 +182,72 @@ def test_the_first_failure_of_a_handler_is_raised_at_the_end() -> None:
     assert search.round(proposal([0.0], [0.0], plan="P!")) == []
     with pytest.raises(ValueError, match="disk full"):
         search.events.check()
+
+
+def test_of_several_failures_of_handlers_the_first_is_raised() -> None:
+    search, failures = Listener(), iter([ValueError("first"), ValueError("second")])
+
+    def fail(proposal: Proposal) -> None:
+        raise next(failures)
+
+    search.events._report = fail
+    search.round(proposal([0.0], [0.0], plan="P!"))
+    search.round(proposal([0.0], [0.0], plan="P?"))
+    search.events.on_merge_rejected({})  # of no proposal: a failure of its own
+    with pytest.raises(ValueError, match="first"):
+        search.events.check()
+    Listener().events.check()
+
+
+def test_what_was_spent_is_told_of_the_proposal_that_it_was_spent_on() -> None:
+    """Each look at the ledger finds one request more: at the beginning of a round and at each decision."""
+    search = Listener()
+    search._spent = 10
+    first, second = proposal([0.0], [1.0], plan="P1"), proposal([0.0], [0.0], plan="P2")
+    search.round(first, second)
+    search._spent += 5
+    search.keep(first, 1.0, 1.0)
+    search.end()
+    assert [(each.candidate.id, each.spend.lm_calls) for each in search.proposals] == [("c002", 1), ("c001", 6)]
+
+
+def test_a_proposal_that_is_as_good_as_its_parent_may_be_kept() -> None:
+    search = Listener()
+    equal = proposal([0.5], [0.5], plan="P!")
+    search.round(equal)
+    search.events._pending = [search.events._take(equal)]
+    search.keep(equal, 1.0, 1.0)
+    found = search.end()
+    assert (found.decision, found.reason) == ("accepted", "as good on its few questions (50% → 50%), and kept")
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [({}, True), ({"candidate_idx": 1}, False), ({"candidate_idx": 0}, False), ({"parent_ids": [1]}, False)],
+)
+def test_only_answers_to_a_merge_are_those_of_a_merge(changes: dict[str, Any], counts: bool) -> None:
+    search = Listener()
+    (better,) = search.round(proposal([0.0], [1.0], plan="P!"))
+    search.keep(better, 0.5, 0.75)
+    search.begin(2)
+    event = {"scores": [1.0, 0.5], "candidate_idx": None, "outputs": [output("v1")] * 2, "parent_ids": [1, 0]}
+    search.events.on_evaluation_end({**event, **changes})
+    search.events.on_merge_attempted({"parent_ids": [1, 0], "merged_candidate": {**START, "plan": "P?"}})
+    search.events.on_merge_rejected({})
+    found = search.end()
+    assert (found.minibatch_before, found.minibatch_after) == ((1.0, 0.75) if counts else (0.0, 0.0))
+    assert found.candidate.agents == ("plan",)
+
+
+def test_a_merge_of_which_an_answer_was_broken_off_is_cut_off() -> None:
+    search = Listener("budget.usd")
+    (better,) = search.round(proposal([0.0], [1.0], plan="P!"))
+    search.keep(better, 0.5, 0.75)
+    search.begin(2)
+    outputs = [output("v0"), output("v1", completed=False)]
+    search.events.on_evaluation_end(
+        {"scores": [1.0, 1.0], "candidate_idx": None, "outputs": outputs, "parent_ids": [0, 1]}
+    )
+    search.events.on_merge_attempted({"parent_ids": [0, 1], "merged_candidate": dict(START)})
+    search.events.on_merge_rejected({})
+    assert (search.end().decision, search.end().reason) == ("cut_off", "budget.usd")
