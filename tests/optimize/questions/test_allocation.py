@@ -1,9 +1,11 @@
 """Tests of the allocation of samples to parts."""
 
 from collections import Counter
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,3 +67,37 @@ def test_small_strata_do_not_all_land_in_the_largest_part() -> None:
     sizes = [len(part) for part in split_by_hash(samples, (0.25, 0.25, 0.5), 0)]
     assert 30 <= sizes[0] <= 70
     assert 30 <= sizes[1] <= 70
+
+
+def hashed(seed: int, name: str) -> float:
+    return int(sha256(f"{seed}/{name}".encode()).hexdigest()[:12], 16) / 16**12
+
+
+@pytest.mark.parametrize("by_stratum", [True, False])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_a_stratum_is_cut_at_its_shares_in_the_order_of_the_hashes(seed: int, by_stratum: bool) -> None:
+    samples = [sample(number, level="1", suffix=".csv") for number in range(11)]
+    queue = sorted(samples, key=lambda each: hashed(seed, each.id))
+    offset = hashed(seed, f"stratum {name_stratum(samples[0]) if by_stratum else ''}")
+    first, second = int(11 * 0.25 + offset), int(11 * 0.5 + offset)
+    expected = [tuple(queue[:first]), tuple(queue[first:second]), tuple(queue[second:])]
+    assert split_by_hash(samples, (1, 1, 2), seed, by_stratum) == expected
+
+
+def test_a_stratum_is_a_level_and_a_kind_of_attachment() -> None:
+    assert name_stratum(sample(1)).startswith("level none, ")
+    assert name_stratum(sample(1, "2", ".png")).startswith("level 2, ")
+    names = {name_stratum(sample(1, level, suffix)) for level in (None, "2") for suffix in (None, ".png", ".mp3")}
+    assert len(names) == 6
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_near_duplicates_stay_in_one_part_also_through_others(seed: int) -> None:
+    samples = [sample(number) for number in range(12)]
+    pairs = [("q000", "q001"), ("q002", "q001"), ("q002", "q003"), ("q008", "q009")]
+    parts = split_by_hash(samples, (0.25, 0.25, 0.5), seed, pairs=pairs)
+    place = {each.id: number for number, part in enumerate(parts) for each in part}
+    assert len(place) == 12
+    assert len({place[f"q00{number}"] for number in range(4)}) == 1 and place["q008"] == place["q009"]
+    for part in parts:
+        assert list(part) == sorted(part, key=lambda each: hashed(seed, each.id))
