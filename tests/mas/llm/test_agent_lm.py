@@ -13,14 +13,18 @@ import pytest
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
     LMError,
+    LMInvalidRequestError,
     LMProviderError,
     LMTimeoutError,
     LMUnexpectedError,
 )
 
 from mas.llm.agent_lm import _find_remedy, _translate_error
-from mas.llm.call_policy import DEFAULT_OPTIONS
+from mas.llm.call_policy import DEFAULT_OPTIONS, OptionNames
 from mas.llm.profiles.model import AgentModel, AgentOverride
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import MAX_BLOCKING_CALLS, background_loop, run_blocking
@@ -319,3 +323,60 @@ def test_a_limit_comes_out_as_itself_and_anything_else_as_the_error_it_was() -> 
 )
 def test_only_what_the_configuration_can_correct_has_a_remedy(error: LMError, has_remedy: bool) -> None:
     assert (_find_remedy(error, DEFAULT_OPTIONS) is not None) is has_remedy
+
+
+OPTIONS = OptionNames("the.name", "the.url", "the.key")
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "remedy"),
+    [
+        (LMAuthError("no"), OptionNames("n", "u", "the.key", "A_KEY"), "check the key in A_KEY (the.key)"),
+        (LMAuthError("no"), OPTIONS,
+         "the server wants a key: name the environment variable that holds it with the.key"),
+        (LMProviderError("a page", status=200), OPTIONS, "check the.url, to which /chat/completions is added"),
+        (LMInvalidRequestError("none", status=404, model="openai/org/any"), OPTIONS,
+         "check the.name=org/any and the.url"),
+        (LMProviderError("none", status=404), OPTIONS, "check the.name= and the.url"),
+        (LMInvalidRequestError("a TOOL with a function"), OPTIONS, "set model.native_tools=false"),
+        (LMInvalidRequestError("unknown function"), OPTIONS, "set model.native_tools=false"),
+        (LMInvalidRequestError("no image and no audio"), OPTIONS, "set model.takes_images=false"),
+        (LMInvalidRequestError("no audio"), OPTIONS, "set model.takes_audio=false"),
+        (LMInvalidRequestError("max_tokens"), OPTIONS,
+         "set model.max_tokens, or model.max_tokens_field, to what the server takes"),
+        (LMInvalidRequestError("no"), OPTIONS,
+         "check the.name, model.temperature, model.max_tokens, model.native_tools"),
+        (LMProviderError("down", status=500), OPTIONS, None),
+        (ContextWindowExceededError(message="the image is too long"), OPTIONS, None),
+    ],
+)  # fmt: skip
+def test_each_refusal_has_its_remedy(error: LMError, options: OptionNames, remedy: str | None) -> None:
+    assert _find_remedy(error, options) == remedy
+
+
+@pytest.mark.parametrize(
+    ("error", "noted"),
+    [
+        (LMAuthError("no"), True),
+        (LMBillingError("pay\n  first"), True),
+        (LMConfigurationError("no"), True),
+        (LMInvalidRequestError("no"), False),
+        (LMProviderError("down", status=500), False),
+    ],
+)
+def test_a_server_that_refuses_every_request_is_noted_for_the_sample(error: LMError, noted: bool) -> None:
+    with use_context(SampleContext(SampleKey("q"))) as context:
+        assert _translate_error(error, OPTIONS) is error
+    expected = " ".join(f"{type(error).__name__}: {error}".split())
+    assert context.server_refusal == (expected if noted else None)
+    assert _translate_error(error, OPTIONS) is error, "outside a run there is nobody to note it for"
+
+
+def test_a_long_refusal_is_cut_before_its_remedy_and_loses_the_advice_of_others() -> None:
+    long = LMInvalidRequestError("x" * 501, model="openai/any")
+    _translate_error(long, OPTIONS)
+    remedy = "check the.name, model.temperature, model.max_tokens, model.native_tools"
+    assert (long.message, str(long)) == (f"{'x' * 500}; {remedy}", f"[openai/any] {'x' * 500}; {remedy}")
+    advised = LMInvalidRequestError("no\n\n  To fix: call somebody")
+    _translate_error(advised, OPTIONS)
+    assert advised.message == str(advised) == f"no; {remedy}"
