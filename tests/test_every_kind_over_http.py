@@ -43,9 +43,8 @@ def run(command: EvalCommand, server: RunningServer, folder: Path, *more: str) -
     return command(*model, "data=jsonl", f"data.path={folder}", f"ids=[{','.join(asked)}]", *more)
 
 
-@pytest.mark.parametrize(
-    "native", [pytest.param(True, id="native tool calls"), pytest.param(False, id="text tools", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("native", [pytest.param(True, id="native tool calls"), pytest.param(False, id="text tools")])
 def test_the_fact_in_every_kind_of_file_is_found_through_the_tools(
     native: bool, seed: int, questions: Path, eval_command: EvalCommand, llm_server: RunningServer
 ) -> None:

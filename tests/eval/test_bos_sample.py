@@ -141,6 +141,7 @@ def test_another_server_of_databases_answers_as_the_page_on_the_system_says(
     assert {id_: score for id_, score in read_scores(finished).items() if score != 1} == {}
 
 
+@pytest.mark.slow
 def test_ones_own_database_and_questions_run_as_the_page_on_the_system_says(
     eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

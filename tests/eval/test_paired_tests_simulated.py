@@ -26,11 +26,10 @@ def drawn(n: int, epochs: int, gain: float, random: Any, share: float = 0.35) ->
     return [Pair(a, b) for a, b in zip(*answers, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("epochs", [1, 5])
-@pytest.mark.parametrize(
-    "share", [pytest.param(0.2, marks=pytest.mark.slow), 0.4, pytest.param(0.7, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("share", [0.2, 0.4, 0.7])
 def test_intervals_cover_the_truth_and_equal_systems_are_seldom_called_different(
     n: int, epochs: int, share: float
 ) -> None:
@@ -44,6 +43,7 @@ def test_intervals_cover_the_truth_and_equal_systems_are_seldom_called_different
     assert sum(not result.ci95[0] <= 0 <= result.ci95[1] for result in equal if result.ci95) <= 65
 
 
+@pytest.mark.slow
 def test_one_that_never_loses_and_seldom_wins_is_not_cut_short() -> None:
     """Where Student's t held the truth in 80 to 90 of 100 cases."""
     for n, wins in ((20, 0.1), (53, 0.05), (53, 0.1), (165, 0.05)):
