@@ -196,3 +196,21 @@ def test_the_only_column_cannot_be_misread() -> None:
 def test_a_cell_beyond_the_table_is_not_read(question: str, answer: str | None) -> None:
     found = look_up(question, tables(CELLS))
     assert found is None or found.why != "Read from the cell that the question names."
+
+
+def test_of_several_sheets_the_one_named_first_is_read_or_the_two_are_subtracted() -> None:
+    north = Table("North", ["item", "price"], [["Pen", "2.50"], ["Ink", "9.00"]], [])
+    south = Table("South", ["item", "price"], [["Pen", "3.50"], ["Ink", "8.00"]], [])
+    for found in ([north, south], [south, north], [Table("East", ["item", "price"], [], []), south, north]):
+        for question, answer in (
+            ("What is the price of Pen in South?", "3.50"),
+            ("What is the price of Pen in North and South?", "2.50"),
+            ("What is the price of Pen in South and North?", "3.50"),
+        ):
+            read = look_up(question, found)
+            assert read is not None and (read.answer, read.expression) == (answer, None)
+        for names in ("South and North", "North and South"):
+            apart = look_up(f"What is the difference of the price of Pen between {names}?", found)
+            assert apart is not None and (apart.answer, apart.expression) == (None, "3.5 - 2.5")
+            assert apart.why == "The difference of two cells."
+        assert look_up("What is the difference of the price of Pen?", found) is None
