@@ -273,3 +273,20 @@ def test_an_export_that_is_closed_has_closed_its_store(tmp_path: Path, mlflow: N
         assert export.store.last_finished_at() is not None
     with pytest.raises(Exception, match="closed"):
         export.store.last_finished_at()
+
+
+def test_prompts_are_those_of_now_only_while_the_run_goes_on(
+    opened: Opened, mlflow: Noted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered: list[Any] = []
+    monkeypatch.setattr(run_export, "register_prompts", lambda run, *sets, **how: registered.append((run, sets, how)))
+    monkeypatch.setattr(run_export, "name_owner", lambda prompts, system: (prompts, system["name"]))
+    export = opened()
+    export.show()
+    export.end()
+    assert registered == [], "a run without prompts"
+    monkeypatch.setattr(run_export, "read_kept_prompts", lambda folder, names: {"prompts": "first", "prompts_2": "new"})
+    export.show()
+    export.end()
+    sets = (("first", "toy"), ("new", "toy"))
+    assert registered == [(mlflow, sets, {"is_now": True}), (mlflow, sets, {"is_now": False})]
