@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -177,3 +178,30 @@ def test_every_sound_goes_to_its_place_and_all_else_stays() -> None:
     assert (encoded.model, encoded.system, encoded.config.temperature) == ("any", "Be brief.", 0.5)
     parts = [part for message in encoded.messages for part in message.parts]
     assert [type(part) for part in parts] == [TextPart] * 5, "what the engine itself encodes is without sounds"
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "True"), ("False", "False")])
+def test_litellm_fetches_no_list_of_prices_unless_the_user_wants_it(
+    before: str | None, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", before or "")
+    if before is None:
+        monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP")
+    create_litellm_engines.__wrapped__(None, None, 5.0)
+    assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == after
+
+
+def test_a_request_is_routed_with_its_sounds_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider, seen = object(), list[bool]()
+
+    def route(engine: object, request: Request, *, streaming: bool) -> tuple[object, Request]:
+        seen.append(streaming)
+        return provider, request
+
+    monkeypatch.setattr(LM15Engine, "_target", route)
+    engine = chat_engines()[0]
+    assert engine._target(ASKED) == (provider, ASKED)
+    sound = Message("user", (AudioPart(media_type="audio/wav", data="UklGRg=="),))
+    _, routed = engine._target(Request("any", (sound,)), streaming=True)
+    assert routed.config.extensions["messages"][0]["content"][0]["type"] == "input_audio"
+    assert seen == [False, True]
