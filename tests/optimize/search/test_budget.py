@@ -362,3 +362,26 @@ def test_what_a_run_takes_in_all_is_projected_during_the_search() -> None:
     assert held.project_rest(4) == Projection(1300.0, None)
     held.release()
     assert held.project_rest(4) == UNKNOWN
+
+
+def test_the_requests_of_an_account_are_the_systems_unless_it_is_the_reflections() -> None:
+    held = BudgetLedger(NO_LIMIT)
+    for account in (held.open_account(lambda _: None), held.open_account(lambda _: None, True)):
+        account.reserve()
+        account.settle(Payment(10, 0, 5, 0.5))
+        account.reserve()
+        account.settle(Payment(10, 0, 5, 0.5))
+        assert held.spend().lm_calls - held.spend().reflection_calls == 2
+    assert held.spend().reflection_calls == 2
+
+
+def test_the_budget_that_refused_is_named() -> None:
+    answers = BudgetLedger(BudgetSettings(metric_calls=1))
+    assert answers.refused_budget is None and answers.take_metric_call()
+    assert answers.refused_budget is None and not answers.take_metric_call()
+    assert answers.refused_budget == "metric_calls"
+    requests = BudgetLedger(BudgetSettings(metric_calls=None, lm_calls=1))
+    pay(requests, FREE)
+    assert requests.refused_budget is None
+    refusal(requests)
+    assert requests.refused_budget == "lm_calls"
