@@ -1,6 +1,6 @@
 """Draw small faults of the source at random, run the tests of each faulty module, and report what no test noticed.
 
-    .venv/bin/python scripts/mutation_sample.py --n 150 --seed 1 --jobs 2     # about 40 minutes
+    .venv/bin/python scripts/mutation_sample.py --n 150 --seed 1 --jobs 2
     .venv/bin/python scripts/mutation_sample.py --n 20 --seed 7 --only eval/runs
     .venv/bin/python scripts/mutation_sample.py --only eval/cli --kinds boundary --tests own --n 999  # every one
     .venv/bin/python scripts/mutation_sample.py --tests near --n 60 --seed 3  # then its survivors in all other tests:

@@ -37,7 +37,7 @@ def main(folder: str) -> None:
         with suppress(ImportError):
             import_module(name)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # looking for all plugins takes as long as collecting the tests
-    gc.freeze()  # what the libraries made is no garbage; collecting it again took most of the tests' time
+    gc.freeze()  # a fork shares what the collector never touches
     os.chdir(folder)
     sys.path[0] = folder
     for line in sys.stdin:
