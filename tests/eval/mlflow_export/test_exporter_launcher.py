@@ -161,7 +161,7 @@ def test_a_place_that_is_none_costs_a_warning(eval_command: EvalCommand, tmp_pat
     (tmp_path / "in the way").write_text("a file")
     data = dataset(tmp_path / "data", *QUICK)
     where = LocalTracking(local.experiment, str(tmp_path / "in the way"))
-    finished = eval_command(*AGENT, *data, *tracked_in(where, wait_seconds=2))
+    finished = eval_command(*AGENT, *data, *tracked_in(where, wait_seconds=30))
     assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
     assert "MLflow has nothing of this run" in finished.err
     assert completed(finished.folder, *tracked_in(local)).counts["traces"] == {"store": 6, "mlflow": 6}
