@@ -153,6 +153,8 @@ class ProcessSession:
         return await self._do(self._run(code, seconds))
 
     async def _run(self, code: str, seconds: float) -> Reply:
+        if self._closed:  # the numbers of its pipes may be another file's by now
+            raise SessionLostError("the question is over")
         name, until, what = secrets.token_hex(8), now() + seconds, "the code ran"
         if self._buffer or self._read():
             raise SessionLostError(DISTURBED)

@@ -279,6 +279,25 @@ def test_the_end_of_the_question_ends_a_cell_that_is_running() -> None:
     assert ended.wait(10), "what it leaves behind is removed"
 
 
+def test_a_session_that_is_closed_reads_no_file_that_has_the_number_of_its_pipe(tmp_path: Path) -> None:
+    secret = tmp_path / "of somebody else"
+    secret.write_text("not for the sandbox")
+
+    async def work(session: ProcessSession) -> int:
+        pipe = session._replies
+        session.close()
+        with secret.open("rb", buffering=0) as file:
+            os.dup2(file.fileno(), pipe)
+            try:
+                with pytest.raises(SessionLostError, match="the question is over"):
+                    await session.run("cell", 20)
+                return os.lseek(pipe, 0, os.SEEK_CUR)
+            finally:
+                os.close(pipe)
+
+    assert use(launch(ECHO), work) == 0
+
+
 def read_state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
