@@ -14,9 +14,10 @@ from eval.analysis.comparison.answers import (
     collect_answers,
     read_answers,
 )
-from eval.runs.record import ExtraScore, Record, Usage
+from eval.runs.record import ExtraScore, PlannedQuestion, Record, Usage
+from eval.runs.run_info import digest_questions, digest_task
 from eval.runs.store import RunStore
-from tests.eval.stored_run import answered, stored_run
+from tests.eval.stored_run import CONFIG, answered, stored_run
 
 
 def given(answer: str | None = "17", **changes: Any) -> GivenAnswer:
@@ -29,6 +30,30 @@ def test_an_answer_is_its_value_and_its_cut_text() -> None:
     assert (right.text, half.text) == ("17", "x" * MAX_TEXT_CHARS)
     assert (right.error_class, right.unreadable, right.format_lost, right.leaked) == (None, False, False, False)
     assert given(None).text == ""
+    assert given("x" * MAX_TEXT_CHARS).text == "x" * MAX_TEXT_CHARS
+    assert given("17", leaks=[{"kind": "title"}]).leaked
+
+
+def test_an_answer_of_which_no_more_is_known_met_nothing_and_used_no_tools_results() -> None:
+    bare = GivenAnswer(1, 0.5, "17", None, False, False, 1.0, 9, None, 0)
+    assert (bare.leaked, bare.cached_tool_calls, bare.extra, bare.correct) == (False, 0, (), False)
+    answers = Answers({}, {"q1": {1: bare}}, epochs=1)
+    assert answers.count_leaked(["q1", "q2"]) == 0 and answers.question_ids == frozenset()
+    assert (answers.scorer, answers.extra_scorers, answers.files) == (None, {}, {})
+    assert (answers.questions_sha256, answers.n_missing, answers.labels) == ("", 0, ())
+
+
+def test_an_answer_is_read_from_a_record_whole() -> None:
+    record = answered(
+        "q1", "18", score=0.5, attempt=3, wall_seconds=7.5, waited_seconds=2.0, parts={"format_loss": 0.25},
+        usage=Usage(2, input_tokens=10, output_tokens=5, cost_usd=0.5, cached_calls=1, cached_tool_calls=4),
+        leaks=[{"tool": "search", "source": "x"}],
+        extra_scores={"graded": ExtraScore(0.25), "failed": ExtraScore(None, error="down")},
+    )  # fmt: skip
+    assert GivenAnswer.from_record(record) == GivenAnswer(
+        attempt=3, value=0.5, text="18", error_class=None, unreadable=False, format_lost=True, seconds=5.5, tokens=15,
+        cost_usd=0.5, cached_calls=1, leaked=True, cached_tool_calls=4, extra=(("graded", 0.25), ("failed", 0.0)),
+    )  # fmt: skip
 
 
 def test_a_failure_has_a_class_and_no_text() -> None:
@@ -115,5 +140,27 @@ def test_a_stored_run_knows_what_it_has_not_come_to(tmp_path: Path) -> None:
     with RunStore(folder / "run.db", read_only=True) as store:
         answers = read_answers(store)
     assert (answers.epochs, answers.n_missing, answers.labels) == (2, 3, ("17", "18"))
+    assert answers.scorer == CONFIG["scorer"] and answers.extra_scorers == answers.files == {}
+    assert answers.given["q2"][1].text == "18" and answers.questions["q3"].question == "What is q3?"
     assert answers.question_ids == {"q1", "q2", "q3"} and sorted(answers.given) == ["q1", "q2"]
     assert answers.questions_sha256 and answers.task_version != replace(answers, scorer={"other": 1}).task_version
+
+
+def test_a_stored_runs_extra_scorers_and_attachments_are_those_of_its_configuration(tmp_path: Path) -> None:
+    config = {**CONFIG, "extra_scorers": {"graded": {"_target_": "eval.scorers.numeric.NumericScorer"}}}
+    records = [answered("q1", "17"), answered("q2", "17", gold=None)]
+    folder = stored_run(tmp_path, records, config=config, file_sha256={"q1": "f" * 64})
+    with RunStore(folder / "run.db", read_only=True) as store:
+        answers, planned = read_answers(store), store.read_plan()
+    assert (answers.extra_scorers, answers.files) == (config["extra_scorers"], {"q1": "f" * 64})
+    assert (answers.question_ids, answers.n_missing, answers.labels) == ({"q1"}, 0, ())
+    assert answers.questions_sha256 == digest_questions(planned, {"q1": "f" * 64}) != digest_questions(planned, {})
+    assert answers.task_version == digest_task(answers.questions_sha256, config["scorer"])
+
+
+def test_answers_are_built_from_records_with_their_questions() -> None:
+    record = answered("q1", "17", file="a.txt", level="2", epoch=2)
+    answers = build_answers(iter([record, replace(record, epoch=1, answer="18")]))
+    assert answers.questions == {"q1": PlannedQuestion("q1", "What is q1?", "a.txt", "17", "2")}
+    assert {epoch: each.text for epoch, each in answers.given["q1"].items()} == {2: "17", 1: "18"}
+    assert (answers.epochs, answers.scorer) == (2, None)

@@ -355,3 +355,15 @@ def test_tags_have_numbers_of_their_own_and_very_many_values_are_one_row(record:
     assert len(found["source"]) == 31
     assert found["source"]["s40"].n == 2, "the most frequent are kept"
     assert found["source"]["(11 other values)"].n == 11
+
+
+def test_a_summary_that_says_nothing_of_it_is_of_a_whole_run_of_a_real_model(record: Make, tmp_path: Path) -> None:
+    written = asdict(summarise([record("a")], RunDetails(run_id="run-1", simulated=True, stopped="by you")))
+    for name in ("simulated", "notice", "no_measurement", "stopped", "incomplete"):
+        written.pop(name)
+    path = tmp_path / "summary.json"
+    path.write_text(json.dumps(written))
+    read = read_summary(path)
+    assert (read.simulated, read.notice, read.no_measurement, read.stopped, read.incomplete) == (
+        False, None, "", None, False,
+    )  # fmt: skip
