@@ -125,7 +125,14 @@ def test_without_the_column_the_answer_must_hold_the_target() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"weights": {"style": 1.0}}, {"weights": {"answer": 0.0}}, {"weights": {"answer": -1.0}}]
+    "settings",
+    [
+        {"weights": {"style": 1.0}},
+        {"weights": {"answer": 0.0}},
+        {"weights": {"answer": -1.0}},
+        {"weights": {"answer": 1.0, "http": 1.001}},
+        {"weights": {"answer": -0.001, "http": 1.0}},
+    ],
 )
 def test_wrong_weights_and_a_missing_folder_are_found_before_anything_is_spent(settings: dict[str, object]) -> None:
     with pytest.raises(UserError, match=r"scorer\.weights"):

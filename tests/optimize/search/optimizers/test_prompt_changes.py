@@ -44,6 +44,11 @@ def test_a_prompt_that_was_written_anew_is_one_change_that_excludes_others() -> 
     assert not anew.excludes(Change("plan", 0, 3, ()))
 
 
+def test_lines_that_a_long_prompt_repeats_are_matched_as_all_others() -> None:
+    before = "\n".join(["Always be exact."] * 250)
+    assert divide("solve", before, f"{before}\nNo units.") == [Change("solve", 250, 250, ("No units.",))]
+
+
 def test_a_heading_stays_with_its_list_and_a_reworded_line_takes_the_place_of_the_old_one() -> None:
     changes = divide("solve", BEFORE, f"{BEFORE}\nRules:\n- No units.\n- No words.\nBe brief.")
     assert [len(each.lines) for each in changes] == [3, 1]
