@@ -75,26 +75,22 @@ def test_a_wrong_answer_may_be_lost_by_its_format_alone() -> None:
 
 
 def test_time_is_that_of_work_and_cost_is_known_or_not() -> None:
-    spent = given(wall_seconds=5.0, waited_seconds=2.0, usage=Usage(3, 10, 2, cost_usd=0.25, cached_calls=1))
-    assert (spent.seconds, spent.cost_usd, spent.cached_calls) == (3.0, 0.25, 1)
-    assert spent.tokens == spent_tokens(Usage(3, 10, 2))
+    usage = Usage(3, input_tokens=10, output_tokens=2, cost_usd=0.25, cached_calls=1)
+    spent = given(wall_seconds=5.0, waited_seconds=2.0, usage=usage)
+    assert (spent.seconds, spent.cost_usd, spent.cached_calls, spent.tokens) == (3.0, 0.25, 1, 12)
     assert given(wall_seconds=1.0, waited_seconds=2.0).seconds == 0.0
     assert given(usage=Usage(3, cost_usd=None)).cost_usd is None
     assert given(usage=Usage(0, cost_usd=None)).cost_usd == 0.0, "no call was made"
 
 
-def spent_tokens(usage: Usage) -> int:
-    return usage.input_tokens + usage.output_tokens
-
-
 def test_the_verdict_is_that_of_the_last_attempt_and_the_usage_that_of_all() -> None:
-    usage = Usage(1, 10, 2, cost_usd=0.5, cached_calls=1, cached_tool_calls=2)
+    usage = Usage(1, input_tokens=10, output_tokens=2, cost_usd=0.5, cached_calls=1, cached_tool_calls=2)
     first = answered("q1", "18", wall_seconds=1.0, usage=usage)
     second = answered("q1", "17", attempt=2, wall_seconds=2.0, usage=usage)
     for records in ([first, second], [second, first]):
         found = collect_answers(records)["q1"][1]
         assert (found.attempt, found.text, found.seconds, found.cost_usd) == (2, "17", 3.0, 1.0)
-        assert (found.tokens, found.cached_calls, found.cached_tool_calls) == (2 * spent_tokens(usage), 2, 4)
+        assert (found.tokens, found.cached_calls, found.cached_tool_calls) == (24, 2, 4)
     unknown = replace(first, usage=Usage(1, cost_usd=None))
     assert collect_answers([unknown, second])["q1"][1].cost_usd is None
     assert collect_answers([second, unknown])["q1"][1].cost_usd is None
