@@ -18,16 +18,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.run_attribution import read_with_steps
 from eval.analysis.statistics.paired_interval import ALPHA
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, adjust_p_values, run_paired_test
 from eval.benchmarks.columns import read_labels
 from eval.config.evaluation import EvalConfig
 from eval.execution.console import MissingServices, Output
 from eval.execution.termination import StopController
-from eval.runs.folder import get_run_name, make_run_folder
+from eval.runs.folder import DATABASE, get_run_name, make_run_folder
 from eval.runs.record import NOT_RUN
 from eval.runs.run_info import CONTROL, RunInfo, describe_task
-from eval.runs.store import RETRIED
+from eval.runs.store import RETRIED, RunStore
 from eval.scorers.labels import find_labels
 from eval.workflows.estimate import format_estimate
 from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
@@ -212,10 +213,11 @@ def read_scores(arm: Arm) -> Scores:
 def _count_given_away(arm: Arm, correction: Correction) -> int:
     """Count the answers in which the agent states the target that neither its request nor a tool gave it."""
     n = 0
-    for record in read_arm_records(arm):
-        matcher = correction.matchers[record.sample_id]
-        own = [each for each in AgentSteps.of(record).steps if each.agent == correction.agent]
-        n += any(matcher.is_within(each.said) and not matcher.is_within(each.seen) for each in own)
+    with RunStore(arm.folder / DATABASE, read_only=True) as store:
+        for record in read_with_steps(store, lambda key: True):
+            matcher = correction.matchers[record.sample_id]
+            own = [each for each in AgentSteps.of(record).steps if each.agent == correction.agent]
+            n += any(matcher.is_within(each.said) and not matcher.is_within(each.seen) for each in own)
     return n
 
 
