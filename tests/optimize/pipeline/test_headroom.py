@@ -3,7 +3,8 @@
 import random
 import signal
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -243,6 +244,37 @@ def test_what_cannot_be_measured_is_told(
 def test_all_training_questions_are_asked_where_the_share_would_allow_more(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Stub(monkeypatch, "Solve", rewritten=True, share=1.0).check()
     assert found is not None and found.n_questions == 12
+
+
+@pytest.mark.parametrize("completed", [(True, True), (True, False), (False, True)])
+def test_answers_count_for_no_search_and_only_if_all_were_allowed(completed: tuple[bool, ...]) -> None:
+    trials = [SimpleNamespace(completed=each) for each in completed]
+    done: list[object] = []
+
+    class Asked:
+        @contextmanager
+        def watch(self) -> Iterator[None]:
+            done.append("watched")
+            yield
+            done.append("no longer")
+
+        def build_student(self, prompts: PromptSet) -> "Asked":
+            done.append(prompts)
+            return self
+
+        def answer_all(self, asked: list[str], *, counted: bool) -> list[Any]:
+            done.append((asked, counted))
+            return trials
+
+        def check_stopped(self) -> None:
+            done.append("stopped?")
+
+        def check_metric(self) -> None:
+            done.append("metric?")
+
+    found = headroom._answer(cast(TuningRun, Asked()), PARENT, IDS)
+    assert found == (trials if all(completed) else None)
+    assert done == ["watched", PARENT, (IDS, False), "no longer", "stopped?", "metric?"]
 
 
 def test_wrong_answers_are_counted_by_kind() -> None:

@@ -175,8 +175,12 @@ def test_a_taken_name_is_refused_and_nothing_is_overwritten(tmp_path: Path) -> N
     for name in ("tuned", "Tuned"):
         with pytest.raises(UserError, match="ever overwritten"):
             check_name_is_free(name, tmp_path)
-    with pytest.raises(UserError, match="ever overwritten"):
-        publish(PARENT, tmp_path / "tuned", told())
+    for name in ("tuned", "Tuned"):
+        with pytest.raises(UserError, match="ever overwritten"):
+            publish(PARENT, tmp_path / name, told())
+    with pytest.raises(UserError, match="plain name"):
+        publish(PARENT, tmp_path / ".hidden", told())
+    assert [path.name for path in tmp_path.iterdir()] == ["tuned"]
     assert before == {path: path.read_bytes() for path in (tmp_path / "tuned").iterdir()}
     (tmp_path / "empty").mkdir()
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
