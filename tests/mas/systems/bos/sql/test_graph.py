@@ -63,6 +63,26 @@ def test_the_next_step_follows_from_the_state(route: str, state: dict[str, Any],
     assert asyncio.run(getattr(graph, route)(cast(SQLAgentState, state))) == expected
 
 
+def test_the_graph_has_the_steps_and_the_ways_between_them() -> None:
+    drawn = graph.sql_graph().get_graph()
+    assert {(edge.source, edge.target, edge.conditional) for edge in drawn.edges} == {
+        ("__start__", "list_tables", False),
+        ("list_tables", "call_get_schema", True),
+        ("list_tables", "generate_query", True),
+        ("call_get_schema", "generate_query", False),
+        ("generate_query", "safety_check", True),
+        ("generate_query", "__end__", True),
+        ("safety_check", "check_query", True),
+        ("safety_check", "execute_query", True),
+        ("safety_check", "__end__", True),
+        ("check_query", "safety_check", False),
+        ("execute_query", "parse_results", True),
+        ("execute_query", "__end__", True),
+        ("parse_results", "__end__", False),
+    }
+    assert graph.sql_graph() is graph.sql_graph()
+
+
 def test_rows_are_lines_below_their_columns() -> None:
     rows: list[list[object]] = [[1, None], ["x", 2.5]]
     assert format_rows(make_result(rows)) == "a | b\n1 | NULL\nx | 2.5"
