@@ -1,11 +1,21 @@
 """Messages: which are refused, and which of them make up an agent's conversation."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
 
+from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.agents import AGENTS, AgentMessage, GraphState
-from mas.systems.gaia.messages import check_message, get_agent_conversation, newest_request, open_request, send_message
+from mas.systems.gaia.messages import (
+    PARTIES,
+    check_message,
+    get_agent_conversation,
+    newest_request,
+    open_request,
+    send_message,
+    unusable_response,
+)
 from tests.mas.systems.gaia.building import start
 
 VALID: dict[str, Any] = {
@@ -116,3 +126,78 @@ def test_a_wrong_field_is_named_without_its_value() -> None:
     with pytest.raises(ValueError) as refused:
         check_message(cast(AgentMessage, VALID | {"content": 3}), n_research_steps=2)
     assert str(refused.value) == "Invalid message: content: Input should be a valid string"
+
+
+def test_a_message_is_sent_with_its_time_and_is_noted() -> None:
+    state = cast(GraphState, {**start(), "research_steps": ["rivers", "towns"]})
+    events: list[tuple[str, str, dict[str, Any]]] = []
+    began = datetime.now(UTC)
+    with record_trace(Trace("t", listener=lambda level, name, fields: events.append((level, name, fields)))):
+        first = send_message(state, "orchestrator", "researcher", "instruction", "Towns?", 1)
+        second = send_message(first, "researcher", "orchestrator", "response", "Rome")
+    fields: list[dict[str, Any]] = [
+        {"sender": "orchestrator", "receiver": "researcher", "type": "instruction", "content": "Towns?", "step_id": 1},
+        {"sender": "researcher", "receiver": "orchestrator", "type": "response", "content": "Rome", "step_id": None},
+    ]
+    sent = [dict(message) for message in second["agent_messages"]]
+    times = [datetime.fromisoformat(str(message.pop("timestamp"))) for message in sent]
+    assert sent == fields
+    assert began <= times[0] <= times[1] and times[0].utcoffset() == timedelta(0)
+    assert events == [("info", "message", each) for each in fields]
+    assert (state["agent_messages"], len(first["agent_messages"])) == ([], 1)
+    assert {**second, "agent_messages": []} == state
+
+
+def asked(*contents: tuple[str, str, int | None]) -> GraphState:
+    state = cast(GraphState, {**start(), "research_steps": ["rivers", "towns"]})
+    for kind, content, step_id in contents:
+        sender, receiver = ("researcher", "orchestrator") if kind == "response" else ("orchestrator", "researcher")
+        state = send_message(state, sender, receiver, cast(Any, kind), content, step_id)
+    return state
+
+
+UNUSABLE = "Researcher gave no usable reply."
+
+
+@pytest.mark.parametrize(
+    ("contents", "step_id", "open_ones"),
+    [
+        ([], None, ""),
+        ([("instruction", "a", 0)], 0, "a"),
+        ([("instruction", "a", 0), ("response", UNUSABLE, 0), ("feedback", "b", 0)], 0, "a\n\nb"),
+        (
+            [("instruction", "a", 0), *[("response", UNUSABLE, 0), ("feedback", "b", 0)] * 2],
+            0,
+            "a\n\nb\n\nb",
+        ),
+        ([("instruction", "a", 0), ("response", "done", 0), ("feedback", "b", 0)], 0, "b"),
+        (
+            [("instruction", "a", 0), ("response", "done", 0), ("feedback", "b", 0), ("response", UNUSABLE, 0),
+             ("feedback", "c", 0)],
+            0,
+            "b\n\nc",
+        ),
+        ([("instruction", "a", 0), ("response", UNUSABLE, 0), ("instruction", "b", 1)], 1, "b"),
+        ([("instruction", "a", 0), ("response", UNUSABLE, 0), ("instruction", "b", 1)], None, "a\n\nb"),
+    ],
+)  # fmt: skip
+def test_open_requests_are_those_since_the_last_usable_reply_oldest_first(
+    contents: list[tuple[str, str, int | None]], step_id: int | None, open_ones: str
+) -> None:
+    assert unusable_response("researcher") == UNUSABLE
+    assert open_request(asked(*contents), "researcher", step_id) == open_ones
+
+
+def test_the_newest_request_is_no_response() -> None:
+    state = asked(("instruction", "a", 0), ("feedback", "b", 0), ("response", "done", 0))
+    assert newest_request(state, "researcher") == "b"
+
+
+def test_who_may_send_and_get_messages() -> None:
+    assert ("orchestrator", "critic", *AGENTS) == PARTIES
+    with pytest.raises(ValueError) as refused:
+        check_message(cast(AgentMessage, VALID | {"sender": "oracle"}), n_research_steps=2)
+    assert str(refused.value) == (
+        "Invalid message: unknown sender 'oracle'; expected one of orchestrator, critic, planner, critic_planner, "
+        "researcher, critic_researcher, expert, critic_expert, finalizer"
+    )
