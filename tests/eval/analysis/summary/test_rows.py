@@ -1,11 +1,12 @@
 """The little that a summary keeps of each record, and sums of what was spent."""
 
 from collections.abc import Callable
+from dataclasses import asdict, replace
 
 import pytest
 
-from eval.analysis.summary.rows import MAX_ERROR_CHARS, Spending, UsageTotal, build_row, find_given_label
-from eval.runs.record import ExtraScore, Record, Usage
+from eval.analysis.summary.rows import MAX_ERROR_CHARS, Row, Spending, UsageTotal, build_row, find_given_label
+from eval.runs.record import ExtraScore, HumanVerdict, Record, Usage
 from eval.scorers.labels import LabelSet
 
 Make = Callable[..., Record]
@@ -109,3 +110,35 @@ def test_every_attempt_adds_to_what_was_spent(record: Make) -> None:
     assert (spent.usage.total().cost_usd, spent.scorer_usage.total().lm_calls, spent.waited_seconds) == (1.0, 4, 3.0)
     assert (spent.calls_by_tool, spent.tool_errors) == ({"search": 4}, {"search": 2})
     assert (spent.seconds_by_agent, spent.reviews) == ({"expert": 5.0}, {"critic": {"rejected": 2}})
+
+
+def test_a_row_keeps_the_little_that_a_summary_needs(record: Make) -> None:
+    verdict = HumanVerdict("1", "right", "ada", "2026-11-21", "night")
+    made = record(
+        "q7", epoch=2, attempt=3, level="2", target="Yes", answer="no", score=0.25, limit="tokens",
+        parts={"tables": 0.5, "format_loss": 0.25}, extra_scores={"f1": ExtraScore(0.75)},
+        leaks=[{"tool": "search", "source": "x.org"}, {"tool": "visit", "source": "y.org"}],
+        blocked_pages={"z.org": 2}, human=[verdict],
+    )  # fmt: skip
+    row = build_row(made, LABELS)
+    assert row == Row(
+        sample_id="q7", epoch=2, attempt=3, level="2", scored=True, correct=False, value=0.25,
+        parts=(("tables", 0.5),), extra=(("f1", 0.75),), extra_errors=(), error_class=None, error=None, limit="tokens",
+        format_loss=True, judged=None, leaks=(("search", "x.org"), ("visit", "y.org")), blocked_pages=(("z.org", 2),),
+        label="yes", given_label="no", human=(verdict,), vote=row.vote,
+    )  # fmt: skip
+    assert build_row(made).label is build_row(made).given_label is None, "the targets are answers"
+    failed = build_row(replace(made, error="it broke", error_class="tool"), LABELS)
+    assert (failed.error_class, failed.error, failed.vote, failed.given_label) == ("tool", "it broke", None, None)
+
+
+def test_all_that_was_used_adds_up_field_by_field() -> None:
+    counts = {
+        name: place for place, (name, value) in enumerate(asdict(Usage()).items(), 1) if isinstance(value, int)
+        and name not in ("cost_usd", "known_cost_usd")
+    }  # fmt: skip
+    assert {"lm_calls", "tool_calls", "output_tokens", "unknown_cost_calls"} < set(counts)
+    once = Usage(**counts, cost_usd=0.25)  # type: ignore[arg-type]
+    twice = asdict(total(once, once))
+    assert {name: twice[name] for name in counts} == {name: 2 * value for name, value in counts.items()}
+    assert (twice["cost_usd"], twice["known_cost_usd"]) == (0.5, 0.5)
