@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.attribution.agent_steps import AgentSteps, find_answer_field
+from eval.analysis.attribution.agent_steps import AgentSteps, Step, ToolUse, find_answer_field, is_reasoning
 from eval.runs.record import Record
 from tests.optimize.simulated_runs import lm, record, step, tool
 
@@ -130,3 +130,75 @@ def test_spans_that_enclose_each_other_end() -> None:
 )
 def test_the_field_of_the_answer(outputs: dict[str, object], name: str | None) -> None:
     assert find_answer_field(outputs) == name
+
+
+def test_a_step_is_read_from_its_span_whole() -> None:
+    own = {
+        "id": 3, "parent": None, "kind": "agent", "name": "reader", "error": "cut off",
+        "inputs": {"request": "Read it.", "files": ["a.csv", ("b.csv", 7)]},
+        "outputs": {"answer": "Rome", "notes": ["one", {"two": 2}]},
+    }  # fmt: skip
+    call = {
+        "id": 5, "parent": 3, "kind": "tool", "name": "read_file", "error": "no such file",
+        "inputs": {"path": "a.csv", "lines": [1, 2]}, "outputs": {"text": "x"},
+    }  # fmt: skip
+    bare = {"id": 6, "parent": 3, "kind": "tool", "name": "clock", "inputs": None, "outputs": None}
+    other = {"kind": "agent", "name": "lost", "outputs": {"answer": "no id, so it is none"}}
+    made = replace(record("17", "17"), trajectory=[own, call, bare, other])
+    (found,) = AgentSteps.of(made).steps
+    assert (found.agent, found.request, found.error, found.span) == (
+        "reader", "Read it.\na.csv\nb.csv\n7", "cut off", 3,
+    )  # fmt: skip
+    assert found.outputs == {"answer": "Rome", "notes": ["one", {"two": 2}]} and found.offered
+    assert [(each.name, each.asked, each.seen, each.error, each.span) for each in found.tools] == [
+        ("read_file", "a.csv\n1\n2", "x", "no such file", 5), ("clock", "", "", None, 6),
+    ]  # fmt: skip
+    assert found.said == "Rome\none\n2" and found.seen == "Read it.\na.csv\nb.csv\n7\nx\n"
+    assert (found.answer, found.decision, found.rejects, found.is_list) == ("Rome", None, False, False)
+    assert replace(found, span=9) == found, "where it stands is no part of what it is"
+    empty = Step("a", "b", {}, (), offered=False, error=None)
+    assert (empty.span, empty.is_list, empty.said, empty.seen, empty.answer) == (-1, False, "", "b", "")
+    assert ToolUse("t", "a", "s", None).span == -1
+
+
+@pytest.mark.parametrize(
+    ("decision", "rejects"),
+    [("Reject", True), ("I would REJECT it", True), ("approve", False), ("", False), (7, False)],
+)
+def test_a_decision_rejects_if_it_says_so(decision: object, rejects: bool) -> None:
+    (made,) = read(step("critic", decision=decision)).steps
+    assert (made.decision, made.rejects) == (str(decision), rejects)
+    assert read(step("critic", decision=decision)).work == (), "a critic makes nothing"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("reasoning", True), ("the_working", True), ("rationale", True), ("trace_of_it", True), ("explanation", True),
+        ("reply", False), ("work", False), ("", False),
+    ],
+)  # fmt: skip
+def test_a_field_that_tells_how_an_answer_was_found_is_known_by_its_name(name: str, expected: bool) -> None:
+    assert is_reasoning(name) is expected
+
+
+def test_a_critic_judges_the_last_work_before_it_and_none_before_any() -> None:
+    found = read(
+        step("early", decision="reject"), step("expert", result="1"), step("silent"), step("critic", **APPROVED),
+        step("other", **REJECTED), step("expert", result="2"), step("critic", **REJECTED),
+    )  # fmt: skip
+    pairs = [(critic.agent, critic.rejects, judged.outputs["result"]) for critic, judged in found.pair_reviews()]
+    assert pairs == [("critic", False, "1"), ("other", True, "1"), ("critic", True, "2")]
+    of_one = [(critic.agent, judged.outputs["result"]) for critic, judged in found.pair_reviews("critic")]
+    assert of_one == [("critic", "1"), ("critic", "2")]
+
+
+def test_drafts_are_of_the_last_agent_to_work_before_the_finisher_but_no_lists() -> None:
+    found = read(
+        step("expert", result="1"), step("other", result="2"), step("expert", result="3"), step("planner", tasks=["a"]),
+        step("writer", final_answer="5"), step("writer", final_answer="6"),
+    )  # fmt: skip
+    assert [each.outputs for each in found.drafts] == [{"result": "1"}, {"result": "3"}]
+    assert found.finish is not None and found.finish.outputs == {"final_answer": "6"}, "the last one"
+    of_itself = read(PLAN, step("writer", final_answer="5"), step("writer", final_answer="6"))
+    assert [each.outputs for each in of_itself.drafts] == [{"final_answer": "6"}]
