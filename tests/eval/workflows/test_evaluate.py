@@ -8,17 +8,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from omegaconf import DictConfig, OmegaConf
 
 from eval.benchmarks.dataset import Sample
-from eval.cli.command import FAILURES, FINISHED
+from eval.benchmarks.selection import select_samples
+from eval.cli.command import FAILURES, FINISHED, STOPPED, InterruptedRunError
 from eval.config.evaluation import EvalConfig, read_config
 from eval.execution.console import MissingServices, Output
 from eval.execution.termination import StopReason
 from eval.mlflow_export.exporter_launcher import ExportOutcome
+from eval.runs.folder import format_resume_hint
 from eval.runs.record import ErrorDetails, Usage
-from eval.runs.store import RunStore
+from eval.runs.run_info import RunInfo, SweepJob, TuningUse, describe_task
+from eval.runs.store import RunStore, StoreError
 from eval.workflows import evaluate
-from eval.workflows.evaluate import _Evaluation
+from eval.workflows.evaluate import Ended, Request, _Evaluation
+from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from tests.eval.config.test_evaluation import composed
@@ -231,3 +236,213 @@ def test_a_run_whose_store_cannot_be_read_may_have_begun(config: EvalConfig, mak
     assert run.has_begun() is run.store.read_info().has_begun
     run.store.close()
     assert run.has_begun() is True
+
+
+def test_the_run_ends_by_its_own_limits_and_says_so_through_its_output(
+    config: EvalConfig, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(evaluate, "StopController", lambda *limits, say: given.extend([*limits, say]))
+    run = make(config, drain_seconds=3.0, fail_fast=True, max_errors=4.0, max_seconds=5.0, max_same_errors=6)
+    *limits, say = given
+    assert limits == [3.0, True, 4.0, 5.0, 6]
+    say("stopping")
+    assert lines(run) == [("stopping", True)]
+
+
+def test_a_session_that_may_begin_writes_what_it_is_made_of(config: EvalConfig, make: Make) -> None:
+    run = make(config, WRONG, max_cost_usd=0.6, resume="run")
+    recorder = run.begin(RunInfo(run_id="run-1", system="gaia"), {"limit": "1 → 2"})
+    assert (recorder.info.system, run.store.read_info()) == ("gaia", recorder.info)
+    assert run.store.read_state().sessions[-1].changes == {"limit": "1 → 2"}
+    assert [each.question for each in run.store.read_plan()] == ["?"] * 3
+
+
+def test_an_edited_set_and_questions_that_it_was_tuned_on_are_warned_of(offline: EvalConfig, make: Make) -> None:
+    run = make(offline)
+    prompts = PromptSet("mine", "gaia", {}, Path("prompts/mine"), edited=("planner.md",))
+    changed: Any = SimpleNamespace(config=offline, prompts=prompts)
+    run.request = changed
+    run.samples["q3"] = Sample("q3", "?")
+    run.store.write_info(replace(run.store.read_info(), tuning_use=TuningUse("tuned", ["q1"], ["q3"], {})))
+    run.announce(3, [])
+    assert lines(run) == [
+        (SIMULATED_NOTICE, False),
+        ("note: prompts/mine was edited after it was published (planner.md): its provenance no longer describes it",
+         False),
+        ("warning: 1 of the 2 questions with a gold answer was used to tune tuned (1 for training), so its score on it "
+         "is inflated; on the other one it is reported separately", False),
+    ]  # fmt: skip
+
+
+def test_results_are_shown_where_the_output_wants_them(
+    offline: EvalConfig, make: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make(offline, *THREE)
+    monkeypatch.setattr(Told, "shows_results", True)
+    run.show(run.end(Recorder(), None), ExportOutcome())  # type: ignore[arg-type]
+    out = capsys.readouterr().out
+    assert 'wrong answers:\n  q1: What is q1? → "18", expected "17"\n  q2: ' in out
+    assert f"results: {run.folder}" in out
+    assert out.splitlines()[-1].startswith("report: ")
+    paced: Any = SimpleNamespace(pace_history=lambda: [{"limit": 2}])
+    run.config = replace(offline, model=paced)
+    recorder = Recorder()
+    run.end(recorder, None)  # type: ignore[arg-type]
+    assert recorder.histories == [[{"limit": 2}]]
+
+
+@pytest.fixture(scope="module")
+def small() -> DictConfig:
+    """Two questions of the toy set, answered by the simulated model."""
+    return composed("system=toy", "data=toy", "scorer=exact", "limit=2", "tracking=off", "run.name=mine")
+
+
+Ask = Callable[..., Ended]
+
+
+@pytest.fixture
+def ask(small: DictConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+    """Evaluates them, with options of the run; `output` is where its lines go."""
+    monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
+    output = Told()
+
+    def run(command: list[str] | None = None, add_to_sweep: Any = None, **options: Any) -> Ended:
+        chosen = small.copy()
+        for name, value in options.items():
+            OmegaConf.update(chosen, f"run.{name}", value)
+        config = read_config(chosen)
+        resolved: Any = OmegaConf.to_container(chosen, resolve=True)
+        return evaluate.evaluate(Request(config, resolved, config.check(), command or [], add_to_sweep), output)
+
+    run.output = output  # type: ignore[attr-defined]
+    yield run
+
+
+def told(ask: Ask) -> list[tuple[str, bool]]:
+    found: list[tuple[str, bool]] = ask.output.lines  # type: ignore[attr-defined]
+    return found
+
+
+def test_everything_that_is_known_of_a_run_is_kept_with_its_answers(
+    ask: Ask, small: DictConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "read_origin", lambda: {"harness.pid": "7"})
+    monkeypatch.setattr(EvalConfig, "redact", lambda self, text: text.replace("my-key", "***"))
+    sweep, added = SweepJob("s", "n", "2026", "h", 1, 0, []), list[Any]()
+
+    def add_to_sweep(folder: Path, config: EvalConfig) -> SweepJob:
+        added.append((folder, config.run.name))
+        return sweep
+
+    ended = ask(["system=toy", "model.api_key=my-key", "run.resume=x"], add_to_sweep, epochs=2)
+    assert (ended.folder.parent, ended.code) == (tmp_path / "eval", FINISHED)
+    assert ended.folder.name.endswith("_mine")
+    assert added == [(ended.folder, "mine")]
+    assert ended.summary is not None
+    assert ended.summary.n == 4
+    config = read_config(small)
+    samples = select_samples(config.data.load("val").samples, config.selection)
+    prompts = config.check()
+    assert prompts is not None
+    with RunStore(ended.folder / "run.db", read_only=True) as store:
+        info, kept = store.read_info(), list(store.records())
+        assert store.is_signed()
+    stored: Any = OmegaConf.to_container(small, resolve=True)
+    stored["run"]["epochs"] = 2
+    assert info == RunInfo(
+        run_id=info.run_id,
+        started_at=info.started_at,
+        system="toy",
+        model=config.model_name,
+        simulated=True,
+        epochs=2,
+        config=stored,
+        command=["system=toy"],
+        task=describe_task(samples, stored["scorer"], None, info.task.labels),
+        prompts={"prompts": prompts.name},
+        prompts_sha256=digest(prompts),
+        tuning_use=info.tuning_use,
+        tools=info.tools,
+        critics=info.critics,
+        origin={"harness.pid": "7"},
+        program_sha256=info.program_sha256,
+        sweep=sweep,
+    )
+    assert info.tools is not None and info.critics is not None
+    assert sorted((each.sample_id, each.epoch) for each in kept) == sorted(
+        (each.id, epoch) for each in samples for epoch in (1, 2)
+    )
+    assert told(ask)[0] == (SIMULATED_NOTICE, False)
+    events = [line for line in (ended.folder / "logs" / "entry_point.log").read_text().splitlines() if "run " in line]
+    assert '"questions": 4' in next(each for each in events if "run started" in each)
+    assert any("run ended" in each for each in events)
+
+
+def test_a_floor_without_any_target_is_a_mistake(ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(evaluate, "select_samples", lambda samples, selection: [Sample("q1", "?")])
+    with pytest.raises(UserError) as refused:
+        ask(fail_under=0.0)
+    assert str(refused.value) == ("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
+    assert not (tmp_path / "eval").exists()
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is full"), StoreError("the disk is full")])
+def test_a_run_that_cannot_be_written_is_stopped_if_it_had_begun_and_else_a_mistake(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(run: _Evaluation, *_: object) -> None:
+        if begun:
+            run.store.write_info(RunInfo(run_id="r"))
+        raise error
+
+    monkeypatch.setattr(evaluate, "_run_session", fail)
+    begun = False
+    with pytest.raises(UserError) as refused:
+        ask()
+    assert str(refused.value) == ("the disk is full; nothing was begun: free space, then give the same command again.")
+    assert told(ask) == []
+    begun = True
+    ended = ask()
+    assert ended == Ended(ended.folder, STOPPED, None)
+    assert told(ask) == [
+        (f"stopped: the disk is full; what is finished is in {ended.folder / 'run.db'}", True),
+        (format_resume_hint(ended.folder), True),
+    ]
+
+
+def test_an_interrupt_says_how_to_go_on_and_one_that_was_told_passes(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    raised: BaseException = KeyboardInterrupt("SIGTERM")
+
+    def fail(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(evaluate, "_run_session", fail)
+    with pytest.raises(InterruptedRunError) as interrupted:
+        ask()
+    (folder,) = (tmp_path / "eval").iterdir()
+    assert str(interrupted.value) == f"stopped by SIGTERM.\n{format_resume_hint(folder)}"
+    raised = InterruptedRunError("it is told")
+    with pytest.raises(InterruptedRunError) as interrupted:
+        ask()
+    assert interrupted.value is raised
+
+
+def test_a_run_that_a_signal_has_stopped_lets_no_other_job_begin(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_session(run: _Evaluation, *_: object) -> tuple[None, None]:
+        run.stop.interrupted = True
+        return None, None
+
+    monkeypatch.setattr(evaluate, "_run_session", run_session)
+    monkeypatch.setattr(_Evaluation, "show", lambda self, summary, tracked: Ended(self.folder, STOPPED))
+    with pytest.raises(InterruptedRunError) as interrupted:
+        ask()
+    assert str(interrupted.value) == ""
+
+
+def test_a_folder_that_is_no_store_is_a_mistake(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "given" / "run.db").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"run\.db"):
+        ask(dir=str(tmp_path / "given"))
