@@ -1,12 +1,14 @@
 """`eval/sync.py` sends what is missing in MLflow. Runs that failed on the way: test_exporter_launcher.py."""
 
 import base64
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from eval.analysis.human_review.labels import append_label, describe_label, with
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
 from eval.runs.folder import RunLock
-from eval.runs.mlflow_state import read_state
+from eval.runs.mlflow_state import STATE, ExportState, read_state, write_state
 from eval.runs.store import RunStore
 from eval.sync import sync as run_command
 from tests.eval.mlflow_export.exporting import a_run, everything, exported, in_mlflow, own_records
@@ -183,6 +185,55 @@ def test_all_sees_a_run_that_was_resumed_without_tracking(
     assert "run: sent 1 traces" in capsys.readouterr().out
     assert synced("--all") == FINISHED
     assert "0 runs were not complete" in capsys.readouterr().out
+
+
+SENT_AT = 1_800_000_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "labelled_at", "is_sent"),
+    [
+        ({}, None, False),
+        ({"complete": False}, None, True),
+        ({"uri": "sqlite:///elsewhere.db"}, None, True),
+        ({"experiment": "another"}, None, True),
+        ({"counts": {"traces": {"store": 1}}}, None, True),
+        ({"counts": {}}, None, True),
+        ({}, SENT_AT, False),
+        ({}, SENT_AT + 1, True),
+    ],
+)
+def test_a_run_is_complete_if_nothing_came_since_it_was_sent_to_its_place(
+    changes: dict[str, Any],
+    labelled_at: int | None,
+    is_sent: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
+    settings = LocalTracking("x", str(tmp_path / "mlflow"))
+    records = own_records("q1", "q2")
+    folder = a_run(tmp_path / "eval" / "run", settings, records)
+    counts = {"traces": {"store": 2, "mlflow": 2}}
+    state = ExportState(uri=settings.shown_uri, experiment="x", complete=True, counts=counts)
+    write_state(folder, replace(state, **changes))
+    os.utime(folder / STATE, (SENT_AT, SENT_AT))
+    if labelled_at is not None:
+        label = describe_label(records[0], "wrong", file_sha256=None, who="ada", run="run", note="")
+        append_label(tmp_path / "gold", "d" * 64, label)
+        for path in (tmp_path / "gold").glob("*.jsonl"):
+            os.utime(path, (labelled_at, labelled_at))
+    sent: list[Path] = []
+
+    def send(source: object, folder: Path, overrides: object) -> int:
+        sent.append(folder)
+        return FINISHED
+
+    monkeypatch.setattr("eval.workflows.sync.sync_run", send)
+    assert synced("--all") == FINISHED
+    assert sent == [folder] * is_sent
+    assert f"{len(sent)} runs were not complete in MLflow; {len(sent)} of them are now" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
