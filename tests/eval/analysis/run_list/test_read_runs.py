@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,140 @@ def test_an_entry_of_which_nothing_is_known_says_so() -> None:
     )  # fmt: skip
     assert (entry.name, entry.remark, entry.to_dict()["report"]) == ("x", "", None)
     assert replace(entry, reason="a", no_measurement="b").remark == "a; b"
+
+
+def summarised(folder: Path, **summary: object) -> Path:
+    """A run of which the summary is as new as its journal."""
+    folder.mkdir(parents=True)
+    (folder / "run.db").touch()
+    (folder / "run.journal").touch()
+    (folder / "summary.json").write_text(json.dumps({"run_id": "r1", **summary}))
+    return folder
+
+
+BEGAN = "2026-11-21T08:00:00+00:00"
+
+
+def test_an_entry_has_the_numbers_of_its_summary(tmp_path: Path) -> None:
+    folder = summarised(
+        tmp_path / "night", system="toy", model="m", simulated=True, data="gaia", split="val", prompts="mine",
+        metric="mean score", score=0.75, score_ci95=[0.5, 1], accuracy=0.25, accuracy_ci95=[0, 0.5], n=7.0,
+        incomplete=False, stopped="by you", usage={"cost_usd": 0.5}, scorer_usage={"known_cost_usd": 0.25},
+        sessions=[{"started_at": BEGAN}, {"started_at": "2026-11-22"}], wall_seconds=12.5,
+    )  # fmt: skip
+    size = sum(each.stat().st_size for each in folder.iterdir())
+    assert read_entry(folder, "evaluation") == RunEntry(
+        folder=folder, kind="evaluation", state="complete", reason="", run_id="r1", system="toy", model="m",
+        simulated=True, data="gaia/val", prompts="mine", metric="mean score", score=0.75, score_ci95=(0.5, 1), n=7,
+        cost_usd=0.75, started_at=BEGAN, seconds=12.5, size_bytes=size,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("summary", "expected"),
+    [
+        ({"score": None, "accuracy": 0.25, "accuracy_ci95": [0, 0.5]}, {"score": None, "score_ci95": (0, 0.5)}),
+        ({"accuracy": 0.25, "accuracy_ci95": [0, 0.5]}, {"score": 0.25, "score_ci95": (0, 0.5), "metric": "accuracy"}),
+        ({"score": 0.0, "accuracy": 0.25}, {"score": 0.0, "score_ci95": None}),
+        ({"score": 0.5, "no_measurement": "a proof", "score_ci95": [0, 1]}, {"score": None, "score_ci95": None}),
+        ({"data": "gaia"}, {"data": "gaia", "simulated": False, "n": None, "seconds": None}),
+        ({"split": "val"}, {"data": ""}),
+        ({"usage": {"cost_usd": 0.5}}, {"cost_usd": 0.5}),
+        ({"scorer_usage": {"known_cost_usd": 0.5}}, {"cost_usd": None}),
+        ({"simulated": 1, "incomplete": 1}, {"simulated": False, "is_floor": False, "state": "complete"}),
+        ({"incomplete": True, "stopped": "by you"}, {"is_floor": True, "state": "stopped", "reason": "by you"}),
+        ({"incomplete": True}, {"state": "crashed", "reason": "its process ended without notice"}),
+        ({"run_id": ""}, {"state": "refused", "run_id": ""}),
+    ],
+)
+def test_what_a_summary_does_not_say_is_unknown(
+    summary: dict[str, object], expected: dict[str, object], tmp_path: Path
+) -> None:
+    found = read_entry(summarised(tmp_path / "night", **summary), "evaluation")
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_without_a_session_a_run_began_at_the_time_in_its_name_or_of_its_last_change(tmp_path: Path) -> None:
+    named = summarised(tmp_path / "2026-11-21_08-00-00_night")
+    began = datetime(2026, 11, 21, 8).astimezone(UTC)
+    assert read_entry(named, "evaluation").started_at == began.isoformat()
+    other = summarised(tmp_path / "night", sessions=[{"started_at": 7}])
+    os.utime(other, (100, 200))
+    assert read_entry(other, "evaluation").started_at == "1970-01-01T00:03:20+00:00"
+    assert read_entry(tmp_path / "gone", "evaluation").started_at == ""
+
+
+def test_an_entry_without_a_summary_has_what_its_store_says(tmp_path: Path) -> None:
+    records = [answered("q1", "17"), answered("q1", "18", attempt=2), answered("q2", "17", epoch=2)]
+    folder = stored_run(
+        tmp_path / "night", records, ["q1", "q2", "q3"], epochs=2, system="toy", model="m", simulated=True,
+        prompts={"prompts": "first", "prompts_2": "mine"}, started_at=BEGAN, wall_seconds=3.5, finished=True,
+        config={"data": {"name": "gaia"}}, sessions=[SESSION, {**SESSION, "stopped": "by you"}],
+    )  # fmt: skip
+    found = read_entry(folder, "evaluation")
+    assert replace(found, size_bytes=0) == RunEntry(
+        folder=folder, kind="evaluation", state="stopped", reason="by you", run_id="run-1", system="toy", model="m",
+        simulated=True, data="gaia", prompts="mine", n=6, n_answered=2, cost_usd=1.5, started_at=BEGAN, seconds=3.5,
+    )  # fmt: skip
+    for name, facts, state in (
+        ("all", {"finished": True}, ("complete", "")),
+        ("unsaid", {"finished": None}, ("crashed", "its process ended without notice")),
+        ("none", {"finished": False, "sessions": []}, ("crashed", "its process ended without notice")),
+    ):
+        found = read_entry(stored_run(tmp_path / name, records[:1], **facts), "evaluation")  # type: ignore[arg-type]
+        assert (found.state, found.reason) == state, name
+
+
+def test_an_entry_of_a_tuning_run_has_the_numbers_of_its_verdict(tmp_path: Path) -> None:
+    verdict = {
+        "published": True, "set": "prompts/tuned", "finish_reason": "improved", "metric": "mean score", "gain": 0.25,
+        "gain_ci95": [0.125, 0.5], "sealed": {"n_questions": 40.0}, "spend": {"cost_usd": 2.5, "seconds": 30.0},
+        "winner": {"score": 0.75, "score_ci95": [0.5, 1], "accuracy": 0.25, "ci95": [0, 0.5]},
+    }  # fmt: skip
+    folder = tuning(tmp_path / "t", verdict)
+    (folder / "report.html").touch()
+    found = read_entry(folder, "tuning")
+    assert replace(found, size_bytes=0) == RunEntry(
+        folder=folder, kind="tuning", state="complete", reason="published as prompts/tuned", run_id="t1", system="toy",
+        model="offline", simulated=True, data="toy", prompts="tuned", metric="mean score", score=0.75,
+        score_ci95=(0.5, 1), gain=0.25, gain_ci95=(0.125, 0.5), n=40, cost_usd=2.5, started_at=BEGAN, seconds=30.0,
+        report=folder / "report.html",
+    )  # fmt: skip
+    older = tuning(tmp_path / "u", {"winner": {"accuracy": 0.25, "ci95": [0, 0.5]}}, began="")
+    entry = read_entry(older, "tuning")
+    assert (entry.score, entry.score_ci95, entry.metric, entry.n, entry.cost_usd) == (
+        0.25, (0, 0.5), "accuracy", None, 0.5,
+    )  # fmt: skip
+    assert (entry.reason, bool(entry.started_at)) == ("not published: ", True)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "state", "expected"),
+    [
+        ({"resumable": True}, {}, ("stopped", "a budget was used up")),
+        ({"resumable": True}, {"stopped": "by you"}, ("stopped", "by you")),
+        ({"resumable": "yes", "finish_reason": "no_gain"}, {}, ("complete", "not published: no gain")),
+        ({"published": 1, "finish_reason": "odd"}, {}, ("complete", "not published: odd")),
+        (None, {}, ("stopped", "stopped")),
+        (None, {"ended_at": None, "stopped": "by you"}, ("stopped", "by you")),
+    ],
+)
+def test_why_a_tuning_run_has_no_verdict(
+    verdict: dict[str, object] | None, state: dict[str, object], expected: tuple[str, str], tmp_path: Path
+) -> None:
+    found = read_entry(tuning(tmp_path / "t", verdict, **state), "tuning")
+    assert (found.state, found.reason) == expected
+
+
+def test_a_cost_of_which_a_part_is_unknown_is_none(tmp_path: Path) -> None:
+    for calls, cost in ((0, 0.5), (1, None)):
+        spend = {"cost_usd": 0.5, "unknown_cost_calls": calls}
+        assert read_entry(tuning(tmp_path / str(calls), spend=spend), "tuning").cost_usd == cost
+
+
+def test_runs_that_began_at_once_are_ordered_by_name_and_each_is_listed_once(tmp_path: Path) -> None:
+    for name in ("b", "c", "a"):
+        summarised(tmp_path / "x" / name, sessions=[{"started_at": BEGAN}])
+    found = read_runs([tmp_path, tmp_path / "x"])
+    assert [run.name for run in found.runs] == ["c", "b", "a"]
+    assert found.pages == [] and read_runs([]).runs == []

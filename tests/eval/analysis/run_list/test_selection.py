@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval.analysis.run_list.read_runs import RunEntry
-from eval.analysis.run_list.selection import Selection
+from eval.analysis.run_list.selection import Selection, parse_time
 from mas.runtime.errors import UserError
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -91,3 +91,51 @@ def test_all_conditions_must_hold_and_names_are_found_in_any_case() -> None:
     assert Selection.read(["night", "budget"], NOW).select(RUNS) == []
     assert Selection.read(["model=gpt-4o", "kind=tuning"], NOW).select(RUNS) == []
     assert [run.name for run in Selection.read(["model=[gpt-4o, llama]"], NOW).select(RUNS)] == ["tuned", "night"]
+
+
+def test_what_has_no_value_comes_last_in_every_order() -> None:
+    bare = RunEntry(folder=Path("/runs/bare"), kind="evaluation")
+    nothing = entry("nothing", score=0.0, cost_usd=0.0, seconds=0.0, size_bytes=0)
+    some = entry("some", day=20, score=0.25, cost_usd=0.5, seconds=0.5, size_bytes=1)
+    for order, names in (
+        ("score", ["some", "nothing", "bare"]),
+        ("cost", ["some", "nothing", "bare"]),
+        ("date", ["nothing", "some", "bare"]),
+        ("time", ["some", "bare", "nothing"]),  # as they were
+        ("size", ["some", "bare", "nothing"]),
+        ("name", ["bare", "nothing", "some"]),
+    ):
+        found = Selection.read([f"sort={order}"], NOW).select([bare, nothing, some])
+        assert [run.name for run in found] == names, order
+
+
+def test_words_are_read_whole() -> None:
+    words = ["state=[complete, crashed]", "kind=tuning", "since=2w", "older=2026-11-21", "sort=cost", "Night", "a b"]
+    assert Selection.read(words, NOW) == Selection(
+        fields={"state": ["complete", "crashed"], "kind": ["tuning"]},
+        words=["night", "a b"],
+        since=datetime(2026, 11, 8, 12, tzinfo=UTC),
+        before=datetime(2026, 11, 21, tzinfo=UTC),
+        order="cost",
+    )
+    assert Selection.read([], NOW) == Selection({}, [], None, None, "date")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-11-21T10:00:00", datetime(2026, 11, 21, 10, tzinfo=UTC)),
+        ("2026-11-21T10:00:00+02:00", datetime(2026, 11, 21, 8, tzinfo=UTC)),
+        ("", None),
+        ("yesterday", None),
+    ],
+)
+def test_a_moment_without_a_zone_is_utc(text: str, expected: datetime | None) -> None:
+    assert parse_time(text) == expected
+
+
+@pytest.mark.parametrize("word", ["night", "toy", "gpt", "gaia", "mine", "budget", "r17"])
+def test_a_word_is_looked_for_in_every_text_of_a_run(word: str) -> None:
+    run = entry("Night", system="Toy", model="GPT", data="Gaia", prompts="Mine", reason="Budget", run_id="R17")
+    assert Selection.read([word], NOW).select([run]) == [run]
+    assert Selection.read(["crashed"], NOW).select([run]) == []
