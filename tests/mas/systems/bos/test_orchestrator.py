@@ -2,23 +2,40 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import dspy
 import pytest
+from langgraph.runtime import Runtime
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.bos import orchestrator
+from mas.systems.bos.contracts.events import EventRecorder, TraceEvent
 from mas.systems.bos.contracts.names import AGENT_NAMES
 from mas.systems.bos.contracts.request import AgentRequest
-from mas.systems.bos.contracts.response import OrchestratorState
-from mas.systems.bos.orchestrator import build_graph, recursion_limit, route, workflow
+from mas.systems.bos.contracts.response import OrchestratorResponse, OrchestratorState, PlannerDecision
+from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult
+from mas.systems.bos.orchestrator import (
+    GraphContext,
+    build_graph,
+    compose_node,
+    execute_agent,
+    plan_node,
+    prepare_context,
+    recursion_limit,
+    route,
+    run_agent,
+    workflow,
+)
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.service import astream, run
+from mas.systems.bos.temporal import read_clock
 from tests.mas.systems.bos.building import NOW, WrittenAgent, build, choose, succeed, use_agents
 from tests.scripted_model import ScriptedModel, all_text, answering
 
@@ -400,3 +417,317 @@ def test_the_clock_of_the_program_is_the_one_of_the_request(monkeypatch: pytest.
     program, _ = offer(monkeypatch, sql)
     run(program, {"question": "q"})
     assert sql.calls[0][1]["current_datetime_utc"] == NOW.isoformat()
+
+
+def runtime_of(*agents: WrittenAgent, planner: Any = None, composer: Any = None, **settings: Any) -> Any:
+    """What one invocation of the graph hands to its nodes."""
+    context = GraphContext(planner, {agent.name: agent for agent in agents}, composer, clock=lambda: NOW, **settings)
+    return Runtime(context=context)
+
+
+def facts(events: Sequence[TraceEvent]) -> list[tuple[Any, ...]]:
+    return [(event.agent, str(event.event_type), event.message, event.data) for event in events]
+
+
+def test_a_graph_without_settings_runs_one_agent_after_another_that_sees_no_other() -> None:
+    context = GraphContext(Mock(), {}, Mock())
+    assert (context.execution, context.share_results, context.clock) == ("sequential", False, read_clock)
+    assert recursion_limit(3) == 8
+
+
+def test_planning_completes_the_context_and_notes_the_decision() -> None:
+    request = AgentRequest(
+        question="q",
+        context={"tenant": 7, "current_date": "2026-01-02"},
+        prefer_agents=("sql",),
+        disable_agents=("api_docs",),
+        system_prompt="Answer in Dutch.",
+    )
+    decision = PlannerDecision(
+        rationale="because", chosen_agents=("sql", "computation"), confidence=0.9, guardrails={"dropped": ["api_docs"]}
+    )
+    planner = SimpleNamespace(plan=AsyncMock(return_value=decision))
+    earlier = EventRecorder("planner").add("MESSAGE", "earlier")
+    trace = Trace("thread")
+    with record_trace(trace):
+        state: Any = {"request": request, "trace": [earlier]}
+        changes: Any = asyncio.run(plan_node(state, runtime_of(planner=planner)))
+    full = {"tenant": 7, "current_date": "2026-01-02", "current_datetime_utc": NOW.isoformat()}
+    assert changes == {
+        "request": request.model_copy(update={"context": full}),
+        "planner": decision,
+        "pending_agents": ["sql", "computation"],
+        "trace": changes["trace"],
+    }
+    data = {"agents": ["sql", "computation"], "confidence": 0.9}
+    noted = ("planner", "DECISION", "Planner produced execution order", data)
+    assert changes["trace"][0] is earlier and facts(changes["trace"][1:]) == [noted]
+    (asked,) = planner.plan.await_args_list
+    recorder = asked.kwargs.pop("recorder")
+    assert recorder.events == changes["trace"][1:]
+    assert asked.kwargs == {
+        "question": "q",
+        "prefer": ("sql",),
+        "disable": ("api_docs",),
+        "context": {**full, "system_prompt": "Answer in Dutch."},
+    }
+    (span,) = trace.spans
+    assert (span.kind, span.name, span.inputs) == ("agent", "planner", {"question": "q"})
+    assert span.outputs == {
+        "agents": ["sql", "computation"],
+        "rationale": "because",
+        "guardrails": {"dropped": ["api_docs"]},
+    }
+    assert trace.state == {**state, **changes}
+
+
+@pytest.mark.parametrize(("system_prompt", "added"), [("Dutch.", {"system_prompt": "Dutch."}), ("", {}), (None, {})])
+def test_the_context_of_a_step_has_the_system_prompt_if_there_is_one(
+    system_prompt: str | None, added: dict[str, object]
+) -> None:
+    request = AgentRequest(question="q", context={"tenant": 7}, system_prompt=system_prompt)
+    context = prepare_context(request)
+    assert context == {"tenant": 7, **added}
+    context["more"] = 1
+    assert request.context == {"tenant": 7}
+
+
+def planned(*names: Any, done: Sequence[AgentResult] = (), needs: Any = None, **request: Any) -> Any:
+    """The state before an agent runs."""
+    chosen = tuple(dict.fromkeys([*(result.agent for result in done), *names]))
+    decision = PlannerDecision(rationale="because", chosen_agents=chosen, needs=needs or {})
+    state = {"request": AgentRequest(question="q", **request), "planner": decision, "pending_agents": list(names)}
+    return state | ({"agent_results": list(done)} if done else {})
+
+
+def skipped(name: Any) -> AgentResult:
+    return AgentResult(agent=name, status=AgentExecutionStatus.SKIPPED, error=AgentError(message="m", type="TurnLimit"))
+
+
+@pytest.mark.parametrize("execution", ["sequential", "parallel"])
+@pytest.mark.parametrize(
+    ("done", "max_turns", "ran"),
+    [
+        ([], None, 2),
+        ([], 1, 1),
+        ([], 2, 2),
+        ([], 3, 2),
+        ([succeed("api_docs")], 1, 0),
+        ([succeed("api_docs")], 2, 1),
+        ([skipped("api_docs")], 1, 1),  # a skipped agent took no turn
+    ],
+)
+def test_no_more_agents_run_than_the_request_has_turns(
+    execution: str, done: list[AgentResult], max_turns: int | None, ran: int
+) -> None:
+    sql, computation = WrittenAgent("sql"), WrittenAgent("computation")
+    state = planned("sql", "computation", done=done, max_turns=max_turns)
+    runtime = runtime_of(sql, computation, execution=execution)
+    while state["pending_agents"]:
+        state |= asyncio.run(execute_agent(state, runtime))
+    assert len(sql.calls) + len(computation.calls) == ran
+    results = {result.agent: result for result in state["agent_results"]}
+    assert set(results) == {"sql", "computation", *(result.agent for result in done)}
+    late = results["computation"]
+    if ran < 2:
+        assert late.error == AgentError(message=f"max_turns={max_turns} agents have run", type="TurnLimit")
+        assert str(late.status) == "skipped"
+        assert facts(late.trace) == [
+            ("computation", "MESSAGE", "Status changed from pending to skipped", {"status": "skipped"})
+        ]
+
+
+def test_results_and_events_are_in_the_planners_order_and_others_behind_them() -> None:
+    done = [succeed("computation"), succeed("api_docs")]
+    state = planned("sql", done=done)
+    chosen = PlannerDecision(rationale="because", chosen_agents=("sql", "api_docs"))
+    event = EventRecorder("planner").add("DECISION", "planned")
+    other = EventRecorder("sql").add("MESSAGE", "of an earlier order")
+    state |= {"planner": chosen, "trace": [event, other]}
+    trace = Trace("thread")
+    with record_trace(trace):
+        changes: Any = asyncio.run(execute_agent(state, runtime_of(WrittenAgent("sql"))))
+    assert [result.agent for result in changes["agent_results"]] == ["sql", "api_docs", "computation"]
+    assert changes["trace"] == [event, *changes["agent_results"][0].trace]
+    assert changes["pending_agents"] == []
+    assert trace.state == {**state, **changes}
+
+
+def test_in_parallel_agents_wait_for_those_that_they_need_and_no_longer() -> None:
+    agents = [WrittenAgent("sql"), WrittenAgent("computation"), WrittenAgent("api_docs")]
+    runtime = runtime_of(*agents, execution="parallel")
+    needs = {"computation": ("sql",), "sql": ("api_docs",)}
+    state = planned("computation", "sql", "api_docs", needs=needs)
+    orders: list[list[str]] = []
+    while state["pending_agents"]:
+        state |= asyncio.run(execute_agent(state, runtime))
+        orders.append(state["pending_agents"])
+    assert orders == [["computation", "sql"], ["computation"], []]
+    assert [len(agent.calls) for agent in agents] == [1, 1, 1]
+
+
+def test_all_that_were_lost_are_named_by_the_agent_that_needed_them() -> None:
+    failed = AgentResult(
+        agent="sql", status=AgentExecutionStatus.FAILED, error=AgentError(message="no", type="QueryError")
+    )
+    needs = {"computation": ("sql", "api_docs")}
+    state = planned("computation", done=[failed, skipped("api_docs")], needs=needs)
+    changes: Any = asyncio.run(execute_agent(state, runtime_of(WrittenAgent("computation"), execution="parallel")))
+    late = next(result for result in changes["agent_results"] if result.agent == "computation")
+    assert late.error == AgentError(
+        message="it needs the result of sql, api_docs, which did not succeed", type="DependencyFailed"
+    )
+    assert changes["pending_agents"] == []
+
+
+def test_what_an_agent_did_is_between_its_two_changes_of_status() -> None:
+    def work(question: str, context: Mapping[str, object]) -> Any:
+        recorder = EventRecorder("sql", context)
+        recorder.add("TOOL", "Executed query")
+        return succeed("sql").model_copy(update={"trace": recorder.events, "agent": "computation"})
+
+    trace = Trace("thread")
+    request = AgentRequest(question="q", context={"tenant": 7})
+    with record_trace(trace):
+        result = asyncio.run(run_agent("sql", request, (), runtime_of(WrittenAgent("sql", work))))
+    assert (result.agent, str(result.status), result.answer) == ("sql", "succeeded", "sql says so")
+    assert facts(result.trace) == [
+        ("sql", "MESSAGE", "Status changed from pending to running", {"status": "running"}),
+        ("sql", "TOOL", "Executed query", {}),
+        ("sql", "MESSAGE", "Status changed from running to succeeded", {"status": "succeeded"}),
+    ]
+    (span,) = trace.spans
+    assert (span.kind, span.name, span.inputs) == ("agent", "sql", {"question": "q"})
+    assert span.outputs == {"status": "succeeded", "answer": "sql says so"}
+    assert result.latency_ms is not None and result.latency_ms >= 0
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_an_error_is_an_event_once(told: bool) -> None:
+    """The orchestrator adds it only if the agent has not."""
+
+    def work(question: str, context: Mapping[str, object]) -> Any:
+        recorder = EventRecorder("sql")
+        recorder.add("ERROR" if told else "MESSAGE", "own words")
+        error = AgentError(message="no such column", type="QueryError")
+        return AgentResult(agent="sql", status=AgentExecutionStatus.FAILED, error=error, trace=recorder.events)
+
+    trace = Trace("thread")
+    with record_trace(trace):
+        result = asyncio.run(run_agent("sql", AgentRequest(question="q"), (), runtime_of(WrittenAgent("sql", work))))
+    added = [("sql", "ERROR", "no such column", {"type": "QueryError"})]
+    assert facts(result.trace)[1:-1] == [
+        ("sql", "ERROR" if told else "MESSAGE", "own words", {}),
+        *([] if told else added),
+    ]
+    assert trace.spans[0].outputs == {
+        "status": "failed",
+        "answer": result.answer,
+        "error": {"type": "QueryError", "message": "no such column"},
+    }
+
+
+def test_the_stack_of_an_error_is_kept_without_secrets() -> None:
+    def fail(question: str, context: Mapping[str, object]) -> Any:
+        raise RuntimeError(f"no {TOKEN}")
+
+    request = AgentRequest(question="q", context={"api_bearer_token": TOKEN})
+    result = asyncio.run(run_agent("sql", request, (), runtime_of(WrittenAgent("sql", fail))))
+    assert result.error is not None
+    assert (result.error.message, result.error.type, list(result.error.details)) == (
+        "no ***",
+        "RuntimeError",
+        ["stack"],
+    )
+    stack = str(result.error.details["stack"])
+    assert "RuntimeError" in stack and TOKEN not in stack
+
+
+@pytest.mark.parametrize("include_data", [True, False])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_response_has_the_tables_and_events_that_the_request_asks_for(include_data: bool, wanted: bool) -> None:
+    rows: list[dict[str, Any]] = [{"n": 1}]
+    result = succeed("sql", "one row", rows).model_copy(
+        update={"trace": [EventRecorder("sql").add("TOOL", "Executed query")]}
+    )
+    composed = OrchestratorResponse(
+        answer="composed", data=result.tabular, agent_results=[result], metadata={"confidence": 0.9}
+    )
+    composer = SimpleNamespace(compose=AsyncMock(return_value=composed))
+    earlier = EventRecorder("planner").add("DECISION", "planned")
+    request = {"include_data": include_data, "trace": wanted, "system_prompt": "Dutch."}
+    state = planned(done=[result], **request) | {"trace": [earlier]}
+    state["planner"] = state["planner"].model_copy(update={"confidence": 0.9})
+    trace = Trace("thread")
+    with record_trace(trace):
+        changes: Any = asyncio.run(compose_node(state, runtime_of(composer=composer)))
+    assert set(changes) == {"trace", "response"}
+    noted = {"statuses": {"sql": "succeeded"}, "has_data": True}
+    assert changes["trace"][0] is earlier
+    assert facts(changes["trace"][1:]) == [("composer", "RESULT", "Composer produced the response", noted)]
+    shown = result.model_copy(
+        update={**({} if include_data else {"tabular": None}), **({} if wanted else {"trace": []})}
+    )
+    assert changes["response"] == OrchestratorResponse(
+        answer="composed",
+        data=result.tabular if include_data else None,
+        agent_results=[shown],
+        trace=changes["trace"] if wanted else [],
+        planner=state["planner"],
+        metadata={"confidence": 0.9},
+    )
+    (asked,) = composer.compose.await_args_list
+    assert asked.kwargs.pop("recorder").events == changes["trace"][1:]
+    assert asked.kwargs == {
+        "question": "q",
+        "planner_rationale": "because",
+        "agent_results": [result],
+        "metadata": {"confidence": 0.9, "agents": ["sql"]},
+        "context": {"system_prompt": "Dutch."},
+    }
+    (span,) = trace.spans
+    assert (span.kind, span.name, span.inputs) == ("agent", "composer", {"question": "q"})
+    assert span.outputs == {"final_answer": "composed"}
+    assert (trace.answer, trace.state) == ("composed", {**state, **changes})
+
+
+def test_a_response_without_any_agent_has_no_results_and_no_data() -> None:
+    composer = SimpleNamespace(compose=AsyncMock(return_value=OrchestratorResponse(answer="nobody")))
+    changes: Any = asyncio.run(compose_node(planned(), runtime_of(composer=composer)))
+    assert changes["agent_results"] == []
+    assert facts(changes["trace"])[0][3] == {"statuses": {}, "has_data": False}
+    assert (changes["response"].data, changes["response"].trace) == (None, [])
+
+
+def test_the_latency_of_an_agent_is_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter([10.0, 12.5])
+    monkeypatch.setattr(orchestrator, "time", SimpleNamespace(perf_counter=lambda: next(readings)))
+    result = asyncio.run(run_agent("sql", AgentRequest(question="q"), (), runtime_of(WrittenAgent("sql"))))
+    assert result.latency_ms == 2_500.0
+
+
+def test_a_limit_is_raised_after_the_other_agents_have_ended() -> None:
+    ended: list[str] = []
+
+    async def wait(question: str, context: Mapping[str, object]) -> Any:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            ended.append("sql")
+            raise
+
+    async def fail(question: str, context: Mapping[str, object]) -> Any:
+        await asyncio.sleep(0)
+        raise LimitReachedError("tokens", "no more")
+
+    agents = WrittenAgent("sql", wait), WrittenAgent("api_docs", fail), WrittenAgent("computation", wait)
+    state = planned("sql", "api_docs", "computation")
+
+    async def ended_at_the_error() -> list[str]:
+        with pytest.raises(LimitReachedError):
+            await execute_agent(state, runtime_of(*agents, execution="parallel"))
+        return list(ended)
+
+    assert asyncio.run(ended_at_the_error()) == ["sql", "sql"]
