@@ -114,3 +114,75 @@ def test_variables_end_where_their_quarter_of_the_room_is_full() -> None:
     each = len(json.dumps(["v0", "x" * 90]))
     for more, kept in ((0, 3), (-1, 2)):
         assert len(cast(dict[str, object], capture(variables, max_chars=4 * (3 * each + more))["locals"])) == kept
+
+
+class Marked:
+    """A value with what parts of a library's value have."""
+
+    def __init__(self, **parts: object) -> None:
+        vars(self).update(parts)
+
+    def __str__(self) -> str:
+        return "marked"
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        (Marked(item=lambda: 7), "marked"),
+        (Marked(dtype="i8"), "marked"),
+        (Marked(item=lambda: 7, dtype="i8"), "marked"),
+        (Marked(item=lambda: 7, dtype="i8", ndim=1), "marked"),
+        (Marked(item=lambda: 7, dtype="i8", ndim=0), 7),
+        (Marked(to_frame=None), "marked"),
+        (Marked(index=None), "marked"),
+        (Marked(itertuples=None), "marked"),
+        (Marked(columns=None), "marked"),
+        (numpy.float64("nan"), None),
+        (numpy.float64("-inf"), "-inf"),
+        (-math.inf, "-inf"),
+        (False, False),
+        ("", ""),
+        (Decimal("-2.50"), -2.5),
+        (Decimal("1E+301"), "int"),
+        (datetime.datetime(2026, 1, 2, 3, 4), "2026-01-02T03:04:00"),
+        (["x" * 600], str(["x" * 600])[:500]),
+    ],
+)
+def test_a_value_is_known_by_all_that_its_kind_has(value: object, cell: object) -> None:
+    captured = capture({"result": value})
+    assert (captured["value"], captured["table"]) == (cell, None)
+
+
+def test_a_frame_s_own_index_is_a_column_and_the_rows_are_its_values() -> None:
+    frame = pandas.DataFrame({"a": [1.5, math.nan], 2: ["x", None]}, index=[7, 9])
+    assert table(frame) == {
+        "columns": ["index", "a", "2"],
+        "rows": [[7, 1.5, "x"], [9, None, None]],
+        "truncated": False,
+    }
+    assert table({1: [Decimal("2.0")], "b": ["y" * 501]}) == {
+        "columns": ["1", "b"],
+        "rows": [[2, "y" * 500]],
+        "truncated": False,
+    }
+    assert table([{1: datetime.date(2026, 1, 2)}, {"b": True}]) == {
+        "columns": ["1", "b"],
+        "rows": [["2026-01-02", None], [None, True]],
+        "truncated": False,
+    }
+    assert table({"a": [], "b": []}) == {"columns": ["a", "b"], "rows": [], "truncated": False}
+
+
+def test_an_outcome_whose_own_methods_fail_is_nothing_and_the_variables_stay() -> None:
+    assert capture({"n": 1, "result": Hostile(), "last": 2}) == {
+        "locals": {"n": 1, "last": 2},
+        "value": None,
+        "table": None,
+    }
+
+
+def test_a_variable_too_long_for_the_room_ends_them() -> None:
+    assert capture({"a": 1, "b": "x" * 201, "c": 2}, max_chars=800)["locals"] == {"a": 1}
+    assert capture({"a": 1, "b": "x" * 201, "c": 2}, max_chars=1200)["locals"] == {"a": 1, "b": "x" * 200, "c": 2}
+    assert capture({"a": 1}, max_chars=0) == {"locals": {}, "value": None, "table": None}
