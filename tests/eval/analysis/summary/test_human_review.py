@@ -1,7 +1,19 @@
 from dataclasses import replace
 
+from eval.analysis.statistics.intervals import compute_clustered_interval
 from eval.analysis.statistics.kappa import estimate_agreement
+from eval.analysis.statistics.metric_interval import compute_metric_interval
+from eval.analysis.summary.human_review import (
+    compare_with_people,
+    compute_mean,
+    measure_without,
+    read_original_value,
+    summarise_review,
+    was_accepted,
+)
+from eval.analysis.summary.rows import Row, build_row
 from eval.analysis.summary.summarise import RunDetails, summarise
+from eval.analysis.summary.summary import AccuracyWithout, Correction, HumanReview
 from eval.runs.record import HumanVerdict, Record
 from tests.eval.stored_run import answered
 
@@ -82,3 +94,70 @@ def test_people_confirm_accepted_and_rejected_answers_apart() -> None:
     agreement = summarise(records, RunDetails(run_id="r")).judge_agreement
     assert agreement is not None
     assert agreement.people == estimate_agreement(accepted=(2, 3), rejected=(1, 4), n_accepted=6, n_rejected=4)
+
+
+def rows(*records: Record) -> list[Row]:
+    return [build_row(each) for each in records]
+
+
+def test_what_people_said_of_a_run_whole() -> None:
+    final = rows(
+        reviewed(answered("q1", "18", gold="18"), "wrong_gold", before=0.5, target="18", note="table 2"),
+        reviewed(answered("q1", "18", gold="18", epoch=2), "wrong_gold", before=0.0, target="18", note="table 2"),
+        reviewed(answered("q2", "18", score=1.0), "right", before=0.0),
+        reviewed(answered("q3", "17", score=1.0), "right", before=1.0),  # the scorer had accepted it
+        reviewed(answered("q4", "17", score=0.0), "wrong", before=0.0),  # and had rejected this one
+        reviewed(answered("q5", "x"), "ambiguous"),
+        reviewed(answered("q6", "x"), "wrong", applied=False),
+        answered("q7", "17", score=0.5),
+        answered("q8", "17", gold=None),
+    )
+    found = summarise_review(final, incomplete=False)
+    common = {"who": "ada", "when": "2026", "run": "night", "note": "", "target_before": "17", "target": None}
+    kept = [("q2", "right", 0.0), ("q3", "right", 1.0), ("q4", "wrong", 0.0), ("q5", "ambiguous", 0.0)]
+    assert found == HumanReview(
+        n_corrected=1, n_accepted=1, n_rejected=0, n_ambiguous=1, n_bad_questions=0, n_pending=1,
+        accuracy_before=1 / 8, score_before=2 / 8,
+        corrections=(
+            Correction(sample_id="q1", label="wrong_gold", score_before=0.5,
+                       **{**common, "target": "18", "note": "table 2"}),  # type: ignore[arg-type]
+            *(Correction(sample_id=of, label=label, score_before=before, **common)  # type: ignore[arg-type]
+              for of, label, before in kept),
+        ),
+        accuracy_without=4 / 7,
+        accuracy_without_ci95=compute_clustered_interval([(2, 2), (1, 1), (1, 1), (0, 1), (0, 1), (0, 1)]),
+        score_without=4.5 / 7,
+        score_without_ci95=compute_metric_interval([(1, 1), (1,), (1,), (0,), (0,), (0.5,)]),
+        n_without=7,
+    )  # fmt: skip
+    unfinished = summarise_review(final, incomplete=True)
+    assert unfinished == replace(found, accuracy_without_ci95=None, score_without_ci95=None)
+    assert summarise_review(final[-2:], incomplete=False) is None
+
+
+def test_without_an_unfair_question_nothing_is_left_out() -> None:
+    final = rows(answered("q1", "17"), answered("q2", "18", score=0.5), answered("q3", "1", gold=None))
+    nothing = AccuracyWithout(accuracy_without=None, accuracy_without_ci95=None, n_without=2)
+    assert measure_without(final, (), incomplete=False) == nothing
+    all_out = measure_without(final, {"q1", "q2"}, incomplete=False)
+    assert all_out == replace(nothing, n_without=0)
+    one = measure_without(final, {"q1"}, incomplete=True)
+    assert one == replace(nothing, accuracy_without=0.0, score_without=0.5, n_without=1)
+    assert compute_mean([]) is None and compute_mean(final[:2]) == 0.75
+
+
+def test_what_the_scorer_gave_is_what_it_gave_before_a_label_that_was_applied() -> None:
+    applied = reviewed(answered("q1", "18", score=1.0), "right", before=0.25)
+    pending = reviewed(answered("q1", "18", score=1.0), "right", before=0.25, applied=False)
+    assert [read_original_value(each) for each in rows(applied, pending, answered("q1", "17"))] == [0.25, 1.0, 1.0]
+    accepted = rows(answered("q1", "17"), answered("q1", "17", score=0.99), answered("q1", "17", gold=None, score=1.0))
+    assert [was_accepted(each) for each in accepted] == [True, False, False]
+    assert not was_accepted(rows(reviewed(answered("q1", "18", score=1.0), "right", before=0.0))[0])
+
+
+def test_the_same_answer_to_a_sample_counts_once_in_the_agreement() -> None:
+    right, wrong = answered("q1", "17"), answered("q1", "18")
+    labelled = [reviewed(right, "right"), reviewed(replace(right, epoch=2), "right"), reviewed(wrong, "wrong")]
+    ambiguous = reviewed(answered("q2", "17"), "ambiguous")
+    found = compare_with_people(rows(*labelled, ambiguous, answered("q3", "17")))
+    assert found == estimate_agreement(accepted=(1, 1), rejected=(0, 1), n_accepted=4, n_rejected=1)
