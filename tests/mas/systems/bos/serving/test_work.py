@@ -108,9 +108,15 @@ class Stream:
 
 def whole(monkeypatch: pytest.MonkeyPatch) -> Stream:
     """A stream in which a result is seen again in each later chunk, as in the state of the graph."""
+
+    async def take_turns() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
     return Stream(
         monkeypatch,
         {"plan": {"planner": PLAN}},
+        take_turns,
         {"execute_agent": {"agent_results": [SQL]}},
         {"execute_agent": {"agent_results": [SQL, API]}},
         {"compose": {"response": RESPONSE}},
