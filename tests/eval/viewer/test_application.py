@@ -313,7 +313,7 @@ def test_a_state_is_sent_when_it_has_changed_until_the_run_has_ended(
         return [each async for each in events]
 
     streams_of = streams(desk, "eval~night")
-    assert asyncio.run(read()) == [
+    assert asyncio.run(asyncio.wait_for(read(), 5)) == [
         'event: state\ndata: {"state":"running","done":1}\n\n',
         'event: state\ndata: {"state":"running","done":2}\n\n',
         'event: state\ndata: {"state":"ended"}\n\n',
@@ -331,7 +331,9 @@ def test_a_run_that_cannot_be_read_is_one_last_event(error: type[Exception], out
         return [each async for each in events]
 
     streams_of = streams(desk, "eval~night")
-    assert asyncio.run(read()) == ['event: failed\ndata: {"error":"The run cannot be read: it is odd"}\n\n']
+    assert asyncio.run(asyncio.wait_for(read(), 5)) == [
+        'event: failed\ndata: {"error":"The run cannot be read: it is odd"}\n\n'
+    ]
     assert (desk.watched, followed.n_closed) == ({}, 1)
 
 
@@ -357,7 +359,7 @@ def test_browsers_share_one_reader_which_the_last_of_them_closes_and_all_end_wit
         assert (watched.n_browsers, followed.n_closed, desk.watched) == (0, 1, {})
 
     streams_of = streams(desk, *["eval~night"] * 3)
-    asyncio.run(read())
+    asyncio.run(asyncio.wait_for(read(), 5))
 
 
 class Process:

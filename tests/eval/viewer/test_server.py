@@ -1,5 +1,6 @@
 """How the viewer is served and ended; the server itself is one that only says what it was told."""
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -58,7 +59,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Served:
             for _ in range(2):
                 found.stop("SIGINT")
                 found.ends.append((self.should_exit, self.force_exit))
-            await found.desks[0].stopping.wait()  # open event streams wait for it as well
+            await asyncio.wait_for(found.desks[0].stopping.wait(), 5)  # open event streams wait for it as well
 
     def make_application(desk: Desk) -> Any:
         found.desks.append(desk)
