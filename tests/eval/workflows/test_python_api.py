@@ -1,15 +1,24 @@
 """What a call from Python stands for on the command line, and how runs and comparisons are shown."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
 import pandas
 import pytest
 
-from eval.workflows.python_api import check_regression, compare, list_overrides, open_run
+from eval.cli.command import InterruptedRunError
+from eval.cli.hydra_compat import compose_config
+from eval.reports.notes import format_interval
+from eval.workflows import evaluate as evaluation
+from eval.workflows import python_api
+from eval.workflows.evaluate import Ended
+from eval.workflows.python_api import check_regression, compare, evaluate, list_overrides, open_run, render_html
 from mas.agents.in_memory import find_object
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, stored_run
@@ -39,6 +48,15 @@ def metric(gold: object, pred: object) -> bool:
 
 
 Overrides = Callable[..., dict[str, str]]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def composed_once() -> Iterator[None]:
+    """Lets Hydra compose each command line once: it takes a third of a second."""
+    compose = cache(compose_config)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(python_api, "compose_config", lambda overrides: compose(tuple(overrides)).copy())
+        yield
 
 
 @pytest.fixture
@@ -234,3 +252,177 @@ def test_a_run_that_is_none_is_said_to_be_none(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "nothing"):
         with pytest.raises(UserError):
             open_run(place)
+
+
+class Solver:
+    """A program, and a scorer, without a name of its own."""
+
+    def __call__(self, question: str, answer: str = "", target: str = "") -> str:
+        return question
+
+
+def test_the_whole_command_line_of_a_call(overrides: Overrides) -> None:
+    found = overrides(Solver(), ROWS, Solver(), "gpt-4o-mini", ["limit=1"])
+    assert found.pop("system.target").startswith("in-memory:Solver")
+    assert found.pop("scorer.target").startswith("in-memory:Solver")
+    assert found.pop("data.target").startswith("in-memory:samples")
+    assert list(found.items()) == [
+        ("system", "callable"),
+        ("system.needs_model", "true"),
+        ("run.name", "Solver"),
+        ("model", "gpt-4o-mini"),
+        ("scorer", "function"),
+        ("data", "in_memory"),
+        ("tracking", "off"),
+        ("limit", "1"),
+    ]
+    named = overrides("toy", "toy", "gaia", "offline")
+    assert list(named.items()) == [
+        ("system", "toy"), ("model", "offline"), ("scorer", "gaia"), ("data", "toy"), ("tracking", "off"),
+    ]  # fmt: skip
+
+
+def test_what_tells_no_arguments_is_a_function_and_without_dspy_everything_is_one(
+    overrides: Overrides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (overrides(max)["system"], overrides(max)["run.name"]) == ("callable", "max")
+    assert overrides(Solver)["system"] == "callable"
+    monkeypatch.delitem(sys.modules, "dspy")
+    assert overrides(make, Path("a.csv"), model="offline")["system"] == "callable"
+
+
+def test_rows_are_examples_if_all_of_them_are(overrides: Overrides) -> None:
+    first, second = examples("text", text="a", label="b")[0], dspy.Example(text="c", label="d")
+    program = dspy.Predict("text, label -> kind")
+    told = overrides(program, [first, second], model="offline")
+    assert find_object(told["data.target"]) == [{"text": "a", "label": "b"}, {"text": "c", "label": "d"}]
+    assert told["data.inputs"] == '["text"]'
+    untold = overrides(program, [second, first], model="offline")
+    assert untold["data.inputs"] == '["text","label"]'
+    mixed = [first, {"text": "c", "label": "d"}]
+    assert find_object(overrides(solve, mixed, model="offline")["data.target"]) == mixed
+
+
+def test_an_evaluation_is_a_run_folder_and_prints_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": "4", "answer": "4"}, {"question": "5", "answer": "6"}]
+    run = evaluate(solve, rows, options=[f"run.dir={tmp_path / 'run'}"], progress=False)
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "")
+    assert (run.folder, run.score, run.summary.n) == (tmp_path / "run", 0.5, 2)
+    assert list(run.table["answer"]) == ["4", "5"]
+    assert isinstance(run.notes, tuple) and all(isinstance(each, str) for each in run.notes)
+    for options, sentence in (
+        ([f"run.dir={tmp_path / 'run'}"], f"run.dir={tmp_path / 'run'} already holds a run; resume it with "),
+        (["run.resume=latest"], "run.resume is not for Python: give it to eval/run.py on the command line."),
+        (["scorer=nope"], "scorer=nope is not known"),
+    ):
+        with pytest.raises(UserError) as refused:
+            evaluate(solve, rows, options=options)
+        assert str(refused.value).startswith(sentence)
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """Puts an end, or an interrupt, in place of each evaluation, after some lines; returns the calls."""
+
+    def put(end: object, *lines: str) -> list[Any]:
+        calls: list[Any] = []
+
+        def end_at_once(request: Any, output: Any) -> object:
+            calls.append((request, output))
+            for line in lines:
+                output.print(line)
+            if isinstance(end, BaseException):
+                raise end
+            return end
+
+        monkeypatch.setattr(evaluation, "evaluate", end_at_once)
+        return calls
+
+    return put
+
+
+def test_a_run_without_results_is_a_mistake_of_its_own_words(tmp_path: Path, ended: Callable[..., list[Any]]) -> None:
+    calls = ended(Ended(tmp_path, 3), "stopped: the disk is full", "continue with: it")
+    with pytest.raises(UserError) as refused:
+        evaluate(solve, ROWS, progress=False)
+    assert str(refused.value) == "stopped: the disk is full continue with: it"
+    ((request, output),) = calls
+    assert request.config.system.name == "callable"
+    assert (request.resolved["run"]["name"], request.prompts, request.add_to_sweep) == ("solve", None, None)
+    assert "system=callable" in request.command
+    assert output.console.quiet is True
+    with pytest.raises(UserError):
+        evaluate(solve, ROWS)
+    assert calls[-1][1].console.quiet is False, "the progress is shown unless it is not wanted"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [(("stopped by Ctrl-C.",), "stopped by Ctrl-C."), ((), "one line another line")]
+)
+def test_an_interrupt_is_the_users_own_with_what_was_said_of_it(
+    ended: Callable[..., list[Any]], given: tuple[str, ...], said: str
+) -> None:
+    ended(InterruptedRunError(*given), "one line", "another line")
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        evaluate(solve, ROWS, progress=False)
+    assert type(interrupted.value) is KeyboardInterrupt
+    assert str(interrupted.value) == said
+
+
+def test_a_run_and_a_comparison_are_shown_whole(runs: list[Path], tmp_path: Path) -> None:
+    run = open_run(runs[0])
+    assert run.interval is not None
+    assert repr(run) == f"Run(folder={runs[0]!r})"
+    assert str(run) == f"worse: accuracy 50.0% ({format_interval(run.interval)}), 8/16 right"
+    partial = open_run(stored_run(tmp_path / "part", [answered("q1", "17")], planned=["q1", "q2"]))
+    assert str(partial).startswith("part: accuracy at least 50.0%, 1/2 right, 1 error")
+    compared = compare(*runs)
+    assert repr(compared) == "Comparison()"
+    score = compared.result.comparisons[0].comparison.score
+    assert (compared.difference, compared.interval, compared.p) == (score.difference, score.ci95, score.p)
+    assert "&lt;b&gt;" in render_html(lambda console: console.print("<b>", highlight=False))
+    wide = render_html(lambda console: console.print("x" * 250))
+    assert ("x" * 100 in wide, "x" * 101 in wide) == (True, False)
+    assert wide.startswith('<pre style="white-space:pre;overflow-x:auto;line-height:normal">')
+
+
+def test_runs_of_other_questions_are_compared_on_those_that_both_have(tmp_path: Path, runs: list[Path]) -> None:
+    other = stored_run(tmp_path / "other", [answered(f"q{n}", "17") for n in range(8, 24)])
+    with pytest.raises(UserError):
+        compare(runs[0], other)
+    assert compare(runs[0], other, intersection=True).difference == 1.0
+
+
+def test_a_gate_has_the_metrics_margins_and_level_that_are_given(
+    runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+
+    def read(*arguments: object) -> object:
+        given.append(arguments)
+        return "settings"
+
+    monkeypatch.setattr("eval.analysis.comparison.regression_gate.read_gate_settings", read)
+    monkeypatch.setattr(
+        "eval.analysis.comparison.regression_gate.judge_runs",
+        lambda base, new, settings: SimpleNamespace(names=(base.folder.name, new.folder.name), settings=settings),
+    )
+    found: Any = check_regression(runs[1], runs[0])
+    assert (found.names, found.settings) == (("better", "worse"), "settings")
+    check_regression(*runs, metrics=("score", "cost"), margins={"score": 0.02, "cost": 0.1}, alpha=0.01)
+    assert given == [("score", [], 0.05), ("score,cost", ["score=0.02", "cost=0.1"], 0.01)]
+
+
+def test_a_database_that_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise python_api.StoreError("it is damaged")
+
+    monkeypatch.setattr(python_api, "RunStore", fail)
+    stored_run(tmp_path / "run", [answered("q1", "17")])
+    with pytest.raises(UserError) as refused:
+        open_run(tmp_path / "run")
+    assert str(refused.value) == "it is damaged."

@@ -1,16 +1,24 @@
 """Whether a run is still the one that is resumed, and with which command line."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import DictConfig, OmegaConf
 
+from eval.cli.command import FAILURES, FINISHED
+from eval.config.evaluation import EvalConfig, read_config
+from eval.reports.files import write_reports
+from eval.runs.record import PlannedQuestion
 from eval.runs.run_info import RunInfo, TaskInfo
 from eval.runs.store import RunStore
 from eval.workflows import resume
-from eval.workflows.resume import check_unchanged, find_run_to_resume, read_original_arguments
+from eval.workflows.resume import check_unchanged, find_run_to_resume, read_original_arguments, show_finished_run
+from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
+from tests.eval.config.test_evaluation import composed
 from tests.eval.stored_run import answered, stored_run
 
 BEFORE = RunInfo(
@@ -139,3 +147,121 @@ def test_a_run_that_was_given_the_right_answers_is_not_gone_on_with(tmp_path: Pa
     folder = stored_run(tmp_path / "run", [answered("q1", "17")], command=[], gold_informed="expert")
     with pytest.raises(UserError, match=rf"^run\.resume={folder}: .*; start the proof again\.$"):
         read_original_arguments(str(folder), [])
+
+
+@pytest.fixture(scope="module")
+def toy() -> DictConfig:
+    return composed("system=toy", "data=toy")
+
+
+Show = Callable[..., int | None]
+
+
+@pytest.fixture
+def show(toy: DictConfig, tmp_path: Path) -> Show:
+    """Shows a run of two questions that was made with this configuration, with options of the session and facts."""
+
+    def show_run(options: dict[str, Any] | None = None, right: bool = True, **facts: Any) -> int | None:
+        folder = tmp_path / "run"
+        chosen = toy.copy()
+        prompts = read_config(chosen).read_prompts()
+        assert prompts is not None
+        known: dict[str, Any] = {
+            "config": OmegaConf.to_container(chosen, resolve=True), "prompts_sha256": digest(prompts),
+            "finished": True, "planned": ["q1", "q2"], **facts,
+        }  # fmt: skip
+        stored_run(
+            folder, known.pop("records", [answered("q1", "17"), answered("q2", "17" if right else "1")]), **known
+        )
+        with RunStore(folder / "run.db") as store:
+            write_reports(folder, store)
+        for name, value in {"run.resume": str(folder), **(options or {})}.items():
+            OmegaConf.update(chosen, name, value)
+        resolved: Any = OmegaConf.to_container(chosen, resolve=True)
+        return show_finished_run(read_config(chosen), resolved)
+
+    return show_run
+
+
+def test_a_finished_run_is_shown_again_with_its_files_and_its_code(
+    show: Show, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show() == FINISHED
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "run is finished; nothing is left to run."
+    assert f"results: {tmp_path / 'run'}" in lines
+    assert lines[-1] == f"report: {tmp_path / 'run' / 'report.html'}"
+
+
+@pytest.mark.parametrize(("floor", "code"), [(0.5, FINISHED), (0.6, FAILURES)])
+def test_a_finished_run_below_its_floor_has_failed(
+    show: Show, capsys: pytest.CaptureFixture[str], floor: float, code: int
+) -> None:
+    assert show({"run.fail_under": floor}, right=False) == code
+    assert ("accuracy 0.5 is below run.fail_under=0.6" in capsys.readouterr().out) is (code == FAILURES)
+
+
+DOWN = answered("q2", None, error="down", error_class="infrastructure", score=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "facts", "expected"),
+    [
+        ({}, {"finished": False}, None),
+        ({}, {"finished": None}, None),
+        ({}, {"records": [answered("q1", "17")]}, None),
+        ({"run.epochs": 2, "run.allow_config_change": True}, {}, None),
+        ({}, {"records": [answered("q1", "17"), DOWN]}, FAILURES),
+        ({"run.retry_errors": True}, {"records": [answered("q1", "17"), DOWN]}, None),
+        ({"limits.lm_calls": 3, "run.allow_config_change": True}, {}, None),
+    ],
+)
+def test_a_run_with_something_left_to_run_is_not_shown(
+    show: Show,
+    capsys: pytest.CaptureFixture[str],
+    options: dict[str, Any],
+    facts: dict[str, Any],
+    expected: int | None,
+) -> None:
+    assert show(options, **facts) == expected
+    assert ("is finished" in capsys.readouterr().out) is (expected is not None)
+
+
+@pytest.mark.parametrize(
+    ("options", "facts", "name"),
+    [
+        ({"limits.lm_calls": 3}, {}, "limits.lm_calls"),
+        ({}, {"prompts_sha256": "4" * 64}, "prompts_sha256: 444444444444"),
+    ],
+)
+def test_a_finished_run_that_was_started_otherwise_is_not_shown(
+    show: Show, options: dict[str, Any], facts: dict[str, Any], name: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        show(options, **facts)
+    assert str(refused.value).startswith(f"the run was started otherwise ({name}")
+
+
+def test_a_run_whose_summary_or_store_is_not_whole_is_gone_on_with(
+    show: Show, toy: DictConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Restored(RunStore):
+        """A store that is read from copies of what was damaged."""
+
+        def read_plan(self) -> list[PlannedQuestion]:
+            self.is_restored = True
+            return super().read_plan()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(resume, "RunStore", Restored)
+        assert show() is None
+    folder = tmp_path / "run"
+    chosen = toy.copy()
+    OmegaConf.update(chosen, "run.resume", str(folder))
+    config: EvalConfig = read_config(chosen)
+    resolved: Any = OmegaConf.to_container(chosen, resolve=True)
+    assert show_finished_run(config, resolved) == FINISHED
+    (folder / "summary.json").write_text("{")
+    assert show_finished_run(config, resolved) is None
+    (folder / "summary.json").unlink()
+    assert show_finished_run(config, resolved) is None
