@@ -12,6 +12,7 @@ from eval.cli.paths import PROJECT_ROOT
 from mas.runtime.errors import UserError
 from mas.simulation import propose_prompt
 from optimize.search.budget import BudgetSettings
+from optimize.search.optimizer import SearchCost
 from optimize.search.optimizers.halving_optimizer import HalvingOptimizer
 from tests.optimize.search.optimizers.test_gepa_optimizer import replying
 from tests.optimize.toy_search import CountedModel, toy_search
@@ -31,6 +32,53 @@ def test_the_configuration_makes_it() -> None:
 def test_a_setting_that_makes_no_sense_is_refused_by_its_name(option: str) -> None:
     with pytest.raises(UserError, match=f"optimizer.{option}"):
         HalvingOptimizer(**{option: 0}).check()
+
+
+@pytest.mark.parametrize(
+    ("option", "least"),
+    [
+        ("stages", 1),
+        ("batch", 1),
+        ("proposals", 1),
+        ("examples", 1),
+        ("mixtures", 2),
+        ("questions", 1),
+        ("patience", 1),
+    ],
+)
+def test_a_setting_may_be_as_small_as_its_least_value_and_not_smaller(option: str, least: int) -> None:
+    HalvingOptimizer(**{option: least}).check()
+    with pytest.raises(UserError) as refused:
+        HalvingOptimizer(**{option: least - 1}).check()
+    assert str(refused.value) == f"optimizer.{option} is {least - 1}; expected a whole number from {least} on."
+
+
+def test_a_prompt_has_a_limit_of_at_least_a_character_or_none() -> None:
+    for allowed in (None, 1):
+        HalvingOptimizer(max_instruction_chars=allowed).check()
+    with pytest.raises(UserError) as refused:
+        HalvingOptimizer(max_instruction_chars=0).check()
+    assert str(refused.value) == (
+        "optimizer.max_instruction_chars is 0; expected a whole number from 1 on, or null for no limit."
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_train", "allowed", "rounds"),
+    [
+        (100, 360, 3),  # 320 answers are two whole rounds of 2 * (12 + 16 * 3) + 40 = 160, and a short one
+        (100, 361, 4),
+        (100, 40, 2),  # nothing is left after the baseline
+        (100, 42, 2),
+        (12, 360, 3),  # just enough questions for a batch
+        (2, 148, 2),  # 108 answers are one whole round of 2 * (2 + 16 * 2) + 40
+        (2, 149, 3),
+    ],
+)
+def test_it_may_reflect_on_each_agent_for_each_proposal_of_each_stage(n_train: int, allowed: int, rounds: int) -> None:
+    optimizer = HalvingOptimizer(stages=2, batch=12, proposals=3, mixtures=16, questions=3)
+    cost = optimizer.estimate_cost(n_train, n_val=40, n_agents=5, max_metric_calls=allowed)
+    assert cost == SearchCost(allowed, rounds * 2 * 3 * 5)
 
 
 def test_each_round_is_a_proposal_and_what_is_accepted_was_better_on_validation(tmp_path: Path) -> None:
