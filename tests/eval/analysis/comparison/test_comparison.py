@@ -7,6 +7,7 @@ import pytest
 
 from eval.analysis.comparison.answers import Answers, GivenAnswer
 from eval.analysis.comparison.comparison import Comparison, compare_answers, compare_held_out
+from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.analysis.tuned_on import UsedToTune
 from eval.runs.record import NOT_RUN, PlannedQuestion
 
@@ -16,6 +17,7 @@ HALF = replace(RIGHT, value=0.5, text="17 or 18")
 BROKEN = replace(WRONG, text="", error_class="malformed", unreadable=True, format_lost=True)
 FORMAT = replace(WRONG, text="seventeen", format_lost=True)
 FREE = replace(RIGHT, cost_usd=None)
+EXACT = {"_target_": "eval.scorers.exact.ExactScorer"}
 
 
 def run(*by_question: Sequence[GivenAnswer | None], **facts: object) -> Answers:
@@ -113,3 +115,71 @@ def test_only_samples_that_no_prompt_was_tuned_on_are_held_out() -> None:
     assert nothing is not None and nothing.n_without == 0
     assert nothing.accuracies is nothing.scores is nothing.without is None
     assert compare_held_out(first, second, ["q1"], {"A": None, "B": used}) is None
+
+
+def test_a_comparison_is_written_whole() -> None:
+    first, second = run([RIGHT], [BROKEN], scorer=EXACT), run([WRONG], [HALF], scorer=EXACT)
+    compared = compare_answers(first, second)
+    written = compared.to_dict()
+    own = {"metric": "mean score", **compared.score.to_dict()}
+    assert {name: written[name] for name in own} == own
+    assert set(written) - set(own) == {
+        "first", "second", "cost_usd", "seconds", "tokens", "format_losses", "unreadable", "extra_scorers", "flips",
+    }  # fmt: skip
+    assert written["second"] == {
+        "accuracy": 0.0, "ci95": compute_metric_interval([(0.0,), (0.0,)]), "n_answers": 2, "n_correct": 0,
+        "errors_by_class": {}, "tokens": 400, "cost_usd": pytest.approx(0.06), "cached_calls": 0, "score": 0.25,
+        "score_ci95": compute_metric_interval([(0.0,), (0.5,)]), "cached_tool_calls": 0,
+    }  # fmt: skip
+    assert compared.cost_usd is not None and compared.seconds is not None and compared.tokens is not None
+    assert written["cost_usd"] == compared.cost_usd.to_dict() and written["tokens"] == compared.tokens.to_dict()
+    assert (compared.seconds.first, compared.seconds.second) == (3.0, 3.0)
+    assert (compared.tokens.first, compared.tokens.second, compared.tokens.difference) == (200, 200, 0)
+    assert written["unreadable"] == compared.unreadable.to_dict() and written["extra_scorers"] == {}
+    flips = written["flips"]
+    assert isinstance(flips, list) and [(each["id"], each["difference"]) for each in flips] == [("q0", -1), ("q1", 0.5)]
+    assert flips[1]["first"][0]["error_class"] == "malformed" and flips[1]["second"][0]["text"] == "17 or 18"
+    unknown = compare_answers(run([FREE]), run([RIGHT])).to_dict()
+    assert unknown["cost_usd"] is None and unknown["metric"] == "accuracy"
+
+
+def test_errors_are_counted_the_most_frequent_first_and_missing_answers_are_errors() -> None:
+    tool = replace(BROKEN, error_class="tool")
+    compared = compare_answers(run([BROKEN], [tool], [tool], [None]), run([RIGHT], [RIGHT], [RIGHT], [RIGHT]))
+    assert list(compared.first.errors_by_class.items()) == [("tool", 2), ("malformed", 1), (NOT_RUN, 1)]
+    assert (compared.first.n_answers, compared.first.tokens, compared.first.cost_usd) == (4, 900, pytest.approx(0.12))
+    none = compare_answers(run([None]), run([RIGHT]))
+    assert (none.first.cost_usd, none.first.tokens, none.tokens, none.seconds) == (0, 0, None, None)
+
+
+def test_a_target_that_is_not_known_is_empty_in_a_flip() -> None:
+    first = run([RIGHT])
+    bare = replace(first, questions={"q0": PlannedQuestion("q0", "Which?")})
+    (flip,) = compare_answers(bare, run([WRONG])).flips
+    assert (flip.target, flip.level, flip.difference) == ("", None, -1.0)
+
+
+def test_several_answers_to_a_sample_are_its_mean() -> None:
+    compared = compare_answers(run([RIGHT, WRONG, HALF], [RIGHT, RIGHT, RIGHT]), run([WRONG] * 3, [RIGHT, WRONG, None]))
+    assert (compared.first.accuracy, compared.first.score) == (pytest.approx(2 / 3), 0.75)
+    assert compared.first.ci95 == compute_metric_interval([(1, 0, 0), (1, 1, 1)])
+    assert compared.first.score_ci95 == compute_metric_interval([(1, 0, 0.5), (1, 1, 1)])
+    assert (compared.second.accuracy, compared.second.score) == (pytest.approx(1 / 6), pytest.approx(1 / 6))
+    assert compared.seconds is not None
+    assert (compared.seconds.first, compared.seconds.second) == (pytest.approx((8 / 3 + 2) / 2), 3.5)
+    assert compared.seconds.difference == pytest.approx((4 - 8 / 3 + 3 - 2) / 2)
+
+
+def test_what_is_held_out_is_written_with_its_result() -> None:
+    used = UsedToTune("tuned", learnt_from=frozenset({"q0"}), picked_by=frozenset({"q1"}))
+    other = UsedToTune("other", learnt_from=frozenset({"q1"}), picked_by=frozenset({"z"}))
+    first, second = run([RIGHT], [WRONG], [HALF], [WRONG]), run([RIGHT], [RIGHT], [RIGHT], [WRONG])
+    found = compare_held_out(first, second, ["q0", "q1", "q2", "q3"], {"A": used, "B": other})
+    assert found is not None and found.without is not None
+    assert found.to_dict() == {
+        "sets": {"A": "tuned (1 for training, 1 for validation)", "B": "other (1 for training)"},
+        "n_questions": 2, "n_without": 2, "accuracies": (0.0, 0.5), "scores": (0.25, 0.5),
+        "without": found.without.to_dict(),
+    }  # fmt: skip
+    all_used = compare_held_out(first, second, ["q0", "q1"], {"A": used})
+    assert all_used is not None and all_used.to_dict()["without"] is None
