@@ -505,7 +505,7 @@ async def test_a_reply_is_shown_as_data_that_is_cut_at_the_limit(body: str, limi
         ("/orders", {"api_headers": {"Accept": "text/csv", "X-N": 3}}, {"accept": "text/csv", "x-n": "3"}),
         ("/orders", {"api_headers": ["X-N"]}, {"accept": "application/json"}),
         ("/orders", {"api_headers": {"authorization": "Basic x"}}, {"authorization": "Basic x"}),
-        ("/account", {"api_headers": {"AUTHORIZATION": "Basic x"}}, {"authorization": "Basic x"}),
+        ("/account", {"api_headers": {"X-N": "1", "AUTHORIZATION": "Basic x"}}, {"authorization": "Basic x"}),
         (
             "/account",
             {"api_headers": {"AUTHORIZATION": "Basic x", "X-N": "1"}, "api_bearer_token": DIRECT},

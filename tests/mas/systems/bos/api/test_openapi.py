@@ -153,3 +153,53 @@ def test_a_chain_of_references_may_be_long_and_a_schema_that_holds_itself_ends()
     while part.get("properties"):
         depth, part = depth + 1, part["properties"]["child"]
     assert depth == 10
+
+
+def nest(depth: int, leaf: object, in_lists: bool) -> object:
+    for _ in range(depth):
+        leaf = [leaf] if in_lists else {"items": leaf}
+    return leaf
+
+
+@pytest.mark.parametrize("in_lists", [False, True])
+def test_a_schema_is_kept_to_a_depth_of_twenty_and_empty_below(in_lists: bool) -> None:
+    def convert(depth: int) -> object:
+        schema = {"examples": nest(depth, "leaf", in_lists)}
+        body = {"content": {"application/json": {"schema": schema}}}
+        return only({"/x": {"post": {"requestBody": body}}})["body"]
+
+    assert convert(19) == {"examples": nest(19, "leaf", in_lists)}
+    assert convert(20) == {"examples": nest(20, {}, in_lists)}
+    assert convert(22) == {"examples": nest(20, {}, in_lists)}
+
+
+def test_the_methods_of_a_path_are_taken_in_their_usual_order() -> None:
+    methods = ["options", "delete", "patch", "put", "post", "head", "get", "connect"]
+    found = convert_openapi(document({"/a": {method: {} for method in methods}, "/b": {"get": {}}, "/c": None}))
+    assert [(each["path"], each["method"]) for each in found["endpoints"]] == [  # type: ignore[attr-defined]
+        *(("/a", method) for method in ("get", "head", "post", "put", "patch", "delete", "options")),
+        ("/b", "get"),
+    ]
+
+
+def test_parts_of_another_type_count_as_missing() -> None:
+    operation = {"tags": "orders", "parameters": {"name": "a"}, "requestBody": "text"}
+    found = convert_openapi(document({"/a": {"get": operation}}, info="Shop", servers={"url": "https://a.example"}))
+    endpoint = {"method": "get", "path": "/a", "summary": "", "description": "", "tags": [], "body": None}
+    lists: dict[str, Any] = {"path_params": [], "query_params": [], "headers": []}
+    assert found == {"base_url": None, "auth": "none", "endpoints": [{**endpoint, **lists}], "snippets": []}
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("a.yaml", "the reference 'a.yaml' leads out of the document; bundle it into one file"),
+        ("#/components/x", "the reference '#/components/x' leads nowhere"),
+        ("#/components/loop", "its references lead in a circle"),
+    ],
+)
+def test_a_reference_that_cannot_be_resolved_is_named(reference: str, message: str) -> None:
+    components = {"loop": {"$ref": "#/components/loop"}}
+    with pytest.raises(ValueError, match="reference") as raised:
+        only({"/x": {"get": {"parameters": [{"$ref": reference}]}}}, components=components)
+    assert str(raised.value) == message

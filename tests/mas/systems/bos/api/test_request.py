@@ -120,3 +120,146 @@ def test_no_base_url_is_a_configuration_error() -> None:
         find_base_url({}, ApiSettings(), bare, {})
     with pytest.raises(AgentFailureError, match="is no address"):
         find_base_url({}, ApiSettings(), bare, {"BOS_API_BASE_URL": "ftp://x"})
+
+
+def test_a_plan_without_fields_makes_no_request_and_nothing_stands_for_empty_parameters() -> None:
+    empty = {"method": "GET", "path": "", "path_params": {}, "query_params": {}, "json_body": None, "headers": {}}
+    expected = {"make_request": False, **empty, "reason": "", "failure_reason": None}
+    assert ApiCallPlan().model_dump() == expected
+    nothing = dict.fromkeys(("path_params", "query_params", "headers"))
+    assert ApiCallPlan.model_validate(nothing).model_dump() == expected
+
+
+def test_a_request_is_whole() -> None:
+    endpoint = {
+        "method": "PATCH",
+        "path": "/a/:x/b/:y",
+        "query_params": [{"name": "q"}, {"name": "r"}],
+        "headers": [{"name": "X-A"}, {"name": "X-None"}, {"name": "Cookie"}],
+        "body": {"properties": {"n": {}}},
+    }
+    catalogue = Catalogue.model_validate({"endpoints": [endpoint]})
+    plan = ApiCallPlan(
+        method=" patch ",
+        path=" /a/1/b/:y?q=old&r=c%20d&s=1 ",
+        path_params={"x": 2, "y": False},
+        query_params={"q": ["é", 1.5, ["ü"]], "z": None},
+        headers={"X-A": "one\ntwo", "cookie": "c", "Cookie": "c", "X-B": "b"},
+        json_body={"n": None, "m": 1},
+    )
+    assert build_request(plan, catalogue, BASE, ["get", "patch"]) == ApiRequest(
+        endpoint=catalogue.endpoints[0],
+        method="PATCH",
+        url=f"{BASE}/a/2/b/false",  # the plan's value replaces that of its path
+        query=[("q", "é"), ("q", "1.5"), ("q", '["ü"]'), ("r", "c d")],
+        headers={"X-A": "one two"},
+        json_body={"n": None},
+        dropped=["s", "z", "cookie", "X-B", "Cookie", "m"],
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["Authorization", "Proxy-Authorization", "COOKIE", "host", "Connection", "transfer-encoding"]
+)
+def test_a_header_of_the_connection_is_dropped_even_if_it_is_documented(name: str) -> None:
+    catalogue = Catalogue.model_validate({"endpoints": [{"method": "GET", "path": "/x", "headers": [{"name": name}]}]})
+    request = build_request(ApiCallPlan(path="/x", headers={name: "v"}), catalogue, BASE, ["GET"])
+    assert (request.headers, request.dropped) == ({}, [name])
+
+
+@pytest.mark.parametrize("path", ["orders", "//orders", "/a/../orders", "/..", "/a\\b", "/orders#x", ""])
+def test_a_path_that_leads_out_of_the_api_is_refused_as_such(path: str) -> None:
+    catalogue = Catalogue.model_validate(
+        {"endpoints": [{"method": "GET", "path": "/:a"}, {"method": "GET", "path": "/:a/:b"}]}
+    )
+    with pytest.raises(AgentFailureError) as raised:
+        build_request(ApiCallPlan(path=path), catalogue, BASE, ["GET"])
+    expected = f"the path {path!r} leads out of the API; expected one of its documentation"
+    assert (raised.value.kind, str(raised.value)) == ("PathResolutionError", expected)
+
+
+def test_a_refused_path_is_named_by_its_first_200_characters() -> None:
+    assert str(refused("/" + "a" * 200)) == f"GET /{'a' * 199} is not in the API's documentation"
+    expected = f"the path {'a' * 200!r} leads out of the API; expected one of its documentation"
+    assert str(refused("a" * 201)) == expected
+    assert refused("/orders", method="PUT").kind == "PlanningDeclined"
+
+
+@pytest.mark.parametrize("value", ["", ".", "..", ":x", None])
+def test_a_path_parameter_needs_a_value_that_stays_in_its_place(value: object) -> None:
+    catalogue = Catalogue.model_validate({"endpoints": [{"method": "GET", "path": "/a/:x"}]})
+    with pytest.raises(AgentFailureError, match=r"^the path /a/:x needs a value for x$"):
+        build_request(ApiCallPlan(path="/a/:x", path_params={"x": value}), catalogue, BASE, ["GET"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "body", "kept", "dropped"),
+    [
+        (None, {"a": 1}, None, ["a"]),
+        ({"properties": {"a": {}}}, None, None, []),
+        ({"properties": {"a": {}}}, {"a": 1, "b": 2}, {"a": 1}, ["b"]),
+        ({"properties": {"a": {}}, "additionalProperties": True}, {"a": 1, "b": 2}, {"a": 1, "b": 2}, []),
+        ({"properties": {"a": {}}, "additionalProperties": False}, {"b": 2}, {}, ["b"]),
+        ({"type": "object"}, {"b": 2}, {"b": 2}, []),
+    ],
+)
+def test_a_body_has_the_properties_of_its_schema(schema: Any, body: Any, kept: Any, dropped: list[str]) -> None:
+    catalogue = Catalogue.model_validate({"endpoints": [{"method": "POST", "path": "/x", "body": schema}]})
+    request = build_request(ApiCallPlan(method="POST", path="/x", json_body=body), catalogue, BASE, ["POST"])
+    assert (request.json_body, request.dropped) == (kept, dropped)
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "is_own"),
+    [
+        ("https://own.example/v1", "https://own.example:443/v2", True),
+        ("http://own.example:80", "http://OWN.example", True),
+        ("https://own.example", "http://own.example", False),
+        ("https://own.example", "https://own.example:80", False),
+        ("http://own.example", "http://own.example:443", False),
+        ("https://own.example", "https://other.example", False),
+        (None, "https://own.example", False),
+    ],
+)
+def test_credentials_belong_to_one_scheme_host_and_port(own: str | None, given: str, is_own: bool) -> None:
+    bare = Catalogue.model_validate(DOCUMENTATION)
+    settings = ApiSettings(base_url=own, hosts=["Own.example", "other.example"])
+    assert find_base_url({"api_base_url": given}, settings, bare, {}) == (given, is_own)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "is_allowed"),
+    [(["tenant.example:8443"], True), (["TENANT.example"], True), (["tenant.example:8444"], False), ([], False)],
+)
+def test_a_host_is_allowed_at_every_port_or_at_one(hosts: list[str], is_allowed: bool) -> None:
+    context, settings = {"api_base_url": "https://Tenant.example:8443/a//"}, ApiSettings(hosts=hosts)
+    if is_allowed:
+        assert find_base_url(context, settings, CATALOGUE, {}) == ("https://Tenant.example:8443/a", False)
+        return
+    with pytest.raises(AgentFailureError) as raised:
+        find_base_url(context, settings, CATALOGUE, {})
+    assert (raised.value.kind, str(raised.value)) == (
+        "ConfigurationError",
+        "the context's api_base_url is at Tenant.example:8443; to allow it, add this host to system.api.hosts",
+    )
+
+
+@pytest.mark.parametrize(
+    ("base_url", "context", "message"),
+    [
+        ("ftp://x", {}, "the API's base URL 'ftp://x' is no address"),
+        ("ftp://x", {"api_base_url": "https://a.example"}, "the API's base URL 'ftp://x' is no address"),
+        (None, {"api_base_url": "a"}, "the context's api_base_url 'a' is no address"),
+        (
+            None,
+            {"api_base_url": " "},
+            "the API has no base URL; set system.api.base_url, BOS_API_BASE_URL, or base_url in its documentation",
+        ),
+    ],
+)
+def test_a_base_url_that_is_missing_or_no_address_is_named(
+    base_url: str | None, context: dict[str, object], message: str
+) -> None:
+    with pytest.raises(AgentFailureError) as raised:
+        find_base_url(context, ApiSettings(base_url=base_url), Catalogue.model_validate(DOCUMENTATION), {})
+    assert (raised.value.kind, str(raised.value)) == ("ConfigurationError", message)
