@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -302,7 +302,14 @@ def streams(desk: Desk, *names: str) -> list[Any]:
 def test_a_state_is_sent_when_it_has_changed_until_the_run_has_ended(
     outputs: Path, access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(application, "POLL_SECONDS", 0.0)
+    waited: list[float] = []
+
+    async def wait_for(stopping: Coroutine[Any, Any, bool], seconds: float) -> None:
+        stopping.close()
+        waited.append(seconds)
+        raise TimeoutError
+
+    monkeypatch.setattr(application, "asyncio", SimpleNamespace(wait_for=wait_for))
     going, more, ended = {"state": "running", "done": 1}, {"state": "running", "done": 2}, {"state": "ended"}
     desk, followed = Desk(Catalogue(outputs), access, "ada"), Followed(going, going, more, ended, going)
     folder = outputs / "eval" / "night"
@@ -319,6 +326,7 @@ def test_a_state_is_sent_when_it_has_changed_until_the_run_has_ended(
         'event: state\ndata: {"state":"ended"}\n\n',
     ]
     assert (desk.watched, followed.n_closed, len(followed.readings)) == ({}, 1, 1)
+    assert waited == [1.0] * 3, "once after each reading but the last"
 
 
 @pytest.mark.parametrize("error", [ValueError, TypeError, LookupError, AttributeError])

@@ -1,12 +1,25 @@
 """The gate's settings at their edges, and what a verdict counts."""
 
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval.analysis.comparison.compare_runs import ReadRun, read_runs
-from eval.analysis.comparison.regression_gate import GATE_VERSION, GateSettings, judge_runs, read_gate_settings
+from eval.analysis.comparison.regression_gate import (
+    GATE_VERSION,
+    GatedRun,
+    GateSettings,
+    JudgedMetric,
+    judge_runs,
+    read_gate_settings,
+)
+from eval.analysis.statistics.paired_tests import Pair
+from eval.analysis.statistics.regression import SAME_PROGRAM, judge_effect, measure_ratio, measure_shares
+from eval.analysis.tuned_on import UsedToTune
+from eval.runs.folder import format_path
 from eval.runs.record import Record, Usage
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, stored_run
@@ -192,3 +205,108 @@ def test_other_questions_cannot_be_judged_and_a_part_of_them_is_not_offered(tmp_
     with pytest.raises(UserError, match=r"had different tasks: .*; choose other runs") as refused:
         judge_runs(*read(tmp_path, first, second), read_gate_settings())
     assert "--intersection" not in str(refused.value)
+
+
+def test_a_gated_run_is_described_whole_by_the_questions_that_decide(tmp_path: Path) -> None:
+    records = [
+        answered("q0", "17"), answered("q0", "18", epoch=2), answered("q1", "17"),
+        answered("q2", None, error="x", error_class="tool", score=None), answered("q3", "17"),
+    ]  # fmt: skip
+    folders = [
+        stored_run(tmp_path / name, records, epochs=2, run_id=f"run-{name}", system="toy", model="m",
+                   simulated=name == "b", planned=["q0", "q1", "q2", "q3"])
+        for name in "ab"
+    ]  # fmt: skip
+    first, second = (replace(each, answers=replace(each.answers, n_missing=0)) for each in read_runs(folders))
+    used = UsedToTune("tuned", frozenset({"q3"}), frozenset({"elsewhere"}))
+    found = judge_runs(first, replace(second, used=used), read_gate_settings())
+    assert found.new == GatedRun(
+        name="b", folder=format_path(folders[1]), run_id="run-b", system="toy", model="m", prompts=None, n_answers=4,
+        n_errors=1,
+    )  # fmt: skip
+    assert (found.base.name, found.base.run_id, found.n_questions, found.n_left_out) == ("a", "run-a", 3, 1)
+    assert found.simulated and not judge_runs(first, first, read_gate_settings()).simulated
+    assert judge_runs(replace(second, used=used), first, read_gate_settings()).simulated
+    too_many = UsedToTune("tuned", frozenset({"q0", "q1"}), frozenset({"q3"}))
+    with pytest.raises(UserError) as refused:
+        judge_runs(replace(first, used=too_many), second, read_gate_settings())
+    assert str(refused.value) == "1 question (3 were used to tune the prompts) cannot decide; 2 are needed at least."
+
+
+def test_a_judged_metric_has_the_bounds_of_its_effect(tmp_path: Path) -> None:
+    def run(*costs: float, score: float) -> list[Record]:
+        return [answered(f"q{n}", "x", score=score, usage=Usage(1, cost_usd=each)) for n, each in enumerate(costs)]
+
+    settings = read_gate_settings("score,cost", ["0.1", "cost=0.25"], alpha=0.04)
+    first, second = read(tmp_path, run(1.0, 2.0, 4.0, 3.0, score=0.5), run(1.5, 2.0, 4.5, 3.5, score=0.25))
+    found = judge_runs(first, second, settings)
+    score, cost = found.metrics
+    amounts = measure_ratio([Pair((a,), (b,)) for a, b in ((1.0, 1.5), (2.0, 2.0), (4.0, 4.5), (3.0, 3.5))])
+    judged = judge_effect(amounts, math.log1p(0.25), 0.02, SAME_PROGRAM / 2)
+    low, high = judged.bounds
+    assert cost == JudgedMetric(
+        metric="cost", name="cost/answer", relative=True, verdict=judged.verdict, base=2.5, new=2.875,
+        difference=pytest.approx(0.15), lower=pytest.approx(math.expm1(-high)), upper=pytest.approx(math.expm1(-low)),
+        margin=0.25, by_chance=judged.by_chance, n_questions=4, epochs=1, questions_needed=judged.questions_needed,
+        epochs_needed=judged.epochs_needed,
+    )  # fmt: skip
+    shares = measure_shares([Pair((0.5,), (0.25,))] * 4)
+    judged = judge_effect(shares, 0.1, 0.02, SAME_PROGRAM / 2)
+    assert score == JudgedMetric(
+        metric="score", name="mean score", relative=False, verdict=judged.verdict, base=0.5, new=0.25, difference=-0.25,
+        lower=judged.bounds[0], upper=judged.bounds[1], margin=0.1, by_chance=judged.by_chance, n_questions=4, epochs=1,
+        questions_needed=judged.questions_needed, epochs_needed=judged.epochs_needed,
+    )  # fmt: skip
+    assert (found.alpha, found.level, found.confidence) == (0.04, 0.02, pytest.approx(0.96))
+    assert found.worse == ("q0", "q1", "q2", "q3") and found.better == ()
+
+
+@pytest.mark.parametrize(
+    ("metrics", "margins", "told"),
+    [
+        ("speed", [], "--metrics has 'speed'; expected one or more of score, accuracy, f1, cost, latency, with commas "
+         "between."),
+        ("score,", [], "--metrics has ''; expected one or more of score, accuracy, f1, cost, latency, with commas "
+         "between."),
+        ("cost,score,cost", [], "--metrics names cost twice; name each metric once."),
+        ("score", ["cost=0.1"], "--margin cost=0.1: 'cost' does not decide; add it to --metrics, or leave it out."),
+        ("cost,latency", ["0.1"], "--margin 0.1 is one for shares; name the metric, such as cost=0.10."),
+        ("score", ["0.1", "0.2"], "--margin is given twice; give each margin once."),
+        ("score,cost", ["cost=0.1,cost=0.2"], "--margin is given twice for cost; give each margin once."),
+        ("score", ["much"], "--margin 'much' is no number; expected a share such as --margin 0.02 or --margin "
+         "cost=0.10."),
+        ("score", ["2"], "--margin 2 is not from 0 to below 1; expected a share such as --margin 0.02 or --margin "
+         "cost=0.10; 2 points are 0.02."),
+    ],
+)  # fmt: skip
+def test_a_setting_that_is_wrong_is_refused_with_what_is_expected(metrics: str, margins: list[str], told: str) -> None:
+    with pytest.raises(UserError) as refused:
+        read_gate_settings(metrics, margins)
+    assert str(refused.value) == told
+
+
+def test_labels_must_be_the_same_on_both_sides(tmp_path: Path) -> None:
+    records = [answered("q0", "yes", "yes"), answered("q1", "no", "no")]
+    folders = [
+        stored_run(tmp_path / str(n), records, labels=labels) for n, labels in enumerate((["yes", "no"], [], ["yes"]))
+    ]
+    both, none, other = read_runs(folders)
+    for first, second in ((both, none), (none, both), (both, other)):
+        with pytest.raises(
+            UserError, match=r"^f1 cannot be compared: the two runs have different labels; leave f1 out"
+        ):
+            judge_runs(first, second, read_gate_settings("f1"))
+
+
+def test_failures_and_empty_answers_are_no_label_and_what_the_scorer_accepts_is_the_target(tmp_path: Path) -> None:
+    def run(*answers: Record) -> list[Record]:
+        return [answered("q0", "yes", "yes"), answered("q1", "no", "no"), *answers]
+
+    good = run(answered("q2", "It is yes.", "yes", score=1.0), answered("q3", "no", "no"))
+    failed = run(
+        answered("q2", "yes", "yes", error="x", error_class="tool", score=None), answered("q3", "", "no", score=0.0)
+    )
+    first, second = read(tmp_path, good, failed, labels=["yes", "no"])
+    (judged,) = judge_runs(first, second, read_gate_settings("f1")).metrics
+    # of the second: both labels are right once in one answer and missed once: 2·1/(1 + 2)
+    assert (judged.base, judged.new) == (1.0, pytest.approx(2 / 3))
