@@ -4,6 +4,8 @@ import io
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +18,14 @@ from rich.console import Console
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
+from eval.config.executor import WorkersSettings
+from eval.execution.executors import places
+from eval.execution.executors.contract import SampleHooks
+from eval.execution.projection import UNKNOWN, Projection, format_projection
 from eval.execution.termination import RunStoppedError
 from eval.runs.folder import RunLock
-from eval.runs.run_info import TuningInfo, TuningState
+from eval.runs.run_info import RunInfo, TaskInfo, TuningInfo, TuningState
+from eval.scorers.labels import LabelSet
 from eval.scorers.score import read_scorer_digest
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
@@ -27,6 +34,7 @@ from optimize.gate.verdict import EarlyVerdictError
 from optimize.questions.splits import Splits
 from optimize.search.budget import BudgetSettings, Spend
 from optimize.search.candidate import PARENT
+from optimize.session import trial_processes, tuning_run
 from optimize.session.config import TuningRequest, read_config
 from optimize.session.run_files import RunFiles
 from optimize.session.tuning_run import (
@@ -249,3 +257,189 @@ def test_a_run_is_stopped_by_a_signal_or_a_server_and_a_budget_only_ends_its_sea
 
     with pytest.raises(LookupError):
         TuningRun.check_stopped(stopped_run(check=fail))
+
+
+@pytest.mark.parametrize(
+    ("spend", "budget", "line"),
+    [
+        (Spend(), 5, "so far: 0 answers (0 of 5 metric calls), 0 requests, 0 s"),
+        (Spend(metric_calls=1234), 5678, "so far: 0 answers (1,234 of 5,678 metric calls), 0 requests, 0 s"),
+        (
+            Spend(cost_usd=0.0002, seconds=1234.4),
+            None,
+            "so far: 0 answers (0 metric calls), 0 requests, $0.0002, 1,234 s",
+        ),
+    ],
+)
+def test_a_line_leaves_out_what_is_not_limited_or_not_paid(spend: Spend, budget: int | None, line: str) -> None:
+    assert format_progress(0, spend, BudgetSettings(metric_calls=budget)) == line
+
+
+class Ledger:
+    """Has spent something, and knows what is left if it is told."""
+
+    refusal: str | None = None
+
+    def __init__(self, rest: Projection = UNKNOWN) -> None:
+        self.rest, self.asked = rest, list[int]()
+
+    def spend(self) -> Spend:
+        return SPEND
+
+    def project_rest(self, concurrency: int) -> Projection:
+        self.asked.append(concurrency)
+        return self.rest
+
+
+def test_progress_tells_what_is_left_only_if_it_is_known() -> None:
+    rest = Projection(120.0, 0.5)
+    config = SimpleNamespace(budget=BudgetSettings(metric_calls=600), run=SimpleNamespace(concurrency=4))
+    run: Any = SimpleNamespace(config=config, ledger=Ledger(), trials=SimpleNamespace(n_completed=312))
+    line = "so far: 312 answers (290 of 600 metric calls), 1,204 requests, $1.2345, 252 s"
+    assert TuningRun._format_progress(run) == line
+    assert TuningRun._describe_progress(run) == {
+        "spend": SPEND.to_dict(),
+        "eta_seconds": None,
+        "projected_cost_usd": None,
+    }
+    run.ledger = Ledger(rest)
+    assert TuningRun._format_progress(run) == f"{line}; at most {format_projection(rest)}"
+    assert TuningRun._describe_progress(run) == {
+        "spend": SPEND.to_dict(),
+        "eta_seconds": 120.0,
+        "projected_cost_usd": 0.5,
+    }
+    assert run.ledger.asked == [4, 4]
+
+
+class Validation:
+    """A run whose validation questions are answered at once; each call is noted."""
+
+    def __init__(self, *completed: bool, refusal: str | None = None, stop_reason: str | None = None) -> None:
+        self.answers = [SimpleNamespace(completed=each) for each in completed]
+        self.objective = SimpleNamespace(val_ids=("v0", "v1"))
+        self.ledger = SimpleNamespace(refusal=refusal)
+        self.trials = SimpleNamespace(stop_reason=stop_reason)
+        self.calls = list[Any]()
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        self.calls.append("begin")
+        yield
+        self.calls.append("end")
+
+    def build_student(self, prompts: object) -> Any:
+        def answer_all(ids: object, epoch: int, counted: bool) -> object:
+            self.calls.append((prompts, ids, epoch, counted))
+            return self.answers
+
+        return SimpleNamespace(answer_all=answer_all)
+
+    def check_stopped(self) -> None:
+        self.calls.append("stopped?")
+
+    def check_metric(self) -> None:
+        self.calls.append("metric?")
+
+
+@pytest.mark.parametrize(("epoch", "counted"), [(None, True), (1, True), (2, False), (0, False)])
+def test_validation_is_watched_and_only_its_first_epoch_counts(epoch: int | None, counted: bool) -> None:
+    run: Any = Validation(True, True)
+    given = () if epoch is None else (epoch,)
+    assert TuningRun.answer_validation(run, cast(Any, "prompts"), *given) is run.answers
+    asked = ("prompts", ("v0", "v1"), 1 if epoch is None else epoch, counted)
+    assert run.calls == ["begin", asked, "end", "stopped?", "metric?"]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "stop_reason", "reason"),
+    [("the budget is used up", "x", "the budget is used up"), (None, "cut", "cut")],
+)
+def test_without_an_answer_to_each_validation_question_the_run_ends(
+    refusal: str | None, stop_reason: str, reason: str
+) -> None:
+    run: Any = Validation(True, False, refusal=refusal, stop_reason=stop_reason)
+    with pytest.raises(EarlyVerdictError) as ended:
+        TuningRun.answer_validation(run, cast(Any, "prompts"))
+    assert (ended.value.finish_reason, str(ended.value)) == ("budget", f"{reason}, before there was a verdict")
+    assert run.calls[-2:] == ["stopped?", "metric?"]
+
+
+def test_logs_that_cannot_be_written_stop_the_run_at_once() -> None:
+    told = list[tuple[str, str]]()
+    run: Any = SimpleNamespace(stop=SimpleNamespace(stop_now=lambda *reason: told.append(reason)))
+    TuningRun._stop_for_logs(run, OSError("disk full"))
+    assert told == [("the run's logs cannot be written (disk full): check that the disk has room", "storage")]
+
+
+@pytest.mark.parametrize(("search", "metric_calls"), [({"metric_calls": 40}, 40), ({}, 0), (None, 0)])
+def test_answers_of_earlier_sessions_count_if_their_search_is_finished(
+    search: dict[str, int] | None, metric_calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning_run, "read_earlier_spend", lambda log, seconds: Spend(9, len(log), seconds=seconds))
+    run: Any = SimpleNamespace(files=SimpleNamespace(read={"search": search}.get), call_log=["a", "b"])
+    assert TuningRun._read_earlier_spend(run, 7.5) == Spend(metric_calls, 2, seconds=7.5)
+
+
+def test_state_is_saved_with_what_was_spent_and_lines_are_shown_as_they_are_without_secrets() -> None:
+    saved, screen = list[dict[str, object]](), io.StringIO()
+    run: Any = SimpleNamespace(
+        files=SimpleNamespace(update_state=lambda **facts: saved.append(facts)),
+        ledger=Ledger(),
+        config=SimpleNamespace(redact=lambda text: text.replace("sk-1", "***")),
+        console=Console(file=screen, width=20, force_terminal=False),
+    )
+    TuningRun.save_state(run, "search", stopped="a budget")
+    assert saved == [{"phase": "search", "spend": SPEND.to_dict(), "stopped": "a budget"}]
+    TuningRun.show(run, f"[bold]sk-1 {'x ' * 30}")
+    assert screen.getvalue() == f"[bold]*** {'x ' * 30}\n"
+
+
+def test_workers_have_a_place_only_if_answers_are_given_by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = list[Any]()
+
+    @contextmanager
+    def open_place(*given: Any) -> Iterator[str]:
+        opened.append(given)
+        yield "the place"
+        opened.append("closed")
+
+    monkeypatch.setattr(places, "open_place", open_place)
+    config = SimpleNamespace(
+        base=SimpleNamespace(executor=None),
+        run=SimpleNamespace(concurrency=6),
+        build_evaluation=lambda epochs, concurrency: (epochs, concurrency),
+    )
+    run: Any = SimpleNamespace(config=config, request=SimpleNamespace(worker_config={"a": 1}), splits=splits())
+    with ExitStack() as stack:
+        assert TuningRun._open_place(run, stack) is None and opened == []
+        config.base.executor = WorkersSettings()
+        assert TuningRun._open_place(run, stack) == cast(Any, "the place")
+        [(answered, resolved, samples, n_arms)] = opened
+    assert (answered, resolved, n_arms) == ((1, 6), {"a": 1}, 2)
+    assert [each.id for each in samples] == ["t0", "t1", "t2", "v0", "v1", "v2", "s0", "s1", "s2"]
+    assert opened[-1] == "closed"
+    run.place = None
+    assert TuningRun._create_workers(run) is None
+
+
+def test_workers_are_given_the_run_with_its_labels_and_its_hooks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(trial_processes, "TrialProcesses", lambda *given: given)
+    answers = SimpleNamespace(note=lambda: None, write=lambda: None)
+    run: Any = SimpleNamespace(
+        place="place",
+        answers=answers,
+        call_log=SimpleNamespace(read_replies=lambda: None),
+        files=SimpleNamespace(folder=tmp_path),
+        run_id="r1",
+        splits=SimpleNamespace(labels=LabelSet(("yes", "no"))),
+        request="request",
+        parent=SimpleNamespace(prompts="prompts"),
+        stop="stop",
+    )
+    found: Any = TuningRun._create_workers(run)
+    hooks = SampleHooks(tmp_path, read_replies=run.call_log.read_replies, note=answers.note, log=answers.write)
+    info = RunInfo(run_id="r1", task=TaskInfo(labels=["yes", "no"]))
+    assert found == ("request", "prompts", info, hooks, "stop", "place")
