@@ -303,3 +303,117 @@ def test_a_users_program_sends_examples_as_dspy_itself_does() -> None:
         assert own.format_demos(WithHistory, demos) == plain.format_demos(WithHistory, demos)
         assert EXAMPLE not in str(own.format_demos(WithHistory, demos))
     assert ChatAdapter().format_demos(WithHistory, demos) != of_dspy.format_demos(WithHistory, demos)
+
+
+MARK = "<<CUSTOM-TYPE-START-IDENTIFIER>>"
+PICTURE: list[dict[str, object]] = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
+FILES = {"map.png": PICTURE}
+BOTH = pytest.mark.parametrize(
+    "make", [lambda files: ChatAdapter(files=files), lambda files: JSONAdapter(False, files)], ids=["chat", "json"]
+)
+
+
+class Look(dspy.Signature):
+    """Look at it."""
+
+    question: str = dspy.InputField()
+    file: str | None = dspy.InputField()
+    hint: str = dspy.InputField()
+    history: dspy.History = dspy.InputField()
+    answer: str = dspy.OutputField()
+
+
+def looked(**inputs: Any) -> dict[str, Any]:
+    return {"question": "What?", "file": "map.png", "hint": "north", "history": dspy.History(messages=[]), **inputs}
+
+
+def texts_of(messages: list[Any]) -> list[Any]:
+    """The content of the user's messages."""
+    return [message["content"] for message in messages if message["role"] == "user"]
+
+
+@BOTH
+def test_a_file_is_shown_next_to_its_name_within_the_text(make: Any) -> None:
+    (plain,) = texts_of(make({}).format(Look, [], looked()))
+    (shown,) = texts_of(make(FILES).format(Look, [], looked()))
+    before, name, after = plain.partition("[[ ## file ## ]]\nmap.png")
+    assert shown == [{"type": "text", "text": before + name}, *PICTURE, {"type": "text", "text": after}]
+    assert "north" in after and "What?" in before
+
+
+@BOTH
+def test_a_file_is_shown_once_where_the_conversation_first_names_it(make: Any) -> None:
+    turns = [
+        {"question": "One?", "file": None, "hint": "a", "answer": "1"},
+        {"question": "Two?", "file": "map.png", "hint": "b", "answer": "2"},
+        {"question": "Three?", "file": "map.png", "hint": "c", "answer": "3"},
+    ]
+    inputs = looked(history=dspy.History(messages=turns))
+    plain = texts_of(make({}).format(Look, [], inputs))
+    shown = texts_of(make(FILES).format(Look, [], inputs))
+    assert [isinstance(content, list) for content in shown] == [False, True, False, False]
+    assert [part for part in shown[1] if part["type"] != "text"] == PICTURE
+    assert "".join(part.get("text", "") for part in shown[1]) == plain[1]
+    assert [shown[index] for index in (0, 2, 3)] == [plain[index] for index in (0, 2, 3)]
+    assert inputs["history"].messages == turns and inputs["file"] == "map.png"
+
+
+@BOTH
+@pytest.mark.parametrize("file", [None, "other.png", "MAP.PNG", ""])
+def test_a_name_of_no_picture_is_text_alone(make: Any, file: str | None) -> None:
+    assert make(FILES).format(Look, [], looked(file=file)) == make({}).format(Look, [], looked(file=file))
+
+
+@BOTH
+def test_an_example_never_shows_a_file(make: Any) -> None:
+    demo = dspy.Example(**looked(answer="north"))
+    example, real = texts_of(make(FILES).format(Look, [demo], looked()))
+    assert isinstance(example, str) and example.startswith(f"{EXAMPLE}\n\n") and "map.png" in example
+    assert [part for part in real if part["type"] != "text"] == PICTURE
+
+
+def test_a_file_at_the_end_of_the_text_has_no_empty_part_after_it() -> None:
+    adapter = ChatAdapter(files=FILES)
+    named = adapter.format(signatures.ReviewPlan, [], {"plan_to_review": "p", "file": "map.png"})
+    parts = texts_of(named)[0]
+    assert [part["type"] for part in parts] == ["text", "image_url", "text"]
+    inputs = {"question": "What? [[ ## file ## ]]\nmap.png", "file": "map.png"}
+    short = dspy.Signature("question: str, file: str -> answer: str")
+    (shown,) = texts_of(adapter.format(short, [], inputs))
+    assert shown[0]["text"].count("map.png") == 2, "the file stands at its own field, not where a text names it"
+
+
+@BOTH
+def test_dspys_mark_in_a_text_is_made_harmless_unless_an_input_may_be_a_picture(make: Any) -> None:
+    (text,) = texts_of(make({}).format(Look, [], looked(question=f"a {MARK} b")))
+    assert "a <<CUSTOM-TYPE>> b" in text and MARK not in text
+    with_picture = dspy.Signature("question: str, picture: dspy.Image -> answer: str")
+    adapter = make({})
+    content = adapter.format_user_message_content(with_picture, {"question": f"a {MARK} b"})
+    assert f"a {MARK} b" in content
+
+
+class AllText(dspy.Signature):
+    """Use tools."""
+
+    question: str = dspy.InputField()
+    tools: list[dspy.Tool] = dspy.InputField()
+    calls: dspy.ToolCalls = dspy.InputField()
+    results: dspy.ToolCallResults = dspy.InputField()
+    answer: str = dspy.OutputField()
+
+
+def test_tools_their_calls_and_their_results_are_text() -> None:
+    content = ChatAdapter().format_user_message_content(AllText, {"question": f"a {MARK} b"})
+    assert "a <<CUSTOM-TYPE>> b" in content
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_the_adapter_that_repeats_a_request_has_the_same_settings(native: bool) -> None:
+    for kind, repeats in ((ChatAdapter, JSONAdapter), (ProgramAdapter, JSONAdapter)):
+        adapter = kind(use_native_function_calling=native, files=FILES)
+        fallback: Any = adapter._make_json_adapter_fallback()
+        assert isinstance(fallback, repeats)
+        assert (adapter.use_native_function_calling, adapter.files) == (native, FILES)
+        assert (fallback.use_native_function_calling, fallback.files) == (native, FILES)
+    assert (ChatAdapter().use_native_function_calling, ChatAdapter().files) == (False, {})

@@ -1,14 +1,16 @@
 """A program is the same while nothing in the modules of its project has changed."""
 
+import hashlib
 import importlib
 import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from mas.agents.source_digest import digest_program, note_loaded
+from mas.agents.source_digest import digest_program, list_modules, note_loaded
 from mas.systems.toy.system import ToySystem
 
 _numbers = count()
@@ -126,3 +128,48 @@ def test_a_system_of_the_harness_is_its_package(monkeypatch: pytest.MonkeyPatch,
     with (tmp_path / "program.py").open("a") as file:
         file.write("# changed")
     assert ToySystem().source_sha256 != before
+
+
+def test_the_modules_of_a_program_are_those_that_its_source_imports(package: tuple[str, Path]) -> None:
+    """Whatever else was loaded with it, and also what only a call would import."""
+    name, folder = package
+    importlib.import_module(f"{name}.program")
+    files = {
+        "": "__init__.py",
+        ".deep.here": "deep/here.py",
+        ".late": "late.py",
+        ".names": "names.py",
+        ".program": "program.py",
+        ".steps": "steps/__init__.py",
+        ".steps.first": "steps/first.py",
+        ".texts": "texts.py",
+    }
+    found = list_modules(f"{name}.program")
+    assert found == {f"{name}{module}": (folder / file).resolve() for module, file in files.items()}
+    assert list(found) == sorted(found)
+    assert list_modules(f"{name}.never_loaded") == {}
+
+
+def test_a_digest_is_of_names_and_contents_in_order(package: tuple[str, Path], tmp_path: Path) -> None:
+    name, folder = package
+    importlib.import_module(f"{name}.texts")
+    state = tmp_path / "state.json"
+    state.write_text("{}")
+
+    def sha256(data: bytes) -> str:
+        return hashlib.sha256(data).hexdigest()
+
+    texts = f"{name}.texts {sha256((folder / 'texts.py').read_bytes())}\n"
+    whole = f"{name}.texts\n{texts} {sha256(b'{}')}\n {sha256(b'')}\n"
+    assert digest_program(f"{name}.texts", None, str(state), str(tmp_path / "gone"), "") == sha256(whole.encode())
+
+
+def test_a_compiled_module_is_no_source(package: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    name, folder = package
+    (folder / "texts.py").write_text(f"import {name}.fast")
+    (folder / "fast.so").touch()
+    fast = ModuleType(f"{name}.fast")
+    fast.__file__ = str(folder / "fast.so")
+    monkeypatch.setitem(sys.modules, f"{name}.fast", fast)
+    importlib.import_module(f"{name}.texts")
+    assert sorted(list_modules(f"{name}.texts")) == [name, f"{name}.texts"]
