@@ -3,15 +3,18 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import HTTPException, Request
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleLimits
+from mas.systems.bos.contracts.request import AgentRequest
 from mas.systems.bos.serving import application, work
-from mas.systems.bos.serving.application import make_application
+from mas.systems.bos.serving.application import format_docs, make_application, read_request
 from mas.systems.bos.serving.settings import ServiceSettings
 from mas.systems.bos.serving.work import Desk, Reply
 from tests.mas.systems.bos.building import Behaviour, WrittenAgent, build, choose, succeed, use_agents
@@ -152,7 +155,6 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 async def open_stream(desk: Desk, question: str, send: Send) -> asyncio.Task[None]:
     """A stream whose client stays."""
-    from mas.systems.bos.contracts.request import AgentRequest
 
     async def receive() -> Any:
         await asyncio.sleep(60)
@@ -221,3 +223,218 @@ def test_a_stopped_service_refuses_requests_and_ends_those_in_flight_with_a_reas
     assert b'"type": "stopped"' in b"".join(sent)
     assert made.call("/answer", {"question": "q"}).status_code == 503
     assert made.call("/ready", method="GET").json()["status"] == "stopping"
+
+
+def read(settings: ServiceSettings, *messages: dict[str, Any] | bytes, **headers: str) -> AgentRequest:
+    """The request in a body that arrives in these parts."""
+    left = [
+        each if isinstance(each, dict) else {"type": "http.request", "body": each, "more_body": True}
+        for each in messages
+    ]
+    left.append({"type": "http.request", "body": b"", "more_body": False})
+    given = {"content-type": "application/json", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    scope = {"type": "http", "method": "POST", "headers": [(k.encode(), v.encode("latin-1")) for k, v in given.items()]}
+
+    async def receive() -> Any:
+        return left.pop(0)
+
+    return run_blocking(read_request(Request(scope, receive), settings))
+
+
+QUESTION = b'{"question": "1234567890"}'
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"content_type": " Application/JSON ; charset=utf-8"},
+        {"content_length": str(len(QUESTION))},
+        {"content_length": "0"},
+    ],
+)
+def test_a_body_is_read_up_to_its_limits(headers: dict[str, str]) -> None:
+    settings = ServiceSettings(max_body_bytes=len(QUESTION), max_question_chars=10)
+    found = read(settings, QUESTION[:5], QUESTION[5:], **headers)
+    assert found == AgentRequest(question="1234567890")
+
+
+TOO_LARGE = "The body is larger than 1,026 bytes."
+NO_JSON = "The body must be JSON: send Content-Type: application/json."
+
+
+@pytest.mark.parametrize(
+    ("parts", "headers", "status", "message"),
+    [
+        ([QUESTION], {"content_type": ""}, 415, NO_JSON),
+        ([QUESTION], {"content_type": "text/plain; application/json"}, 415, NO_JSON),
+        ([QUESTION], {"content_length": "1027"}, 413, TOO_LARGE),
+        ([QUESTION], {"content_length": "9" * 5000}, 413, TOO_LARGE),
+        ([QUESTION], {"content_length": "-1"}, 413, TOO_LARGE),
+        ([QUESTION], {"content_length": "\u00b2"}, 413, TOO_LARGE),
+        ([b" " * 1000, QUESTION, b" "], {}, 413, TOO_LARGE),
+        ([b"{", {"type": "http.disconnect"}], {}, 400, "The connection was closed before the body was complete."),
+        ([b"\xff"], {}, 422, "The body is no JSON in UTF-8."),
+        ([b"[]"], {}, 422, "The request is wrong. body: Input should be an object."),
+        (
+            [b'{"question": 1, "max_turns": 0}'],
+            {},
+            422,
+            "The request is wrong. question: Input should be a valid string; "
+            "max_turns: Input should be greater than or equal to 1.",
+        ),
+        (
+            [b'{"question": "q", "prefer_agents": ["sql", "web"]}'],
+            {},
+            422,
+            "The request is wrong. prefer_agents.1: Input should be 'sql', 'api_docs' or 'computation'.",
+        ),
+        ([b'{"question": " \\n"}'], {}, 422, "The question is empty."),
+        ([json.dumps({"question": "x" * 1_001}).encode()], {}, 422, "The question is longer than 1,000 characters."),
+    ],
+)
+def test_a_body_that_is_refused_has_its_status_and_reason(
+    parts: list[Any], headers: dict[str, str], status: int, message: str
+) -> None:
+    settings = ServiceSettings(max_body_bytes=1_026, max_question_chars=1_000)
+    with pytest.raises(HTTPException) as raised:
+        read(settings, *parts, **headers)
+    assert (raised.value.status_code, raised.value.detail) == (status, message)
+    assert raised.value.headers == ({"Connection": "close"} if status == 413 else None)
+
+
+def test_the_faults_of_a_request_are_cut_to_a_thousand_characters() -> None:
+    names = json.dumps({"question": "q", "prefer_agents": ["web"] * 40}).encode()
+    with pytest.raises(HTTPException) as raised:
+        read(ServiceSettings(), names)
+    text = str(raised.value.detail)
+    assert text.startswith("The request is wrong. prefer_agents.0: Input should be")
+    assert len(text) == len("The request is wrong. ") + 1_000 + len(".")
+
+
+@pytest.mark.parametrize(
+    ("given", "is_right"),
+    [
+        (f"Bearer {TOKEN}", True),
+        (f"bearer  {TOKEN} ", True),
+        (f"Basic {TOKEN}", False),
+        (TOKEN, False),
+        ("Bearer", False),
+        (f"Bearer {TOKEN.upper()}", False),
+        ("", False),
+    ],
+)
+def test_a_token_is_sent_as_a_bearer(monkeypatch: pytest.MonkeyPatch, given: str, is_right: bool) -> None:
+    monkeypatch.setenv("BOS_SERVICE_TOKEN", TOKEN)
+    made = Application(monkeypatch, answer_in_capitals)
+    for path in ("/answer", "/stream"):
+        reply = made.call(path, {}, authorization=given, content_type="text/plain", x_request_id="mine")
+        kind, text = (
+            ("http_415", NO_JSON)
+            if is_right
+            else (
+                "http_401",
+                "The token is missing or wrong; send it as: Authorization: Bearer …",
+            )
+        )
+        assert (reply.status_code, reply.json()) == (
+            int(kind.removeprefix("http_")),
+            {"error": {"type": kind, "message": text}, "request_id": "mine"},
+        )
+        assert reply.headers.get("www-authenticate") == (None if is_right else "Bearer")
+
+
+def test_a_body_that_is_too_large_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    reply = Application(monkeypatch, answer_in_capitals, max_body_bytes=20).call("/answer", {"question": "x" * 20})
+    assert (reply.status_code, reply.headers["connection"]) == (413, "close")
+    assert "www-authenticate" not in reply.headers
+
+
+def test_readiness_is_that_of_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Application(monkeypatch, answer_in_capitals, max_requests=2)
+    for n_open, is_stopping, status, state in (
+        (0, False, 200, "ready"),
+        (1, False, 200, "ready"),
+        (2, False, 503, "full"),
+        (2, True, 503, "stopping"),
+        (0, True, 503, "stopping"),
+    ):
+        made.desk.n_open, made.desk.is_stopping = n_open, is_stopping
+        reply = made.call("/ready", method="GET")
+        assert (reply.status_code, reply.json()) == (status, {"status": state, "open_requests": n_open})
+        assert made.call("/health", method="GET").json() == {"status": "ok"}
+    assert made.desk.report == made.lines.append
+    assert (made.desk.settings, made.desk.limits, made.desk.redact) == (
+        ServiceSettings(max_requests=2),
+        SampleLimits(),
+        str,
+    )
+
+
+def test_the_api_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Application(monkeypatch, answer_in_capitals)
+    schema = made.call("/openapi.json", method="GET").json()
+    assert (schema["info"], list(schema["paths"])) == (
+        {"title": "Bos", "version": "1"},
+        ["/answer", "/stream", "/health", "/ready"],
+    )
+    for path in ("/answer", "/stream"):
+        operation = schema["paths"][path]["post"]
+        body = operation["requestBody"]
+        fields = body["content"]["application/json"]["schema"]
+        assert (body["required"], list(body["content"])) == (True, ["application/json"])
+        assert (fields["required"], list(fields["properties"])) == (["question"], list(AgentRequest.model_fields))
+        assert {status: each["description"] for status, each in operation["responses"].items() if status != "200"} == {
+            "401": "The token is missing or wrong.",
+            "413": "The request is too large.",
+            "422": "A field is missing or wrong.",
+            "429": "Too many requests at once; Retry-After has the seconds to wait.",
+        }
+    answer = schema["paths"]["/answer"]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert answer == {"$ref": "#/components/schemas/OrchestratorResponse"}
+    docs = made.call("/docs", method="GET")
+    assert docs.text == format_docs(schema)
+    assert docs.headers["content-type"] == "text/html; charset=utf-8"
+    assert made.call("/redoc", method="GET").status_code == 404
+
+
+def test_the_description_is_a_page_without_scripts() -> None:
+    page = format_docs({"paths": {"/a<b>": {"get": {"description": "Both & all"}, "post": {}}}})
+    assert page == (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>API</title><link rel="stylesheet" '
+        'href="/page/page.css"><main><h1>API</h1><p>The whole description: <a href="/openapi.json">openapi.json</a></p>'
+        "<table><tr><td>GET</td><td>/a&lt;b&gt;</td><td>Both &amp; all</td></tr>"
+        "<tr><td>POST</td><td>/a&lt;b&gt;</td><td>None</td></tr></table><h2>Fields of a request</h2><table>"
+        "<tr><td>question</td><td>string</td></tr>"
+        "<tr><td>context</td><td>object</td></tr>"
+        "<tr><td>prefer_agents</td><td>array, default []</td></tr>"
+        "<tr><td>disable_agents</td><td>array, default []</td></tr>"
+        "<tr><td>max_turns</td><td>integer or null, default None</td></tr>"
+        "<tr><td>include_data</td><td>boolean, default True</td></tr>"
+        "<tr><td>trace</td><td>boolean, default False</td></tr>"
+        "<tr><td>system_prompt</td><td>string or null, default None</td></tr></table></main>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "text"),
+    [
+        ("/", "text/html", "<!doctype html>"),
+        ("/page/page.js", "text/javascript", ""),
+        ("/page/page.css", "text/css", ""),
+    ],
+)
+def test_the_page_and_its_files_are_sent(monkeypatch: pytest.MonkeyPatch, path: str, kind: str, text: str) -> None:
+    made = Application(monkeypatch, answer_in_capitals)
+    reply = made.call(path, method="GET")
+    name = path.removeprefix("/page").removeprefix("/") or "index.html"
+    assert reply.text == (Path(application.__file__).with_name("page") / name).read_text("utf-8")
+    assert reply.headers["content-type"].startswith(kind)
+    assert reply.text.lower().startswith(text)
+
+
+@pytest.mark.parametrize("name", ["index.html", "page", "page.mjs"])
+def test_no_other_file_is_sent(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    reply = Application(monkeypatch, answer_in_capitals).call(f"/page/{name}", method="GET", x_request_id="mine")
+    error = {"error": {"type": "http_404", "message": "There is no such file."}, "request_id": "mine"}
+    assert (reply.status_code, reply.json()) == (404, error)
