@@ -1,7 +1,7 @@
 """Results of agents: statuses, errors and tables."""
 
 import json
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import product
 
@@ -12,8 +12,11 @@ from mas.systems.bos.contracts.result import (
     ERROR_TYPES,
     AgentError,
     AgentExecutionStatus,
+    AgentFailureError,
     AgentResult,
     TabularResult,
+    make_unique,
+    to_cell,
 )
 
 
@@ -113,3 +116,129 @@ def test_a_table_is_whole_unless_said_otherwise() -> None:
     ]
     assert TabularResult.from_records([{"a": 1}], truncated=True).truncated
     assert TabularResult.from_lists(["a"], [[1]], truncated=True).truncated
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("pending", "failed", "an agent cannot go from pending to failed; allowed: running, skipped"),
+        ("running", "pending", "an agent cannot go from running to pending; allowed: succeeded, failed, skipped"),
+        ("skipped", "running", "an agent cannot go from skipped to running; allowed: none: it is final"),
+    ],
+)
+def test_a_transition_that_is_refused_names_those_that_are_allowed(before: str, after: str, said: str) -> None:
+    with pytest.raises(ValueError, match="cannot go") as refusal:
+        AgentExecutionStatus(before).move_to(AgentExecutionStatus(after))
+    assert str(refusal.value) == said
+
+
+def test_a_failure_has_its_kind_and_details_of_its_own() -> None:
+    details: dict[str, object] = {"n": 1}
+    failure = AgentFailureError("HttpError", "no", details)
+    assert (failure.kind, str(failure), failure.details) == ("HttpError", "no", {"n": 1})
+    assert failure.details is not details and AgentFailureError("HttpError", "no").details == {}
+
+
+def test_details_of_an_error_are_json_and_nothing_but_a_mapping() -> None:
+    error = AgentError(message="m", type="KeyError", details={"when": date(2026, 1, 2), "text": "\ud800"})
+    assert error.details == {"when": "2026-01-02", "text": "?"}
+    assert AgentError(message="m", type="KeyError").details == {}
+    with pytest.raises(ValidationError, match="details"):
+        AgentError(message="m", type="KeyError", details=[("n", 1)])  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="frozen"):
+        error.message = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ([], []),
+        (["a", "b"], ["a", "b"]),
+        (["a", "a", "a"], ["a", "a_2", "a_3"]),
+        (["a", "a", "a_2"], ["a", "a_3", "a_2"]),
+        (["a_2", "a", "a"], ["a_2", "a", "a_3"]),
+        (["a", "a", "a_2", "a_2"], ["a", "a_3", "a_2", "a_2_2"]),
+    ],
+)
+def test_names_that_occurred_before_get_the_next_number_that_is_free(columns: list[str], names: list[str]) -> None:
+    assert make_unique(columns) == names
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        (Decimal("-3.0"), -3),
+        (Decimal("9007199254740993"), 9007199254740993),
+        (Decimal("0.1"), 0.1),
+        (Decimal("Infinity"), "Infinity"),
+        (bytearray(b"\x01"), "0x01"),
+        (memoryview(b"\x02"), "0x02"),
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+        (1.5, 1.5),
+        (timedelta(days=1, hours=2), "1 day, 2:00:00"),
+        ([Decimal("2"), (b"\x03", None)], [2, ["0x03", None]]),
+        ({1: Decimal("2"), "in": {"d": date(2026, 1, 2)}}, {"1": 2, "in": {"d": "2026-01-02"}}),
+        ("a\ud800", "a?"),
+        (False, False),
+        (0, 0),
+    ],
+)
+def test_a_cell_is_the_value_as_json_can_hold_it(value: object, cell: object) -> None:
+    found = to_cell(value)
+    assert found == cell and type(found) is type(cell)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "said"),
+    [
+        (["a", "a"], [], "columns have equal names; use TabularResult.from_lists, which renames them"),
+        (
+            ["b", "a"],
+            [{"b": 1, "a": 2}, {"c": 1, "a": 2}],
+            r"row 2 has the columns \['a', 'c'\]; expected \['a', 'b'\]",
+        ),
+        (["a"], [{}], r"row 1 has the columns \[\]; expected \['a'\]"),
+        (["a"], "text", "rows\n.*valid list"),
+        (["a"], ["text"], "rows.0\n.*valid dictionary"),
+    ],
+)
+def test_a_table_whose_rows_are_not_those_of_its_columns_is_refused(
+    columns: list[str], rows: object, said: str
+) -> None:
+    with pytest.raises(ValidationError, match=said):
+        TabularResult(columns=columns, rows=rows)  # type: ignore[arg-type]
+
+
+def test_records_become_rows_with_every_column() -> None:
+    table = TabularResult.from_records([{"b": 1, 2: b"\x00"}, {"a": None}], truncated=True)  # type: ignore[dict-item]
+    assert table.model_dump() == {
+        "columns": ["b", "2", "a"],
+        "rows": [{"b": 1, "2": "0x00", "a": None}, {"b": None, "2": None, "a": None}],
+        "truncated": True,
+        "row_count": 2,
+    }
+    assert TabularResult.from_records([]).model_dump() == {
+        "columns": [],
+        "rows": [],
+        "truncated": False,
+        "row_count": 0,
+    }
+    given = TabularResult(columns=["1"], rows=({1: Decimal("2.0")},))  # type: ignore[arg-type, dict-item]
+    assert given.rows == [{"1": 2}]
+    with pytest.raises(ValidationError, match="frozen"):
+        given.truncated = True  # type: ignore[misc]
+
+
+def test_an_error_belongs_to_what_did_not_succeed_alone() -> None:
+    error = AgentError(message="m", type="TurnLimit")
+    for status in AgentExecutionStatus:
+        for given in (None, error):
+            is_refused = given is None if status == "failed" else given is not None and status == "succeeded"
+            if is_refused:
+                with pytest.raises(
+                    ValidationError, match=r"a failed result needs|a result that succeeded has no error"
+                ):
+                    AgentResult(agent="sql", status=status, error=given)
+            else:
+                assert AgentResult(agent="sql", status=status, error=given).error is given

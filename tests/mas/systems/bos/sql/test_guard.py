@@ -186,6 +186,16 @@ KNOWN = "the tables are: customers, Orders, sales.items."
             "SELECT q.any FROM (SELECT 1 AS a) AS q CROSS JOIN JSON_EACH('[]') AS j",
             "SELECT q.any FROM (SELECT 1 AS a) AS q, JSON_EACH('[]') AS j",
         ),
+        (
+            "select id as c from customers c order by c",
+            'SELECT id AS c FROM "main"."customers" AS c ORDER BY c',
+            'SELECT id AS c FROM "public"."customers" AS c ORDER BY c',
+        ),
+        (
+            "select name from customers name",
+            'SELECT name FROM "main"."customers" AS name',
+            'SELECT name FROM "public"."customers" AS name',
+        ),
         ("select\t1;\r\n", "SELECT 1", "SELECT 1"),
     ],
 )
