@@ -9,11 +9,11 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.utils.dummies import DummyLM
 
 from mas.runtime.errors import AgentReplyError
 from mas.systems.external.function_program import FunctionProgram
 from mas.systems.external.target import Agent
-from tests.mas.systems.external.user_code import AnyonesModel
 
 FILE = Path("/data/sales.csv")
 
@@ -37,7 +37,7 @@ class Later:
 
 
 def test_a_function_has_a_thread_and_a_coroutine_the_loop() -> None:
-    model = AnyonesModel(answer="5")
+    model = DummyLM([{"answer": "5"}])
     outside = dspy.settings.lm
     functions: list[tuple[Callable[..., object], bool]] = [
         (describe, False),
