@@ -14,7 +14,7 @@ from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig, read_config
 from mas.llm.prices import Price
 from mas.runtime.errors import UserError
-from optimize.pipeline.cost_estimate import UNLIMITED, Amount, Estimate, Plan, build_plan
+from optimize.pipeline.cost_estimate import UNLIMITED, Amount, Estimate, Plan, _estimate_reflection, build_plan
 from optimize.questions.splits import Splits
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import SearchCost
@@ -166,3 +166,115 @@ def test_an_unknown_cost_refuses_nothing() -> None:
     assert (
         replace(estimate, free=True).lines(BudgetSettings(usd=0.01))[-1] == "  nothing is paid: the model is simulated"
     )
+
+
+def test_the_smallest_budget_of_answers_is_one_more_than_two_scorings() -> None:
+    plan = build_plan(Greedy(), splits(), 7, BudgetSettings(metric_calls=61), SHORTLIST, GATE)
+    assert (plan.search, plan.reflections) == (31, 70)
+    with pytest.raises(UserError) as refused:
+        build_plan(Greedy(), splits(), 7, BudgetSettings(metric_calls=60), SHORTLIST, GATE)
+    assert str(refused.value) == (
+        "budget.metric_calls=60 is too small: the baseline and the scoring of a single candidate take 30 answers each; "
+        "give it several times as many."
+    )
+
+
+@pytest.mark.parametrize("option", ["lm_calls", "tokens", "usd", "seconds"])
+def test_any_other_budget_ends_a_search_without_a_number_of_answers(option: str) -> None:
+    budget = BudgetSettings(**{"metric_calls": None, option: 5})
+    gate = SimpleNamespace(epochs=4, looks=3)
+    plan = build_plan(Greedy(), splits(sealed=7), 7, budget, SHORTLIST, gate)  # type: ignore[arg-type]
+    assert plan == Plan(baseline=30, search=None, reflections=0, shortlist=240, sealed=56, looks=3)
+
+
+def test_a_search_that_takes_less_than_the_baseline_takes_nothing_more() -> None:
+    class Idle(Greedy):
+        def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
+            assert (n_train, n_val, n_agents, max_metric_calls) == (20, 30, 7, 600)
+            return SearchCost(n_val - 1, 4)
+
+    plan = build_plan(Idle(), splits(), 7, BudgetSettings(metric_calls=600), SHORTLIST, GATE)
+    assert (plan.search, plan.reflections) == (0, 4)
+    assert Plan(1, 2, 3, 4, 5).looks == 1
+
+
+def test_amounts_are_multiplied_and_added_part_by_part() -> None:
+    one, other = Amount(1.5, 10, 3, 0.5), Amount(2, 7, 4, 0.25)
+    assert one.tokens == 13
+    assert one.times(4) == Amount(6.0, 40, 12, 2.0)
+    assert one.plus(other) == Amount(3.5, 17, 7, 0.75)
+    unknown = replace(one, usd=None)
+    assert unknown.times(4) == Amount(6.0, 40, 12, None)
+    assert unknown.plus(other) == other.plus(unknown) == Amount(3.5, 17, 7, None)
+    assert Amount() == Amount(0.0, 0.0, 0.0, 0.0)
+
+
+def test_an_endless_search_and_the_whole_run_have_no_numbers() -> None:
+    lines = replace(ESTIMATE, plan=replace(PLAN, search=None, reflections=0)).lines(FREE)
+    assert lines == [
+        "estimate, with prompts as long as today's (as planted):",
+        "  baseline    10 answers ≈ 25 LM calls, 10,000 tokens in, 1,000 out, $0.10",
+        "  search      answers until a budget ends it",
+        "  shortlist   80 answers ≈ 200 LM calls, 80,000 tokens in, 8,000 out, $0.80",
+        "  sealed test 200 answers ≈ 500 LM calls, 200,000 tokens in, 20,000 out, $2.00",
+        "  total       answers until a budget ends it",
+    ]
+
+
+def test_a_simulated_run_shows_its_usage_and_keeps_any_budget_in_usd() -> None:
+    simulated, budget = replace(ESTIMATE, free=True), BudgetSettings(metric_calls=None, usd=0.01)
+    simulated.check(budget)
+    assert simulated.lines(budget)[1:] == [
+        "  baseline    10 answers ≈ 25 LM calls, 10,000 tokens in, 1,000 out",
+        "  search      100 answers + 20 reflections ≈ 270 LM calls, 140,000 tokens in, 22,000 out",
+        "  shortlist   80 answers ≈ 200 LM calls, 80,000 tokens in, 8,000 out",
+        "  sealed test 200 answers ≈ 500 LM calls, 200,000 tokens in, 20,000 out",
+        "  total       390 answers + 20 reflections ≈ 995 LM calls, 430,000 tokens in, 51,000 out",
+        "  nothing is paid: the model is simulated",
+    ]
+    with pytest.raises(UserError):
+        ESTIMATE.check(budget)
+
+
+@pytest.mark.parametrize(
+    ("option", "total", "others", "told"),
+    [("lm_calls", 995, 725, "725 LM calls"), ("tokens", 481_000, 319_000, "319,000 tokens")],
+)
+def test_a_budget_is_told_of_from_one_below_what_is_needed(option: str, total: int, others: int, told: str) -> None:
+    def said(allowed: int) -> list[str]:
+        return ESTIMATE.lines(BudgetSettings(metric_calls=None, **{option: allowed}))[6:]
+
+    early = "budget.{}={:g} will probably end the search early"
+    assert said(total) == []
+    assert said(total - 1) == [early.format(option, total - 1)]
+    assert said(others) == [early.format(option, others)]
+    assert said(others - 1) == [
+        f"warning: baseline, shortlist and sealed test take about {told}, more than budget.{option}={others - 1:g}: "
+        "probably nothing is left for the search"
+    ]
+
+
+def test_each_budget_is_told_of_and_the_refusal_says_what_to_do() -> None:
+    assert ESTIMATE.lines(BudgetSettings(metric_calls=None, lm_calls=800, tokens=400_000, usd=3.0))[6:] == [
+        "budget.lm_calls=800 will probably end the search early",
+        "budget.tokens=400000 will probably end the search early",
+        "budget.usd=3 will probably end the search early",
+    ]
+    with pytest.raises(UserError) as refused:
+        ESTIMATE.check(BudgetSettings(metric_calls=None, lm_calls=499, usd=1.0))
+    assert str(refused.value) == (
+        "budget.lm_calls=499 is too small: the sealed test alone, 200 answers, takes about 500 LM calls (as planted); "
+        "raise it, or lower gate.epochs."
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "price", "expected"),
+    [
+        (Amount(4, 1000, 100, 0.1), Price(1000.0, 10_000.0), Amount(1.0, 1550.0, 600, 7.55)),
+        (Amount(4, 1000, 100, 0.1), None, Amount(1.0, 1550.0, 600, None)),
+        (Amount(0, 1000, 100, 0.1), None, Amount(1.0, 800.0, 600, None)),
+    ],
+)
+def test_a_reflection_reads_three_requests_and_a_brief(answer: Amount, price: Price | None, expected: Amount) -> None:
+    assert _estimate_reflection(answer, price) == expected

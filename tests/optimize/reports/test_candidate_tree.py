@@ -93,3 +93,49 @@ def test_accepted_proposals_get_the_room_first(written: TuningSnapshot, monkeypa
     assert shown(written) == ["c2"]
     monkeypatch.setattr(candidate_tree, "MAX_ROWS", 1)
     assert shape(build_tree(written)) == [("parent", 0, []), ("c1", 1, [])]
+
+
+def test_differences_are_shown_until_they_are_longer_than_the_room(
+    written: TuningSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(room: int) -> list[str]:
+        monkeypatch.setattr(candidate_tree, "MAX_DIFF_CHARS", room)
+        return sorted(each.row.candidate_id for each in build_tree(written) if each.difference is not None)
+
+    sizes = {each.row.candidate_id: len(each.difference or "") for each in build_tree(written)}
+    assert sizes["parent"] == 0 and min(sizes["c1"], sizes["c2"], sizes["c3"]) > 10
+    assert shown(sizes["c2"] - 1) == ["c2"]
+    assert shown(sizes["c2"]) == ["c1", "c2"]
+    assert shown(sizes["c2"] + sizes["c1"] - 1) == ["c1", "c2"]
+    assert shown(sizes["c2"] + sizes["c1"]) == ["c1", "c2", "c3"]
+
+
+def test_accepted_proposals_are_not_folded_with_the_rejected_ones_among_them(tmp_path: Path) -> None:
+    rows = [
+        row("c1", "parent"),
+        row("c2", "c1", "rejected"),
+        row("c3", "c1"),
+        row("c4", "c1", "cut_off"),
+        row("c5", "c3", "rejected"),
+        row("c6", "c1", "rejected"),
+        row("c7", "c5"),
+        row("c8", "c1"),
+    ]
+    found = build_tree(tuning(tmp_path, *rows))
+    assert shape(found) == [
+        ("parent", 0, []),
+        ("c1", 1, ["c2", "c4", "c6"]),
+        ("c3", 2, []),
+        ("c5", 3, []),
+        ("c7", 4, []),
+        ("c8", 2, []),
+    ]
+    assert [each.depth for each in found[1].folded] == [0, 0, 0]
+
+
+def test_only_the_first_parent_counts_and_without_a_measure_the_first_prompts_have_no_score(tmp_path: Path) -> None:
+    both = ProposalRow("c3", "accepted", ["c2", "c1"])
+    found = build_tree(tuning(tmp_path, row("c1"), row("c2"), both))
+    assert shape(found) == [("parent", 0, []), ("c1", 1, []), ("c2", 1, []), ("c3", 2, [])]
+    assert found[0] == Branch(ProposalRow("parent", "start", origin="default"))
+    assert (candidate_tree.MAX_DIFF_CHARS, candidate_tree.MAX_DIFFS, candidate_tree.MAX_ROWS) == (1_500_000, 100, 2_000)
