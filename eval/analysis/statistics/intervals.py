@@ -9,7 +9,7 @@ Survey Methodology 24, 1998): it is estimated from the samples, and Wilson's own
 At 0 and 1 the inner bound is the exact one, 0.025^(1/n) (C. J. Clopper and E. S. Pearson, Biometrika 26, 1934).
 Other methods in figures: docs/explanation/intervals.md.
 
-    compute_accuracy_interval(20, 53)                        # (0.2568…, 0.5149…)
+    compute_accuracy_interval(20, 53)                        # (0.2569…, 0.5151…)
     compute_clustered_interval([(3, 3), (0, 3), (1, 3)])     # (correct, answers) of each question
 """
 
