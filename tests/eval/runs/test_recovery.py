@@ -12,8 +12,22 @@ from pathlib import Path
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.record import Record, Usage
+from eval.runs import recovery
+from eval.runs.record import JournalContent, JournalRow, Record, Usage, encode_entry, read_plan, read_rows
+from eval.runs.recovery import (
+    Restored,
+    are_copies_whole,
+    find_damage,
+    has_lines,
+    is_damage,
+    read_journal,
+    read_lines,
+    repair_copies,
+    restore,
+    set_aside,
+)
 from eval.runs.run_info import RunInfo, RunState, SessionInfo
+from eval.runs.sqlite_file import compute_crc
 from eval.runs.store import RunStore, list_pending
 
 IDS = [f"q{n}" for n in range(1, 13)]
@@ -277,3 +291,187 @@ def test_details_of_any_type_are_no_traceback(kind: str, closed: Path, tmp_path:
         database.execute(change)
     (warning, *_) = check_nothing_is_lost(folder)
     assert "row 12 has a wrong checksum" in warning
+
+
+def sqlite_error(code: int | None, kind: type[sqlite3.Error] = sqlite3.DatabaseError) -> Exception:
+    error = kind("x")
+    if code is not None:
+        error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (sqlite_error(sqlite3.SQLITE_CORRUPT), True),
+        (sqlite_error(sqlite3.SQLITE_CORRUPT | 2 << 8), True),
+        (sqlite_error(sqlite3.SQLITE_NOTADB), True),
+        (sqlite_error(sqlite3.SQLITE_ERROR), True),
+        (sqlite_error(522), True),
+        (sqlite_error(sqlite3.SQLITE_IOERR), False),
+        (sqlite_error(sqlite3.SQLITE_FULL), False),
+        (sqlite_error(sqlite3.SQLITE_BUSY), False),
+        (sqlite_error(None), True),
+        (sqlite_error(None, sqlite3.OperationalError), True),
+        (sqlite_error(None, sqlite3.ProgrammingError), False),
+        (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), True),
+        (ValueError(), False),
+    ],
+)
+def test_an_error_is_damage_if_the_bytes_are_wrong(error: Exception, expected: bool) -> None:
+    assert is_damage(error) is expected
+
+
+@pytest.mark.parametrize(
+    ("restored", "text"),
+    [
+        (Restored(), "0 of 0 answers were restored"),
+        (Restored(3, 1), "3 of 3 answers were restored, 1 of them from records.jsonl"),
+        (Restored(3, 0, ["a", "b"]), "3 of 5 answers were restored; lost, and asked again by a resumed run: a, b"),
+        (Restored(3, 0, [], ["info", "state"]), "3 of 3 answers were restored; also lost: info, state"),
+    ],
+)
+def test_the_outcome_is_told_in_words(restored: Restored, text: str) -> None:
+    assert restored.describe() == text
+
+
+def test_of_many_lost_answers_twenty_are_named() -> None:
+    twenty = [f"q{number}" for number in range(20)]
+    head = "1 of 21 answers were restored; lost, and asked again by a resumed run: "
+    assert Restored(1, 0, twenty).describe() == head + ", ".join(twenty)
+    many = Restored(1, 0, [*twenty, "q20", "q21"], ["info"]).describe()
+    assert many == f"{head.replace('21', '23')}{', '.join(twenty)} and 2 more; also lost: info"
+
+
+def test_what_is_left_nowhere_is_named_by_its_question_and_epoch(tmp_path: Path) -> None:
+    rows = [JournalRow(1, "q1", 1, 1, "t", 7), JournalRow(2, "q2", 2, 1, "t", 8), JournalRow(13, "q2", 2, 1, "t", 9)]
+    lines = [encode_entry({"row": vars(each)}) for each in rows]
+    (tmp_path / "run.journal").write_text("".join(lines))
+    with RunStore(tmp_path / "new" / "run.db"):
+        pass
+    database = sqlite3.connect(tmp_path / "new" / "run.db", isolation_level=None)
+    with closing(database):
+        database.execute("DELETE FROM meta")
+        found = restore(None, tmp_path, database)
+        assert found == Restored(0, 0, ["q1", "q2 (epoch 2)", "q2 (epoch 2)"], ["its list of questions"], False)
+        database.execute("DELETE FROM meta")
+        (tmp_path / "run.journal").write_text(lines[0] + encode_entry({"meta": ["info", "{}"]}))
+        assert restore(None, tmp_path, database) == Restored(0, 0, ["q1"], ["its list of questions"], True)
+
+
+def test_all_of_a_whole_database_is_restored_without_its_copies(closed: Path, tmp_path: Path) -> None:
+    with RunStore(tmp_path / "new.db"):
+        pass
+    with (
+        closing(sqlite3.connect(closed / "run.db")) as old,
+        closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as new,
+    ):
+        new.execute("DELETE FROM meta")
+        assert restore(old, tmp_path, new) == Restored(12, 0, [], [], True)
+        assert (read_plan(new), read_rows(new)) == (read_plan(old), read_rows(old))
+        content = read_journal(closed)
+        assert (content.plan, content.rows, content.n_damaged) == (read_plan(old), read_rows(old), 0)
+        for whole in (True, False):
+            assert find_damage(new, content, whole) is None
+        content.rows[99] = JournalRow(99, "q99", 1, 1, "t", 7)
+        lost = "1 rows that were written to it are missing, as if its write-ahead log had been shortened"
+        assert find_damage(new, content, whole=False) == lost
+        content.meta["another"] = "x"
+        assert find_damage(new, content, whole=False) == "its another is missing"
+        new.execute("UPDATE details SET data = '{}' WHERE row = 3")
+        assert find_damage(new, JournalContent(), whole=False) is None
+        assert find_damage(new, JournalContent(), whole=True) == "row 3 has a wrong checksum"
+        new.execute("DELETE FROM questions WHERE place = (SELECT max(place) FROM questions)")
+        assert find_damage(new, JournalContent(), whole=False) == "its list of questions has a wrong checksum"
+
+
+def test_a_journal_is_read_up_to_what_is_damaged_or_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_journal(tmp_path) == JournalContent()
+    first, second = encode_entry({"meta": ["info", "1"]}), encode_entry({"meta": ["state", "2"]})
+    row = JournalRow(1, "q1", 1, 1, "t", 7)
+    path = tmp_path / "run.journal"
+    path.write_text(first + "12 {}\n\n" + encode_entry({"row": vars(row)}) + "no number\n" + second.rstrip("\n"))
+    whole = JournalContent({"info": "1", "state": "2"}, None, {1: row}, 2)
+    assert read_journal(tmp_path) == whole, "a last line without its end may be whole"
+    path.write_text(first + second[:-5])
+    assert read_journal(tmp_path) == JournalContent({"info": "1"}), "a last line that was cut off is no damage"
+    monkeypatch.setattr(recovery, "_MAX_BYTES", len(first))
+    path.write_text(first)
+    assert read_journal(tmp_path) == JournalContent({"info": "1"})
+    path.write_text(first + "x")
+    assert read_journal(tmp_path) == JournalContent()
+
+
+def test_lines_are_found_by_their_checksums(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    one, two, three = (compute_crc(text) for text in ("one", "two", "three"))
+    assert list(read_lines(tmp_path, {one})) == []
+    assert not has_lines(path, [])
+    path.write_text("one\ntwo\nthree")
+    assert list(read_lines(tmp_path, {one, three, 5})) == ["one\n", "three"]
+    for checksums, same in (
+        ([one, two, three], True),
+        ([one, two], False),
+        ([one, two, three, 5], False),
+        ([two, one, three], False),
+        ([], False),
+    ):
+        assert has_lines(path, checksums) is same
+    path.write_text("")
+    assert has_lines(path, []) is True
+    assert has_lines(path, [one]) is False
+
+
+def test_copies_are_whole_if_they_hold_the_same_and_nothing_else(closed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(closed, folder)
+    content = read_journal(folder)
+    plan, rows = content.plan or [], list(content.rows.values())
+
+    def whole(**changes: object) -> bool:
+        given = {"meta": content.meta, "plan": plan, "rows": rows, **changes}
+        return are_copies_whole(folder, **given)  # type: ignore[arg-type]
+
+    assert whole()
+    assert not whole(meta={**content.meta, "info": "another"})
+    assert not whole(plan=plan[1:])
+    assert not whole(rows=rows[1:])
+    journal = (folder / "run.journal").read_bytes()
+    (folder / "run.journal").write_bytes(journal + b"damaged\n")
+    assert not whole(), "the journal has a damaged line"
+    (folder / "run.journal").write_bytes(journal)
+    (folder / "records.jsonl").unlink()
+    assert not whole()
+    for path in ("run.journal", "records.jsonl"):
+        (folder / path).unlink(missing_ok=True)
+    assert whole(meta={}, plan=[], rows=[])
+    (folder / "records.jsonl").write_text("a line\n")
+    assert not whole(meta={}, plan=[], rows=[])
+
+
+def test_copies_that_are_not_whole_are_written_again(closed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(closed, folder)
+    kept = {name: (folder / name).read_bytes() for name in COPIES}
+    before = {name: (folder / name).stat().st_ino for name in COPIES}
+    with closing(sqlite3.connect(folder / "run.db")) as database:
+        repair_copies(database, folder)
+        assert {name: (folder / name).stat().st_ino for name in COPIES} == before, "they are whole"
+        (folder / "records.jsonl").write_bytes(kept["records.jsonl"][:-20])
+        repair_copies(database, folder)
+    assert (folder / "records.jsonl").read_bytes() == kept["records.jsonl"]
+    assert read_journal(folder) == read_journal(closed)
+
+
+def test_a_damaged_database_is_kept_with_its_log_and_without_its_shared_memory(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    for name in ("run.db", "run.db-wal", "run.db-shm"):
+        (tmp_path / name).write_text(name)
+    set_aside(path)
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {
+        "run.db.damaged": "run.db", "run.db-wal.damaged": "run.db-wal",
+    }  # fmt: skip
+    set_aside(path)
+    path.write_text("again")
+    set_aside(path)
+    assert (tmp_path / "run.db.damaged").read_text() == "again"

@@ -137,6 +137,8 @@ def test_a_simulated_model_is_told_and_costs_nothing(offline: EvalConfig, make: 
     run.announce(6, [])
     assert lines(run) == [(SIMULATED_NOTICE, False)]
     assert not run.is_paid and run.begin_alone(100) is None
+    run.announce(5, [])
+    assert lines(run)[1:] == [(SIMULATED_NOTICE, False), ("resuming run: 5 of 6 answers remaining", False)]
 
 
 @pytest.mark.parametrize(
