@@ -7,15 +7,19 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import dspy
 import pytest
 
+from mas.agents.chat_adapter import ChatAdapter
 from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.trace import Trace, record_trace
-from mas.systems.gaia.agents import AGENTS, initial_state
+from mas.systems.gaia.agents import AGENTS, Worker, initial_state
+from mas.systems.gaia.graph import recursion_limit
+from mas.systems.gaia.nodes import GraphContext
 from tests.mas.systems.gaia.building import build, csv_file, without_times
 from tests.scripted_model import (
     APPROVE,
@@ -305,3 +309,29 @@ def test_escaped_surrogates_in_a_plan_do_not_end_the_question() -> None:
     text = '[[ ## research_steps ## ]]\n["find \\ud83d"]\n\n[[ ## expert_steps ## ]]\n["add"]\n'
     model = ScriptedModel(answering(planner=text))
     assert build(model)(question="How many?").final_answer == "42"
+
+
+@pytest.mark.parametrize(("file", "name"), [("towns.csv", "towns.csv"), (None, None)])
+def test_the_graph_is_asked_with_the_programs_own_predictors_and_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str | None, name: str | None
+) -> None:
+    limits: dict[Worker, int] = {"planner": 2, "researcher": 4, "expert": 6}
+    program = build(ScriptedModel(answering()), limits, max_research_steps=3, on_retry_exhausted="best_effort")
+    graph, adapters = AsyncMock(), list[Any]()
+    final = {"final_answer": "42", "final_reasoning_trace": "so"}
+
+    async def ainvoke(*args: Any, **settings: Any) -> dict[str, str]:
+        adapters.append(dspy.settings.adapter)
+        return final
+
+    graph.ainvoke.side_effect = ainvoke
+    monkeypatch.setattr("mas.systems.gaia.program.workflow", lambda: graph)
+    assert asyncio.run(program.answer("How many?", tmp_path / file if file else None, "thread-7")) == final
+    asked = {"question": "How many?", "file": name, "correlation_id": "thread-7"}
+    predictors = dict(program.named_predictors())
+    context = GraphContext(predictors, program.toolboxes, program.retry_limits, 3, "best_effort")
+    limit = recursion_limit(limits, 3)
+    graph.ainvoke.assert_awaited_once_with(asked, context=context, config={"recursion_limit": limit})
+    (adapter,) = adapters
+    assert isinstance(adapter, ChatAdapter) and adapter.use_native_function_calling is True
+    assert program.retry_limits == limits and list(predictors) == list(AGENTS)

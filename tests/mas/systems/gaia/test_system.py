@@ -10,7 +10,7 @@ import pytest
 
 from mas.runtime.errors import UserError
 from mas.systems.gaia.agents import AGENTS
-from mas.systems.gaia.system import AgentSettings, GaiaSystem
+from mas.systems.gaia.system import ON_RETRY_EXHAUSTED, AgentSettings, GaiaSystem
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
 from tests.mas.systems.gaia.building import TOOLS
@@ -116,3 +116,40 @@ def test_a_failing_tool_ends_the_question_if_the_settings_say_so() -> None:
     with pytest.raises(Exception, match="division by zero"):
         program(question="How many?")
     assert len(model.asked("expert")) == 1
+
+
+def test_settings_without_a_configuration_are_these() -> None:
+    system = GaiaSystem()
+    assert (system.name, system.default_prompts, system.max_research_steps) == ("gaia", "baseline", 6)
+    assert (system.on_retry_exhausted, system.tools, system.agents) == ("give_up", {}, {})
+    assert ON_RETRY_EXHAUSTED == ("give_up", "best_effort")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"on_retry_exhausted": "cry"},
+            "system.on_retry_exhausted=cry is not known; choose one of: give_up, best_effort.",
+        ),
+        ({"max_research_steps": -1}, "system.max_research_steps=-1 is negative; 0 means no research."),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_sentence(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError) as caught:
+        GaiaSystem(**settings).check()
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("mode", ["give_up", "best_effort"])
+def test_the_program_has_the_limits_and_the_mode_of_the_settings(mode: str) -> None:
+    agents = {
+        "planner": AgentSettings(retry_limit=2),
+        "researcher": AgentSettings(retry_limit=4),
+        "critic_expert": AgentSettings(retry_limit=9),
+    }
+    system = GaiaSystem(agents=agents, max_research_steps=5, on_retry_exhausted=mode)
+    system.check()
+    program: Any = system.make_program({}, Resources())
+    assert program.retry_limits == {"planner": 2, "researcher": 4, "expert": 3}
+    assert (program.max_research_steps, program.on_retry_exhausted, program.toolboxes) == (5, mode, {})
