@@ -5,13 +5,18 @@ import json
 import re
 import sqlite3
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mas.runtime.errors import UserError
-from mas.systems.bos.sql.databases import Database, open_database
+from mas.systems.bos.sql import databases as module
+from mas.systems.bos.sql.databases import Database, fail, open_database
+from mas.systems.bos.sql.engine import DatabaseError, DatabaseUnavailableError, TableSchema
+from mas.systems.bos.sql.guard import Guard
 from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 from tests.mas.systems.bos.sql.hostile_queries import BENIGN_SQLITE, SECRET, SQLITE, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
@@ -153,3 +158,153 @@ def test_exactly_as_many_rows_as_allowed_are_all_of_them(file: Path) -> None:
     assert open_file(file, max_rows=3).query(query)["truncated"] is False
     two = open_file(file, max_rows=2).query(query)
     assert (two["row_count"], two["truncated"]) == (2, True)
+
+
+def make_table(name: str, *columns: str) -> TableSchema:
+    return TableSchema(
+        name=name,
+        columns=[{"name": column, "type": "", "nullable": True, "primary_key": False} for column in columns],
+        foreign_keys=[],
+    )
+
+
+class WrittenEngine:
+    """Engine with two tables; it gives the rows of a test, or raises, and notes what it is asked."""
+
+    def __init__(self, *rows: Sequence[object] | Exception) -> None:
+        self.rows, self.is_closed = rows, False
+        self.asked: list[tuple[object, ...]] = []
+        self.excess = ""
+
+    def execute(
+        self, query: str, tables: Iterable[str], limits: QueryLimits
+    ) -> tuple[list[str], Iterator[Sequence[object]]]:
+        self.asked.append((query, list(tables), limits))
+        return ["n"], self._give()
+
+    def _give(self) -> Iterator[Sequence[object]]:
+        try:
+            for row in self.rows:
+                if isinstance(row, Exception):
+                    raise row
+                yield row
+        finally:
+            self.is_closed = True
+
+    def read_schema(self) -> list[TableSchema]:
+        return [make_table("Orders", "id", "n"), make_table("pets")]
+
+    def find_excess(self, tables: Iterable[str]) -> str:
+        self.asked.append(tuple(tables))
+        return self.excess
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, engine: WrittenEngine) -> list[tuple[object, ...]]:
+    """Use the engine for both kinds of database, and return what they are made with."""
+    made: list[tuple[object, ...]] = []
+
+    def make(*given: object) -> WrittenEngine:
+        made.append(given)
+        return engine
+
+    monkeypatch.setattr(module, "SQLiteEngine", make)
+    monkeypatch.setattr(module, "PostgresEngine", make)
+    return made
+
+
+def test_a_query_is_checked_run_and_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, limits = WrittenEngine((1,), (b"\x00",)), QueryLimits(max_chars=30)
+    made = offer(monkeypatch, engine)
+    database = open_database("shop", DatabaseSettings("shop.sqlite", tables=["Orders"]), limits)
+    assert made == [("shop.sqlite",)] and engine.asked == [("Orders",)]
+    assert database.guard == Guard("sqlite", {"Orders": ["id", "n"]}, 30) and database.limits is limits
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=iter([5.0, 5.0012345]).__next__))
+    whole = {"success": True, "columns": ["n"], "data": [[1], ["0x00"]], "row_count": 2, "truncated": False}
+    assert database.query("select n from orders") == {**whole, "error": None, "elapsed_ms": 1.234}
+    assert engine.asked[1:] == [('SELECT n FROM "main"."Orders"', ["Orders"], limits)] and engine.is_closed
+    assert database.query("drop table orders") == fail(
+        "Only SELECT statements are allowed (also UNION, INTERSECT, EXCEPT, WITH … SELECT)."
+    )
+    assert len(engine.asked) == 2
+
+
+def test_an_error_of_a_query_is_its_result_with_the_time_and_one_of_the_connection_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for raised in (DatabaseError("no such column"), DatabaseUnavailableError("gone")):
+        offer(monkeypatch, WrittenEngine((1,), raised))
+        database = open_database("shop", DatabaseSettings("shop.sqlite", tables=["*"]), QueryLimits())
+        if isinstance(raised, DatabaseUnavailableError):
+            with pytest.raises(DatabaseUnavailableError):
+                database.run("SELECT 1")
+            continue
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=iter([5.0, 7.0]).__next__))
+        assert database.run("SELECT 1") == fail("no such column") | {"elapsed_ms": 2000.0}
+        monkeypatch.undo()
+    assert fail("x") == {
+        "success": False,
+        "columns": [],
+        "data": [],
+        "row_count": 0,
+        "truncated": False,
+        "error": "x",
+        "elapsed_ms": 0.0,
+    }
+
+
+def test_no_more_rows_are_read_than_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = WrittenEngine((1,), (2,), (3,), AssertionError("one row more than is needed to see the cut"))
+    offer(monkeypatch, engine)
+    database = open_database("shop", DatabaseSettings("shop.sqlite", tables=["*"]), QueryLimits(max_rows=2))
+    result = database.run("SELECT 1")
+    assert (result["data"], result["truncated"], engine.is_closed) == ([[1], [2]], True, True)
+
+
+def test_a_listed_table_is_found_by_its_name_whatever_its_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = WrittenEngine()
+    made = offer(monkeypatch, engine)
+    settings = DatabaseSettings(url_env="SHOP_URL", tables=["*"])
+    database = open_database("shop", settings, QueryLimits())
+    assert made == [("shop", "SHOP_URL")] and database.guard.dialect == "postgres"
+    orders, pets = engine.read_schema()
+    assert database.schema() == [orders, pets] and database.schema(["ORDERS", "x"]) == [orders]
+    assert database.schema(["x"]) == [] and database.guard.tables == {"Orders": ["id", "n"], "pets": []}
+    star_and_name = DatabaseSettings("shop.sqlite", tables=["pets", "*"])
+    assert list(open_database("shop", star_and_name, QueryLimits()).guard.tables) == ["Orders", "pets"]
+    in_order = DatabaseSettings("shop.sqlite", tables=["pets", "Orders"])
+    assert list(open_database("shop", in_order, QueryLimits()).guard.tables) == ["pets", "Orders"]
+
+
+def test_a_database_that_cannot_be_used_says_why_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = WrittenEngine()
+    offer(monkeypatch, engine)
+
+    def refuse(settings: DatabaseSettings) -> str:
+        with pytest.raises(UserError) as refusal:
+            open_database("shop", settings, QueryLimits())
+        return str(refusal.value)
+
+    either = "Database 'shop' needs either a path (SQLite) or url_env (PostgreSQL), not both."
+    assert refuse(DatabaseSettings("a", "B", ["*"])) == refuse(DatabaseSettings(tables=["*"])) == either
+    assert refuse(DatabaseSettings("a")) == (
+        "Database 'shop' lists no tables; name those that may be read, or '*' for all."
+    )
+    missing = "Database 'shop' has no table 'orders'; it has: Orders, pets."
+    assert refuse(DatabaseSettings("a", tables=["pets", "orders", "x"])) == missing
+    engine.excess = "can write to pets"
+    listed = DatabaseSettings("a", tables=["Orders"])
+    assert refuse(listed) == (
+        "The role of database 'shop' can write to pets; connect as a role that owns nothing and has only SELECT on the "
+        "listed tables, or set check_role: false."
+    )
+    listed.check_role = False
+    assert list(open_database("shop", listed, QueryLimits()).guard.tables) == ["Orders"]
+    monkeypatch.setattr(engine, "read_schema", list)
+    assert refuse(listed) == "Database 'shop' has no table 'Orders'; it has: none."
+    for error in (DatabaseError("broken"), DatabaseUnavailableError("gone")):
+
+        def read(error: Exception = error) -> list[TableSchema]:
+            raise error
+
+        monkeypatch.setattr(engine, "read_schema", read)
+        assert refuse(listed) == f"Database 'shop' cannot be opened: {error}"
