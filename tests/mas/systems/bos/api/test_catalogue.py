@@ -187,3 +187,118 @@ def test_an_endpoint_needs_a_token_if_it_or_else_the_catalogue_says_so(
 def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="is no path below the base URL; expected for example /orders/:order_id"):
         Catalogue.model_validate({"endpoints": [{"method": "GET", "path": path}]})
+
+
+def test_every_field_has_its_default() -> None:
+    made = Catalogue.model_validate({"endpoints": [{"method": "GET", "path": "/a", "query_params": [{"name": "q"}]}]})
+    parameter = {"name": "q", "type": "string", "required": False, "description": "", "enum": ()}
+    endpoint: dict[str, Any] = {
+        "method": "GET",
+        "path": "/a",
+        "summary": "",
+        "description": "",
+        "tags": (),
+        "path_params": (),
+        "query_params": (parameter,),
+        "headers": (),
+        "body": None,
+        "auth": None,
+    }
+    expected = {"base_url": None, "auth": "bearer", "endpoints": (endpoint,), "snippets": ()}
+    assert made.model_dump() == expected
+    with pytest.raises(ValueError, match="frozen"):
+        made.auth = "none"
+    with pytest.raises(ValueError, match="frozen"):
+        made.endpoints[0].path = "/b"
+
+
+@pytest.mark.parametrize("method", ["get", "HEAD", " Post ", "put", "PATCH", "delete", "options"])
+def test_a_method_is_read_in_any_case(method: str) -> None:
+    [endpoint] = Catalogue.model_validate({"endpoints": [{"method": method, "path": " /a/{x}/{y_1} "}]}).endpoints
+    assert (endpoint.method, endpoint.path, endpoint.path_names) == (method.strip().upper(), "/a/:x/:y_1", ["x", "y_1"])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_twice"),
+    [
+        (("GET", "/a/:x"), ("GET", "/a/{y}"), True),
+        (("GET", "/a/:x"), ("PUT", "/a/:x"), False),
+        (("GET", "/a/:x"), ("GET", "/a/:x/b"), False),
+        (("GET", "/a/x"), ("GET", "/a/:x"), False),
+    ],
+)
+def test_a_method_of_a_path_is_documented_once_whatever_its_parameters_are_called(
+    first: tuple[str, str], second: tuple[str, str], is_twice: bool
+) -> None:
+    content = {"endpoints": [{"method": method, "path": path} for method, path in (first, second)]}
+    if is_twice:
+        with pytest.raises(AgentFailureError) as raised:
+            build_catalogue(content, Path("folder/x.yaml"))
+        message = "the API's documentation x.yaml cannot be used: the file: Value error, GET /a/:y is documented twice"
+        assert (raised.value.kind, str(raised.value)) == ("ConfigurationError", message)
+        assert raised.value.details == {"file": "folder/x.yaml"}
+    else:
+        assert len(build_catalogue(content, Path("x.yaml")).endpoints) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"- a", "it holds a list, expected the keys base_url and endpoints"),
+        (b"endpoints: [{method: GET, path: a}]", "endpoints.0.path: Value error, 'a' is no path below the base URL; "),
+        (b"endpoints: []", "endpoints: Tuple should have at least 1 item after validation, not 0"),
+        (b"openapi: 3.1.0", "endpoints: Tuple should have at least 1 item after validation, not 0"),
+        (b"openapi: 2.0", "openapi is 2.0; expected version 3"),
+        (b"a: \xff", "'utf-8' codec can't decode byte 0xff in position 3: invalid start byte"),
+        (b"a: [\n", "while parsing a flow node expected the node content, but found '<stream end>' in "),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_the_reason_on_one_line(
+    tmp_path: Path, text: bytes, reason: str
+) -> None:
+    path = tmp_path / "docs.yaml"
+    path.write_bytes(text)
+    with pytest.raises(AgentFailureError) as raised:
+        load_catalogue(path)
+    assert str(raised.value).startswith(f"the API's documentation docs.yaml cannot be used: {reason}")
+    assert "\n" not in str(raised.value)
+    assert (raised.value.kind, raised.value.details) == ("ConfigurationError", {"file": str(path)})
+
+
+@pytest.mark.parametrize(("size", "reason"), [(5_000_000, "'utf-8' codec"), (5_000_001, "it is larger than 5 MB")])
+def test_a_file_is_read_up_to_five_megabytes(tmp_path: Path, size: int, reason: str) -> None:
+    path = tmp_path / "docs.yaml"
+    path.write_bytes(b"\xff" * size)
+    with pytest.raises(AgentFailureError) as raised:
+        load_catalogue(path)
+    assert str(raised.value).startswith(f"the API's documentation docs.yaml cannot be used: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "lines"),
+    [
+        ({}, ["PUT /a/:x"]),
+        ({"summary": "One"}, ["PUT /a/:x: One"]),
+        ({"description": "Long"}, ["PUT /a/:x: Long"]),
+        ({"summary": "One", "description": "Long"}, ["PUT /a/:x: One", "  Long"]),
+        ({"body": {}}, ["PUT /a/:x", "  JSON body: {}"]),
+        (
+            {
+                "body": {"title": "Größe"},
+                "headers": [{"name": "X-A", "required": True, "description": "why"}],
+                "query_params": [{"name": "q", "enum": ["a", 1, True]}],
+                "path_params": [{"name": "x", "type": "integer", "required": True, "enum": [1], "description": "id"}],
+            },
+            [
+                "PUT /a/:x",
+                "  path x (integer, required; one of 1): id",
+                "  query q (string, optional; one of a, 1, True)",
+                "  header X-A (string, required): why",
+                '  JSON body: {"title": "Größe"}',
+            ],
+        ),
+    ],
+)
+def test_an_endpoint_is_written_for_a_prompt(fields: dict[str, object], lines: list[str]) -> None:
+    [endpoint] = Catalogue.model_validate({"endpoints": [{"method": "PUT", "path": "/a/:x", **fields}]}).endpoints
+    assert format_endpoint(endpoint) == "\n".join(lines)

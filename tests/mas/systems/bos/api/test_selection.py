@@ -43,3 +43,47 @@ def test_words_are_compared_without_a_plurals_ending_if_they_are_long_enough() -
     for question, path in (("a room", "/rooms"), ("the bus", "/bus"), ("GAS", "/gas")):
         assert [each.path for each in select(catalogue, question, k=3).endpoints] == [path]
     assert select(catalogue, "bu ga", k=3).endpoints == []
+
+
+def test_words_are_looked_for_in_every_text_of_an_endpoint() -> None:
+    texts: list[dict[str, object]] = [
+        {"path": "/alpha"},
+        {"summary": "Bravo"},
+        {"description": "of charlie"},
+        {"tags": ["x", "delta"]},
+        {"path": "/{echo}", "path_params": [{"name": "golf"}]},
+        {"query_params": [{"name": "hotel"}]},
+    ]
+    many = [{"method": "GET", "path": f"/{number}", **each} for number, each in enumerate(texts)]
+    catalogue = Catalogue.model_validate({"endpoints": many})
+    words = ("alpha", "bravo", "charlie", "delta", "golf", "hotel")
+    for endpoint, word in zip(catalogue.endpoints, words, strict=True):
+        assert select(catalogue, f"Is there a {word}?", k=2).endpoints == [endpoint]
+
+
+def test_the_best_of_many_come_first_with_an_index_of_up_to_300_others_if_there_are_fewer_than_k() -> None:
+    many = [{"method": "GET", "path": f"/n{number}"} for number in range(400)]
+    many[7]["summary"], many[9]["summary"] = "blue", "large blue"
+    snippets = [{"title": title, "text": text} for title, text in (("Blue", "x"), ("y", "z"), ("Large", "blue"))]
+    catalogue = Catalogue.model_validate({"endpoints": many, "snippets": snippets})
+    best = [catalogue.endpoints[9], catalogue.endpoints[7]]
+    found = select(catalogue, "large blue", k=2)
+    assert (found.endpoints, found.index) == (best, [])
+    assert found.snippets == [catalogue.snippets[2], catalogue.snippets[0]]
+    more = select(catalogue, "large blue", k=3)
+    assert more.endpoints == best
+    assert more.index == [each for each in catalogue.endpoints if each not in best][:300]
+    assert select(catalogue, "large blue", k=1).snippets == [catalogue.snippets[2]]
+
+
+def test_a_selection_is_written_for_a_prompt() -> None:
+    endpoints = [{"method": "GET", "path": f"/{name}", "summary": about} for name, about in (("a", "A"), ("b", ""))]
+    snippets = [{"title": "Paging", "text": "Of a list."}, {"title": "Other", "text": "thing"}]
+    catalogue = Catalogue.model_validate(
+        {"endpoints": [*endpoints, {"method": "PUT", "path": "/c", "summary": "C"}], "snippets": snippets}
+    )
+    assert format_selection(select(catalogue, "a paging", k=1)) == (
+        "GET /a: A\n\nOther endpoints:\nGET /b\nPUT /c: C\n\nPaging: Of a list."
+    )
+    alone = Catalogue.model_validate({"endpoints": endpoints[:1]})
+    assert format_selection(select(alone, "a", k=1)) == "GET /a: A"
