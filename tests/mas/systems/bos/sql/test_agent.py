@@ -1,8 +1,9 @@
 """SQL agent over a real database, with a scripted model and a session without a process of its own."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import dspy
@@ -11,10 +12,11 @@ from dspy.utils import DummyLM
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.systems.bos.contracts.result import AgentFailureError, AgentResult
+from mas.systems.bos.contracts.result import AgentFailureError, AgentResult, TabularResult
+from mas.systems.bos.sql import agent as module
 from mas.systems.bos.sql.agent import SqlAgent
-from mas.systems.bos.sql.databases import Database, QueryResult, open_database
-from mas.systems.bos.sql.graph import NO_ROWS, SQLAgentState, SqlSteps, sql_graph
+from mas.systems.bos.sql.databases import Database, QueryResult, fail, open_database
+from mas.systems.bos.sql.graph import NO_ROWS, SQLAgentState, SqlSteps, make_feedback, sql_graph
 from mas.systems.bos.sql.session import SqlSession, format_table
 from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 from mas.systems.bos.sql.signatures import AnswerFromRows, ChooseTables, ReviewQuery, WriteQuery
@@ -277,3 +279,120 @@ async def test_secrets_of_the_context_reach_no_prompt_event_or_error(world: Worl
     result = await world.ask(choose(), *[query, review()] * 4, context=context)
     assert all("canary-token" not in prompt for prompt in world.prompts[:2])
     assert "canary-token" not in json.dumps([event.model_dump(mode="json") for event in result.trace])
+
+
+TOKEN = "canary-token-1234567"
+FAILED = fail(f"no such column: {TOKEN}")
+ROWS: QueryResult = {
+    "success": True,
+    "columns": ["id", "id"],
+    "data": [[1, 2]],
+    "row_count": 1,
+    "truncated": True,
+    "error": None,
+    "elapsed_ms": 1.0,
+}
+
+
+class WrittenGraph:
+    """Graph whose attempts end in these states; it notes what each begins with."""
+
+    def __init__(self, *ends: dict[str, Any]) -> None:
+        self.ends, self.begun = list(ends), list[tuple[Any, Any, Any]]()
+
+    async def ainvoke(self, first: Any, context: Any, config: Any) -> dict[str, Any]:
+        self.begun.append((first, context, config))
+        end = self.ends.pop(0)
+        return {**first, **end, "metadata": {**first["metadata"], **end.get("metadata", {})}}
+
+
+async def attempt(
+    monkeypatch: pytest.MonkeyPatch,
+    *ends: dict[str, Any],
+    max_retries: int = 1,
+    databases: Sequence[str] = ("shop",),
+    context: Mapping[str, object] | None = None,
+) -> tuple[AgentResult, WrittenGraph]:
+    graph, session = WrittenGraph(*ends), SimpleNamespace(guards=dict.fromkeys(databases))
+    clock = (float(n) for n in range(100))
+    monkeypatch.setattr(module, "sql_graph", lambda: graph)
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=clock.__next__))
+    agent = SqlAgent(cast(SqlSteps, "the steps"), cast(SqlSession, session), max_retries)
+    return await agent.invoke("q", context={"token": TOKEN} if context is None else context), graph
+
+
+async def test_an_attempt_that_fails_is_followed_by_one_that_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, graph = await attempt(
+        monkeypatch,
+        {"last_query": "SELECT 1", "last_query_result": FAILED, "metadata": {"schema": "the schema"}},
+        {"last_query": "SELECT 2", "last_query_result": ROWS, "final_answer": f"It is {TOKEN}."},
+    )
+    assert (result.agent, str(result.status), result.answer, result.error) == ("sql", "succeeded", "It is ***.", None)
+    assert result.tabular == TabularResult.from_lists(["id", "id"], [[1, 2]], truncated=True)
+    failed = {"attempt": 1, "query": "SELECT 1", "error": "no such column: ***"}
+    assert [(str(event.event_type), event.message, event.data) for event in result.trace] == [
+        ("ERROR", "SQL agent attempt failed", failed),
+        ("MESSAGE", "SQL agent tries again with feedback", {"attempt": 2, "error": "no such column: ***"}),
+    ]
+    (first, own, config), (second, other, _) = graph.begun
+    feedback = make_feedback("SELECT 1", "no such column: ***").content
+    assert [each.content for each in first["messages"]] == ["q"]
+    assert [each.content for each in second["messages"]] == ["q", feedback]
+    assert first["metadata"] == {"context": {"token": TOKEN}, "schema": None}
+    assert second["metadata"] == {"context": {"token": TOKEN}, "schema": "the schema"}
+    assert config == {"recursion_limit": 12} and own is other
+    assert (own.steps, own.database, own.question, own.context) == ("the steps", "shop", "q", {"token": TOKEN})
+    assert own.recorder.events == result.trace
+
+
+@pytest.mark.parametrize("max_retries", [0, 2])
+async def test_after_the_last_attempt_the_failure_has_all_of_them(
+    monkeypatch: pytest.MonkeyPatch, max_retries: int
+) -> None:
+    ends = [{"last_query": None, "last_query_result": fail("no query")}, {}, {"last_query_result": fail("")}]
+    said = ["no query", "no query was run", "no query was run"][: max_retries + 1]
+    result, graph = await attempt(monkeypatch, *ends, max_retries=max_retries)
+    assert str(result.status) == "failed" and len(graph.begun) == max_retries + 1
+    assert result.error is not None and result.error.type == "QueryError"
+    assert result.error.message == f"No query succeeded in {max_retries + 1} attempts; the last error: {said[-1]}"
+    assert result.error.details == {
+        "attempt_history": [
+            {"attempt": n, "query": None, "success": False, "error": error, "latency_ms": 1000.0}
+            for n, error in enumerate(said, 1)
+        ]
+    }
+    again = [event for event in result.trace if event.message == "SQL agent tries again with feedback"]
+    assert [event.data["attempt"] for event in again] == list(range(2, max_retries + 2))
+
+
+async def test_a_success_without_words_has_an_empty_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, _ = await attempt(monkeypatch, {"last_query": "SELECT 1", "last_query_result": ROWS})
+    assert (str(result.status), result.answer, result.trace) == ("succeeded", "", [])
+    assert SqlAgent(cast(SqlSteps, None), cast(SqlSession, None)).max_retries == 3
+
+
+@pytest.mark.parametrize(
+    ("databases", "named", "chosen"),
+    [
+        (("shop",), None, "shop"),
+        (("shop",), " ", "shop"),
+        (("shop", "zoo"), "zoo", "zoo"),
+        (("shop", "zoo"), None, "names no database; set context.database to one of: shop, zoo."),
+        (("shop",), "zoo", "names the database 'zoo'; set context.database to one of: shop."),
+        ((), None, "names no database; set context.database to one of: ."),
+    ],
+)
+async def test_the_database_is_the_one_that_is_named_or_the_only_one(
+    monkeypatch: pytest.MonkeyPatch, databases: tuple[str, ...], named: str | None, chosen: str
+) -> None:
+    end = {"last_query": "SELECT 1", "last_query_result": ROWS}
+    result, graph = await attempt(monkeypatch, end, databases=databases, context={"database": named})
+    if chosen in databases:
+        assert [own.database for _, own, _ in graph.begun] == [chosen]
+        return
+    said = f"The request's context {chosen}"
+    assert graph.begun == [] and result.error is not None
+    assert result.error.model_dump() == {"type": "ConfigurationError", "message": said, "details": {}}
+    assert [(str(event.event_type), event.message, event.data) for event in result.trace] == [
+        ("ERROR", "SQL agent cannot use the database", {"error": said})
+    ]
