@@ -1,9 +1,13 @@
 """DSPy's MIPROv2 over the toy system and the simulated model."""
 
 import json
+import random
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -16,8 +20,12 @@ from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
 from eval.scorers.labels import LabelSet
 from mas.runtime.errors import UserError
+from optimize.search import dspy_compat
 from optimize.search.budget import BudgetSettings
+from optimize.search.optimizer import SearchCost, SearchOutcome
+from optimize.search.optimizers import prompt_rewriter, scored_programs
 from optimize.search.optimizers.mipro_optimizer import MiproOptimizer
+from optimize.search.optimizers.scored_programs import SearchOverError
 from optimize.search.student import Objective
 from tests.optimize import toy_search as search_of_tests
 from tests.optimize.planted_runs import Obedient
@@ -232,3 +240,118 @@ def test_the_estimate_is_not_exceeded(tmp_path: Path) -> None:
         assert outcome.reflections <= search.ledger.spend().reflection_calls <= expected.reflection_calls
     assert MiproOptimizer().estimate_cost(30, 30, 3, 100).metric_calls == 100
     assert replace(FEW, max_demos=0).estimate_cost(12, 12, 3, 500).metric_calls == 60
+
+
+@pytest.mark.parametrize(("option", "least"), [("candidates", 2), ("trials", 1), ("max_demos", 0)])
+def test_a_setting_may_be_as_small_as_its_least_value(option: str, least: int) -> None:
+    MiproOptimizer(**{option: least}).check()
+    with pytest.raises(UserError) as refused:
+        MiproOptimizer(**{option: least - 1}).check()
+    assert str(refused.value) == f"optimizer.{option} is {least - 1}; expected a whole number from {least} on."
+
+
+def test_a_text_has_a_limit_of_at_least_a_character_or_none() -> None:
+    for allowed in (None, 1):
+        MiproOptimizer(max_instruction_chars=allowed).check()
+    with pytest.raises(UserError) as refused:
+        MiproOptimizer(max_instruction_chars=0).check()
+    assert str(refused.value) == (
+        "optimizer.max_instruction_chars is 0; expected a whole number from 1 on, or null for no limit."
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_train", "summaries"), [(1, 2), (10, 2), (11, 3), (100, 11), (101, 11), (1000, 11)]
+)  # ten questions a request, ten requests at most, and one that sums them up
+def test_the_estimate_counts_summaries_and_texts(n_train: int, summaries: int) -> None:
+    optimizer = MiproOptimizer(candidates=6, trials=30)
+    cost = optimizer.estimate_cost(n_train, n_val=20, n_agents=3, max_metric_calls=5_000)
+    assert cost == SearchCost(20 + n_train + 30 * 20, summaries + 3 * 5)
+    assert optimizer.estimate_cost(n_train, 20, 3, 600) == SearchCost(600, summaries + 3 * 5)
+
+
+@pytest.mark.parametrize(
+    ("max_demos", "failure", "over"), [(3, None, False), (0, None, False), (1, "no quota", False), (2, None, True)]
+)
+def test_dspy_is_told_to_search_without_answers_and_failures_stop_the_trials(
+    monkeypatch: pytest.MonkeyPatch, max_demos: int, failure: str | None, over: bool
+) -> None:
+    """Everything around DSPy is noted instead of used."""
+    told: dict[str, Any] = {"trials": []}
+
+    class Compiler:
+        task_model: Any = None
+
+        def __init__(self, **settings: Any) -> None:
+            told["settings"] = settings
+
+        def compile(self, student: Any, **settings: Any) -> None:
+            told["compile"] = (student, self.task_model, settings)
+
+    class Programs:
+        def __init__(self, *given: Any) -> None:
+            told["programs"] = given
+
+        def score_parent(self) -> None:
+            if over:
+                raise SearchOverError
+
+        def report_program(self) -> None: ...
+
+    @contextmanager
+    def adapt(create: Any, report: Any, has_demos: bool) -> Iterator[None]:
+        told["drafts"], told["has_demos"] = create.args, has_demos
+        yield
+
+    requests = SimpleNamespace(service_failure=failure, requests=17, unparsable=2)
+    monkeypatch.setattr(dspy, "MIPROv2", Compiler)
+    monkeypatch.setattr(scored_programs, "ScoredPrograms", Programs)
+    monkeypatch.setattr(prompt_rewriter, "ReflectionRequests", lambda reason: requests)
+    monkeypatch.setattr(dspy_compat, "adapt_mipro", adapt)
+    trials = SimpleNamespace(check=lambda: told["trials"].append("checked"), stop=told["trials"].append)
+    student: Any = SimpleNamespace(trials=trials, copy_for_demos=lambda: "a copy")
+    objective: Any = SimpleNamespace(
+        train_ids=("t1", "t2", "t3"),
+        val_ids=("v1", "v2"),
+        samples={"t1": "one", "t2": "two", "t3": "three"},
+        labels=LabelSet(("yes",)),
+    )
+    context: Any = SimpleNamespace(seed=5, get_stop_reason=None, reflection_lm="writer", concurrency=4)
+    optimizer = MiproOptimizer(candidates=4, trials=7, max_demos=max_demos, max_instruction_chars=99)
+    report: Any = "report"
+    with dspy.context(lm="agents'"):
+        assert optimizer.search(student, objective, context, report) == SearchOutcome(17, 2)
+    shuffled = ["t1", "t2", "t3"]
+    random.Random(5).shuffle(shuffled)
+    assert told["settings"] == {
+        "metric": objective,
+        "prompt_model": "writer",
+        "task_model": "writer",
+        "auto": None,
+        "num_candidates": 4,
+        "max_bootstrapped_demos": max_demos,
+        "max_labeled_demos": 0,
+        "metric_threshold": 1.0,
+        "num_threads": 4,
+        "max_errors": 10**9,
+        "track_stats": False,
+        "seed": 5,
+    }
+    assert told["programs"] == (student, objective, context, "report", "mipro")
+    assert told["trials"] == ["checked", *([failure] if failure else [])]
+    assert ("compile" in told) == (not over)
+    if not over:
+        settings = told["compile"][2]
+        assert told["compile"][:2] == ("a copy", "agents'")
+        assert [each.sample_id for each in settings.pop("trainset")] == shuffled
+        assert [each.sample_id for each in settings.pop("valset")] == ["v1", "v2"]
+        assert settings == {
+            "num_trials": 7,
+            "minibatch": False,
+            "view_data_batch_size": 10,
+            "data_aware_proposer": False,
+            "program_aware_proposer": False,
+            "fewshot_aware_proposer": False,
+        }
+        assert told["has_demos"] == (max_demos > 0)
+        assert told["drafts"] == (requests, [objective.samples[each] for each in shuffled], ("yes",), 99)
