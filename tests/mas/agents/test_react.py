@@ -610,3 +610,13 @@ def test_a_call_that_ends_the_question_waits_for_every_other_call_to_end() -> No
         return list(ended)
 
     assert asyncio.run(ask()) == ["after 5", "after 30"]
+
+
+@pytest.mark.parametrize(("answer", "reasoning"), [("5", ""), ("", "unclear")])
+def test_one_of_several_outputs_is_an_answer(answer: str, reasoning: str) -> None:
+    fields = {"expert_answer": answer, "reasoning_trace": reasoning}
+    predictor = dspy.Predict(Solve)
+    predictor.lm = ScriptedModel(answering(expert=fields)).create_lm(AgentModel())
+    turns, prediction = asyncio.run(react(predictor, {"expert_request": "find it", "file": None}, [], Toolbox()))
+    assert (prediction.expert_answer, prediction.reasoning_trace) == (answer, reasoning)
+    assert {name: turns[0][name] for name in fields} == fields

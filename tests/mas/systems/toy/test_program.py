@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import AsyncMock
 
 import dspy
 import pytest
@@ -166,3 +167,58 @@ def test_the_settings_are_checked_without_loading_anything_heavy() -> None:
         [sys.executable, "-c", code], env=os.environ, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
+
+
+EMPTY = {
+    "question": QUESTION,
+    "correlation_id": "thread-1",
+    "steps": [],
+    "working": "",
+    "result": "",
+    "final_answer": "",
+    "final_reasoning_trace": "",
+}
+
+
+def test_what_is_known_so_far_is_kept_after_each_step() -> None:
+    states: list[dict[str, Any]] = []
+    answers: list[str | None] = []
+
+    def note(span: Any) -> None:
+        if span.kind == "agent" and span.end_seconds is None:
+            states.append(dict(trace.state))
+            answers.append(trace.answer)
+
+    trace = Trace("thread-1", observer=note)
+    with record_trace(trace):
+        asyncio.run(build(ToyModel()).acall(question=QUESTION))
+    planned = {**EMPTY, "steps": STRAIGHT["plan"]["steps"]}
+    assert states == [EMPTY, planned, {**planned, **STRAIGHT["solve"]}]
+    assert answers == [None] * 3
+    assert trace.state == {**planned, **STRAIGHT["solve"], **STRAIGHT["finalize"]}
+    assert trace.answer == "10"
+
+
+def test_outputs_that_an_agent_left_out_are_empty_texts() -> None:
+    program = build(ToyModel())
+    replies = {
+        "plan": dspy.Prediction(steps=("a", "b")),
+        "solve": dspy.Prediction(working=None, result=None),
+        "finalize": dspy.Prediction(final_answer=None, final_reasoning_trace=None),
+    }
+    asked = {agent: AsyncMock(return_value=reply) for agent, reply in replies.items()}
+    for agent, ask in asked.items():
+        getattr(program, agent).acall = ask
+    trace = Trace("thread-1")
+    with record_trace(trace):
+        state = asyncio.run(program.acall(question=QUESTION)).state
+    assert state == {**EMPTY, "steps": ["a", "b"]}
+    assert trace.answer == ""
+    asked["plan"].assert_awaited_once_with(problem=QUESTION)
+    asked["solve"].assert_awaited_once_with(problem_and_steps=format_problem_and_steps(QUESTION, ["a", "b"]))
+    asked["finalize"].assert_awaited_once_with(result_to_finalize=format_result(QUESTION, "", ""))
+
+
+def test_sections_have_no_blanks_around_their_text_and_steps_their_numbers() -> None:
+    assert format_problem_and_steps(" P \n", ["a", "b"]) == "PROBLEM:\nP\n\nSTEPS:\n1. a\n2. b"
+    assert format_result("P", " W\n", "R ") == "PROBLEM:\nP\n\nWORKING:\nW\n\nRESULT:\nR"
