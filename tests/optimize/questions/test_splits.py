@@ -14,6 +14,7 @@ from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.benchmarks.gaia import GaiaDataset
 from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
+from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
 from optimize.questions.splits import (
     PARTS,
@@ -329,3 +330,149 @@ def test_the_sealed_digest_is_that_of_the_sealed_questions_alone() -> None:
     other = make_splits(Presplit([], parts={**parts, "a": parts["a"][:2]}), SplitSettings())
     assert one.sealed_digest == other.sealed_digest
     assert one.digest != other.digest
+
+
+def test_settings_at_their_limits_are_accepted_and_beyond_them_refused_in_a_sentence() -> None:
+    SplitSettings(train=0.5, val=0.5, seed=0, sealed_level="1").check()
+    SplitSettings(train=0.001, val=0.999).check()
+    assert SplitSettings() == SplitSettings(0.25, 0.25, None, 0)
+    refused = {
+        "splits.seed=-1 is out of range; expected a whole number from 0 on.": SplitSettings(seed=-1),
+        "splits.train=1 is out of range; expected a share between 0 and 1.": SplitSettings(train=1),
+        "splits.val=0 is out of range; expected a share between 0 and 1.": SplitSettings(val=0),
+        "splits.val=1 is out of range; expected a share between 0 and 1.": SplitSettings(val=1),
+        "splits.train=0.75 and splits.val=0.5 are more than all; make them smaller.": SplitSettings(0.75, 0.5),
+        "splits.sealed_level is empty; name a level of the data, or leave it out.": SplitSettings(sealed_level=""),
+    }
+    for told, settings in refused.items():
+        with pytest.raises(UserError) as found:
+            settings.check()
+        assert str(found.value) == told
+
+
+def refusal(data: Any, settings: SplitSettings, split: str | None = None) -> str:
+    with pytest.raises(UserError) as found:
+        make_splits(data, settings, split)
+    return str(found.value)
+
+
+def test_a_refusal_names_the_data_the_split_and_what_to_do() -> None:
+    rows = questions(20, level="2")
+    assert refusal(Rows(rows), SplitSettings(0.5, 0.5)) == (
+        "splits.train=0.5 and splits.val=0.5 leave nothing to be sealed; make them smaller."
+    )
+    assert refusal(Rows(rows), SplitSettings(sealed_level="7")) == (
+        "splits.sealed_level=7: no question with a gold answer has that level; there are: 2."
+    )
+    assert refusal(Rows([]), SplitSettings(sealed_level="7")) == (
+        "splits.sealed_level=7: no question with a gold answer has that level; there are: none."
+    )
+    assert refusal(Rows(rows), SplitSettings(sealed_level="2")) == (
+        "splits.sealed_level=2: all questions have that level, so that none would be left to learn from; leave it out, "
+        "or choose data with other levels too."
+    )
+    levels = [sample(n, level) for n, level in enumerate(["1"] * 8 + ["2"] * 3)]
+    assert "data=mine, split other, without level 1: the questions with gold answers make " in refusal(
+        Rows(levels), SplitSettings(sealed_level="1"), "other"
+    )
+    few = [sample(n, level) for n, level in enumerate(["1"] + ["2"] * 8)]
+    assert refusal(Rows(few), SplitSettings(0.25, 0.25, "1")) == (
+        "data=mine, split all: the questions with gold answers make 4 train, 4 val, 1 sealed, and each part needs 2 at "
+        "least; add questions, or change splits.train and splits.val."
+    )
+    many = questions(9)
+    parts = {"a": many[:2], "b": many[2:4], "c": many[4:5]}
+    assert refusal(Presplit([], parts=parts), SplitSettings()) == (
+        "data=mine: the questions with gold answers make 2 train, 2 val, 1 sealed, and each part needs 2 at least; add "
+        "questions, or change splits.train and splits.val."
+    )
+    parts["c"] = many[4:6]
+    assert [len(each) for each in parts_of(make_splits(Presplit([], parts=parts), SplitSettings()))] == [2, 2, 2]
+
+
+def test_questions_without_a_level_have_one_that_can_be_named() -> None:
+    rows = [*questions(8), *(sample(n, "2") for n in range(8, 14))]
+    splits = make_splits(Rows(rows[::-1]), SplitSettings(sealed_level="2"))
+    assert [each.id for each in splits.sealed] == [f"q{n:03d}" for n in range(8, 14)], "in the order of their ids"
+    assert splits.sealed_option == "level=2"
+    assert refusal(Rows(rows), SplitSettings(sealed_level="9")).endswith("there are: 2, none.")
+
+
+def test_a_usual_level_is_sealed_only_if_there_are_others() -> None:
+    @dataclass
+    class Unnamed(Rows):
+        sealed_level: ClassVar[str] = "1"
+
+    splits = make_splits(Unnamed(questions(20, level="1")), SplitSettings(0.2, 0.3))
+    assert splits.warnings == (
+        "data=mine has level 1 alone: 50% of it is learnt from, and what the rest scores must not be reported as level "
+        "1; with data that have other levels too it is sealed whole",
+    )
+    other = make_splits(Unnamed(questions(20, level="2")), SplitSettings())
+    assert other.warnings == () and other.sealed_option is None and len(other.sealed) == 10
+
+
+def test_sealed_questions_that_the_prompts_were_tuned_on_are_counted_and_warned_of() -> None:
+    splits = make_splits(Rows(questions(20)), SplitSettings())
+    marks = [compute_fingerprint(each.question) for each in splits.sealed]
+    nothing = frozenset[str]()
+    assert splits.count_known_to(None) == 0 and splits.describe_known_to(None) is None
+    learnt = compute_fingerprint(splits.train[0].question)
+    assert splits.describe_known_to(TunedOn(frozenset({learnt}), nothing)) is None
+    parent = TunedOn(frozenset({marks[0], learnt}), frozenset({marks[0], marks[1]}))
+    assert splits.count_known_to(parent) == 2
+    assert splits.describe_known_to(parent) == (
+        "2 of the 10 sealed questions were used to tune the prompts that this run begins with: the new prompts will "
+        "score too high on them; use the data and splits.* of that run, or begin with other prompts"
+    )
+
+
+def test_splits_are_saved_whole_and_what_differs_is_named() -> None:
+    many = questions(8)
+    splits = Splits.of((tuple(many[:3]), tuple(many[3:5]), tuple(many[5:])), ["look out"], "split=c")
+    assert splits.tuned_on is not None
+    saved = splits.to_dict()
+    assert saved == {
+        "train": ["q000", "q001", "q002"],
+        "val": ["q003", "q004"],
+        "sealed": ["q005", "q006", "q007"],
+        "digest": splits.digest,
+        "sealed_digest": splits.sealed_digest,
+        "warnings": ["look out"],
+        "tuned_on": splits.tuned_on.to_dict(),
+        "sealed_option": "split=c",
+        "labels": [],
+    }
+    splits.check_same(saved)
+    advice = "put the data and splits.* back as they were, or start a new run."
+    cases = (
+        ({"val": ["q003"]}, "1 questions differ in val (q004 is now among them)"),
+        ({"val": ["q001", "q003", "q004"]}, "1 questions differ in val (q001 is no longer among them)"),
+        ({"train": [], "val": []}, "3 questions differ in train (q000 is now among them)"),
+    )
+    for changed, told in cases:
+        with pytest.raises(UserError) as found:
+            splits.check_same({**saved, **changed, "digest": "another"})
+        assert str(found.value) == f"the data are split otherwise than when the run began: {told}; {advice}"
+    with pytest.raises(UserError) as found:
+        splits.check_same({**saved, "digest": "another"})
+    assert str(found.value) == (
+        f"questions, gold answers or attachments are not those that the run began with; {advice}"
+    )
+
+
+def test_what_is_left_out_of_own_splits_is_told_of_each() -> None:
+    @dataclass
+    class Damaged(Presplit):
+        def load(self, split: str) -> Split:
+            return Split(tuple(self.parts[split]), (f"{split} 1", f"{split} 2"))
+
+    many = questions(6)
+    lost = sample(9, target=None)
+    parts = {"a": [*many[:2], lost], "b": many[2:4], "c": many[4:]}
+    splits = make_splits(Damaged([], parts=parts), SplitSettings())
+    assert splits.warnings == (
+        "left out: 6 bad rows, the first being a 1",
+        "left out: 1 question without a gold answer",
+    )
+    assert splits.sealed_option == "split=c" and len(splits.train) == 2
