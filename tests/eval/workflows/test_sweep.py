@@ -1,7 +1,10 @@
 """What a sweep keeps of its jobs while it goes on, and of which folders it is read again."""
 
 import json
+import os
+import socket
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +15,7 @@ import yaml
 from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError
 from eval.cli.hydra_compat import MultirunJob
 from eval.config.tracking import NoTracking
+from eval.runs.run_info import SweepJob
 from eval.workflows import sweep
 from eval.workflows.sweep import Job, Sweep, add_run_to_sweep, end_sweep, find_sweep, read_sweep, run_as_job
 from mas.runtime.errors import UserError
@@ -146,3 +150,68 @@ def test_a_sweep_is_found_by_its_name_its_path_or_as_the_latest(folder: Path, mo
     assert find_sweep("latest") == later and find_sweep("2026-11-21") == find_sweep(str(folder)) == folder
     assert sorted(each.name for each in (folder, later)) == ["2026-11-21", "2026-11-22"]
     assert later.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_run_has_its_whole_place_in_the_sweep_and_the_sweep_its_tracking(folder: Path) -> None:
+    found: list[SweepJob] = []
+    run_as_job(MultirunJob(folder, 0), lambda: found.append(add_run_to_sweep(folder / "run", config())) or 0)
+    (place,) = found
+    content = kept(folder)
+    assert place == SweepJob(
+        content["id"], folder.name, content["started_at"], socket.gethostname(), os.getpid(), 0, ["model=a"]
+    )
+    assert (len(content["id"]), content["ended_at"]) == (12, None)
+    assert datetime.fromisoformat(content["started_at"]).tzinfo is not None
+    assert content["jobs"][0] == {
+        "job": 0, "differs": ["model=a"], "folder": "run", "run_id": None, "exit_code": 0, "error": None,
+    }  # fmt: skip
+    running = end_sweep()
+    assert running is not None
+    assert isinstance(running.tracking, NoTracking)
+    assert (running.secrets, running.redact("s3cret"), running.current) == (["s3cret"], "***", None)
+    assert datetime.fromisoformat(kept(folder)["ended_at"]).tzinfo is not None
+    with pytest.raises(AssertionError, match="called by a job of the sweep"):
+        add_run_to_sweep(folder, config())
+
+
+def test_a_sweep_in_another_folder_is_another_one_and_a_full_disk_ends_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_as_job(MultirunJob(folder, 0), lambda: 0)
+    first = kept(folder)["id"]
+    run_as_job(MultirunJob(folder, 1), lambda: 0)
+    assert kept(folder)["id"] == first
+    other = folder.with_name("2026-11-22")
+    other.mkdir()
+    (other / "multirun.yaml").write_text((folder / "multirun.yaml").read_text())
+    run_as_job(MultirunJob(other, 1), lambda: 0)
+    assert kept(other)["id"] != first
+
+    def fail(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Sweep, "write", fail)
+    assert run_as_job(MultirunJob(other, 0), lambda: 5) == 5
+
+
+def test_a_sweep_is_read_as_it_was_written(folder: Path) -> None:
+    jobs = [Job(0, ["a=1"], "../../eval/run-1", "r", 2, "why"), Job(1, ["a=2"])]
+    made = Sweep(folder, "id", "2026-11-21T08:00:00+00:00", "2026-11-21T09:00:00+00:00", jobs)
+    made.write()
+    assert read_sweep(folder) == made
+    made.is_ours = False
+    made.write()
+    assert kept(folder)["signature"] == ""
+    assert read_sweep(folder) == made
+
+
+def test_a_sweep_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "OUTPUTS", tmp_path)
+    parent = tmp_path / "multirun"
+    for name, sentence in (
+        ("latest", f"there is no sweep under {parent} yet; start one with python eval/run.py -m model=a,b."),
+        ("night", f"night is no sweep: neither a folder with a sweep.json nor one of {parent}."),
+    ):
+        with pytest.raises(UserError) as refused:
+            find_sweep(name)
+        assert str(refused.value) == sentence

@@ -10,6 +10,7 @@ import pytest
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR
 from eval.config.tracking import LocalTracking, NoTracking
+from eval.mlflow_export.exporter_launcher import SWEEP, ExportOutcome
 from eval.runs.record import Record
 from eval.runs.store import RunStore
 from eval.workflows import sweep_table
@@ -214,3 +215,98 @@ def test_a_table_that_could_not_be_made_is_a_warning_with_the_command_that_makes
     assert capsys.readouterr().err == (
         f"warning: the sweep's table could not be made: {why}; make it with: python eval/sweep.py night\n"
     )
+
+
+class Launcher:
+    """In place of the process that sends a sweep to MLflow: it says one line, and has one outcome."""
+
+    outcome = ExportOutcome()
+    calls: list[tuple[object, ...]] = []  # noqa: RUF012
+
+    def __init__(self, *given: object) -> None:
+        self.calls.append(given)
+
+    def __enter__(self) -> "Launcher":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.calls.append(("closed",))
+
+    def finish(self, say: Callable[[str], None]) -> ExportOutcome:
+        say("it takes [a while]")
+        return self.outcome
+
+
+@pytest.mark.parametrize(
+    ("outcome", "out", "err"),
+    [
+        (ExportOutcome(view_line="look there"), ["look there"], ""),
+        (ExportOutcome(), [], ""),
+        (ExportOutcome(None, "no server", "look there"), [],
+         "warning: the sweep's page is not in MLflow: no server\n"),
+    ],
+)  # fmt: skip
+def test_the_page_is_sent_to_mlflow_and_a_failure_is_a_warning(
+    sweep: Sweep,
+    add: Add,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    outcome: ExportOutcome,
+    out: list[str],
+    err: str,
+) -> None:
+    monkeypatch.setattr(sweep_table, "ExporterLauncher", Launcher)
+    monkeypatch.setattr(Launcher, "outcome", outcome)
+    Launcher.calls.clear()
+    add(4)
+    tracking = LocalTracking()
+    make_table(sweep, tracking, ["s"])
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-2 - len(out) :] == [
+        "sending the sweep's page to MLflow …", "it takes [a while]", *out,
+    ]  # fmt: skip
+    assert said.err == err
+    assert Launcher.calls == [(tracking, sweep.folder, ["s"], SWEEP), ("closed",)]
+
+
+def test_the_page_has_the_jobs_that_can_be_compared_with_the_first_by_what_differs(
+    sweep: Sweep, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Any] = []
+    monkeypatch.setattr(sweep_table, "write_comparison", lambda *given: written.append(given))
+    for right in (4, 12):
+        add(right)
+    add(1, [answered("another", "17")])
+    add(None)
+    sweep.jobs[1].differs = []
+    add(6)
+    make_table(sweep, NoTracking(), [])
+    ((page, compared, runs),) = written
+    assert page == sweep.folder / "sweep.html"
+    assert [each.name for each in compared.runs] == ["a=0", "run-1", "a=4"]
+    assert [each.folder.name for each in runs] == ["run-0", "run-1", "run-4"]
+    monkeypatch.setattr(sweep_table, "MAX_RUNS", 2)
+    make_table(sweep, NoTracking(), [])
+    assert [each.folder.name for each in written[1][2]] == ["run-0", "run-1"]
+
+
+def test_a_job_has_the_numbers_and_the_link_of_its_run(sweep: Sweep, add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_table, "read_link", lambda run: {"run_id": run.name})
+    job = add(6)
+    job.error, job.exit_code = "it was stopped", STOPPED
+    (found,) = build_result(sweep).jobs
+    assert found.summary is not None
+    assert (found.job, list(found.differs), found.folder) == (0, ["a=0"], "../../eval/run-0")
+    assert (found.run_id, found.error, found.exit_code, found.mlflow) == ("id-0", None, FINISHED, {"run_id": "run-0"})
+    assert (found.summary.n, found.summary.n_correct) == (12, 6)
+
+
+def test_tracking_that_cannot_be_used_is_a_mistake(sweep: Sweep, add: Add, tmp_path: Path) -> None:
+    node = {"_target_": "eval.config.tracking.LocalTracking", "wait_seconds": -1}
+    add(1, config={**CONFIG, "tracking": node})
+    with pytest.raises(UserError, match="wait_seconds"):
+        read_tracking(sweep)
+    run = tmp_path / "outputs" / "eval" / "run-0"
+    (run / "link").symlink_to("/etc/passwd")
+    with pytest.raises(UserError, match="is a link"):
+        read_tracking(sweep)
