@@ -3,13 +3,14 @@
 import hashlib
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from mas.agents import source_digest
 from mas.agents.source_digest import digest_program, list_modules, note_loaded
 from mas.systems.toy.system import ToySystem
 
@@ -173,3 +174,153 @@ def test_a_compiled_module_is_no_source(package: tuple[str, Path], monkeypatch: 
     monkeypatch.setitem(sys.modules, f"{name}.fast", fast)
     importlib.import_module(f"{name}.texts")
     assert sorted(list_modules(f"{name}.texts")) == [name, f"{name}.texts"]
+
+
+Write = Callable[[Mapping[str, str]], Path]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes files of a project; `main`, the first one, counts as loaded."""
+
+    def write(files: Mapping[str, str]) -> Path:
+        for file, text in files.items():
+            path = tmp_path / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        note(monkeypatch, "main", tmp_path / next(iter(files)))
+        return tmp_path
+
+    return write
+
+
+def note(monkeypatch: pytest.MonkeyPatch, name: str, path: Path | None) -> None:
+    """Let a module count as loaded from a file."""
+    module = ModuleType(name)
+    module.__file__ = str(path) if path else None
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def found(folder: Path, name: str = "main") -> dict[str, str]:
+    return {each: path.relative_to(folder.resolve()).as_posix() for each, path in list_modules(name).items()}
+
+
+def test_every_form_of_an_import_is_followed(project: Write) -> None:
+    main = (
+        "import own.one.deep, both\nfrom own import two as other, VALUE\nfrom . import beside\n"
+        "def later():\n    from own.three import name\n"
+    )
+    folder = project({
+        "main.py": main, "beside.py": "import broken", "broken.py": "import (", "both.py": "", "both/__init__.py": "",
+        "own/__init__.py": "from . import inner", "own/inner.py": "", "own/one/__init__.py": "",
+        "own/one/deep.py": "from .. import four\nfrom ...too_far import a\nfrom ....farther import b",
+        "own/two.py": "from .five import x", "own/three.py": "", "own/four.py": "", "own/five.py": "",
+        "own/too_far.py": "", "own/farther.py": "", "own/other.py": "", "own/one/four.py": "",
+    })  # fmt: skip
+    names = [
+        "beside", "both", "broken", "main", "own", "own.five", "own.four", "own.inner", "own.one", "own.one.deep",
+        "own.three", "own.two",
+    ]  # fmt: skip
+    packages = {"own": "own/__init__.py", "own.one": "own/one/__init__.py"}
+    modules = found(folder)
+    assert modules == {name: packages.get(name, f"{name.replace('.', '/')}.py") for name in names}
+    assert list(modules) == names
+
+
+@pytest.mark.parametrize("mark", ["pyproject.toml", "setup.py", "setup.cfg", ".git", None])
+def test_a_project_reaches_up_to_the_folder_with_its_mark(project: Write, mark: str | None) -> None:
+    files = {"src/code/main.py": "import near, far", "src/code/near.py": "", "near.py": "", "far.py": ""}
+    folder = project({**files, **({mark: ""} if mark else {})})
+    main = {"main": "src/code/main.py", "near": "src/code/near.py"}
+    assert found(folder) == ({"far": "far.py", **main} if mark else main)
+
+
+def test_the_nearest_mark_is_the_projects(project: Write) -> None:
+    folder = project(
+        {"a/b/main.py": "import near, far", "a/near.py": "", "far.py": "", "a/setup.py": "", "setup.py": ""}
+    )
+    assert found(folder) == {"main": "a/b/main.py", "near": "a/near.py"}
+
+
+def test_a_package_is_imported_from_the_folder_above_it(project: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project({"own/inner/__init__.py": "import own.helper, beside", "own/helper.py": "", "beside.py": ""})
+    note(monkeypatch, "own.inner", folder / "own/inner/__init__.py")
+    assert found(folder, "own.inner") == {
+        "beside": "beside.py",
+        "own.helper": "own/helper.py",
+        "own.inner": "own/inner/__init__.py",
+    }
+
+
+def test_an_installed_program_of_one_module_is_that_module(project: Write) -> None:
+    for place in ("site-packages", "dist-packages"):
+        folder = project({f"{place}/main.py": "import other", f"{place}/other.py": "", f"{place}/pyproject.toml": ""})
+        assert found(folder) == {"main": f"{place}/main.py"}
+
+
+def test_what_is_compiled_without_a_file_or_of_a_library_does_not_belong_to_a_project(
+    project: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = "import fast, built_in, standard, installed, mas_harness, missing"
+    folder = project({
+        "main.py": main, "fast.so": "", "lib/standard.py": "", "site-packages/installed.py": "", "mas_harness.py": "",
+    })  # fmt: skip
+    monkeypatch.setattr(source_digest, "_get_library", lambda: folder / "lib")
+    monkeypatch.delitem(sys.modules, "mas_harness", raising=False)
+    note(monkeypatch, "fast", folder / "fast.so")
+    note(monkeypatch, "built_in", None)
+    note(monkeypatch, "standard", folder / "lib/standard.py")
+    note(monkeypatch, "installed", folder / "site-packages/installed.py")
+    # A module of the user's with a name of the harness's is his own, wherever else the harness may be.
+    assert found(folder) == {"main": "main.py", "mas_harness": "mas_harness.py"}
+    assert dict(list_modules("no_such_module")) == dict(list_modules("built_in")) == {}
+
+
+def test_an_installed_program_lies_within_the_folder_of_the_standard_library(
+    project: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project({"lib/site-packages/own/main.py": "import own.helper", "lib/site-packages/own/helper.py": ""})
+    monkeypatch.setattr(source_digest, "_get_library", lambda: folder / "lib")
+    note(monkeypatch, "own.main", folder / "lib/site-packages/own/main.py")
+    assert list(list_modules("own.main")) == ["own.helper", "own.main"]
+
+
+def test_a_program_in_the_harness_s_own_folder_is_without_the_harness(
+    project: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project(
+        {"main.py": "import mas_harness, own", "mas_harness.py": "import other", "own.py": "", "other.py": ""}
+    )
+    monkeypatch.setattr(source_digest, "_CHECKOUT", folder)
+    monkeypatch.delitem(sys.modules, "mas_harness", raising=False)
+    assert found(folder) == {"main": "main.py", "own": "own.py"}
+
+
+def test_the_digest_is_that_of_the_names_and_contents(project: Write) -> None:
+    folder = project({"main.py": "import second", "second.py": "VALUE = 5", "state.json": "{}"})
+
+    def line(name: str, content: str) -> str:
+        return f"{name} {hashlib.sha256(content.encode()).hexdigest()}\n"
+
+    lines = "main\n" + line("main", "import second") + line("second", "VALUE = 5")
+    assert digest_program("main") == hashlib.sha256(lines.encode()).hexdigest()
+    lines += line("", "{}") + line("", "")
+    state, gone = str(folder / "state.json"), str(folder / "gone.json")
+    assert digest_program("main", state, None, gone, "") == hashlib.sha256(lines.encode()).hexdigest()
+    (folder / "second.py").unlink()
+    gone_lines = "main\n" + line("main", "import second") + line("second", "")
+    assert digest_program("main") == hashlib.sha256(gone_lines.encode()).hexdigest()
+
+
+def test_modules_are_noted_as_loaded_together_also_when_the_program_fails(
+    project: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project({"main.py": "", "before.py": "", "first.py": "", "second.py": ""})
+    monkeypatch.setattr(source_digest, "_loaded_with", {})
+    note(monkeypatch, "before", folder / "before.py")
+    with pytest.raises(ValueError, match="broken"), note_loaded("main"):
+        note(monkeypatch, "first", folder / "first.py")
+        raise ValueError("broken")
+    with note_loaded("main"):
+        note(monkeypatch, "second", folder / "second.py")
+    assert list(list_modules("main")) == ["first", "main", "second"]
