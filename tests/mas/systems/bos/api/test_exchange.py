@@ -1,12 +1,14 @@
 """One request and its reply: what is sent, what is cut, and what is said if there is no reply."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import cast
 
 import httpx
 import pytest
 
+from mas.systems.bos.api import exchange as exchange_module
 from mas.systems.bos.api.catalogue import Endpoint
 from mas.systems.bos.api.exchange import Reply, send
 from mas.systems.bos.api.request import ApiRequest
@@ -88,3 +90,76 @@ def test_a_missing_reply_is_one_failure(error: Exception, message: str) -> None:
     with pytest.raises(AgentFailureError) as caught:
         exchange(fail)
     assert (caught.value.kind, str(caught.value)) == ("HttpRequestError", message)
+
+
+async def send_once(client: httpx.AsyncClient, seconds: float = 5, max_bytes: int = 10) -> Reply:
+    request = ApiRequest(cast(Endpoint, None), "PUT", "http://api.test/orders", [], {}, {"n": None}, [])
+    return await send(client, request, {"Accept-Encoding": "br"}, timeout_seconds=seconds, max_bytes=max_bytes)
+
+
+def test_a_reply_has_the_milliseconds_since_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, seen = iter([10.0, 10.25]), list[httpx.Request]()
+    monkeypatch.setattr(exchange_module, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(201, text='{"n": 1}')
+
+    async def run() -> Reply:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(answer), follow_redirects=True) as client:
+            return await send_once(client)
+
+    assert asyncio.run(run()) == Reply(201, '{"n": 1}', False, 250.0)
+    [request] = seen
+    assert request.extensions["timeout"] == dict.fromkeys(("connect", "read", "write", "pool"), 5)
+    assert (request.headers.get_list("accept-encoding"), request.content) == (["br"], b'{"n":null}')
+
+
+def test_a_redirect_is_a_reply_even_to_a_client_that_follows_them() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.host)
+        return httpx.Response(307, headers={"Location": "http://elsewhere.test/"})
+
+    async def run() -> Reply:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(answer), follow_redirects=True) as client:
+            return await send_once(client)
+
+    assert (asyncio.run(run()).status, asked) == (307, ["api.test"])
+
+
+def test_of_a_long_reply_no_more_is_read_than_is_kept() -> None:
+    parts = [b"x" * 65_536, b"y" * 65_536, b"z" * 65_536]
+    read: list[int] = []
+
+    class Body(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for number, part in enumerate(parts):
+                read.append(number)
+                yield part
+
+    async def run(max_bytes: int) -> tuple[str, bool, list[int]]:
+        read.clear()
+        transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=Body()))
+        async with httpx.AsyncClient(transport=transport) as client:
+            reply = await send_once(client, max_bytes=max_bytes)
+        return reply.text, reply.truncated, list(read)
+
+    assert asyncio.run(run(65_535)) == ("x" * 65_535, True, [0])
+    assert asyncio.run(run(65_536)) == ("x" * 65_536, True, [0, 1])
+    assert asyncio.run(run(3 * 65_536)) == (b"".join(parts).decode(), False, [0, 1, 2])
+
+
+def test_a_server_that_never_answers_has_the_seconds_of_the_settings() -> None:
+    async def hang(request: httpx.Request) -> httpx.Response:
+        await asyncio.Event().wait()
+        return httpx.Response(200)
+
+    async def run() -> Reply:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(hang)) as client:
+            return await send_once(client, seconds=0.01)
+
+    with pytest.raises(AgentFailureError) as caught:
+        asyncio.run(run())
+    assert (caught.value.kind, str(caught.value)) == ("HttpRequestError", "no reply within 0.01 s")
