@@ -140,3 +140,39 @@ def test_a_secret_has_at_least_eight_characters_wherever_it_is() -> None:
     }
     assert list_secrets({"api_headers": "a-text-instead-of-headers"}) == ()
     assert mask_secrets({"api_headers": "a-text-instead-of-headers"}) == {"api_headers": "a-text-instead-of-headers"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["my_TOKEN", "passwd", "Password", "secret_x", "apikey", "API_KEY", "Authorization", "cookies", "credential"],
+)
+def test_a_key_is_known_as_a_secret_s_wherever_the_word_is_in_it(key: str) -> None:
+    assert mask_secrets({key: "12345678"}) == {key: MASK} and list_secrets({key: "12345678"}) == ("12345678",)
+    assert format_context({key: "12345678", "n": 1}) == "n: 1"
+
+
+def test_a_context_is_shown_as_lines_of_text() -> None:
+    context = {
+        "text": "Zürich\nBern",
+        "dict": {"ä": 1, "token": "12345678"},
+        "none": None,
+        "odd": {1},
+        "system_prompt": "x",
+        "earlier_results": "y",
+        "masked": MASK,
+    }
+    assert format_context(context) == ('text: Zürich\nBern\ndict: {"ä": 1, "token": "***"}\nnone: null\nodd: "{1}"')
+    assert format_context({}) == ""
+    assert format_context({"list": ["x" * 1_996]}) == f'list: ["{"x" * 1_996}"]'
+    assert format_context({"list": ["x" * 1_997]}) == f'list: ["{"x" * 1_997}" [cut]'
+
+
+def test_a_text_of_the_context_is_text_and_not_empty() -> None:
+    context = {"a": " x ", "b": "", "c": 3, "d": None}
+    assert [get_text(context, key) for key in "abcde"] == [" x ", None, None, None, None]
+
+
+def test_headers_are_secrets_whole_and_without_their_scheme() -> None:
+    context = {"api_headers": {"A": "Basic dXNlcjpwYXNz second-part", "B": 123456789, "C": "Bearer"}}
+    assert list_secrets(context) == ("123456789", "Basic dXNlcjpwYXNz second-part", "dXNlcjpwYXNz", "second-part")
+    assert mask_secrets({"in": {"api_headers": {1: "x"}}}) == {"in": {"api_headers": {"1": MASK}}}

@@ -8,7 +8,14 @@ import pytest
 
 from mas.runtime.errors import UserError
 from mas.systems.bos.sql.session import open_sql_session
-from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits, SqlSettings, ToolMap
+from mas.systems.bos.sql.settings import (
+    DatabaseSettings,
+    QueryLimits,
+    SqlSettings,
+    ToolMap,
+    find_files,
+    find_password,
+)
 
 BOTH_TOOLS = {"mcp_db_query": ToolMap("q"), "mcp_db_schema": ToolMap("s")}
 
@@ -125,3 +132,64 @@ def test_addresses_and_their_passwords_are_secrets() -> None:
         *("p%40ss", ""),
         *("p@ss", ""),
     ]
+
+
+def test_the_settings_without_a_configuration() -> None:
+    assert vars(QueryLimits()) == {"max_rows": 200, "max_bytes": 100_000, "seconds": 10.0, "max_chars": 10_000}
+    assert vars(DatabaseSettings()) == {"path": None, "url_env": None, "tables": [], "check_role": True}
+    assert vars(SqlSettings()) == {
+        "databases": {},
+        "limits": QueryLimits(),
+        "url": None,
+        "command": [],
+        "environment": [],
+        "dialect": "sqlite",
+        "max_retries": 3,
+        "tool_map": {},
+        "folder": None,
+        "folder_tables": {},
+    }
+    SqlSettings().check()
+    assert SqlSettings().list_databases() == {} and SqlSettings().list_secrets() == []
+
+
+def test_files_of_a_folder_are_those_in_it_and_those_in_a_folder_of_their_name(tmp_path: Path) -> None:
+    places = ("a.sqlite", "b/b.db", "c/d/d.sqlite3", "c/other.db", "e.txt", "f.sqlite.bak", "b.sqlite")
+    for place in places:
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).touch()
+    assert find_files(tmp_path) == {
+        "a": tmp_path / "a.sqlite",
+        "b": tmp_path / "b.sqlite",  # the last by name of those that are called alike
+        "d": tmp_path / "c/d/d.sqlite3",
+    }
+    assert find_files(tmp_path / "c/d") == {"d": tmp_path / "c/d/d.sqlite3"} and find_files(tmp_path / "none") == {}
+    settings = SqlSettings(folder=str(tmp_path), folder_tables={"a": ["x"], "zoo": ["y"], "yak": []})
+    with pytest.raises(UserError) as refused:
+        settings.check()
+    assert str(refused.value) == "system.sql.folder_tables names zoo, which is not in system.sql.folder."
+    listed = {name: each.tables for name, each in settings.list_databases().items()}
+    assert listed == {"a": ["x"], "b": ["*"], "d": ["*"]}
+
+
+def test_tables_of_a_folder_are_not_looked_at_without_one(tmp_path: Path) -> None:
+    SqlSettings(folder_tables={"zoo": ["y"]}).check()
+    with pytest.raises(UserError) as refused:
+        SqlSettings(folder=str(tmp_path)).check()
+    assert str(refused.value) == (
+        f"system.sql.folder={tmp_path} has no SQLite file; expected NAME.sqlite or NAME/NAME.sqlite in it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "password"),
+    [
+        ("postgresql://me:secret@host:5432/db", "secret"),
+        ("postgresql://me@host/db", ""),
+        ("postgresql://me:p%40ss@host/db", "p%40ss"),
+        ("host/db", ""),
+        ("postgres://[broken", ""),
+    ],
+)
+def test_the_password_in_an_address(address: str, password: str) -> None:
+    assert find_password(address) == password
