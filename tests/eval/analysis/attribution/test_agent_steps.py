@@ -202,3 +202,12 @@ def test_drafts_are_of_the_last_agent_to_work_before_the_finisher_but_no_lists()
     assert found.finish is not None and found.finish.outputs == {"final_answer": "6"}, "the last one"
     of_itself = read(PLAN, step("writer", final_answer="5"), step("writer", final_answer="6"))
     assert [each.outputs for each in of_itself.drafts] == [{"final_answer": "6"}]
+
+
+def test_an_agent_had_tools_if_any_of_its_calls_offered_some_or_it_used_one() -> None:
+    either, other, used, none = read(
+        step("a", lm(), lm("search"), result="x"), step("b", lm("search"), lm(), result="x"),
+        step("c", lm(), tool("search"), result="x"), step("d", {"kind": "tool_choice", "name": "x"}, result="x"),
+    ).steps  # fmt: skip
+    assert [each.offered for each in (either, other, used, none)] == [True, True, True, False]
+    assert [len(each.tools) for each in (either, other, used, none)] == [0, 0, 1, 0]

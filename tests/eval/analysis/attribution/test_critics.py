@@ -162,14 +162,19 @@ def test_what_belongs_to_a_critic_is_all_that_its_span_holds_at_any_depth() -> N
     assert (found.known_cost_usd, found.unknown_cost_calls, found.seconds) == (0.25, 2, 2.5)
 
 
-def test_labels_decide_whether_a_draft_was_right() -> None:
-    labels = LabelSet(("yes", "no"))
-    made = record("yes", "no", [step("expert", result="YES"), step("critic", **APPROVED), step("w", final_answer="no")])
+@pytest.mark.parametrize(("labels", "is_right"), [(LabelSet(("York", "New York")), False), (None, True)])
+def test_labels_decide_whether_a_draft_was_right(labels: LabelSet | None, is_right: bool) -> None:
+    made = record("York", "no", [step("expert", result="in New York"), step("critic", **APPROVED), LAST])
     tally = CriticTally(["critic"], labels)
     tally.add(made, None)
-    assert astuple(tally.counts["critic"].by_sample["q1"]) == (1, 0, 0, 0)
-    assert was_last_approval_right(made, labels)
-    assert not was_last_approval_right(replace(made, target="no"), labels)
+    assert astuple(tally.counts["critic"].by_sample["q1"]) == (is_right, not is_right, 0, 0)
+    assert was_last_approval_right(made, labels) is is_right
+
+
+def test_an_approval_recovers_nothing_and_nor_does_a_false_alarm_after_it() -> None:
+    approved = [REPORT, step("critic", **APPROVED)]
+    found = count(record("17", "17", [*approved, *approved, RIGHT, step("critic", **REJECTED), RIGHT, LAST]))
+    assert verdicts(found) == (1, 0, 1, 0, 1) and (found.n_rejecting, found.n_recovered) == (1, 0)
 
 
 def test_an_answer_in_error_may_still_have_had_a_right_draft_but_has_recovered_nothing() -> None:

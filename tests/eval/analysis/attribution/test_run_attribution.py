@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eval.analysis.attribution import run_attribution
-from eval.analysis.attribution.run_attribution import RunAttribution, attribute_run
+from eval.analysis.attribution.run_attribution import RunAttribution, attribute_run, read_with_steps
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary, build_from_json
 from eval.reports.data_frames import samples_df
@@ -162,3 +162,54 @@ def test_so_many_right_answers_are_read_and_no_more(
     right = [answer(f"r{n}", f"paris{n}", f"the city paris{n}", f"paris{n}") for n in range(4)]
     wrong = answer("w", "london9", "the river thames", "berlin7")
     assert read(stored_run(tmp_path / "a", [*right, wrong]))[0].links["w", 1].name == name
+
+
+def test_only_the_last_attempt_at_each_sample_and_epoch_is_read_with_its_steps(tmp_path: Path) -> None:
+    first = of("q1", record("17", "18", [draft("18"), review(**APPROVE), final("18")]))
+    again = replace(of("q1", record("17", "17", [draft("17"), review(**REJECT), final("17")])), attempt=2)
+    twice = of("q1", record("17", "3", [draft("3"), final("3")]), epoch=2)
+    other = of("q2", record("17", "4", [draft("4"), final("4")]))
+    folder = stored_run(tmp_path / "a", [again, first, twice, other], epochs=2)
+    with RunStore(folder / "run.db", read_only=True) as store:
+        wanted = [(each.sample_id, each.epoch, each.attempt) for each in read_with_steps(store, lambda key: True)]
+        assert wanted == [("q1", 1, 2), ("q1", 2, 1), ("q2", 1, 1)]
+        (second,) = read_with_steps(store, {("q1", 2)}.__contains__)
+        assert second.trajectory == twice.trajectory and second.answer == "3"
+        found = attribute_run(store)
+    assert list(found.links) == [("q1", 2), ("q2", 1)]
+    assert found.critics.counts["critic_expert"].n_reviews == 1, "of the attempt that counts"
+
+
+@pytest.mark.parametrize(("critics", "n_parsed"), [([], 2), (None, 4), (["critic_expert"], 4)])
+def test_of_a_run_without_critics_only_answers_that_lost_points_are_parsed(
+    critics: list[str] | None, n_parsed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [
+        of("right", record("17", "17", [draft("17"), review(**APPROVE), final("17")])),
+        of("wrong", record("17", "18", [draft("18"), review(**APPROVE), final("18")])),
+        answered("down", None, score=None, gold=None, error="down", error_class="infrastructure"),
+        of("unscored", replace(record("17", "18", [draft("18"), final("18")]), target=None, score=None)),
+    ]
+    parsed: list[str] = []
+    find = run_attribution.find_broken_link
+
+    def find_link(record: Record, *rest: Any) -> Any:
+        parsed.append(record.sample_id)
+        return find(record, *rest)
+
+    monkeypatch.setattr(run_attribution, "find_broken_link", find_link)
+    folder = stored_run(tmp_path / "a", records, critics=critics)
+    with RunStore(folder / "run.db", read_only=True) as store:
+        found = attribute_run(store)
+    assert len(parsed) == n_parsed and {"wrong", "down"} <= set(parsed)
+    assert {key: link.kind for key, link in found.links.items()} == {("wrong", 1): "agent", ("down", 1): "error"}
+    assert list(found.critics.counts) == ([] if critics == [] else ["critic_expert"])
+
+
+@pytest.mark.parametrize(("labels", "n_right"), [(["York", "New York"], 0), ([], 1)])
+def test_labels_of_the_run_decide_what_is_right(labels: list[str], n_right: int, tmp_path: Path) -> None:
+    made = of("q1", record("York", "no", [draft("in New York"), review(**APPROVE), final("no")]))
+    folder = stored_run(tmp_path, [made], labels=labels, critics=["critic_expert"])
+    with RunStore(folder / "run.db", read_only=True) as store:
+        reviews = attribute_run(store).critics.counts["critic_expert"].by_sample["q1"]
+    assert (reviews.approved_right, reviews.approved_wrong) == (n_right, 1 - n_right)

@@ -1,7 +1,7 @@
 """Several runs compared with the first: which are taken, what is noted, and what is refused."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,20 @@ import pytest
 from eval.analysis.comparison.answers import GivenAnswer
 from eval.analysis.comparison.compare_runs import (
     MAX_RUNS,
+    ComparedRun,
     ReadRun,
     compare_read_runs,
     compare_runs,
     describe_answers,
+    explain_refusal,
     read_runs,
 )
 from eval.analysis.comparison.comparison import Flip
+from eval.analysis.tuned_on import UsedToTune
+from eval.runs.folder import format_path, format_resume_hint
 from eval.runs.record import Record, Usage
 from mas.runtime.errors import UserError
+from mas.simulation import SIMULATED_NOTICE
 from tests.eval.stored_run import CONFIG, answered, stored_run
 
 RIGHT = [answered("q1", "17"), answered("q2", "17")]
@@ -155,3 +160,74 @@ def test_answers_are_marked_by_what_they_are_worth() -> None:
     graded = (given(1.0), given(0.0), given(0.5))
     flip = Flip("q", None, "Which?", "17", 1.0, graded, (None, given(0.0, "malformed")))
     assert describe_answers(flip) == (["✓ 17", "✗ 17", "◐ 17"], ["! not_run", "! malformed"])
+
+
+def test_a_run_is_named_whole_in_a_result(tmp_path: Path) -> None:
+    folders = [
+        stored_run(
+            tmp_path / name, RIGHT, run_id=f"run-{name}", system="toy", model="m", simulated=name == "b",
+            tools={"expert": ["search", "visit"]}, rescored_from="night" if name == "b" else "",
+        )
+        for name in "ab"
+    ]  # fmt: skip
+    first, second = read_runs(folders)
+    assert (first.label, str(second), second.used, second.folder) == ("A", "B (b)", None, folders[1])
+    assert (first.rescored_from, second.rescored_from) == (None, "night")
+    found = compare_runs(folders, intersection=False)
+    assert found.runs[1] == ComparedRun(
+        label="B", name="b", folder=format_path(folders[1]), run_id="run-b", system="toy", model="m", prompts=None,
+        tools={"expert": ["search", "visit"]}, tools_are_seen=True, epochs=1, n_missing=0,
+        task_version=first.answers.task_version, simulated=True, rescored_from="night",
+    )  # fmt: skip
+    assert (found.runs[0].rescored_from, found.runs[0].simulated) == (None, False)
+    (pair,) = found.comparisons
+    assert found.to_dict() == {
+        "runs": [asdict(each) for each in found.runs], "comparisons": [pair.to_dict()], "simulated": True,
+        "notice": SIMULATED_NOTICE,
+    }  # fmt: skip
+    assert pair.to_dict() == {
+        "run": "B", "against": "A", **pair.comparison.to_dict(), "used_to_tune": None, "left_out": {},
+        "differs": asdict(pair.differs), "notes": pair.notes, "p_holm": 1.0,
+    }  # fmt: skip
+    assert pair.notes == ("B holds the answers of night, scored again",)
+
+
+def test_questions_that_the_prompts_were_tuned_on_and_edited_sets_are_in_the_result(tmp_path: Path) -> None:
+    first, second = read(tmp_path, RIGHT, RIGHT)
+    used = UsedToTune("tuned", frozenset({"q1"}), frozenset({"elsewhere"}), edited=("tuned",))
+    (pair,) = compare_read_runs([first, replace(second, used=used)], intersection=False).comparisons
+    assert pair.used_to_tune is not None and pair.used_to_tune.sets == {"B": "tuned (1 for training)"}
+    assert (pair.used_to_tune.n_questions, pair.used_to_tune.n_without) == (1, 1)
+    assert pair.to_dict()["used_to_tune"] == pair.used_to_tune.to_dict()
+    told = "tuned_on.json of tuned was edited or removed: which questions it was tuned on is not known"
+    assert f"warning: B: {told}" in pair.notes and not any("A: tuned_on" in each for each in pair.notes)
+
+
+def test_a_part_of_a_proof_and_a_folder_without_a_store_are_not_compared(tmp_path: Path) -> None:
+    plain = stored_run(tmp_path / "a", RIGHT)
+    proof = stored_run(tmp_path / "b", RIGHT, gold_informed="expert")
+    with pytest.raises(UserError, match=r"b cannot be compared: it gave expert the right answers, .* no system\.$"):
+        read_runs([plain, proof])
+    (tmp_path / "c").mkdir()
+    with pytest.raises(UserError, match=r"c.*\.$"):
+        read_runs([plain, tmp_path / "c"])
+
+
+def test_a_refusal_says_what_to_do_about_it(tmp_path: Path) -> None:
+    whole = stored_run(tmp_path / "a", RIGHT)
+    part = stored_run(tmp_path / "b", RIGHT[:1], planned=["q1", "q2"])
+    first, second = read_runs([whole, part])
+    assert explain_refusal(first, second, "1 answer is still missing", intersection_hint=False) == (
+        f"A (a) and B (b) cannot be compared yet: 1 answer is still missing; {format_resume_hint(part)}."
+    )
+    assert explain_refusal(second, first, "1 answer is still missing") == (
+        f"B (b) and A (a) cannot be compared yet: 1 answer is still missing; {format_resume_hint(part)}, or add "
+        "--intersection (--intersection compares the questions that both have in common and have answered)."
+    )
+    assert explain_refusal(first, second, "their scorers differ") == (
+        "A (a) and B (b) had different tasks: their scorers differ; add --intersection (--intersection compares the "
+        "questions that both have in common and have answered), or choose other runs."
+    )
+    assert explain_refusal(first, first, "they are missing", intersection_hint=False) == (
+        "A (a) and A (a) had different tasks: they are missing; choose other runs."
+    )
