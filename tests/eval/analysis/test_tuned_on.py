@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from eval.analysis.tuned_on import UsedToTune, read_tuning_use
+from eval.analysis.tuned_on import UsedToTune, describe_unknown, format_questions, read_tuning_use
 from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
@@ -218,3 +218,73 @@ def test_a_sweep_says_so_of_the_job_that_has_such_prompts(eval_command: EvalComm
     swept = eval_command("-m", *TOY, sets, f"run.dir={tmp_path}/job-${{hydra:job.num}}")
     assert "job 1: 2 of the 4 questions were used to tune owned" in swept.out, swept.err
     assert "job 0: 2 of these" not in swept.out
+
+
+BOTH_USED = UsedToTune("mine", frozenset("abc"), frozenset("de"), ("mine", "other"))
+
+
+def test_the_use_among_some_samples_keeps_the_rest_of_it() -> None:
+    assert BOTH_USED.ids == frozenset("abcde")
+    assert BOTH_USED.among(["b", "d", "z"]) == UsedToTune("mine", frozenset("b"), frozenset("d"), ("mine", "other"))
+    assert BOTH_USED.among([]).ids == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("learnt", "picked", "described"),
+    [
+        ("abc", "de", "mine (3 for training, 2 for validation)"),
+        ("", "d", "mine (1 for validation)"),
+        ("a", "", "mine (1 for training)"),
+    ],
+)
+def test_a_description_counts_both_uses_that_there_were(learnt: str, picked: str, described: str) -> None:
+    assert UsedToTune("mine", frozenset(learnt), frozenset(picked)).description == described
+
+
+@pytest.mark.parametrize(
+    ("n", "n_unscored", "told"),
+    [
+        (1, 0, "question"),
+        (2, 0, "2 questions"),
+        (1, 1, "question with a gold answer"),
+        (2, 1, "2 questions with a gold answer"),
+    ],
+)
+def test_questions_are_counted_in_words(n: int, n_unscored: int, told: str) -> None:
+    assert format_questions(n, n_unscored) == told
+
+
+@pytest.mark.parametrize(
+    ("edited", "told"),
+    [
+        ((), None),
+        (
+            ("mine",),
+            "tuned_on.json of mine was edited or removed: which questions it was tuned on is not known",
+        ),
+        (
+            ("mine", "other"),
+            "tuned_on.json of mine and other was edited or removed: which questions they were tuned on is not known",
+        ),
+    ],
+)
+def test_sets_of_which_nothing_is_known_are_named(edited: tuple[str, ...], told: str | None) -> None:
+    assert describe_unknown(edited) == told
+    assert UsedToTune("mine", frozenset(), frozenset(), edited).describe_warning(3) == told
+
+
+def test_a_warning_tells_the_use_and_then_what_is_not_known() -> None:
+    unknown = describe_unknown(BOTH_USED.edited)
+    assert BOTH_USED.describe_warning(7, 1) == (
+        "5 of the 7 questions with a gold answer were used to tune mine (3 for training, 2 for validation), so its "
+        f"score on them is inflated; on the other 2 it is reported separately; {unknown}"
+    )
+    assert UsedToTune("mine", frozenset("a"), frozenset()).describe_warning(1, 2) == (
+        "the one question with a gold answer was used to tune mine (1 for training), so its score on it is inflated; "
+        "no other is scored"
+    )
+
+
+def test_a_set_that_was_edited_in_several_places_is_named_once() -> None:
+    use = TuningUse(prompts="mine", learnt_from=["a"], picked_by=["b", "c"], edited={"1": "x", "2": "y", "3": "x"})
+    assert read_use(use) == UsedToTune("mine", frozenset("a"), frozenset("bc"), ("x", "y"))
