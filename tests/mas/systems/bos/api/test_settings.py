@@ -1,5 +1,7 @@
 """Settings of the API: limits, methods, addresses and secrets."""
 
+from dataclasses import asdict
+
 import pytest
 
 from mas.runtime.errors import UserError
@@ -76,3 +78,33 @@ def test_the_values_of_the_named_variables_are_secrets() -> None:
     }
     assert settings.list_secrets(environment) == ["t", "k", "p"]
     assert settings.list_secrets({}) == []
+
+
+def test_without_settings_there_is_no_api_and_only_reading_is_allowed() -> None:
+    assert asdict(ApiSettings()) == {
+        "documentation": None,
+        "command": [],
+        "base_url": None,
+        "base_url_env": "BOS_API_BASE_URL",
+        "hosts": [],
+        "methods": ["GET"],
+        "token_env": "BOS_API_TOKEN",
+        "firebase_key_env": "FIREBASE_WEB_API_KEY",
+        "firebase_email_env": "FIREBASE_EMAIL",
+        "firebase_password_env": "FIREBASE_PASSWORD",
+        "identity_url": "https://identitytoolkit.googleapis.com",
+        "securetoken_url": "https://securetoken.googleapis.com",
+        "token_file": None,
+        "timeout_seconds": 30.0,
+        "max_response_bytes": 200_000,
+        "top_k": 8,
+    }
+
+
+def test_every_secret_is_named_by_a_variable_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ApiSettings(token_env="A", firebase_key_env="B", firebase_email_env="C", firebase_password_env="D")
+    assert settings.list_secrets({"D": "d", "C": "c", "B": "b", "A": "a", "E": "e"}) == ["a", "b", "c", "d"]
+    for name in "ABCD":
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("C", "of the environment")
+    assert settings.list_secrets() == ["of the environment"]

@@ -3,11 +3,13 @@
 import asyncio
 import json
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from mas.systems.bos.serving import gate
 from mas.systems.bos.serving.gate import Gate, describe_error
 
 HEADERS = {
@@ -111,3 +113,24 @@ def test_an_error_has_its_kind_its_sentence_and_the_id() -> None:
         "error": {"type": "host", "message": "Not here."},
         "request_id": "id",
     }
+
+
+@pytest.mark.parametrize("given", ["x", "AZaz09._-", "x" * 64])
+def test_the_seconds_of_a_request_are_those_until_its_end(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([100.0, 101.256])
+    monkeypatch.setattr(gate, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    _, lines, _ = pass_through(headers={"host": "localhost", "x-request-id": given})
+    assert lines == [f"{given} GET /ask 204 1.26 s"]
+
+
+@pytest.mark.parametrize("kind", ["websocket", "lifespan"])
+def test_what_is_no_request_needs_no_host(kind: str) -> None:
+    sent, lines, scopes = pass_through(type=kind)
+    assert sent[0] == {"type": "http.response.start", "status": 204, "headers": [(b"cache-control", b"public")]}
+    assert (lines, len(scopes)) == ([], 1)
+
+
+@pytest.mark.parametrize("host", ["::1", "localhost.", "127.0.0.1@evil.test", "user@localhost", "[localhost.evil]"])
+def test_a_host_is_compared_as_a_whole(host: str) -> None:
+    sent, _, _ = pass_through(headers={"host": host})
+    assert sent[0]["status"] == 421
