@@ -174,7 +174,8 @@ class _Passage:
         text, at = "", max(start, occurrence.start - _AROUND)
         last = min(end, occurrence.end + _AROUND)
         for hidden in sorted((each for each in self.occurrences if each.start < last and each.end > at), key=_start):
-            text += self.reading.text[at : max(hidden.start, at)] + ("" if text.endswith(_MASK) else _MASK)
+            text += self.reading.text[at : max(hidden.start, at)]
+            text += "" if text.endswith(_MASK) else _MASK
             at = max(at, hidden.end)
         return (text + self.reading.text[at:last]).strip()
 

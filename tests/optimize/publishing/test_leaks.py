@@ -397,3 +397,86 @@ def test_long_prompts_and_many_questions_take_well_under_a_second() -> None:
     started = time.process_time()
     index.check(long, prompts())
     assert time.process_time() - started < 3.0  # 0.5 s on an idle machine
+
+
+def a_hit(number: int, status: Any = "blocking", note: str = "") -> Hit:
+    return Hit("gold", "val", "solver", f"text line {number}", f"q{number}", status, note)
+
+
+@pytest.mark.parametrize(
+    ("hits", "told"),
+    [
+        ([], "nothing that blocks"),
+        ([a_hit(1)], "val gold (solver, text line 1, q1)"),
+        (
+            [a_hit(n) for n in (1, 2, 3)],
+            "val gold (solver, text line 1, q1), val gold (solver, text line 2, q2), val gold (solver, text line 3, "
+            "q3)",
+        ),
+        (
+            [a_hit(n) for n in (1, 2, 3, 4, 5)],
+            "val gold (solver, text line 1, q1), val gold (solver, text line 2, q2), val gold (solver, text line 3, "
+            "q3), 2 more",
+        ),
+        (
+            [a_hit(1, "shown"), a_hit(2, "shown"), a_hit(3, "inherited"), a_hit(4, "allowed", OF_TRAINING)],
+            "nothing that blocks; 2 of training questions; 1 that the parent has as well; 1 in demos of training "
+            "questions",
+        ),
+        (
+            [a_hit(1, "shown"), a_hit(2, note=OF_UNGATED_PARENT), a_hit(3)],
+            "val gold (solver, text line 2, q2), val gold (solver, text line 3, q3); 1 in the starting prompts as "
+            "well, which have not passed the gate as they are; 1 of training questions",
+        ),
+    ],
+)
+def test_a_summary_names_three_hits_and_counts_the_others(hits: list[Hit], told: str) -> None:
+    report = LeakReport(hits, {"val": 3})
+    assert report.summary() == told
+    assert report.blocked == any(hit.status == "blocking" for hit in hits)
+    assert report.to_dict()["blocked"] == report.blocked and report.to_dict()["checked"] == {"val": 3}
+
+
+def test_an_excerpt_has_forty_characters_on_both_sides_of_its_own_line() -> None:
+    def excerpts(text: str) -> set[str | None]:
+        return {hit.excerpt for hit in INDEX.check(prompts(text), prompts()).hits}
+
+    before, after = "word " * 20, " tail" * 20
+    assert excerpts(f"another line\n{before}Gorvanna{after}\nlast line") == {f"{'word ' * 8}[…]{' tail' * 8}".strip()}
+    assert excerpts("another line\nsay Gorvanna now\nlast line") == {"say […] now"}
+    assert excerpts("Gorvanna") == {"[…]"}
+    assert excerpts("Gorvanna met Gorvanna again") == {"[…] met […] again"}
+
+
+def test_a_hit_is_told_by_its_agent_its_place_and_its_question() -> None:
+    texts = {"planner": "Be brief.\n\nIt was Marabunda.", "solver": "Go."}
+    demos = {"solver": [{"task": "a"}, {"task": "b", "result": "Marabunda"}]}
+    report = INDEX.check(PromptSet("c", "toy", texts, Path("c"), demos=demos), prompts())
+    assert report.hits == [
+        Hit("gold", "val", "planner", "text line 3", "val-0001", "blocking"),
+        Hit("gold", "val", "solver", "demo 2 field result", "val-0001", "blocking"),
+    ]
+
+
+def test_of_two_hits_in_one_place_the_worse_one_is_kept() -> None:
+    parent = prompts("Say Marabunda.")
+    report = INDEX.check(prompts("Say Marabunda. Say Marabunda."), parent, is_parent_gated=True)
+    assert [(hit.place, hit.status) for hit in report.hits] == [("text line 1", "blocking")]
+
+
+@pytest.mark.parametrize(
+    ("text", "common"),
+    [
+        ("Use the abacus, the abacus!", True),  # without the punctuation around it
+        ("Use the abacus.", False),
+        ("Use the Abacus and the Abacus.", False),  # a name
+        ("Use the abacus2 and the abacus2.", False),
+    ],
+)
+def test_what_a_gated_parent_says_twice_in_small_letters_is_a_word_of_the_system(text: str, common: bool) -> None:
+    index = LeakIndex.of(
+        (), (Sample("v-000001", "What did Brimm's clerk use for the sums of May?", target="abacus"),), ()
+    )
+    candidate, parent = prompts("Take one abacus", agent="planner"), prompts(text)
+    assert index.check(candidate, parent, is_parent_gated=True).blocked == (not common)
+    assert index.check(candidate, parent).blocked
