@@ -324,3 +324,8 @@ def test_modules_are_noted_as_loaded_together_also_when_the_program_fails(
     with note_loaded("main"):
         note(monkeypatch, "second", folder / "second.py")
     assert list(list_modules("main")) == ["first", "main", "second"]
+
+
+def test_of_a_program_within_the_checkout_the_harness_itself_is_no_part() -> None:
+    assert "mas.systems.toy.system" in sys.modules, "this module imports it"
+    assert list_modules(__name__) == {__name__: Path(__file__).resolve()}
