@@ -154,6 +154,13 @@ def test_a_value_is_known_by_all_that_its_kind_has(value: object, cell: object) 
     assert (captured["value"], captured["table"]) == (cell, None)
 
 
+@pytest.mark.parametrize(
+    "value", [{}, [], (), {"a": [1], "b": [1, 2]}, {"a": [1], "b": 2}, {"a": 1}, [{"a": 1}, 2], [2, {"a": 1}], [1, 2]]
+)
+def test_what_has_not_the_form_of_a_table_is_a_value_in_words(value: object) -> None:
+    assert capture({"result": value}) == {"locals": {"result": str(value)}, "value": str(value), "table": None}
+
+
 def test_a_frame_s_own_index_is_a_column_and_the_rows_are_its_values() -> None:
     frame = pandas.DataFrame({"a": [1.5, math.nan], 2: ["x", None]}, index=[7, 9])
     assert table(frame) == {
