@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +35,7 @@ from eval.runs.folder import (
     write_lines,
 )
 from mas.prompt_sets.prompt_set import PromptSet
+from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically
 
@@ -190,6 +192,16 @@ def test_each_prompt_set_that_a_run_used_is_kept_once(tmp_path: Path) -> None:
         "prompts": "one", "prompts_2": "two", "prompts_3": "three"
     }  # fmt: skip
     assert read_kept_prompts(tmp_path, {"../prompts": "mine", "prompts_9": "mine"}) == {}
+
+
+def test_marks_of_a_set_that_was_restored_since_are_added_and_the_last_used_set_is_the_last(tmp_path: Path) -> None:
+    first, second = (TunedOn(frozenset({each}), frozenset()) for each in "xy")
+    names = keep_prompts(tmp_path, {}, replace(a_set("one"), tuned_on=first))
+    names = keep_prompts(tmp_path, names, a_set("two"))
+    assert list(names) == ["prompts", "prompts_2"]
+    names = keep_prompts(tmp_path, names, replace(a_set("one"), name="other", tuned_on=second))
+    assert list(names.items()) == [("prompts_2", "mine"), ("prompts", "mine")]
+    assert read_kept_prompts(tmp_path, names)["prompts"].tuned_on == TunedOn(frozenset("xy"), frozenset())
 
 
 def test_a_run_with_a_link_in_its_folder_is_not_even_found(tmp_path: Path) -> None:

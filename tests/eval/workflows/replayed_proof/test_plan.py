@@ -1,10 +1,28 @@
 """What is refused before anything of a replayed proof is spent."""
 
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from eval.analysis.attribution.broken_link import BrokenLink
+from eval.analysis.attribution.run_attribution import attribute_run
+from eval.benchmarks.selection import select_samples
+from eval.cli.hydra_compat import compose_config
+from eval.config.evaluation import read_config
+from eval.config.executor import LocalSettings
+from eval.execution.console import KeptOutput
+from eval.runs.record import Record
+from eval.runs.run_info import RunInfo
+from eval.runs.store import RunStore
+from eval.workflows.evaluate import Request as Evaluation
+from eval.workflows.evaluate import evaluate
+from eval.workflows.replayed_proof import plan
 from eval.workflows.replayed_proof.plan import _check_place, _list_blamed, read_request
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, stored_run
@@ -80,3 +98,97 @@ def test_agents_are_tested_from_the_one_that_most_wrong_answers_are_blamed_on() 
     ]
     assert _list_blamed({f"q{number}": each for number, each in enumerate(links)}) == ["expert", "finalizer", "planner"]
     assert _list_blamed({}) == []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def composed_once() -> Iterator[None]:
+    """Lets Hydra compose each command line once: it takes a third of a second."""
+    compose = cache(compose_config)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "compose_config", lambda overrides: compose(tuple(overrides)).copy())
+        yield
+
+
+COMMAND = ["system=toy", "data=toy", "model=offline", "tracking=off", "limit=24"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of the simulated model, which gets some questions wrong."""
+    folder = tmp_path_factory.mktemp("made") / "run"
+    composed = compose_config([*COMMAND, f"run.dir={folder}"])
+    config = read_config(composed)
+    resolved: Any = OmegaConf.to_container(composed, resolve=True)
+    return evaluate(Evaluation(config, resolved, config.check(), COMMAND), KeptOutput(progress=False)).folder
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def change(run: Path, info: Callable[[RunInfo], RunInfo]) -> None:
+    with RunStore(run / "run.db") as store:
+        store.write_info(info(store.read_info()))
+
+
+def list_wrong(run: Path) -> list[Record]:
+    with RunStore(run / "run.db", read_only=True) as store:
+        return [each for each in store.final_records() if not each.correct]
+
+
+def test_what_is_asked_again_is_the_run_as_it_was_with_the_first_wrong_samples(run: Path) -> None:
+    wrong = list_wrong(run)
+    assert len(wrong) > 3
+    ids = [each.sample_id for each in wrong[:3]]
+    found = read_request(run, ["solve"], 3, ["run.epochs=3", "run.name=again"])
+    composed = compose_config([*COMMAND, "run.epochs=3", "run.name=again"])
+    config = replace(read_config(composed), executor=LocalSettings())
+    assert (found.original, found.config) == (run, config)
+    assert found.stored_config == OmegaConf.to_container(composed, resolve=True)
+    assert found.prompts == config.check()
+    samples = select_samples(config.data.load("val").samples, config.selection)
+    assert found.samples == [each for each in samples if each.id in ids]
+    (correction,) = found.corrections
+    assert (correction.agent, correction.kind, correction.judged) == ("solve", "answer", None)
+    assert {name: each.text for name, each in correction.matchers.items()} == {
+        each.sample_id: each.target for each in wrong[:3]
+    }
+    with RunStore(run / "run.db", read_only=True) as store:
+        assert found.info == store.read_info()
+        links = attribute_run(store).links
+    assert found.links == {each: links[each, 1].name for each in ids}
+    assert found.skipped == {}
+
+
+@pytest.mark.parametrize(
+    ("agents", "overrides", "sentence"),
+    [
+        (["nobody", "solve", "x"], [], "--agents names nobody, x; the agents of toy are plan, solve, finalize."),
+        (["finalize"], [], "no agent can be corrected (finalize: its output is the answer"),
+        ([], ["run.dir=RUN/proof"], "run.dir=RUN/proof is within the run RUN; name a folder outside of runs."),
+        ([], ["run.dir=RUN"], "run.dir=RUN has files that are no run"),
+    ],
+)
+def test_what_cannot_be_proven_is_told(run: Path, agents: list[str], overrides: list[str], sentence: str) -> None:
+    with pytest.raises(UserError) as refused:
+        read_request(run, agents, 3, [each.replace("RUN", str(run)) for each in overrides])
+    assert str(refused.value).startswith(sentence.replace("RUN", str(run)))
+
+
+def test_a_run_that_goes_on_or_has_changed_or_is_a_proof_is_refused(run: Path) -> None:
+    with RunStore(run / "run.db"):
+        assert refusal(run) == f"{run} is still running; ask its wrong questions again when it has ended."
+    change(run, lambda info: replace(info, prompts_sha256="4" * 64))
+    assert refusal(run).startswith("the run was started otherwise (prompts_sha256: 444444444444 → ")
+    change(run, lambda info: replace(info, prompts_sha256="", gold_informed="solve"))
+    assert "gave solve the right answers" in refusal(run)
+
+
+def test_a_run_without_a_wrong_answer_proves_nothing(run: Path) -> None:
+    with RunStore(run / "run.db") as store:
+        for each in list(store.records()):
+            if not each.correct:
+                store.write(replace(each, attempt=each.attempt + 1, score=1.0, error=None, error_class=None))
+    assert refusal(run) == "run has no wrong answer with a known target: nothing can be proven."
