@@ -102,3 +102,55 @@ def test_a_sum_that_is_stated_otherwise_is_worked_out_as_any_question() -> None:
 def test_a_ranking_reads_the_sentence_of_sales_alone() -> None:
     found = solve_shop_problem("In May 2021 boats sold in a week: Ada 4, Bo 9. Rank them from the most.")
     assert found is not None and (found.answer, found.why) == ("Bo, Ada", "2 names, in the order asked for.")
+
+
+@pytest.mark.parametrize(
+    ("problem", "careful", "careless"),
+    [
+        (ORDER, "Amounts times prices, added up.", "Amounts times prices, added up."),
+        (CHANGE, "What was paid less what it costs.", "What was paid less what it costs."),
+        (ONE, "What was paid less what it costs.", "What was paid less the price."),
+        (CUTS, "Each cut is taken from what the last one left.", "Each cut is taken from what the last one left."),
+        ("A sail costs 80 crowns and is cut by 10 percent.", "Each cut is taken from what the last one left.",
+         "The share of the price."),
+        (f"{STOCK} How many grams of flour are left?", "All in one unit, then taken away.",
+         "All in one unit, then taken away."),
+        (f"{WEEK}Who sold more than 4?", "2 names, in the order asked for.", "3 names, in the order asked for."),
+        (f"{STALLS}more than 5?", "3 of them fit.", "4 of them fit."),
+        (f"{WAGES}How much is left?", "Earned, less spent.", "Earned, less spent."),
+    ],
+)  # fmt: skip
+def test_the_reason_of_a_solution_is_that_of_its_kind(problem: str, careful: str, careless: str) -> None:
+    for misreads, why in ((False, careful), (True, careless)):
+        found = solve_shop_problem(f"{problem} Round to two decimal places.", misreads)
+        assert found is not None
+        assert found.why == why
+        assert found.decimals == (2 if found.expression else None)
+
+
+@pytest.mark.parametrize(
+    ("problem", "careful", "careless"),
+    [
+        # Only the second is bought: a careless reader takes the price after it, which is the first one again.
+        ("Prices: ropes: 3 crowns each, nets: 4 crowns each. Bo buys 2 nets.", "2 * 4", "2 * 3"),
+        ("Prices: ropes: 3 crowns each. Bo buys 2 ropes.", "2 * 3", "2 * 3"),
+        ("Prices: ropes: 3 crowns each, nets: 4 crowns each, sails: 5 crowns each. Bo buys 2 nets and 7 sails.",
+         "2 * 4 + 7 * 5", "2 * 5 + 7 * 5"),
+        ("Ada buys 1 rope at 2 crowns each, 2 nets at 3 crowns each and 3 sails at 4 crowns each and pays with 50 "
+         "crowns.", "50 - (1 * 2 + 2 * 3 + 3 * 4)", "50 - (1 * 2 + 2 * 3)"),
+        ("A cook has 5 metres of cloth and uses 30 centimetres a day for 4 days. How much is left in centimetres?",
+         "5 * 100 - 30 * 4", "5 * 100 - 30 * 1"),
+        ("A cook has 5 kilometres of wire and uses 30 metres a day for 4 days. How many kilometres of wire are left?",
+         "(5 * 1000 - 30 * 4) / 1000", "(5 * 1000 - 30 * 1) / 1000"),
+        ("A cook has 5 metres of cloth and uses 30 centimetres a day for 4 days.",
+         "(5 * 100 - 30 * 4) / 100", "(5 * 100 - 30 * 1) / 100"),
+        (f"{WAGES}The rest is shared equally among 4 people.", "(20 * 6 - 30) / 4", "(20 * 6) / 4"),
+        (f"{WAGES}On 2 of these days there is a bonus of 5 crowns.", "20 * 6 + 2 * 5 - 30", "20 * 6 - 30"),
+        ("A sail costs 80 crowns. It is cut by 10 percent. Delivery costs 6 crowns.",
+         "80 * (1 - 10 / 100) + 6", "80 * 10 / 100"),
+    ],
+)  # fmt: skip
+def test_every_number_of_a_problem_has_its_place(problem: str, careful: str, careless: str) -> None:
+    read, misread = solve_shop_problem(problem), solve_shop_problem(problem, misreads=True)
+    assert read is not None and misread is not None
+    assert (read.expression, misread.expression) == (careful, careless)
