@@ -374,7 +374,7 @@ def test_a_state_of_another_program_is_refused(mistake: str) -> None:
 
 @pytest.mark.usefixtures("in_its_folder")
 def test_what_dspy_cannot_load_is_told_with_its_cause() -> None:
-    state = save(Program(), lambda content: content["draft"].update(demos=5))
+    state = save(Program(), lambda content: content["draft"]["signature"].pop("instructions"))
     with name_object(Program(), "Program") as target, pytest.raises(UserError) as caught:
         load_module(target, state)
     assert re.fullmatch(
