@@ -24,7 +24,7 @@ from eval.execution.executors.contract import SampleHooks
 from eval.execution.projection import UNKNOWN, Projection, format_projection
 from eval.execution.termination import RunStoppedError
 from eval.runs.folder import RunLock
-from eval.runs.run_info import RunInfo, TaskInfo, TuningInfo, TuningState
+from eval.runs.run_info import TUNING_PROGRESS, RunInfo, TaskInfo, TuningInfo, TuningState
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import read_scorer_digest
 from mas.prompt_sets.prompt_set import digest
@@ -32,7 +32,7 @@ from mas.runtime.errors import UserError
 from mas.system import read_program_digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.questions.splits import Splits
-from optimize.search.budget import BudgetSettings, Spend
+from optimize.search.budget import REFLECTION, BudgetSettings, Spend
 from optimize.search.candidate import PARENT
 from optimize.session import trial_processes, tuning_run
 from optimize.session.config import TuningRequest, read_config
@@ -443,3 +443,52 @@ def test_workers_are_given_the_run_with_its_labels_and_its_hooks(
     hooks = SampleHooks(tmp_path, read_replies=run.call_log.read_replies, note=answers.note, log=answers.write)
     info = RunInfo(run_id="r1", task=TaskInfo(labels=["yes", "no"]))
     assert found == ("request", "prompts", info, hooks, "stop", "place")
+
+
+def test_each_answer_has_its_own_log_limits_and_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning_run, "SampleContext", lambda *given, **named: (given, named))
+    monkeypatch.setattr(tuning_run, "SampleResults", lambda replies: ("results", replies))
+    monkeypatch.setattr(tuning_run, "MaskedReplies", lambda replies, secrets: (replies, secrets))
+    paid = list[Any]()
+    log = SimpleNamespace(for_sample=lambda key: f"replies of {key}", pay=lambda *given: paid.append(given))
+
+    def open_account(pay: Any, reflection: bool = False) -> tuple[str, bool]:
+        pay("a request")
+        return "account", reflection
+
+    config = SimpleNamespace(base=SimpleNamespace(limits="limits", secrets="secrets"))
+    run: Any = SimpleNamespace(call_log=log, config=config, ledger=SimpleNamespace(open_account=open_account))
+    run._mask_replies = lambda key: TuningRun._mask_replies(run, key)
+    key: Any = "q1"
+    replies: Any = ("replies of q1", "secrets")
+    named = {"call_log": replies, "tool_log": ("results", replies), "budget": ("account", False)}
+    assert TuningRun._create_context(run, key) == cast(Any, (("q1", "limits"), named))
+    of_reflection: Any = TuningRun.__dict__["_reflection"].func(run)
+    masked = (f"replies of {REFLECTION}", "secrets")
+    assert of_reflection == ((REFLECTION,), {"call_log": masked, "budget": ("account", True)})
+    assert paid == [("q1", "a request"), (REFLECTION, "a request")]
+
+
+def test_an_opened_run_has_all_its_parts_and_gives_its_folder_back(
+    request_of_a_run: TuningRequest, tmp_path: Path
+) -> None:
+    screen = io.StringIO()
+    for is_resumed in (False, True):
+        with open_tuning_run(request_of_a_run, splits(), tmp_path, Console(file=screen)) as run:
+            assert run.parent.id == PARENT and run.parent.prompts.texts == request_of_a_run.prompts.texts
+            assert run.run_id == RunFiles(tmp_path).read_info().run_id
+            assert run.origin["mlflow.source.name"] == "optimize/run.py"
+            assert (run.objective.train_ids, run.objective.val_ids) == (["t0", "t1", "t2"], ["v0", "v1", "v2"])
+            assert run.place is None and run.get_stop_reason() is None
+            assert run.program_sha256 == read_program_digest(run.config.base.system)
+            assert run.scorer_sha256 == read_scorer_digest(run.config.base.scorer)
+            lm_calls = run.ledger.spend().lm_calls
+            trials = run.answer_validation(run.parent.prompts)
+            assert [each.record.sample_id for each in trials] == ["v0", "v1", "v2"]
+            assert {each.record.run_id for each in trials} == {run.run_id}
+            assert (run.ledger.spend().lm_calls == lm_calls > 0) == is_resumed, "they are asked once"
+            assert run.build_student(run.parent.prompts).agents == ("plan", "solve", "finalize")
+            run.save_state("baseline")
+        info = RunFiles(tmp_path).read_info()
+        assert info.state.phase == "baseline" and info.state.spend["lm_calls"] == run.ledger.spend().lm_calls
+        assert json.loads((tmp_path / TUNING_PROGRESS).read_text())["spend"]["lm_calls"] > 0
