@@ -302,3 +302,21 @@ def test_a_file_is_read_up_to_five_megabytes(tmp_path: Path, size: int, reason: 
 def test_an_endpoint_is_written_for_a_prompt(fields: dict[str, object], lines: list[str]) -> None:
     [endpoint] = Catalogue.model_validate({"endpoints": [{"method": "PUT", "path": "/a/:x", **fields}]}).endpoints
     assert format_endpoint(endpoint) == "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_allowed"),
+    [("/a/{x}/{x}", False), ("/a/:x/b/:x", False), ("/a/:1x", False), ("/a/{x}/{x1}", True), ("/a/:_1/:größe", True)],
+)
+def test_each_parameter_of_a_path_has_a_name_of_its_own(path: str, is_allowed: bool) -> None:
+    content = {"endpoints": [{"method": "GET", "path": path}]}
+    if is_allowed:
+        found = build_catalogue(content, Path("x.yaml")).find("GET", "/a/1/2")
+        assert found is not None and list(found[1].values()) == ["1", "2"]
+        return
+    with pytest.raises(AgentFailureError) as raised:
+        build_catalogue(content, Path("x.yaml"))
+    assert str(raised.value) == (
+        "the API's documentation x.yaml cannot be used: endpoints.0.path: Value error, "
+        f"{path!r} needs a name of its own for each parameter; expected for example :order_id"
+    )

@@ -263,3 +263,11 @@ def test_a_base_url_that_is_missing_or_no_address_is_named(
     with pytest.raises(AgentFailureError) as raised:
         find_base_url(context, ApiSettings(base_url=base_url), Catalogue.model_validate(DOCUMENTATION), {})
     assert (raised.value.kind, str(raised.value)) == ("ConfigurationError", message)
+
+
+@pytest.mark.parametrize("path", ["/a/:x/:x_y", "/a/:x_y/:x"])
+def test_a_parameter_whose_name_begins_like_another_has_its_own_value(path: str) -> None:
+    catalogue = Catalogue.model_validate({"endpoints": [{"method": "GET", "path": path}]})
+    plan = ApiCallPlan(path=path, path_params={"x": ":x_y", "x_y": 2})
+    expected = path.replace(":x_y", "2").replace(":x", "%3Ax_y")
+    assert build_request(plan, catalogue, BASE, ["GET"]).url == BASE + expected
