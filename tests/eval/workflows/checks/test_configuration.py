@@ -249,3 +249,55 @@ def test_a_configuration_can_run_if_nothing_is_missing_and_its_folder_is_free(
     assert deep_ones == [False, True, False]
     (mistake,) = check_configuration([*OFFLINE, "run.epochs=x"])
     assert (mistake.name, mistake.state) == ("configuration", MISSING) and "epochs" in mistake.what
+
+
+def test_each_part_is_looked_at_once_with_its_own_settings(
+    config: EvalConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[object, ...]] = []
+
+    def look(name: str, several: bool) -> Callable[..., object]:
+        def find(*arguments: object) -> object:
+            given.append((name, *arguments))
+            return [Finding(name, OK, "it")] if several else Finding(name, OK, "it")
+
+        return find
+
+    for name, several in (
+        ("_check_system", False), ("_check_keys", True), ("_check_models", True), ("_check_dataset", True),
+        ("check_tools", True), ("check_disk", False), ("check_mlflow_store", False),
+    ):  # fmt: skip
+        monkeypatch.setattr(check, name, look(name, several))
+    monkeypatch.setattr(check, "OUTPUTS", tmp_path / "outputs")
+    found = [each.name for each in check._check_parts(config, deep=True)]
+    assert found == [name for name, *_ in given]
+    assert given == [
+        ("_check_system", config),
+        ("_check_keys", config),
+        ("_check_models", config),
+        ("_check_dataset", config),
+        ("check_tools", config, True),
+        ("check_disk", tmp_path / "outputs"),
+        ("check_mlflow_store", config.tracking),
+    ]
+    given.clear()
+    elsewhere = replace(config, run=replace(config.run, dir=str(tmp_path / "given")))
+    list(check._check_parts(elsewhere, deep=False))
+    assert given[-3:-1] == [("check_tools", elsewhere, False), ("check_disk", tmp_path / "given")]
+
+
+def test_the_folder_of_a_run_that_is_resumed_need_not_be_free(config: EvalConfig, tmp_path: Path) -> None:
+    used = stored_run(tmp_path / "used", [answered("q1", "17")])
+    named = replace(config, run=replace(config.run, dir=str(used)))
+    with pytest.raises(UserError, match="already holds a run"):
+        check._check_run(named)
+    check._check_run(replace(named, run=replace(named.run, resume="latest")))
+
+
+def test_an_error_that_is_no_mistake_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(overrides: list[str]) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(check, "compose_config", fail)
+    with pytest.raises(ValueError, match=r"^a defect$"):
+        list(check_configuration([]))

@@ -101,3 +101,58 @@ def test_a_hint_is_in_the_prompt_of_the_agent_alone() -> None:
     assert "the right final answer is 418" in hinted["signature"].instructions
     assert "signature" not in other and all("signature" not in each for each in team.agents["expert"].asked)
     assert "418" not in team.agents["planner"].signature.instructions
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_corrected_decision_has_a_reason_of_its_own_and_its_fields_alone(wait: bool) -> None:
+    rejecting = corrected("approval", "critic", "planner", planner={}, critic=REJECTED)
+    assert rejecting.ask("critic", wait=wait) == {"decision": "approve", "feedback": "It is right."}
+    approving = corrected("review", "critic", "expert", expert={"answer": "17"}, critic={"decision": "approve"})
+    approving.ask("expert", wait=wait)
+    assert approving.ask("critic", wait=wait) == {"decision": "reject"}
+    told = {"decision": "approve", "feedback": "f", "note": "n"}
+    team = corrected("review", "critic", "expert", expert={"answer": "17"}, critic=told)
+    assert team.ask("critic", wait=wait) == {
+        "decision": "reject", "feedback": "It is wrong; work it out again.", "note": "n",
+    }  # fmt: skip
+
+
+def test_what_a_critic_judges_is_what_was_said_last_in_this_sample() -> None:
+    team = corrected("review", "critic", "expert", expert={"answer": "418"}, critic=REJECTED)
+    team.ask("expert", "q2")
+    assert team.ask("critic") == {"decision": "reject", "feedback": "f"}, "another sample's draft is none of this one"
+    team.ask("expert")
+    team.agents["expert"].outputs = {"reasoning": "a turn that calls tools"}
+    team.ask("expert")
+    assert team.ask("critic")["decision"] == "approve", "the last draft holds"
+    team.agents["expert"].outputs = {"answer": "17"}
+    team.ask("expert")
+    assert team.ask("critic")["decision"] == "reject"
+    without = corrected("review", "critic", "expert", expert={"answer": "17"}, critic={"feedback": "f"})
+    assert without.ask("critic") == {"feedback": "f"}, "a turn without a decision is left alone"
+
+
+def test_outside_of_samples_nothing_is_corrected() -> None:
+    kinds: tuple[tuple[Kind, dict[str, Any]], ...] = (
+        ("answer", {"answer": "17"}), ("review", REJECTED), ("approval", REJECTED), ("hint", {"answer": "17"}),
+    )  # fmt: skip
+    for kind, outputs in kinds:
+        team = corrected(kind, "one", "other", one=outputs, other={"answer": "17"})
+        for name in ("other", "one"):
+            team.agents[name](question="?")
+        assert dict(team.agents["one"](question="?").items()) == outputs
+        assert team.agents["one"].asked == [{"question": "?"}] * 2
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_hint_follows_the_agents_own_instructions(wait: bool) -> None:
+    team = corrected("hint", "planner", planner={"plan": "p"})
+    own = team.agents["planner"].signature.instructions
+    team.ask("planner", wait=wait)
+    (asked,) = team.agents["planner"].asked
+    assert asked["question"] == "?"
+    assert asked["signature"].instructions == (
+        f"{own}\n\nFor this question alone, to find out where an error arises: the right final answer is 418. Do your "
+        "own part so that those who work after you can arrive at it from what you give them. Do not state it, unless "
+        "it is your part to give the answer itself, and do not mention this note."
+    )
