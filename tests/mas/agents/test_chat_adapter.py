@@ -417,3 +417,26 @@ def test_the_adapter_that_repeats_a_request_has_the_same_settings(native: bool) 
         assert (adapter.use_native_function_calling, adapter.files) == (native, FILES)
         assert (fallback.use_native_function_calling, fallback.files) == (native, FILES)
     assert (ChatAdapter().use_native_function_calling, ChatAdapter().files) == (False, {})
+
+
+@BOTH
+def test_a_file_that_the_text_does_not_name_comes_before_it(make: Any) -> None:
+    inputs = {"question": "What?", "file": "map.png"}
+    short = dspy.Signature("question: str -> answer: str")
+    (plain,) = texts_of(make({}).format(short, [], inputs))
+    assert texts_of(make(FILES).format(short, [], inputs)) == [[*PICTURE, {"type": "text", "text": plain}]]
+
+
+@BOTH
+def test_several_files_in_one_field_are_no_name(make: Any) -> None:
+    several = dspy.Signature("question: str, file: list[str] -> answer: str")
+    inputs = {"question": "What?", "file": ["map.png"]}
+    assert make(FILES).format(several, [], inputs) == make({}).format(several, [], inputs)
+
+
+def test_an_example_is_completed_only_in_inputs_that_may_be_missing() -> None:
+    demos = [plan_reviewed(plan_to_review=None), plan_reviewed(file=None).without("plan_to_review")]
+    first, _, second, _ = ChatAdapter().format_demos(signatures.ReviewPlan, demos)
+    own = dspy.ChatAdapter().format_demos(signatures.ReviewPlan, demos)
+    assert first == own[0]
+    assert second["content"].endswith("[[ ## file ## ]]\nNone")

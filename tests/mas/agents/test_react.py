@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -24,10 +25,12 @@ from mas.runtime.sample_context import (
 from mas.runtime.trace import Trace, event, record_trace
 from mas.runtime.untrusted import mark_untrusted
 from mas.systems.gaia.nodes import Research, Solve
+from mas.tools.attachments import use_attachments
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolResult
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, get_resource, get_settings
+from scripts.sample_data.media import picture_bytes
 from tests.scripted_model import (
     UNREADABLE,
     Answer,
@@ -620,3 +623,20 @@ def test_one_of_several_outputs_is_an_answer(answer: str, reasoning: str) -> Non
     turns, prediction = asyncio.run(react(predictor, {"expert_request": "find it", "file": None}, [], Toolbox()))
     assert (prediction.expert_answer, prediction.reasoning_trace) == (answer, reasoning)
     assert {name: turns[0][name] for name in fields} == fields
+
+
+def test_a_result_about_a_picture_says_where_the_picture_is_and_the_other_does_not(tmp_path: Path) -> None:
+    def look(file: str = "map.png") -> str:
+        """Look at it."""
+        return f"looked at {file}"
+
+    picture = tmp_path / "map.png"
+    picture.write_bytes(picture_bytes("PNG", ["Pier 412"]))
+    calls = [Call("look", {"file": "map.png"}), Call("look"), Call("look", {"file": "other.png"})]
+    with use_attachments([picture]):
+        outcome = run(calls, DONE, toolbox=box(look, max_steps=1))
+    assert outcome.observations == [
+        "looked at map.png\n\n[The picture itself is shown to you beside the request that names it.]",
+        "looked at map.png",
+        f"looked at other.png{NO_MORE_TOOLS}",
+    ]
