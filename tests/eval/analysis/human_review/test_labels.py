@@ -1,16 +1,20 @@
 import json
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from eval.analysis.human_review import labels as labels_module
 from eval.analysis.human_review.labels import (
+    HumanLabel,
     LabelBook,
     append_label,
     compute_answer_digest,
     compute_text_digest,
     describe_label,
+    is_dataset_digest,
     read_labels,
     withdraw,
 )
@@ -147,3 +151,94 @@ def test_a_label_has_all_that_finds_its_answer_again() -> None:
     assert (back.label, back.withdraws, back.who, back.run, back.epoch, back.attempt, back.answer_sha256) == (
         "withdrawn", made.id, "bob", "night", 2, 3, made.answer_sha256
     )  # fmt: skip
+
+
+def test_labels_of_all_files_are_read_in_the_order_in_which_they_were_given(tmp_path: Path) -> None:
+    late, early, middle = (
+        replace(describe_label(answered(name, "18"), "wrong", file_sha256=None, who="ada", run="r"), when=when)
+        for name, when in (("late", "3"), ("early", "1"), ("middle", "2"))
+    )
+    gold = tmp_path / "deep" / "gold"
+    first = append_label(gold, "a" * 64, late)
+    second = append_label(gold, "b" * 64, early)
+    append_label(gold, "b" * 64, middle)
+    assert gold.stat().st_mode & 0o777 == 0o700 and second.stat().st_mode & 0o777 == 0o600
+    with first.open("a") as file:
+        file.write("\n  \nno label\n")
+    (gold / "note.txt").write_text("no label")
+    assert read_labels(gold) == LabelBook([early, middle, late], [], [f"{first.name}:2"]), "empty lines are none"
+    assert read_labels(second) == LabelBook([early, middle], [], [])
+    assert read_labels(tmp_path / "nothing") == read_labels(tmp_path / "none.jsonl") == LabelBook()
+
+
+def test_what_is_no_file_of_labels_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = append_label(tmp_path, DATA, label())
+    size = path.stat().st_size
+    monkeypatch.setattr(labels_module, "_MAX_FILE_BYTES", size)
+    assert len(read_labels(path).labels) == 1
+    monkeypatch.setattr(labels_module, "_MAX_FILE_BYTES", size - 1)
+    with pytest.raises(UserError) as refused:
+        read_labels(path)
+    assert str(refused.value) == (f"{path} is no file of labels: a special file, or larger than {size - 1:,} bytes.")
+    os.mkfifo(tmp_path / f"{'e' * 64}.jsonl")
+    with pytest.raises(UserError, match="it is no ordinary file"):
+        append_label(tmp_path, "e" * 64, label())
+    with pytest.raises(UserError, match="a special file"):
+        read_labels(tmp_path / f"{'e' * 64}.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_label"),
+    [
+        ({}, True),
+        ({"target": None}, True),
+        ({"note": None}, False),
+        ({"epoch": True}, False),
+        ({"attempt": 1.0}, False),
+        ({"version": 2}, False),
+        ({"version": None}, False),
+        ({"label": "withdrawn"}, True),
+        ({"label": "Right"}, False),
+        ({"more": "x"}, False),
+    ],
+)
+def test_a_line_is_a_label_of_this_version_or_none(changes: dict[str, object], is_label: bool) -> None:
+    text = json.dumps({**vars(label()), **changes})
+    if is_label:
+        assert vars(HumanLabel.from_json(text)) == {**vars(HumanLabel.from_json(text)), **changes}
+    else:
+        with pytest.raises(ValueError):
+            HumanLabel.from_json(text)
+
+
+def test_of_a_line_only_what_names_the_question_is_needed() -> None:
+    short = {"version": 1, "sample_id": "q1", "question": "f", "target_sha256": "t", "label": "wrong"}
+    found = HumanLabel.from_json(json.dumps(short))
+    assert vars(found) == {
+        **short, "target": None, "answer": "", "answer_sha256": "", "note": "", "who": "", "when": "", "run": "",
+        "epoch": 1, "attempt": 1, "withdraws": "", "id": "",
+    }  # fmt: skip
+    assert found.key == ("q1", "f", "t")
+    with pytest.raises(ValueError, match="question"):
+        HumanLabel.from_json(json.dumps({name: value for name, value in short.items() if name != "question"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("d" * 64, True), ("d" * 63, False), ("d" * 65, False), ("D" * 64, False), ("g" * 64, False)]
+)
+def test_a_digest_has_sixty_four_hexadecimal_digits(text: str, expected: bool) -> None:
+    assert is_dataset_digest(text) is expected
+
+
+def test_a_write_that_fails_leaves_the_lines_that_were_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = append_label(tmp_path, DATA, label())
+    before = path.read_bytes()
+
+    def fail(descriptor: int) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(UserError) as refused:
+        append_label(tmp_path, DATA, label(answered("q2", "18")))
+    assert str(refused.value) == f"the label was not saved: {path} cannot be written (the disk is full)."
+    assert path.read_bytes() == before
