@@ -509,3 +509,119 @@ def test_an_interval_that_touches_the_limit_does_not_pass() -> None:
         assert not gate._new_format_losses(settings, in_form)
         by_cost = replace(settings, objective="cost")
         assert bool(gate._new_format_losses(by_cost, in_form)) is holds
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("min_gain", -0.1, "a share from 0 to below 1, such as 0.05 for 5 points"),
+        ("margin", 1.0, "a share from 0 to below 1, such as 0.02 for 2 points"),
+        ("epochs", 0, "at least 1"),
+        ("looks", 11, "1 to 10"),
+        ("max_prompt_chars", 0, "at least 1"),
+        ("max_metric_error_share", 1.01, "a share from 0 to 1"),
+    ],
+)
+def test_a_setting_out_of_range_is_refused_in_a_sentence(key: str, value: float, expected: str) -> None:
+    with pytest.raises(UserError) as refused:
+        GateSettings(**{key: value}).check()  # type: ignore[arg-type]
+    assert str(refused.value) == f"gate.{key}={value:g} is out of range; expected {expected}."
+    with pytest.raises(UserError) as refused:
+        GateSettings(objective="speed").check()
+    assert str(refused.value) == "gate.objective=speed is not known; choose one of: score, cost."
+
+
+def test_the_settings_of_the_configuration_are_those_of_the_gate_and_its_edges_pass() -> None:
+    assert GateSettings() == GateSettings("score", 0.0, 0.02, 5, 4, 12_000, 0.1)
+    GateSettings(objective="cost", min_gain=0.0, margin=0.999).check()
+
+
+SCORES = Fixed(53, 5, 0.2, (0.1, 0.4), 0.0123, "sign flip", 10, 2, 41, 0.1, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("settings", "score", "told"),
+    [
+        (
+            GateSettings(min_gain=0.05),
+            SCORES,
+            [
+                "passed: The gain in accuracy on the sealed questions is +20.0 points (95% interval +10.0 to +40.0; 53 "
+                "questions, 5 answers each); the 97% interval, +10.0 to +40.0, lies above +5.0.",
+                "passed: p is 0.0123 (sign flip), at most the required 0.03.",
+            ],
+        ),
+        (
+            GateSettings(),
+            replace(SCORES, difference=0.0, ci95=(-0.1, 0.0), p=0.5, epochs=1),
+            [
+                "failed: The gain in accuracy on the sealed questions is 0 points (95% interval -10.0 to 0; 53 "
+                "questions, 1 answer each); the 97% interval, -10.0 to 0, does not lie above 0.",
+                "failed: p is 0.5 (sign flip), above the required 0.03.",
+            ],
+        ),
+        (
+            GateSettings(),
+            replace(SCORES, ci95=None, n_questions=1),
+            [
+                "failed: The gain in accuracy on the sealed questions is +20.0 points (no interval; 1 question, 5 "
+                "answers each); there is no interval that could lie above 0.",
+                "passed: p is 0.0123 (sign flip), at most the required 0.03.",
+            ],
+        ),
+        (
+            GateSettings("cost", margin=0.05),
+            replace(SCORES, difference=-0.01, ci95=(-0.04, 0.02)),
+            [
+                "passed: The change in accuracy on the sealed questions is -1.0 points (95% interval -4.0 to +2.0; 53 "
+                "questions, 5 answers each); the 97% interval, -4.0 to +2.0, lies above -5.0 (gate.margin).",
+                "passed: An answer cost $0.50000 before, $0.25000 now, -0.25000 (97% interval -0.50000 to -0.10000); "
+                "the interval lies below 0.",
+            ],
+        ),
+    ],
+)
+def test_each_check_is_told_whole(settings: GateSettings, score: PairedResult, told: list[str]) -> None:
+    cost = FixedCost(53, 0.5, 0.25, -0.25, (-0.5, -0.1))
+    verdict = judge(settings, replace(made(12, 1, 40), score=score, cost_usd=cost))
+    assert verdict.checks == told
+    assert verdict.published == all(each.startswith("passed") for each in told)
+    assert (verdict.gain, verdict.p, verdict.gain_ci95) == (score.difference, score.p, score.ci95)
+    wanted = "passed: " if verdict.published else "failed: "
+    assert verdict.reasons == [each.removeprefix(wanted) for each in told if each.startswith(wanted)]
+
+
+def test_a_cost_that_is_not_known_is_told_whole() -> None:
+    only, cost = Look.only(FIRST_LEVEL), FixedCost(50, 0.5, 0.25, -0.25, None)
+    assert gate._cheaper(None, 53, only) == (
+        False,
+        "The cost of the answers is unknown, so none can be called cheaper; set model.prices.",
+    )
+    assert gate._cheaper(cost, 53, only) == (
+        False,
+        "The cost of 3 of the 53 sealed questions is unknown, so the answers cannot be called cheaper.",
+    )
+    assert gate._cheaper(cost, 50, only) == (
+        False,
+        "An answer cost $0.50000 before, $0.25000 now, -0.25000; the interval does not lie below 0.",
+    )
+
+
+def test_losses_by_format_are_told_with_the_net_scores() -> None:
+    before, after = records([[True]] * 60 + [[False]] * 40), records([[True]] * 70 + [[False]] * 30, malformed=20)
+    verdict = judge(GateSettings(), compare_answers(build_answers(before), build_answers(after)))
+    told = (
+        "More answers cannot be read: 20.0% of the answers, 0.0% with the parent's prompts; that is beyond chance. Net "
+        "accuracy, in which they count as wrong: 60.0% before, 70.0% now (+10.0 points)."
+    )
+    assert verdict.finish_reason == "format_loss" and verdict.reasons == [told]
+    assert verdict.checks[-1] == f"failed: {told}" and not verdict.published
+
+
+def test_prompts_may_be_exactly_as_long_as_the_limit() -> None:
+    texts = {"planner": "p" * 12_000, "solver": "s" * 12_001, "finalizer": "f" * 11_995}
+    demos: dict[str, list[dict[str, Any]]] = {"finalizer": [{}], "planner": []}  # [{}] has four characters
+    prompts = PromptSet("s", "toy", texts, Path(), demos=demos)
+    assert find_long_prompts(GateSettings(), prompts) == ["solver (12,001 characters)"]
+    longer = replace(prompts, texts={**texts, "finalizer": "f" * 11_997})
+    assert find_long_prompts(GateSettings(), longer) == ["solver (12,001 characters)", "finalizer (12,001 characters)"]
