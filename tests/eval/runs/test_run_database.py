@@ -379,3 +379,43 @@ def test_a_damaged_database_without_copies_is_refused_and_left(tmp_path: Path) -
             RunStore(tmp_path / "run.db", read_only, warn=lambda message: None)
     assert (tmp_path / "run.db").read_bytes() == b"no database " * 1000
     assert not (tmp_path / "run.db.restored").exists()
+
+
+def test_answers_without_a_journal_are_warned_of_and_nothing_else_is(run: Path, tmp_path: Path) -> None:
+    warnings: list[str] = []
+    with RunStore(run / "run.db", warn=warnings.append):
+        pass
+    with RunStore(tmp_path / "new" / "run.db", warn=warnings.append):
+        pass
+    (tmp_path / "new" / "run.journal").unlink()
+    with RunStore(tmp_path / "new" / "run.db", warn=warnings.append):
+        pass
+    assert warnings == []
+    (run / "run.journal").unlink()
+    with RunStore(run / "run.db", warn=warnings.append):
+        pass
+    assert warnings == [f"{run}/run.db has no run.journal next to it: if answers were lost from it, nobody can tell"]
+
+
+def test_copies_of_another_run_do_not_stay_next_to_a_new_database(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text("of another run\n")
+    with RunStore(tmp_path / "run.db", warn=lambda message: None):
+        assert (tmp_path / "records.jsonl").read_text() == ""
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_what_is_whole_in_a_damaged_database_is_kept_also_without_copies(read_only: bool, run: Path) -> None:
+    with closing(sqlite3.connect(run / "run.db", isolation_level=None)) as database:
+        database.execute("UPDATE records SET cost_usd = 9 WHERE row = 2")
+    (run / "records.jsonl").unlink()
+    warnings: list[str] = []
+    with RunStore(run / "run.db", read_only, warn=warnings.append) as store:
+        assert [(each.sample_id, each.epoch) for each in store.records()] == [("q1", 1), ("q2", 2)]
+        assert store.is_restored
+    kept = "" if read_only else "; the damaged file is kept as run.db.damaged"
+    assert warnings == [
+        f"{run}/run.db is damaged (row 2 has a wrong checksum): 2 of 3 answers were restored; lost, and asked again by "
+        f"a resumed run: q2{kept}"
+    ]
+    assert (run / "run.db.damaged").exists() is not read_only
+    assert not (run / "run.db.restored").exists()
