@@ -9,11 +9,13 @@ import pytest
 
 from eval.analysis.human_review.labels import append_label, describe_label
 from eval.analysis.summary.from_store import GOING_ON, WITHOUT_RECORD, read_missing, read_names, summarise_store
+from eval.analysis.summary.rows import Row, build_row
 from eval.analysis.summary.summary import PaceChange, SessionSummary, Summary
 from eval.runs.folder import RunLock
-from eval.runs.record import ExtraScore, Usage
+from eval.runs.record import ExtraScore, Record, Usage
 from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo, TuningUse
 from eval.runs.store import RunStore
+from eval.scorers.labels import LabelSet
 from tests.eval.stored_run import CONFIG as STORED
 from tests.eval.stored_run import answered, stored_run
 
@@ -197,3 +199,20 @@ def test_labels_that_people_gave_the_answers_are_in_the_summary(tmp_path: Path) 
     append_label(tmp_path / "gold", "d" * 64, label)
     review = summary_of(folder).human_review
     assert review and review.n_pending == 1
+
+
+def test_the_steps_of_answers_which_may_have_megabytes_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[list[dict[str, Any]]] = []
+
+    def build(record: Record, labels: LabelSet) -> Row:
+        steps.append(record.trajectory)
+        return build_row(record, labels)
+
+    monkeypatch.setattr("eval.analysis.summary.summarise.build_row", build)
+    folder = stored(tmp_path, n_answered=2)
+    assert summary_of(folder).n == 2
+    assert steps == [[], []]
+    with RunStore(folder / "run.db", read_only=True) as store:
+        assert all(each.trajectory for each in store.records())
