@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eval.runs import recovery, run_database
-from eval.runs.folder import Holder
+from eval.runs.folder import Holder, RunLock
 from eval.runs.record import JournalContent, JournalRow, encode_entry
 from eval.runs.recovery import (
     Restored,
@@ -419,3 +419,30 @@ def test_what_is_whole_in_a_damaged_database_is_kept_also_without_copies(read_on
     ]
     assert (run / "run.db.damaged").exists() is not read_only
     assert not (run / "run.db.restored").exists()
+
+
+def test_a_row_is_written_once(run: Path) -> None:
+    with RunStore(run / "run.db") as store:
+        with pytest.raises(StoreError) as refused:
+            store.write(answered("q1", "18"))
+        assert str(refused.value).startswith(
+            f"{run}/run.db already has this row, and a row is written only once: UNIQUE constraint failed"
+        )
+        assert [each.answer for each in store.records()] == ["17", "18", "17"]
+        store.write(answered("q1", "19", attempt=2))
+        assert len(list(store.records())) == 4
+
+
+def test_damage_to_a_run_that_is_written_now_is_told_and_not_restored(run: Path) -> None:
+    with closing(sqlite3.connect(run / "run.db", isolation_level=None)) as database:
+        database.execute("UPDATE details SET data = '{}' WHERE row = 2")
+    lock = RunLock(run / "run.db")
+    lock.take()
+    try:
+        with RunStore(run / "run.db", read_only=True, warn=lambda message: None) as store:
+            with pytest.raises(StoreError) as refused:
+                list(store.lines())
+            assert str(refused.value) == f"{run}/run.db is damaged (row 2 has a wrong checksum)"
+            assert not store.is_restored
+    finally:
+        lock.release()
