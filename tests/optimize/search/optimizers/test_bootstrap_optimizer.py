@@ -1,8 +1,11 @@
 """DSPy's random search over worked examples, with the toy system and the simulated model."""
 
+import random
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import dspy
 import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
@@ -12,7 +15,10 @@ from eval.scorers.score import Score
 from mas.prompt_sets.prompt_set import apply_prompt_set, digest
 from mas.runtime.errors import UserError
 from optimize.search.budget import BudgetSettings
+from optimize.search.optimizer import SearchCost, SearchOutcome
+from optimize.search.optimizers import scored_programs
 from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
+from optimize.search.optimizers.scored_programs import SearchOverError
 from optimize.search.student import Student
 from tests.mas.systems.gaia.building import build
 from tests.optimize.search.test_student import gaia
@@ -136,3 +142,64 @@ def test_the_estimate_is_not_exceeded(tmp_path: Path) -> None:
         search.run(BootstrapOptimizer(candidates=3))
         assert search.ledger.spend().metric_calls <= 60
     assert BootstrapOptimizer().estimate_cost(30, 30, 3, 100).metric_calls == 100
+
+
+def test_settings_of_one_are_the_least_and_the_estimate_counts_each_scoring() -> None:
+    BootstrapOptimizer(max_demos=1, candidates=1).check()
+    for option in ("max_demos", "candidates"):
+        with pytest.raises(UserError) as refused:
+            BootstrapOptimizer(**{option: 0}).check()
+        assert str(refused.value) == f"optimizer.{option} is 0; expected a whole number from 1 on."
+    optimizer = BootstrapOptimizer(candidates=4)
+    assert optimizer.estimate_cost(30, n_val=20, n_agents=3, max_metric_calls=500) == SearchCost(20 + 30 + 80, 0)
+    assert optimizer.estimate_cost(30, n_val=20, n_agents=3, max_metric_calls=129) == SearchCost(129, 0)
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_dspy_is_told_to_draw_examples_without_labels(monkeypatch: pytest.MonkeyPatch, over: bool) -> None:
+    """Everything around DSPy is noted instead of used."""
+    told: dict[str, Any] = {}
+
+    class Compiler:
+        def __init__(self, **settings: Any) -> None:
+            told["settings"] = settings
+
+        def compile(self, student: Any, **settings: Any) -> None:
+            told["compile"] = (student, settings)
+
+    class Programs:
+        def __init__(self, *given: Any) -> None:
+            told["programs"] = given
+
+        def score_parent(self) -> None:
+            if over:
+                raise SearchOverError
+
+        def report_program(self) -> None: ...
+
+    monkeypatch.setattr(dspy, "BootstrapFewShotWithRandomSearch", Compiler)
+    monkeypatch.setattr(scored_programs, "ScoredPrograms", Programs)
+    trials = SimpleNamespace(check=lambda: told.update(checked=True))
+    student: Any = SimpleNamespace(trials=trials, copy_for_demos=lambda: "a copy")
+    objective: Any = SimpleNamespace(train_ids=["t1", "t2", "t3"], val_ids=["v1", "v2"])
+    context, report = cast(Any, SimpleNamespace(seed=5, concurrency=4)), cast(Any, "report")
+    optimizer = BootstrapOptimizer(max_demos=2, candidates=6)
+    assert optimizer.search(student, objective, context, report) == SearchOutcome()
+    assert told["settings"] == {
+        "metric": objective,
+        "metric_threshold": 1.0,
+        "max_bootstrapped_demos": 2,
+        "max_labeled_demos": 0,
+        "num_candidate_programs": 5,
+        "num_threads": 4,
+        "max_errors": 10**9,
+    }
+    assert told["programs"] == (student, objective, context, "report", "bootstrap") and told["checked"]
+    assert ("compile" in told) == (not over)
+    if not over:
+        copied, settings = told["compile"]
+        shuffled = ["t1", "t2", "t3"]
+        random.Random(5).shuffle(shuffled)
+        assert copied == "a copy" and [each.sample_id for each in settings["trainset"]] == shuffled
+        assert [each.sample_id for each in settings["valset"]] == ["v1", "v2"]
+        assert list(settings["restrict"]) == [-1, 0, 1, 2, 3, 4], "six: the agents' own order, and five others"
