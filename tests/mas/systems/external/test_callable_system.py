@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from mas.runtime.errors import AgentReplyError, AgentUnavailableError
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.external.callable_system import CallableSystem
+from mas.systems.external.target import compute_source_digest
+from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
 from tests.mas.systems.external.user_code import AnyonesModel, module
 
@@ -167,3 +170,18 @@ def test_nothing_is_left_running(tmp_path: Path) -> None:
     before = {thread.name for thread in threading.enumerate() if not thread.name.startswith("mas-")}
     program(tmp_path, "def answer(question): return '5'")(question="?")
     assert {thread.name for thread in threading.enumerate() if not thread.name.startswith("mas-")} <= before
+
+
+def test_prompts_for_a_function_are_refused_and_the_function_keeps_its_secrets(tmp_path: Path) -> None:
+    made = system(tmp_path, "def answer(question): return '5'")
+    prompts = PromptSet("mine", "callable", {"planner": "Plan it."}, tmp_path)
+    with pytest.raises(ValueError, match=r"agents \['planner'\] of the prompt set 'mine'"):
+        made.build(None, prompts, Resources())  # type: ignore[arg-type]
+    settings = ToolSettings(max_output_chars=7)
+    with made.open_resources(settings, lambda text: None) as resources:
+        assert resources == Resources(settings)
+    assert (made.secrets(), made.model_names(), made.agent_specs) == ((), (), ())
+    assert (made.name, made.default_prompts, made.needs_model) == ("callable", None, False)
+    assert made.source_sha256 == compute_source_digest(made.target)
+    with pytest.raises(UserError, match="there is no other in"):
+        system(tmp_path, "def answer(question): return '5'", "other")

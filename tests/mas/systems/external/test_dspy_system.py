@@ -7,15 +7,18 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.utils.dummies import DummyLM
 from dspy.utils.exceptions import AdapterParseError
 
 from eval.execution.budget import sum_usage
+from mas.agents.in_memory import name_object
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace
 from mas.system import Resources, agent_names
 from mas.systems.external.dspy_system import DspySystem
+from mas.tools.settings import ToolSettings
 from tests.mas.systems.external.user_code import AnyonesModel, module
 from tests.scripted_model import system_text
 
@@ -376,3 +379,84 @@ def test_the_source_digest_changes_with_the_program_and_its_state(tmp_path: Path
     assert len({*digests, made.source_sha256}) == 4
     with pytest.raises(UserError, match="was saved by another program"):
         system(tmp_path, REACT.format(""), "program", state=str(state))
+
+
+def checked(found: object, **settings: Any) -> str | None:
+    """What the check says of a module; None: nothing. The target is called T."""
+    with name_object(found, "Program") as target:
+        try:
+            DspySystem(target, **settings).check()
+        except UserError as error:
+            return str(error).replace(target, "T")
+    return None
+
+
+@pytest.mark.parametrize("given", ["title", ["title"], ("title",), {"title": "column"}, "", [], {}, 5])
+def test_named_inputs_that_fit_or_cannot_be_read_pass_the_check_of_the_program(given: object) -> None:
+    assert checked(dspy.Predict("title -> label"), data_inputs=given) is None
+
+
+def test_inputs_and_answer_of_a_program_are_checked_before_anything_is_spent() -> None:
+    several = dspy.Predict("title -> label, urgency")
+    fits = {"data_inputs": "title"}
+    choose = "system.target=T returns several fields; name the one with the answer with system.answer_field=NAME: "
+    other = "the program has no input field day; leave it out, or map it with 'data.inputs={field: column}'."
+    assert [
+        checked(several),
+        checked(several, data_inputs=["title", "day"]),
+        checked(several, data_inputs={"title": "a", "day": "b"}),
+        checked(several, **fits),
+        checked(several, **fits, target_column="id"),
+        checked(several, **fits, answer_field="lable", target_column="label"),
+        checked(several, **fits, target_column="label"),
+        checked(several, **fits, answer_field="urgency"),
+    ] == [
+        "system.target=T takes title, and the data give question, file: name the columns of its input fields with "
+        "data.inputs=[title], or 'data.inputs={field: column}'.",
+        f"system.target=T takes title, and data.inputs gives title, day: {other}",
+        f"system.target=T takes title, and data.inputs gives title, day: {other}",
+        f"{choose}label, urgency.",
+        f"{choose}label, urgency.",
+        "system.answer_field=lable is no output of system.target=T; choose one of its outputs: label, urgency.",
+        None,
+        None,
+    ]
+
+
+def test_predictors_need_a_model_from_the_run_or_from_their_owner() -> None:
+    class Own(dspy.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second, self.third = (dspy.Predict("question -> answer") for _ in range(3))
+            self.second.lm = DummyLM([{"answer": "5"}])
+
+        def forward(self, question: str) -> None: ...
+
+    message = (
+        "system.target=T has predictors without a language model (first, third); leave out system.needs_model=false, "
+        "so that they get the run's, or give them one of their own."
+    )
+    made = Own()
+    with dspy.context(lm=None):
+        assert (checked(made), checked(made, needs_model=False)) == (None, message)
+    with dspy.context(lm=made.second.lm):
+        assert checked(made, needs_model=False) is None
+    made.first.lm = made.third.lm = made.second.lm
+    with dspy.context(lm=None):
+        assert checked(made, needs_model=False) is None
+
+
+def test_a_program_of_dspy_keeps_its_own_secrets_and_has_the_runs_settings(tmp_path: Path) -> None:
+    with name_object(dspy.Predict("question -> answer"), "Program") as target:
+        made = DspySystem(target)
+        settings = ToolSettings(max_output_chars=7)
+        with made.open_resources(settings, lambda text: None) as resources:
+            assert resources == Resources(settings)
+        assert (made.secrets(), made.model_names(), made.name, made.default_prompts) == ((), (), "dspy", None)
+        assert [(each.name) for each in made.agent_specs] == ["self"]
+        own = made.derive_prompts()
+        assert made.derive_prompts() is own
+        assert own.texts == {"self": made.loaded.predictors["self"].signature.instructions}
+        made.save_state(PromptSet("mine", "dspy", {"self": "Say it."}, tmp_path), tmp_path / "state.json")
+        assert json.loads((tmp_path / "state.json").read_text())["signature"]["instructions"] == "Say it."
+        assert made.loaded.predictors["self"].signature.instructions == own.texts["self"]
