@@ -242,3 +242,14 @@ def test_a_write_that_fails_leaves_the_lines_that_were_there(tmp_path: Path, mon
         append_label(tmp_path, DATA, label(answered("q2", "18")))
     assert str(refused.value) == f"the label was not saved: {path} cannot be written (the disk is full)."
     assert path.read_bytes() == before
+
+
+def test_each_label_is_one_line_and_only_a_line_that_was_cut_off_is_ended_first(tmp_path: Path) -> None:
+    path = append_label(tmp_path, DATA, label())
+    append_label(tmp_path, DATA, label())
+    assert path.read_bytes().count(b"\n") == 2 and path.read_bytes().endswith(b"}\n")
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"{")
+    append_label(tmp_path, DATA, label())
+    added = path.read_bytes().removeprefix(whole)
+    assert added.startswith(b'{\n{"') and added.count(b"\n") == 2
