@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from eval.analysis.attribution.target_matcher import TargetMatcher
+from eval.analysis.statistics.paired_interval import ALPHA
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, adjust_p_values, run_paired_test
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
@@ -122,7 +123,7 @@ def paired(difference: float, p: float) -> PairedResult:
 
 @pytest.mark.parametrize(
     ("difference", "p_holm", "proven"),
-    [(0.5, 0.05, True), (0.5, 0.0501, False), (0.01, 0.01, True), (0.0, 0.01, False), (-0.5, 0.01, False),
+    [(0.5, ALPHA, True), (0.5, 0.0501, False), (0.01, 0.01, True), (0.0, 0.01, False), (-0.5, 0.01, False),
      (0.5, None, False), (None, 0.01, False)],
 )  # fmt: skip
 def test_a_gain_is_proven_at_five_in_a_hundred(difference: float | None, p_holm: float | None, proven: bool) -> None:
