@@ -396,7 +396,7 @@ async def test_a_service_that_stops_ends_its_work_with_a_reason_once_the_time_is
     monkeypatch: pytest.MonkeyPatch, streamed: bool
 ) -> None:
     client, later = Client(drain_seconds=12.5), list[tuple[float, Callable[[], None]]]()
-    loop = asyncio.get_running_loop()
+    loop, works = asyncio.get_running_loop(), list[asyncio.Task[None]]()
 
     async def stop() -> None:
         with monkeypatch.context() as patch:
@@ -406,6 +406,7 @@ async def test_a_service_that_stops_ends_its_work_with_a_reason_once_the_time_is
         assert client.desk.is_stopping
         [(seconds, call)] = later
         assert seconds == 12.5
+        works.extend(client.desk.works)
         call()
         await wait_for_ever()
 
@@ -417,6 +418,7 @@ async def test_a_service_that_stops_ends_its_work_with_a_reason_once_the_time_is
     else:
         error = {"error": {"type": "stopped", "message": message}, "request_id": "id-1"}
         assert (client.status, client.body) == (503, error)
+    assert [each.cancelled() for each in works] == [True]
     assert stream.ends == ["stream", "context"]
     assert (client.desk.n_open, client.desk.works, client.lines) == (0, set(), [])
 
