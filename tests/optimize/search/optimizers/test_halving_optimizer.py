@@ -1,6 +1,7 @@
 """Halving over the toy system and the simulated model."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from eval.cli.paths import PROJECT_ROOT
 from mas.runtime.errors import UserError
 from mas.simulation import propose_prompt
 from optimize.search.budget import BudgetSettings
-from optimize.search.optimizer import SearchCost
+from optimize.search.optimizer import SearchCost, SearchOutcome
+from optimize.search.optimizers import halving_rounds, prompt_rewriter
 from optimize.search.optimizers.halving_optimizer import HalvingOptimizer
 from tests.optimize.search.optimizers.test_gepa_optimizer import replying
 from tests.optimize.toy_search import CountedModel, toy_search
@@ -177,3 +179,33 @@ def test_it_gives_up_after_rounds_without_a_better_version(tmp_path: Path) -> No
         search.run(halving(patience=2))
         assert search.ledger.spend().metric_calls < 2_000
         assert [each.decision for each in search.proposals[-2:]] == ["rejected", "rejected"]
+
+
+@pytest.mark.parametrize("failure", [None, "no quota"])
+def test_a_failure_of_the_reflections_server_stops_the_trials(
+    monkeypatch: pytest.MonkeyPatch, failure: str | None
+) -> None:
+    """The rounds and the rewriter are noted instead of used."""
+    told: dict[str, Any] = {"trials": []}
+    rewriter = SimpleNamespace(service_failure=failure, requests=32, unparsable=3)
+
+    def rewrite(*given: Any) -> Any:
+        told["rewriter"] = given
+        return rewriter
+
+    def rounds(*given: Any) -> Any:
+        told["rounds"] = given
+        return SimpleNamespace(run=lambda: told["trials"].append("searched"))
+
+    monkeypatch.setattr(prompt_rewriter, "PromptRewriter", rewrite)
+    monkeypatch.setattr(halving_rounds, "HalvingRounds", rounds)
+    trials = SimpleNamespace(check=lambda: told["trials"].append("checked"), stop=told["trials"].append)
+    student: Any = SimpleNamespace(trials=trials, initial_prompts="prompts")
+    objective: Any = SimpleNamespace(labels=SimpleNamespace(names=("yes", "no")))
+    context: Any = SimpleNamespace(get_stop_reason="why")
+    report: Any = "report"
+    optimizer = halving(max_instruction_chars=99)
+    assert optimizer.search(student, objective, context, report) == SearchOutcome(32, 3)
+    assert told["rewriter"] == ("prompts", "why", 99, ("yes", "no"))
+    assert told["rounds"] == (optimizer, student, objective, context, "report", rewriter)
+    assert told["trials"] == ["searched", "checked", *([failure] if failure else [])]
