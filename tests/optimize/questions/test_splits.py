@@ -16,6 +16,7 @@ from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
 from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
+from optimize.questions.allocation import split_by_hash
 from optimize.questions.splits import (
     PARTS,
     Splits,
@@ -476,3 +477,15 @@ def test_what_is_left_out_of_own_splits_is_told_of_each() -> None:
         "left out: 1 question without a gold answer",
     )
     assert splits.sealed_option == "split=c" and len(splits.train) == 2
+
+
+def test_strata_that_give_each_part_two_questions_are_large_enough() -> None:
+    rows = [sample(n, level) for n, level in enumerate(["1"] * 4 + ["2"] * 4)]
+    n_other = 0
+    for seed in range(10):
+        alike, together = (split_by_hash(rows, (0.25, 0.25, 0.5), seed, by_stratum=each) for each in (True, False))
+        assert min(map(len, alike)) == 2
+        splits = make_splits(Rows(rows), SplitSettings(seed=seed))
+        assert [splits.train, splits.val, splits.sealed] == alike
+        n_other += alike != together
+    assert n_other, "or the test shows nothing"
