@@ -1,3 +1,4 @@
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,125 @@ def test_the_waiting_time_is_0_or_more_and_ends(seconds: float, is_taken: bool) 
     with pytest.raises(UserError) as refused:
         settings.check()
     assert str(refused.value) == f"tracking.wait_seconds={seconds} is not possible; give 0 or more seconds."
+
+
+COMMON = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+}
+
+
+def test_options_of_tracking_that_are_not_given_have_these_values() -> None:
+    common = {"experiment": "mas-harness", "wait_seconds": 120.0}
+    assert asdict(LocalTracking()) == {**common, "folder": None}
+    assert asdict(ServerTracking()) == {
+        **common,
+        "uri": None,
+        **{f"{name.lower()}_env": f"MLFLOW_TRACKING_{name}" for name in ("USERNAME", "PASSWORD", "TOKEN")},
+    }
+
+
+def test_mlflow_gets_the_address_and_only_the_credentials_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = LocalTracking(folder=str(tmp_path))
+    assert local.environment() == {**COMMON, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db"}
+    assert local.shown_uri == local.address()
+    assert LocalTracking().artifact_location() == (OUTPUTS / "mlflow-artifacts").as_uri()
+    settings = ServerTracking(uri=" https://host/team// ", token_env="TEAM_TOKEN")
+    settings.check()
+    assert settings.environment() == {**COMMON, "MLFLOW_TRACKING_URI": "https://host/team"}
+    monkeypatch.setenv("TEAM_TOKEN", "of the team")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "of another")
+    assert settings.environment() == {
+        **COMMON,
+        "MLFLOW_TRACKING_URI": "https://host/team",
+        "MLFLOW_TRACKING_TOKEN": "of the team",
+    }
+
+
+def test_what_the_address_says_of_user_and_password_comes_before_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "bob")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "password of bob")
+    found = ServerTracking(uri="https://a%40nn:of%2Fann@host").environment()
+    assert (found["MLFLOW_TRACKING_USERNAME"], found["MLFLOW_TRACKING_PASSWORD"]) == ("a@nn", "of/ann")
+    half = ServerTracking(uri="https://ann@host")
+    half.check()
+    found = half.environment()
+    assert (found["MLFLOW_TRACKING_USERNAME"], found["MLFLOW_TRACKING_PASSWORD"]) == ("ann", "password of bob")
+    found = ServerTracking(uri="https://:mine@host").environment()
+    assert (found["MLFLOW_TRACKING_USERNAME"], found["MLFLOW_TRACKING_PASSWORD"]) == ("bob", "mine")
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("host", " is not the address of a server; one looks like https://mlflow.example.org."),
+        ("host:5000", " is not the address of a server; one looks like https://mlflow.example.org."),
+        ("://host", " is not the address of a server; one looks like https://mlflow.example.org."),
+        (
+            "mysql+pymysql://host/db",
+            " names a database (mysql+pymysql), which has no place for a run's files; give the http:// address of the "
+            "MLflow server in front of it, or take tracking=local.",
+        ),
+        ("ftp://host", " must begin with http:// or https:// and name a host."),
+        ("https://", " must begin with http:// or https:// and name a host."),
+        *(
+            (f"https://host{sign}a@b", " has an @ behind a /, ? or #; write these as %2F, %3F, %23 in a password.")
+            for sign in "/?#"
+        ),
+    ],
+)
+def test_the_option_or_variable_that_has_a_wrong_address_is_named(
+    address: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for source in ("tracking.uri", "MLFLOW_TRACKING_URI"):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address if source == "MLFLOW_TRACKING_URI" else "https://unused")
+        with pytest.raises(UserError) as refused:
+            ServerTracking(uri=address if source == "tracking.uri" else None).check()
+        assert str(refused.value) == source + said
+
+
+def test_no_address_and_a_user_without_a_password_are_told_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError) as refused:
+        ServerTracking(uri="  ").check()
+    assert str(refused.value) == (
+        "tracking=server needs the server's address; give tracking.uri=https://…, or set MLFLOW_TRACKING_URI."
+    )
+    assert (ServerTracking().address(), ServerTracking().secrets()) == ("", [])
+    monkeypatch.setenv("TEAM_USER", "ann")
+    for uri, source in (("https://host", "TEAM_USER"), ("https://bob@host", "tracking.uri")):
+        with pytest.raises(UserError) as refused:
+            ServerTracking(uri=uri, username_env="TEAM_USER", token_env="TEAM_TOKEN").check()
+        assert str(refused.value) == (
+            f"the MLflow user that {source} names has no password; set the environment variable "
+            "MLFLOW_TRACKING_PASSWORD, or TEAM_TOKEN for a token."
+        )
+    with pytest.raises(UserError) as refused:
+        LocalTracking(experiment="\t").check()
+    assert str(refused.value) == "tracking.experiment is empty; name one with tracking.experiment=…"
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "secrets"),
+    [
+        ("ann", "1234567", []),
+        ("ann", "12345678", ["12345678"]),
+        ("u" * 19, "", []),
+        ("u" * 20, "", ["u" * 20]),
+        ("u" * 19 + "_-", "", ["u" * 19 + "_-"]),
+        ("u" * 10 + "." + "u" * 10, "", []),
+    ],
+)
+def test_a_secret_has_8_characters_and_a_user_s_name_of_20_is_a_token(
+    user: str, password: str, secrets: list[str]
+) -> None:
+    address = f"https://{user}{':' if password else ''}{password}@host"
+    assert ServerTracking(uri=address).secrets() == secrets
+    assert remove_passwords(address) == ("https://host" if user in secrets else f"https://{user}@host")
