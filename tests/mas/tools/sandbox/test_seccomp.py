@@ -141,3 +141,30 @@ def test_the_first_calls_are_numbered_as_the_kernel_has_always_done() -> None:
     attributes = dict(enumerate(FIRST_CALLS["aarch64"].split(), start=8))
     assert small == {**attributes, 17: "getcwd", 19: "eventfd2", 20: "epoll_create1"}
     assert seccomp.PRCTL_ALLOWED == (15, 16, 23, 39)  # PR_SET_NAME, PR_GET_NAME, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS
+
+
+@pytest.mark.parametrize("machine", seccomp.AUDIT_ARCHS)
+def test_a_thread_may_have_every_flag_of_clone_but_a_new_namespace(machine: str) -> None:
+    new = {0x00020000, *(1 << bit for bit in range(25, 31))}  # NEWNS; NEWCGROUP, -UTS, -IPC, -USER, -PID, -NET
+    for bit in (1 << number for number in range(32)):
+        expected = EPERM if bit in new else ALLOW
+        assert verdict(machine, seccomp.CLONE[machine], 0x00010000 | bit) == expected, hex(bit)
+        assert verdict(machine, seccomp.CLONE[machine], bit) == (ALLOW if bit == 0x00010000 else EPERM), hex(bit)
+
+
+def test_where_the_numbers_of_known_calls_end_and_those_of_another_numbering_begin() -> None:
+    assert {machine: [verdict(machine, number) for number in (448, 449, 450, 0x3FFFFFFF)] for machine in HEADERS} == {
+        machine: [EPERM, ALLOW, ENOSYS, ENOSYS] for machine in ("x86_64", "aarch64")
+    }
+    assert [verdict("x86_64", number) for number in (0x40000000, 0x40000001, 0xFFFFFFFF)] == [EPERM] * 3
+    assert seccomp.ALLOWED["newfstatat"] == (262, 79), "aarch64's headers name it otherwise"
+
+
+def test_the_processors_are_those_of_the_kernels_audit() -> None:
+    # linux/audit.h: the ELF machine (EM_X86_64 62, EM_AARCH64 183), 64 bits, little-endian
+    assert seccomp.AUDIT_ARCHS == {"x86_64": 62 | 0xC0000000, "aarch64": 183 | 0xC0000000}
+    for machine, arch in seccomp.AUDIT_ARCHS.items():
+        read = seccomp.ALLOWED["read"][list(seccomp.AUDIT_ARCHS).index(machine)]
+        assert read is not None
+        assert verdict(machine, read, arch=arch) == ALLOW
+        assert {verdict(machine, read, arch=other) for other in (arch - 1, arch + 1, 0)} == {KILL}
