@@ -126,3 +126,78 @@ def test_tool_calls_and_failures_are_counted_by_name() -> None:
 def test_reviews_are_counted_by_their_outcome(approvals: str, counts: tuple[int, int, int, int]) -> None:
     found = count_reviews([each == "a" for each in approvals])
     assert tuple(found[name] for name in ("reviews", "rejected", "retried", "recovered")) == counts
+
+
+def a_step(kind: str = "lm", **attributes: object) -> dict[str, object]:
+    return {"kind": kind, "attributes": attributes}
+
+
+ALL_TOKENS = {"input_tokens": 10, "cached_input_tokens": 4, "output_tokens": 2}
+
+
+def test_only_what_is_beyond_the_answers_own_calls_is_added_to_the_rest_of_its_usage() -> None:
+    own = Usage(
+        lm_calls=2, retries=1, tool_calls=3, input_tokens=20, cached_input_tokens=8, output_tokens=4, cost_usd=0.75,
+        known_cost_usd=0.0, oldest_cached_tool_result="2026-02-01",
+    )  # fmt: skip
+    trajectory = [a_step(cost_usd=0.5, **ALL_TOKENS), a_step(cost_usd=0.25, **ALL_TOKENS)]
+    record = answered("q1", "17", usage=own, trajectory=trajectory)
+    paid = Usage(lm_calls=3, input_tokens=21, cached_input_tokens=7, output_tokens=9, known_cost_usd=1.0)
+    assert add_unseen_usage(record, paid) == replace(
+        own, lm_calls=3, input_tokens=21, output_tokens=9, cost_usd=1.0, known_cost_usd=1.0
+    )
+    assert (own.lm_calls, own.cost_usd, own.known_cost_usd) == (2, 0.75, 0.0), "the record itself stays"
+    assert add_unseen_usage(record, replace(paid, lm_calls=2)) is own
+    assert add_unseen_usage(record, replace(paid, lm_calls=1)) is own
+
+
+@pytest.mark.parametrize(("n_paid", "n_found"), [(0, 1), (1, 1), (2, 2)])
+def test_a_call_of_unknown_cost_in_the_trajectory_was_seen(n_paid: int, n_found: int) -> None:
+    trajectory = [
+        a_step(cost_usd=None, input_tokens=None, cached_input_tokens=None, output_tokens=None),
+        a_step(cost_usd=None, cached=True),
+        a_step(cost_usd=0.5, cached=False),
+    ]
+    own = Usage(lm_calls=3, known_cost_usd=0.5, unknown_cost_calls=1)
+    found = add_unseen_usage(
+        answered("q1", "17", usage=own, trajectory=trajectory),
+        Usage(lm_calls=3, input_tokens=5, cached_input_tokens=3, output_tokens=1, known_cost_usd=0.75,
+              unknown_cost_calls=n_paid),
+    )  # fmt: skip
+    assert found == Usage(
+        lm_calls=4, input_tokens=5, cached_input_tokens=3, output_tokens=1, cost_usd=None, known_cost_usd=0.75,
+        unknown_cost_calls=n_found,
+    )  # fmt: skip
+
+
+def test_a_failed_call_costs_nothing_unless_its_cost_was_noted() -> None:
+    spans = [a_span("lm", error="cut off"), a_span("lm", error="cut off", cost_usd=0.25, input_tokens=None)]
+    assert sum_usage(spans) == Usage(lm_calls=2, cost_usd=0.25, known_cost_usd=0.25)
+    assert sum_usage([a_span("lm", error="cut off", cost_usd=None)]) == Usage(lm_calls=1, unknown_cost_calls=1)
+    assert sum_usage([a_span("tool", cost_usd=0.5)]) == Usage(tool_calls=1)
+
+
+def test_a_spent_budget_is_told_with_what_was_spent() -> None:
+    sentences: list[str] = []
+    budget = Budget(0.3, sentences.append, spent_usd=0.25)
+    budget.spend(pay(0.0))
+    assert sentences == []
+    budget.spend(pay(0.12345))
+    assert sentences == ["the run has spent $0.3735 (run.max_cost_usd=0.3)"]
+    assert Budget(1.0, print).spent_usd == 0.0
+
+
+def test_a_run_that_begins_beyond_its_budget_does_not_reach_it_again() -> None:
+    sentences: list[str] = []
+    Budget(1.0, sentences.append, spent_usd=1.0).spend(pay(0.5))
+    assert sentences == []
+
+
+def test_a_tool_call_fails_by_an_error_or_a_substitute() -> None:
+    steps: list[dict[str, Any]] = [
+        {"kind": "tool", "name": "a"}, {"kind": "tool", "name": "a", "error": "", "attributes": "none"},
+        {"kind": "tool", "name": "b", "error": "e", "attributes": {"substitute": "s"}},
+        {"kind": "tool", "name": "b" * 60, "error": None, "attributes": {"substitute": ""}},
+        {"kind": "tool", "name": "b" * 61, "error": "e"}, {"kind": "agent", "name": "a", "error": "e"},
+    ]  # fmt: skip
+    assert count_tool_calls(steps) == ({"a": 2, "b": 1, "b" * 60: 2}, {"b": 1, "b" * 60: 1})
