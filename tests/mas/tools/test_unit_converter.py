@@ -108,3 +108,66 @@ def test_any_text_gives_a_value_or_a_tool_error(quantity: str, unit: str) -> Non
         assert unit_converter(quantity, unit)
     except ToolError as error:
         assert str(error)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit", "whole"),
+    [
+        ("5 kg", "m", "kg is [mass] and m is [length], so one cannot become the other; name two units of the same kind "
+         "(degC and degF for temperatures)."),
+        ("1,000 m", "km", "'1,000 m' holds a comma: write 1000 for a thousand and 1.5 for one and a half."),
+        (" -1,5 m", "km", "' -1,5 m' holds a comma: write 1000 for a thousand and 1.5 for one and a half."),
+        ("5", "m", "'5' is not one number followed by a unit; write for example '10 meters'."),
+        (f"{'1' * 41} m", "m", f"'{'1' * 41} m' is not one number followed by a unit; write for example '10 meters'."),
+        (f"1.{'1' * 41} m", "m", f"'.{'1' * 41} m' is not a unit; write one such as ft, kg, km/h, m^2 or degC."),
+        (f".{'1' * 41} m", "m",
+         f"'.{'1' * 41} m' is not one number followed by a unit; write for example '10 meters'."),
+        ("1e1000 m", "m", "'e1000 m' is not a unit; write one such as ft, kg, km/h, m^2 or degC."),
+        ("1 m12", "m", "'m12' is not a unit; write one such as ft, kg, km/h, m^2 or degC."),
+        ("1 m", "(m^2)^3", "'(m^2)^3' is not a unit; write one such as ft, kg, km/h, m^2 or degC."),
+        ("1 m", "m^2 ** 3", "'m^2 ** 3' is not a unit; write one such as ft, kg, km/h, m^2 or degC."),
+        ("5 m", "parsnips",
+         "the unit 'parsnips' is unknown; write its English name or its symbol, such as meter or m."),
+        ("5 m", "()", "'5 m' cannot be converted to '()': malformed unit; give one number and unit."),
+        ("1e999 m", "km", "'1e999 m' cannot be converted to 'km': the result is too large; give one number and unit."),
+    ],
+)  # fmt: skip
+def test_each_refusal_is_one_sentence(quantity: str, unit: str, whole: str) -> None:
+    with pytest.raises(ToolError) as refused:
+        unit_converter(quantity, unit)
+    assert str(refused.value) == whole
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit", "expected"),
+    [
+        (f"{'1' * 40} m", "m", "1.11111111111e+39 meter"),
+        (f"1.{'1' * 40} m", "m", "1.11111111111 meter"),
+        (f".{'1' * 40} m", "m", "0.111111111111 meter"),
+        ("1. m", "m", "1 meter"),
+        ("1E+300 m", "m", "1e+300 meter"),
+        ("+7e-300 m", "m", "7e-300 meter"),
+        ("0.1234567890125 m", "m", "0.123456789012 meter"),
+        ("999999999999.4 m", "m", "999999999999 meter"),
+        ("9999999999996 m", "m", "1e+13 meter"),
+        ("273.15 kelvin", "degC", "0 degree_Celsius"),
+        ("0 degC", "kelvin", "273.15 kelvin"),
+        ("20.12345678 degC", "kelvin", "293.27345678 kelvin"),
+        ("20.123456784 degC", "kelvin", "293.27345678 kelvin"),
+        ("1.123456785 degC", "degF", "34.022222213 degree_Fahrenheit"),
+        ("1.123456789 degC", "degF", "34.02222222 degree_Fahrenheit"),
+        ("10 Degrees Celsius", "deg K", "283.15 kelvin"),
+        ("10 deg_c", "DEG C", "10 degree_Celsius"),
+        ("8 m\u00b3", "L", "8000 liter"),
+    ],
+)
+def test_numbers_keep_twelve_digits_in_every_form_that_is_read(quantity: str, unit: str, expected: str) -> None:
+    assert unit_converter(quantity, unit) == expected
+
+
+def test_a_unit_has_at_most_sixty_characters() -> None:
+    longest = "m" + "*m" * 28 + "**2"
+    assert len(longest) == 60
+    assert unit_converter(f"2 {longest}", longest) == "2 meter ** 30"
+    with pytest.raises(ToolError, match="is not a unit"):
+        unit_converter("2 m", "m" + "*m" * 30)
