@@ -1,6 +1,7 @@
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -8,13 +9,17 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from eval.benchmarks.sample_set import BundledDataset
+from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
+from eval.config import evaluation
 from eval.config.evaluation import CacheSettings, EvalConfig, LogSettings, RunSettings, build_part, read_config
 from eval.config.tracking import LocalTracking
 from eval.scorers.gaia import GaiaScorer
 from mas.runtime.errors import UserError
+from mas.runtime.sample_context import SampleLimits
 from mas.simulation import SimulatedModel
 from mas.systems.gaia.system import AgentSettings, GaiaSystem
+from mas.tools.settings import ToolSettings
 
 
 def composed(*overrides: str) -> DictConfig:
@@ -252,3 +257,258 @@ def test_errors_are_a_number_from_1_or_a_share(value: str, is_taken: bool) -> No
         return
     with pytest.raises(UserError, match=r"expected a number of questions from 1, a share between 0 and 1, or null"):
         config(f"run.max_errors={value}")
+
+
+@dataclass
+class PlayedPart:
+    """A system, model, scorer, dataset or tracking in one; it remembers what it was asked."""
+
+    name: str = "played"
+    needs_model: bool = True
+    simulated: bool = False
+    default_split: str = "dev"
+    agent_specs: list[Any] = field(default_factory=list)
+    secret: str = ""
+    unpriced: list[str] = field(default_factory=list)
+    refusal: str = ""
+    judge: Any = None
+    own: dict[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        if self.refusal:
+            raise UserError(self.refusal)
+
+    def secrets(self) -> list[str]:
+        return [self.secret]
+
+    def model_names(self) -> list[str]:
+        return ["of an agent"]
+
+    def list_unpriced(self, more_names: Sequence[str] = ()) -> list[str]:
+        return [*self.unpriced, *more_names] if self.unpriced else []
+
+    def list_traffic(self) -> list[str]:
+        return ["traffic"]
+
+
+PLAYED = f"{__name__}.PlayedPart"
+
+
+def played(**parts: Any) -> EvalConfig:
+    """A configuration of parts that are played, without Hydra."""
+    given: dict[str, Any] = {name: PlayedPart() for name in ("system", "model", "scorer", "data", "tracking")}
+    rest: dict[str, Any] = {
+        "selection": Selection(), "tools": ToolSettings(), "run": RunSettings(), "limits": SampleLimits(),
+        "cache": CacheSettings(), "log": LogSettings(), "prompts": None, "split": "dev",
+    }  # fmt: skip
+    return EvalConfig(**{**given, **rest, **parts})
+
+
+def read(**plain: Any) -> EvalConfig:
+    parts = {name: {"_target_": PLAYED} for name in ("system", "model", "scorer", "data", "tracking")}
+    return read_config(OmegaConf.create({**parts, **plain}))
+
+
+def refusal_of(ask: Callable[[], object]) -> str:
+    with pytest.raises(UserError) as refused:
+        ask()
+    return str(refused.value)
+
+
+def test_a_configuration_with_no_options_has_the_defaults_of_all() -> None:
+    assert read() == played()
+    assert read(split="", run={}).split == "dev"
+    assert read(
+        prompts="p", split="s", limit=2, ids=["a"], level="1", shuffle=True, seed=3, experiment="x", debug={"a": 1}
+    ) == played(prompts="p", split="s", selection=Selection(2, ["a"], "1", True, 3))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("limit", 0, "at least 1, or null for all questions"),
+        ("run.concurrency", 0, "at least 1"),
+        ("run.deadline_seconds", 0.0, "more than 0 seconds"),
+        ("run.epochs", 0, "1 to 1,000"),
+        ("run.epochs", 1001, "1 to 1,000"),
+        ("run.drain_seconds", -0.5, "0 seconds or more"),
+        ("run.max_seconds", 0.0, "more than 0, or null for no limit"),
+        ("run.max_cost_usd", -1.0, "more than 0, or null for no limit"),
+        ("run.max_errors", 2.5, "a number of questions from 1, a share between 0 and 1, or null"),
+        ("run.max_same_errors", 0, "a number of answers from 1, or null"),
+        ("cache.lm", "run", "off or shared"),
+        ("cache.tools", "on", "off, run or shared"),
+        ("run.fail_under", 1.5, "0 to 1, or null"),
+        ("limits.tokens", 0, "more than 0, or null for no limit"),
+        ("tools.max_output_chars", 0, "at least 1"),
+    ],
+)
+def test_what_is_out_of_range_is_told_with_the_range(key: str, value: object, expected: str) -> None:
+    part, _, name = key.rpartition(".")
+    said = refusal_of(lambda: read(**({part: {name: value}} if part else {name: value})))
+    assert said == f"{key}={value} is out of range; expected {expected}."
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ({"level": "loud"}, "log.level=loud is not known; choose one of: debug, info, warning, error."),
+        ({"format": "xml"}, "log.format=xml is not known; choose one of: json, text."),
+    ],
+)
+def test_a_log_has_one_of_the_known_levels_and_formats(log: dict[str, str], said: str) -> None:
+    assert refusal_of(lambda: read(log=log)) == said
+    for level in ("debug", "info", "warning", "error"):
+        assert read(log={"level": level, "format": "text"}).log == LogSettings(level, "text")
+
+
+def test_each_part_is_checked_and_the_first_mistake_is_told() -> None:
+    parts = {name: PlayedPart(refusal=f"{name} is wrong.") for name in ("data", "tracking", "model", "scorer")}
+    parts["extra_scorers"] = {"more": PlayedPart(refusal="scorer.limit is wrong.")}  # type: ignore[assignment]
+    parts["system"] = PlayedPart(refusal="system is wrong.")
+    told = []
+    for fixed in ("run", "system", "scorer", "extra_scorers", "model", "budget", "tracking", "data"):
+        run = RunSettings(max_cost_usd=1.0, trust=not told)
+        limits = SampleLimits(cost_usd=2.0)
+        unpriced = PlayedPart(unpriced=["odd"])
+        wrong = {"model": unpriced, **parts, "run": run, "limits": limits}
+        told.append(refusal_of(played(**wrong).check))
+        if fixed == "budget":
+            parts["model"] = PlayedPart()
+        elif fixed == "model":
+            parts["model"] = unpriced
+        else:
+            parts.pop(fixed, None)
+    assert told[:5] == [
+        "run.trust=true is for a run that goes on; name it with run.resume=…, or leave this out.",
+        "system is wrong.", "scorer is wrong.", "extra_scorers.more.limit is wrong.", "model is wrong.",
+    ]  # fmt: skip
+    assert told[5].startswith("run.max_cost_usd=1 cannot be kept, because no price is known for odd, of an agent; give")
+    assert told[6:] == ["tracking is wrong.", "data is wrong."]
+
+
+def test_a_system_without_a_model_of_ours_is_not_asked_about_one() -> None:
+    system, model = PlayedPart(needs_model=False), PlayedPart(refusal="wrong.", unpriced=["odd"], simulated=True)
+    found = played(system=system, model=model)
+    assert found.check() is None
+    assert (found.needs_model, found.model_name, found.list_traffic(), found.simulated) == (False, "none", [], False)
+    assert found.list_unpriced_models() == ["odd"]
+    other = played(model=PlayedPart(simulated=True))
+    assert (other.needs_model, other.model_name, other.list_traffic(), other.simulated) == (
+        True, "played", ["traffic"], True,
+    )  # fmt: skip
+
+
+PRICES = "{input_usd_per_million: 0.15, output_usd_per_million: 0.6}"
+
+
+@pytest.mark.parametrize(
+    ("run", "limits", "needs_model", "said"),
+    [
+        (None, None, True, ""),
+        (
+            0.5, None, False,
+            "run.max_cost_usd=0.5 cannot be kept: what this system spends is not seen here; leave it out.",
+        ),
+        (
+            None, 2.0, False,
+            "limits.cost_usd=2 cannot be kept: what this system spends is not seen here; leave it out.",
+        ),
+        (
+            None, 2.0, True,
+            "limits.cost_usd=2 cannot be kept, because no price is known for a:b, of an agent; give it as "
+            f"'++model.prices={{a\\:b: {PRICES}, of\\ an\\ agent: {PRICES}}}' with the prices that hold there, or "
+            "leave the budget out.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_budget_in_money_needs_the_price_of_each_model(
+    run: float | None, limits: float | None, needs_model: bool, said: str
+) -> None:
+    found = played(
+        system=PlayedPart(needs_model=needs_model), model=PlayedPart(unpriced=["a:b"]),
+        run=RunSettings(max_cost_usd=run), limits=SampleLimits(cost_usd=limits),
+    )  # fmt: skip
+    if said:
+        assert refusal_of(found.check_budget) == said
+    else:
+        found.check_budget()
+
+
+def test_the_price_of_a_judge_is_given_where_the_judge_is() -> None:
+    judge = PlayedPart(unpriced=["j/1"])
+    found = played(run=RunSettings(max_cost_usd=1.0), extra_scorers={"b": PlayedPart(judge=judge), "a": PlayedPart()})
+    assert found.judges == {"extra_scorers.b": judge}
+    assert refusal_of(found.check_budget) == (
+        "run.max_cost_usd=1 cannot be kept, because no price is known for j/1; give it as "
+        f"'++extra_scorers.b.judge.prices={{j/1: {PRICES}}}' with the prices that hold there, or leave the budget out."
+    )
+
+
+def test_secrets_of_every_part_are_removed_from_texts_and_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "list_installation_secrets", lambda: ["key-of-the-installation"])
+    names = ("system", "model", "tracking")
+    parts = {name: PlayedPart(secret=f"key-of-{name}") for name in names}
+    judge = PlayedPart(secret="key-of-model-and-judge")
+    found = played(**parts, scorer=PlayedPart(judge=judge))
+    assert found.secrets() == [
+        "key-of-the-installation", "key-of-model-and-judge", "key-of-tracking", *found.secrets()[3:]
+    ]  # fmt: skip
+    assert sorted(found.secrets()[3:]) == ["key-of-model", "key-of-system"]
+    tree = {
+        "a": "key-of-model-and-judge", "key-of-model": [1, ("key-of-system", None)], 3: {"uri": "http://u:p@h"},
+        "n": 1.5, "t": True,
+    }  # fmt: skip
+    cleaned = found.redact_tree(cast(Any, tree))
+    assert cleaned == {
+        "a": "***", "***": [1, ["***", None]], "3": {"uri": "http://u@h"}, "n": 1.5, "t": True
+    }  # fmt: skip
+    assert found.redact("x key-of-tracking y") == "x *** y"
+    numbers = played(model=PlayedPart(secret="12345678"))
+    assert numbers.redact_tree({"n": 12345678, "m": 1234567}) == {"n": "***", "m": 1234567}
+
+
+def test_extra_scorers_are_other_scorers_each_under_its_name() -> None:
+    one = {"_target_": PLAYED, "name": "one"}
+    assert read(extra_scorers={"a": one, 2: {**one, "name": "two"}}).extra_scorers == {
+        "a": PlayedPart("one"), "2": PlayedPart("two")
+    }  # fmt: skip
+    assert read(extra_scorers=None).extra_scorers == read(extra_scorers={}).extra_scorers == {}
+    assert refusal_of(lambda: read(extra_scorers={"a": one, "b": {"_target_": PLAYED}})) == (
+        "extra_scorers.b is the scorer that decides already; leave it out, or change scorer=…."
+    )
+    assert refusal_of(lambda: read(extra_scorers=["a"])) == (
+        "extra_scorers is a list, which only the command line can have; in a file write `- "
+        "/scorer@extra_scorers.contains: contains` into its defaults."
+    )
+    assert refusal_of(lambda: read(extra_scorers={"a": {"name": "???", "_target_": PLAYED}})) == (
+        "extra_scorers.a.name has no value; give it on the command line: extra_scorers.a.name=…"
+    )
+
+
+def test_a_part_may_have_parts_of_its_own_and_branches_are_named_in_full() -> None:
+    target = {"_target_": PLAYED}
+    found = build_part(node(**target, judge={**target, "name": "j", "judge": target}, own={"a": 1}), "scorer")
+    assert found == PlayedPart(judge=PlayedPart("j", judge=PlayedPart()), own={"a": 1})
+    for value, shown in ((5, "5"), (None, "null"), ("x", "x")):
+        assert refusal_of(lambda value=value: build_part(node(**target, own=value), "scorer")) == (  # type: ignore[misc]
+            f"scorer.own={shown} is not possible: scorer.own consists of options; give one of them: scorer.own.NAME."
+        )
+    assert refusal_of(lambda: build_part(node(**target, judge={**target, "own": 1}), "scorer")).startswith(
+        "scorer.judge.own=1 is not possible: scorer.judge.own consists of options"
+    )
+    assert refusal_of(lambda: read(cache="shared")) == (
+        "cache=shared is not possible: cache consists of options; give one of them: cache.lm, cache.tools."
+    )
+    assert refusal_of(lambda: read(tools={"web": None})).startswith("tools.web=null is not possible: tools.web consist")
+
+
+@pytest.mark.parametrize("key", ["retry_errors", "allow_config_change", "trust"])
+def test_an_option_of_a_run_that_goes_on_needs_the_run(key: str) -> None:
+    assert refusal_of(played(run=RunSettings(**{key: True})).check) == (  # type: ignore[arg-type]
+        f"run.{key}=true is for a run that goes on; name it with run.resume=…, or leave this out."
+    )
+    assert played(run=RunSettings(resume="latest", **{key: True})).check() is None  # type: ignore[arg-type]
+    assert refusal_of(played(run=RunSettings(resume=" ")).check) == (
+        "run.resume is empty; name the run to resume (latest, a name or a path), or leave run.resume out."
+    )
