@@ -26,14 +26,25 @@ from mas.runtime.sample_context import (
 from mas.runtime.trace import Span, Trace, event, record_trace
 from mas.systems.gaia.nodes import Research
 from mas.tools.attachments import use_attachments
+from mas.tools.browser.settings import BrowserSettings
 from mas.tools.calculator import calculator
 from mas.tools.files import ocr, tasks
 from mas.tools.files.document import Document, Part
+from mas.tools.files.settings import FileSettings
+from mas.tools.http.settings import WebSettings
 from mas.tools.read_file import read_file
-from mas.tools.read_only import count_calls, digest_code, is_read_only, mark_read_only
-from mas.tools.results import ToolError, ToolResult
+from mas.tools.read_only import (
+    CachedCall,
+    count_calls,
+    digest_code,
+    is_read_only,
+    mark_read_only,
+    open_cached_call,
+)
+from mas.tools.results import Excerpt, ToolError, ToolResult
+from mas.tools.sandbox.settings import SandboxSettings
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import Resources
+from mas.tools.tool_context import Resources, use_tool_context
 from mas.tools.unit_converter import unit_converter
 from tests.scripted_model import Answer, Call, ScriptedModel, answering, in_turn, tool_results
 
@@ -399,3 +410,96 @@ def test_a_tool_whose_code_was_edited_is_asked_again(
     assert [seen(", seen"), seen(", seen"), seen(", unseen"), seen(", seen")] == [
         ("moon, seen", False), ("moon, seen", True), ("moon, unseen", False), ("moon, seen", True)
     ]  # fmt: skip
+
+
+def test_without_a_log_nothing_is_found_or_kept_or_counted() -> None:
+    counted: list[int] = []
+    call, result = CachedCall(count=lambda: counted.append(1)), ToolResult("seen")
+    assert call.find() is None and call.keep(result, [{"name": "x"}]) is result
+    assert call.find() is None and counted == []
+
+
+def test_what_is_kept_is_the_text_with_its_events_and_facts_and_comes_back_as_the_same_result() -> None:
+    log, counted = Kept(), list[int]()
+    call = CachedCall(log, "key", lambda: counted.append(1))
+    assert call.find() is None and counted == [], "what is not found is counted by the tool itself"
+    result = ToolResult("a page", kind="web_page", excerpts=[Excerpt("u", "t", 2, 6)], truncated=True)
+    events = [{"name": "blocked page"}]
+    kept = call.keep(result, events)
+    assert (kept, kept.describe()) == (result, result.describe()) and kept is not result
+    assert log == {"key": KeptResult("a page", tuple(events), result.describe())}
+    assert call.find() == log["key"] and counted == [1]
+    second = CachedCall(log, "key").keep(ToolResult("another page"))
+    assert (second, second.describe()) == (result, result.describe()), "the first of two stays"
+    assert CachedCall(log, "key").find() == log["key"]
+    makeshift = ToolResult("makeshift", is_temporary=True)
+    assert CachedCall(log, "other").keep(makeshift) is makeshift and list(log) == ["key"]
+
+
+def test_a_log_that_keeps_nothing_leaves_the_result_as_it_is() -> None:
+    class Full(Kept):
+        def keep(self, key: str, result: KeptResult) -> None:
+            pass
+
+    result = ToolResult("seen")
+    assert CachedCall(Full(), "key").keep(result) is result
+
+
+def find_key(
+    tool: dspy.Tool | None, arguments: dict[str, object] | None = None, settings: ToolSettings | None = None
+) -> str | None:
+    """Return the key under which a call is kept; None if it is not kept."""
+    log = Kept()
+    question = SampleContext(SampleKey("q"), tool_log=log)
+    with use_tool_context(Resources(settings or ToolSettings())):
+        asyncio.run(open_cached_call(question, tool, {} if arguments is None else arguments)).keep(ToolResult("x"))
+    return next(iter(log), None)
+
+
+def test_a_call_is_found_by_its_tool_and_arguments_in_any_order() -> None:
+    look, note = dspy.Tool(Counter().look()), dspy.Tool(Counter().note())
+    key = find_key(look, {"up": "x", "twice": True})
+    assert key is not None and len(key) == 64
+    assert find_key(look, {"twice": True, "up": "x"}) == key
+    others = [{"up": "x", "twice": False}, {"up": "y", "twice": True}, {"up": "x"}, {}]
+    renamed = find_key(dspy.Tool(Counter().look(), name="other"), {"up": "x", "twice": True})
+    assert len({key, renamed, *(find_key(look, each) for each in others)}) == 6
+    assert find_key(note, {"up": "x"}) is None and find_key(None) is None
+    assert asyncio.run(open_cached_call(None, look, {})).find() is None
+    assert asyncio.run(open_cached_call(SampleContext(SampleKey("q")), look, {})).find() is None
+
+
+def test_settings_of_pace_and_length_leave_the_key_and_those_of_what_is_found_change_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TAVILY_API_KEY", raising=False)
+    tool = dspy.Tool(Counter().look())
+    key = find_key(tool)
+    without_effect: list[ToolSettings] = [
+        ToolSettings(fail_fast=not ToolSettings().fail_fast),
+        ToolSettings(max_output_chars=7),
+        ToolSettings(browser=BrowserSettings(max_sessions=1)),
+        ToolSettings(sandbox=SandboxSettings(memory_mb=256)),
+        ToolSettings(web=WebSettings(attempts=1)),
+        ToolSettings(web=WebSettings(max_retry_after_seconds=1)),
+        ToolSettings(web=WebSettings(contact="a@example.org")),
+        ToolSettings(web=WebSettings(search_requests_per_minute=1)),
+        ToolSettings(web=WebSettings(wikipedia_requests_per_minute=1)),
+        ToolSettings(web=WebSettings(youtube_requests_per_minute=1)),
+        ToolSettings(web=WebSettings(pages_per_minute_and_host=1)),
+        ToolSettings(web=WebSettings(max_searches_per_question=1)),
+    ]
+    assert {find_key(tool, settings=each) for each in without_effect} == {key}
+    with_effect = [
+        ToolSettings(files=FileSettings("deu")),
+        ToolSettings(web=WebSettings(seconds=1)),
+        ToolSettings(web=WebSettings(max_bytes=1)),
+        ToolSettings(web=WebSettings(search_results=1)),
+        ToolSettings(web=WebSettings(wikipedia_language="de")),
+        ToolSettings(web=WebSettings(fall_back_to_wikipedia=False)),
+    ]
+    assert len({key, *(find_key(tool, settings=each) for each in with_effect)}) == 7
+    monkeypatch.setenv("TAVILY_API_KEY", "tvly-canary-0123")
+    with_a_key = find_key(tool)
+    monkeypatch.setenv("TAVILY_API_KEY", "tvly-canary-4567")
+    assert with_a_key != key and find_key(tool) == with_a_key, "that there is a key matters, not which"
