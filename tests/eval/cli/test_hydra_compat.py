@@ -1,16 +1,24 @@
 """Hydra's command line as this tool takes it: flags, overrides, choices, help, and its errors in one sentence."""
 
+import os
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf
+from hydra.errors import HydraException, OverrideParseException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigKeyError
 
 from eval.cli import hydra_compat
 from eval.cli.hydra_compat import (
     MISTAKES,
+    MultirunJob,
     check_overrides,
     compose_config,
     describe_choices,
@@ -18,12 +26,17 @@ from eval.cli.hydra_compat import (
     describe_options,
     format_override,
     get_multirun_job,
+    get_task_overrides,
+    get_typed_list,
     is_mistake,
     list_sweep_jobs,
     prepare_arguments,
     read_flags,
+    register_help,
+    run_jobs,
     suggest,
 )
+from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
 from mas.runtime.errors import UserError
 
@@ -260,3 +273,277 @@ def test_the_columns_of_choices_are_as_wide_as_the_longest_group(conf: Path) -> 
     expected = ["data   the questions", "       toy*", "model  the language model", "       large*, small"]
     assert describe_choices("eval").splitlines() == expected
     assert describe_options("eval") == "n: 1\nm: 2"
+
+
+def refusal_of(ask: Callable[[], object]) -> str:
+    with pytest.raises(UserError) as refused:
+        ask()
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("what is it", "'what is it' is not an option; options are given as name=value, and texts in quotes."),
+        ("~", "'~' is not an option; options are given as name=value, and texts in quotes."),
+        ("+n", "'+n' is not an option; options are given as name=value, and texts in quotes."),
+        ("modl=small", "modl is not an option; did you mean model? Otherwise choose one of: model, n."),
+        ("~zzz", "zzz is not an option; choose one of: model, n."),
+        ("zzz.a=1", "zzz is not an option; choose one of: model, n."),
+        ("zzz/a=1", "zzz is not an option; choose one of: model, n."),
+        ("data=toy", "data is not a config group of this command; choose one of: model."),
+        ("~data", "data is not a config group of this command; choose one of: model."),
+        ("~model", "~model is not possible: model cannot be taken away; choose one of: large, small; or leave it out."),
+        ("~model=x", "~model=x is not possible: model cannot be taken away; choose one of: large, small; or leave it "
+         "out."),
+        ("+model=x", "+model=x is not possible: model has a choice already; write model=x."),
+        ("model = null", "model = null is not possible: model is a config group; choose one of: large, small; or leave "
+         "it out."),
+        ("data@x=null", "data@x=null is not possible: data is a config group; choose one of: toy; or leave it out."),
+    ],
+)  # fmt: skip
+def test_an_override_that_cannot_be_is_told_with_what_can(conf: Path, override: str, said: str) -> None:
+    (conf / "data").mkdir()
+    (conf / "data" / "toy.yaml").write_text("name: x\n")
+    assert refusal_of(lambda: check_overrides(["n=1", override], "eval")) == said
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["model=small", "model=", "model.name=null", "n=null", "~n", "+n=1", "++model.x=1", "hydra.verbose=true",
+     "data.x=1", "+data@model.more=toy", "data/x=1", "a-b=1"],
+)  # fmt: skip
+def test_overrides_that_hydra_understands_are_left_to_it(conf: Path, override: str) -> None:
+    (conf / "data").mkdir()
+    check_overrides([override], "eval")
+
+
+def test_groups_that_a_command_only_overrides_are_not_its_own(conf: Path) -> None:
+    (conf / "eval.yaml").write_text("defaults:\n  - model: null\n  - override hydra/sweeper: basic\n  - _self_\nn: 1\n")
+    assert refusal_of(lambda: check_overrides(["defaults=1"], "eval")) == (
+        "defaults is not an option; choose one of: model, n."
+    )
+    assert refusal_of(lambda: check_overrides(["+model=small"], "eval")) == (
+        "+model=small is not possible: model has a choice already; write model=small."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-x"], "-x is not a flag; options are given as name=value, and --help lists them."),
+        (["a=1", "--multirun", "b=2", "c=3"],
+         "b=2 comes after a flag; give all options name=value first, then the flags."),
+        (["--run", "--info", "all", "--shell-completion"],
+         "--run and --info and --shell-completion cannot be given together; leave out all but one."),
+        (["--multirun", "--cfg", "job"], "--multirun and --cfg cannot be given together; leave out all but one."),
+        (["--experimental-rerun", "x"],
+         "--experimental-rerun is not for this command; to resume a run see --help: resume."),
+        (["--cfg"], "the flags cannot be read: argument --cfg/-c: expected one argument; options are given as "
+         "name=value, and --help lists them."),
+    ],
+)  # fmt: skip
+def test_flags_that_cannot_be_are_told_with_what_can(arguments: list[str], said: str) -> None:
+    assert refusal_of(lambda: read_flags(arguments)) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"), (True, "true"), (False, "false"), (3, "3"), (1.5, "1.5"), (float("inf"), "inf"), ("", '""'),
+        ("a b", '"a b"'), ('a"b', '"a\\"b"'), ('a\\"b', '"a\\\\\\"b"'), ("a\\b", '"a\\b"'), ("a\\", '"a\\\\"'),
+        ("${x}", '"\\${x}"'), ("$x", '"$x"'), (["a", 1, None, (True,)], '["a",1,null,[true]]'), ([], "[]"),
+    ],
+)  # fmt: skip
+def test_a_value_is_written_as_hydra_reads_it(value: object, text: str) -> None:
+    assert format_override("+a.b", value) == f"+a.b={text}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Could not find 'model/smal'\n\nAvailable options in 'model':\n\tlarge\n\tsmall\nConfig search path:\n\tx",
+         "model=smal is not known; did you mean small? Otherwise choose one of: large, small."),
+        ("Could not find 'hydra/launcher/zzz'\n\nAvailable options in 'hydra/launcher':\n\tbasic\nSee https://hydra.cc",
+         "hydra/launcher=zzz is not known; choose one of: basic."),
+        ("Could not override 'optimizer'. No match in the defaults list.",
+         "optimizer is not a config group of this command; --help lists them."),
+        ("Config group override must be a string or a list. Got int",
+         "a config group was given null, a number, true or false; name a choice, such as model=offline."),
+        ("Ambiguous value for argument 'n=1,2'\n1. To use it as a list, use n=[1,2]\n2. …",
+         "n=1,2 gives several values; add --multirun for one run after the other, or write 'n=[a,b]' for a list and "
+         "'n=\"a,b\"' for a text."),
+        ("Could not delete from config. 'run.x' does not exist.",
+         "run.x cannot be taken away: it does not exist; --help lists the options."),
+        ("Cannot find primary config 'zzz'. Check that it's in your config search path.",
+         "--config-name zzz: there is no zzz.yaml in conf/; leave --config-name out."),
+        ("Key 'x' is not in struct\n    full_key: run.x\n    object_type=dict",
+         "run.x is not an option; see --help, or the files in conf/, for those there are."),
+        ("Key 'x' not in 'RunSettings'\n    full_key: run.x\n    object_type=RunSettings",
+         "run.x is not an option; see --help, or the files in conf/, for those there are."),
+        ("Missing mandatory value: data.path\n    full_key: data.path",
+         "data.path has no value; give it on the command line: data.path=…"),
+        ("'str' is not a ListConfig\n    full_key: ids\n    object_type=x", "ids needs a list; give it as ids=[a,b]."),
+        ("Value 'x' of type 'str' could not be converted to Integer\n    full_key: limit\n    object_type=_Plain",
+         "limit has the wrong kind of value: 'x' was given, and a whole number is expected."),
+        ("Value 'x\ny' of type 'str' could not be converted to Float\n    full_key: run.max_seconds\n",
+         "run.max_seconds has the wrong kind of value: 'x\\ny' was given, and a number is expected."),
+        ("Value 'maybe' is not a valid bool (type str)\n    full_key: shuffle\n",
+         "shuffle has the wrong kind of value: 'maybe' was given, and true or false is expected."),
+        ("Value 'x' is not a valid Path\n  of yours\n    full_key: a.b\n",
+         "a.b has the wrong kind of value: Value 'x' is not a valid Path of yours; correct it."),
+        ("Something\n  else\nConfig search path:\n  a", "Something else"),
+    ],
+)  # fmt: skip
+def test_errors_of_hydra_are_told_in_one_sentence(text: str, told: str) -> None:
+    assert describe_mistake(HydraException(text)) == told
+
+
+def test_what_hydra_cannot_read_is_told_with_how_to_quote_it() -> None:
+    assert describe_mistake(OverrideParseException("n=[", "no viable\n  alternative")) == (
+        "the command line cannot be read: no viable alternative; quote values with special characters: 'key=\"a=b\"'."
+    )
+
+
+def unknown_key(node: object, key: str) -> ConfigKeyError:
+    error = ConfigKeyError(f"Key 'x' is not in struct\n    full_key: {key}\n    object_type=dict")
+    error.parent_node = node  # type: ignore[assignment]
+    return error
+
+
+def test_an_unknown_key_is_told_with_those_of_its_node() -> None:
+    node = OmegaConf.create({"_target_": "a.B", "hydra": {}, "epochs": 1, "dir": None})
+    assert describe_mistake(unknown_key(node, "run.epoch")) == (
+        "run.epoch is not an option; did you mean epochs? Otherwise choose one of: dir, epochs."
+    )
+    assert describe_mistake(unknown_key(OmegaConf.create({"_target_": "a.B"}), "run.epoch")) == (
+        "run.epoch is not an option; run as it is chosen now has none; leave it out, or choose another."
+    )
+    for nothing in (OmegaConf.create({}), OmegaConf.create([1]), None):
+        assert describe_mistake(unknown_key(nothing, "run.epoch")) == (
+            "run.epoch is not an option; see --help, or the files in conf/, for those there are."
+        )
+
+
+class PlayedHydra:
+    """The configuration that Hydra has of the job that is running."""
+
+    mode: Any = RunMode.RUN
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, task: Sequence[str] = ()) -> None:
+        self.overrides = SimpleNamespace(task=list(task))
+        self.sweep, self.job = SimpleNamespace(dir="sweeps/one"), SimpleNamespace(num="3")
+        self.runtime = SimpleNamespace(choices={"model": "small", "hydra/launcher": "basic"})
+        played = SimpleNamespace(initialized=lambda: True, get=lambda: self)
+        monkeypatch.setattr(hydra_compat, "HydraConfig", played)
+
+
+def test_a_job_of_a_multirun_has_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    played = PlayedHydra(monkeypatch)
+    assert get_multirun_job() is None
+    played.mode = RunMode.MULTIRUN
+    assert get_multirun_job() == MultirunJob(tmp_path / "sweeps" / "one", 3)
+
+
+@pytest.mark.parametrize(
+    ("task", "found"),
+    [
+        (["a=1", "ids=[1e10, '007',,\"x\"]"], ["1e10", "007", "x"]),
+        (["ids = [a]", "ids=[b]"], ["b"]),
+        (["+ids=[a]", "n=[c]"], ["a"]),
+        (["ids=[a]", "ids=[b]"], ["b"]),
+        (["ids= a "], ["a"]),
+        (["ids=[]"], []),
+        (["~ids"], None),
+        ([], None),
+    ],
+)
+def test_a_typed_list_is_the_last_one_of_its_name(
+    task: list[str], found: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PlayedHydra(monkeypatch, task)
+    assert get_typed_list("ids") == found
+    assert get_task_overrides() == task
+
+
+def test_at_the_top_the_groups_are_options_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    PlayedHydra(monkeypatch)
+    node = OmegaConf.create({"limit": 1})
+    assert describe_mistake(unknown_key(node, "zzz")) == "zzz is not an option; choose one of: limit, model."
+    assert describe_mistake(unknown_key(node, "run.zzz")) == "run.zzz is not an option; choose one of: limit."
+
+
+@pytest.fixture
+def commands(conf: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What Hydra is asked for, with the command line at that time; it runs the job once."""
+    asked: list[dict[str, Any]] = []
+
+    def main(**options: Any) -> Callable[[Callable[[DictConfig], None]], Callable[[], None]]:
+        def decorate(job: Callable[[DictConfig], None]) -> Callable[[], None]:
+            asked.append({**options, "argv": sys.argv[1:], "full": os.environ["HYDRA_FULL_ERROR"]})
+            return lambda: job(OmegaConf.create({"log": {"terminal": False}}))
+
+        return decorate
+
+    monkeypatch.setattr(hydra_compat.hydra, "main", main)
+    monkeypatch.setattr(hydra_compat, "load_dotenv", lambda path: asked.append({"dotenv": path}))
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    return asked
+
+
+def test_jobs_get_the_edited_and_quoted_command_line(
+    conf: Path, commands: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["eval/run.py", "n=ü", "--multirun"])
+    shown: list[bool] = []
+    run_jobs(lambda composed: shown.append(composed.log.terminal), "eval", lambda given: [*given, "model=small"])
+    assert commands == [
+        {"dotenv": PROJECT_ROOT / ".env"},
+        {
+            "config_path": str(conf), "config_name": "eval", "version_base": "1.3", "full": "1",
+            "argv": ['n="ü"', "--multirun", "model=small"],
+        },
+    ]  # fmt: skip
+    assert shown == [False] and sys.argv[0] == "eval/run.py"
+
+
+def test_verbose_shows_the_log_and_is_no_flag_of_hydra(
+    commands: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["eval/run.py", "--verbose", "n=1", "--verbose"])
+    shown: list[bool] = []
+    run_jobs(lambda composed: shown.append(composed.log.terminal), "eval")
+    assert (commands[-1]["argv"], shown) == (["n=1"], [True])
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_checked"),
+    [([], True), (["--config-name", "other"], False), (["--config-path", "x"], False), (["-sc"], False)],
+)
+def test_options_are_checked_where_the_files_are_those_of_the_command(
+    flags: list[str], is_checked: bool, commands: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["eval/run.py", "zzz=1", *flags])
+    if is_checked:
+        told = refusal_of(lambda: run_jobs(lambda composed: None, "eval"))
+        assert told == "zzz is not an option; choose one of: model, n."
+        return
+    run_jobs(lambda composed: None, "eval")
+    assert len(commands) == 2
+
+
+def test_help_has_texts_of_the_files_with_dollars_that_stay(conf: Path) -> None:
+    text = (conf / "eval.yaml").read_text().replace("how many", "$5 or ${x}").replace("the language model", "$ or €")
+    (conf / "eval.yaml").write_text(text)
+    register_help()
+    made = OmegaConf.create({"choices": "${help_choices:eval}", "options": "${help_options:eval}"})
+    assert (made.choices, made.options) == ("model  $$ or €\n       large, small*", "n: 1  # $$5 or $${x}")
+
+
+@pytest.mark.parametrize(("name", "is_similar"), [("mode", True), ("modxx", False), ("models", True)])
+def test_only_a_similar_name_is_suggested(name: str, is_similar: bool) -> None:
+    listed = "choose one of: data, model"
+    assert suggest(name, ["model", "data", "data"]) == (
+        f"did you mean model? Otherwise {listed}" if is_similar else listed
+    )
