@@ -110,3 +110,40 @@ def test_a_session_that_opens_as_the_question_ends_is_closed(scripted: Scripted)
     with pytest.raises(SessionLostError, match="the question is over"):
         asyncio.run(python.run("1"))
     assert (scripted.closed, scripted.allowed) == (1, [])
+
+
+def test_the_isolation_that_the_settings_name_gets_the_files_and_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    class Asked(Scripted):
+        async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Scripted:
+            asked.extend((files, settings))
+            return await super().open(files, settings)
+
+    made = Asked()
+    monkeypatch.setattr(module, "choose_isolation", lambda kind: asked.append(kind) or made)
+    settings, files = SandboxSettings(kind="deno"), {"a.csv": Path("/data/a.csv")}
+    cell = asyncio.run(Interpreter(settings, files).run("1"))
+    assert cell == module.Cell(Reply(value="1"), fresh_after_loss=False)
+    assert asked == ["deno", files, settings]
+
+
+def test_cells_of_one_question_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    class Slow(Scripted):
+        async def run(self, code: str, seconds: float) -> Reply:
+            order.append(f"{code} begins")
+            await asyncio.sleep(0)
+            order.append(f"{code} ends")
+            return Reply()
+
+    made = Slow()
+    monkeypatch.setattr(module, "choose_isolation", lambda kind: made)
+
+    async def run() -> None:
+        python = interpreter()
+        await asyncio.gather(python.run("1"), python.run("2"))
+
+    asyncio.run(run())
+    assert order == ["1 begins", "1 ends", "2 begins", "2 ends"] and made.opened == 1

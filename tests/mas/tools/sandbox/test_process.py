@@ -1,14 +1,17 @@
 """Messages, limits and end of a sandbox's process, whatever isolates it."""
 
 import asyncio
+import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict
+from io import FileIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -342,3 +345,198 @@ def test_the_codes_own_process_is_ended_and_its_parent_ends_after_it(tmp_path: P
     assert ended.wait(10)
     assert found.returncode == 0, "the parent has ended by itself"
     assert not Path(f"/proc/{file.read_text()}").exists()
+
+
+class Child:
+    """Process that is played in this one: its pipes, its exit code, and what is done to it."""
+
+    def __init__(self, stubborn: bool = False) -> None:
+        self.pid, self.stubborn = 4_000_111, stubborn
+        self.returncode: int | None = None
+        ends = [FileIO(number, mode) for _ in range(3) for number, mode in zip(os.pipe(), "rw", strict=True)]
+        self.requests, self.stdin, self.stdout, self.replies, self.stderr, self.complaints = self.pipes = ends
+        os.set_blocking(self.requests.fileno(), False)
+        self.done: list[tuple[object, ...]] = []
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> None:
+        self.done.append(("wait", timeout))
+        if self.stubborn and timeout is not None:
+            raise subprocess.TimeoutExpired("child", timeout)
+        self.returncode = -9
+
+
+class Stage:
+    """Places of the harness that reach a process, played: the start, signals, limits, use and the clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, child: Child) -> None:
+        self.child, self.started, self.asked, self.time = child, list[tuple[object, ...]](), list[object](), 0.0
+        self.seconds_per_look = 0.0
+
+        def start(command: list[str], **how: object) -> Child:
+            self.started.append((command, how))
+            return child
+
+        def look(pid: int, folders: tuple[str, ...]) -> Usage:
+            self.asked.append((pid, folders))
+            self.time += self.seconds_per_look
+            return Usage()
+
+        played = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)
+        monkeypatch.setattr(process, "subprocess", played)
+        monkeypatch.setattr(process, "read_usage", look)
+        monkeypatch.setattr(process, "now", lambda: self.time)
+        monkeypatch.setattr(process, "TICK_SECONDS", 0.0)
+        for name in ("kill", "killpg"):
+            monkeypatch.setattr(process.os, name, lambda *given, name=name: child.done.append((name, *given)))
+        monkeypatch.setattr(resource, "prlimit", lambda *given: child.done.append(("prlimit", *given)))
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    child = Child()
+    yield Stage(monkeypatch, child)
+    for pipe in child.pipes:
+        pipe.close()
+
+
+def played(**changes: Any) -> tuple[Launch, threading.Event]:
+    """Return what is to be launched, and the event that it has been cleared away."""
+    cleared = threading.Event()
+    return Launch(["program", "a"], {"A": "b"}, MOST_BYTES, 1 << 30, on_end=[cleared.set], **changes), cleared
+
+
+def test_a_process_is_started_apart_with_its_own_environment_and_pipes_that_do_not_block(stage: Stage) -> None:
+    kept, given = os.pipe()
+    launched, cleared = played(pass_fds=(given,), cwd="/srv", cpu_seconds=7)
+    session = ProcessSession(launched)
+    pipe = subprocess.PIPE
+    assert stage.started == [
+        (
+            ["program", "a"],
+            {"bufsize": 0, "stdin": pipe, "stdout": pipe, "stderr": pipe, "env": {"A": "b"}, "cwd": "/srv",
+             "pass_fds": (given,), "start_new_session": True},
+        )
+    ]  # fmt: skip
+    assert os.read(kept, 1) == b"", "nobody here holds the other end"
+    os.close(kept)
+    child = stage.child
+    assert not any(os.get_blocking(each.fileno()) for each in (child.stdin, child.stdout, child.stderr))
+    assert child.done == [("prlimit", child.pid, resource.RLIMIT_CPU, (7, 7))]
+    session.close()
+    assert cleared.wait(10) and child.stdin.closed and child.stdout.closed and child.stderr.closed
+
+
+@pytest.mark.parametrize(("inner", "stubborn"), [(77, False), (77, True), (None, False)])
+def test_a_call_lets_the_codes_process_go_on_and_the_end_kills_it_once(
+    inner: int | None, stubborn: bool, stage: Stage
+) -> None:
+    launched, cleared = played(pauses=True, inner_pid=lambda: inner)
+    child, child_done = stage.child, stage.child.done
+    child.stubborn = stubborn
+    session = ProcessSession(launched)
+    child.replies.write(b"\0\0\0\2{}")
+    asyncio.run(session.wait_until_ready())
+    target = ("kill", 77) if inner else ("killpg", child.pid)
+    assert child_done == [(*target, signal.SIGCONT), (*target, signal.SIGSTOP)]
+    child_done.clear()
+    session.close()
+    session.close()
+    assert cleared.wait(10)
+    killed, all_killed = (*target, signal.SIGKILL), ("killpg", child.pid, signal.SIGKILL)
+    assert (
+        child_done
+        == {
+            (77, False): [killed, ("wait", 5.0)],
+            (77, True): [killed, ("wait", 5.0), all_killed, ("wait", None)],
+            (None, False): [killed, all_killed, ("wait", None)],
+        }[inner, stubborn]
+    )
+
+
+def test_a_process_that_has_ended_is_sent_no_signal_for_a_call(stage: Stage) -> None:
+    launched, cleared = played(pauses=True)
+    session = ProcessSession(launched)
+    stage.child.replies.write(b"\0\0\0\2{}")
+    stage.child.returncode = 0
+    asyncio.run(session.wait_until_ready())
+    assert stage.child.done == []
+    session.close()
+    assert cleared.wait(10)
+    assert stage.child.done == [("killpg", stage.child.pid, signal.SIGKILL)], "others of its group may be left"
+
+
+def test_the_time_of_a_call_and_of_the_start_is_over_at_its_last_moment(stage: Stage) -> None:
+    stage.seconds_per_look = 5.0
+    launched, cleared = played(folders=("/scratch",), inner_pid=lambda: 77)
+    session = ProcessSession(launched)
+    stage.child.replies.write(b"\0\0\0\2{}")
+    asyncio.run(session.wait_until_ready())
+    with pytest.raises(SessionTimeoutError) as late:
+        asyncio.run(session.run("cell", 10))
+    assert str(late.value) == "the code ran longer than 10 s"
+    assert stage.asked == [(77, ("/scratch",))] * 2 and stage.time == 10
+    with pytest.raises(SessionLostError, match=r"^the question is over$"):
+        asyncio.run(session.run("cell", 10))
+    assert cleared.wait(10)
+
+
+def test_a_start_has_twenty_seconds_and_no_folder_of_its_own_meanwhile(stage: Stage) -> None:
+    stage.seconds_per_look = 5.0
+    launched, cleared = played(folders=("/scratch",))
+    stage.child.complaints.write(b" no room \n")
+    with pytest.raises(NotAvailableError) as late:
+        asyncio.run(ProcessSession(launched).wait_until_ready())
+    assert str(late.value) == "the start took longer than 20 s (no room)"
+    assert stage.asked == [(stage.child.pid, ())] * 4
+    assert cleared.wait(10)
+
+
+def test_a_cell_is_sent_as_one_message_whose_name_the_reply_has_to_repeat(stage: Stage) -> None:
+    launched, cleared = played()
+    session, child = ProcessSession(launched), stage.child
+
+    async def call() -> tuple[bytes, Reply]:
+        running = asyncio.create_task(session.run("é", 10))
+        await asyncio.sleep(0)
+        request = child.requests.read(10_000)
+        assert request is not None, "it was sent before the first wait"
+        body = json.dumps({**asdict(Reply(value="v")), "id": json.loads(request[4:])["id"]}).encode()
+        child.replies.write(len(body).to_bytes(4, "big") + body)
+        return request, await running
+
+    request, reply = asyncio.run(call())
+    assert reply == Reply(value="v") and int.from_bytes(request[:4], "big") == len(request) - 4
+    sent = json.loads(request[4:])
+    assert sent == {"id": sent["id"], "code": "é"} and len(bytes.fromhex(sent["id"])) == 8
+    assert child.done == [], "without pauses it is sent no signals"
+    session.close()
+    assert cleared.wait(10)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(1, "exit code 1"), (127, "exit code 127"), (128, "exit code 128"), (129, "signal SIGHUP"), (-1, "signal SIGHUP"),
+     (143, "signal SIGTERM"), (-15, "signal SIGTERM"), (255, "exit code 255"), (69, "exit code 69"), (70, None)],
+)  # fmt: skip
+def test_an_exit_code_is_told_in_words(code: int, words: str | None, stage: Stage) -> None:
+    launched, cleared = played()
+    session = ProcessSession(launched)
+    stage.child.returncode = code
+    stage.child.replies.close()
+    with pytest.raises(SessionLostError) as lost:
+        asyncio.run(session.run("cell", 10))
+    told = f"the code has ended the Python process ({words})" if words else "the code used up its memory"
+    assert str(lost.value) == told
+    assert cleared.wait(10)
+
+
+def test_what_is_to_be_cleared_away_is_cleared_in_the_reverse_order(stage: Stage) -> None:
+    launched, cleared = played()
+    order: list[str] = []
+    launched.on_end += [lambda: order.append("first"), lambda: order.append("last")]
+    ProcessSession(launched).close()
+    assert cleared.wait(10)
+    assert order == ["last", "first"] and launched.on_end == []
