@@ -2,11 +2,14 @@
 
 import os
 import socket
+from collections.abc import Callable
+from dataclasses import asdict
+from types import SimpleNamespace
 
 import pytest
 
 from eval.config import executor
-from eval.config.executor import ProcessesSettings, RaySettings
+from eval.config.executor import LocalSettings, ProcessesSettings, RaySettings
 from mas.runtime.errors import UserError
 
 
@@ -83,3 +86,90 @@ def test_the_port_of_a_cluster_is_1_to_65535(port: int, is_taken: bool, monkeypa
     with pytest.raises(UserError, match="is no address; expected HOST:PORT of the cluster's head"):
         settings._check_address(str(settings.address))
     assert asked == []
+
+
+def test_settings_of_executors_that_are_not_given_have_these_values() -> None:
+    assert asdict(LocalSettings()) == {"name": "local"}
+    assert asdict(ProcessesSettings()) == {"name": "processes", "workers": None}
+    assert asdict(RaySettings()) == {"name": "ray", "workers": None, "address": None, "files": []}
+
+
+def refusal_of(check: Callable[[], object]) -> str:
+    with pytest.raises(UserError) as refused:
+        check()
+    return str(refused.value)
+
+
+NO_ADDRESS = (
+    "is no address; expected HOST:PORT of the cluster's head, such as 10.0.0.5:6379, or auto, or null for a Ray of its "
+    "own on this machine."
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            RaySettings(workers=257),
+            "executor.workers=257 is out of range; expected 1 to 256, or null for one per core.",
+        ),
+        (RaySettings(files=["a"]), "executor.files is only for a cluster; leave it out, or give executor.address."),
+        (
+            RaySettings(address="ray://head:10001"),
+            "executor.address=ray://head:10001 is an address of Ray Client, which is not supported; give HOST:PORT of "
+            "the cluster's head on a machine that is a node of it, or start the command as a job there "
+            "(deploy/ray/README.md).",
+        ),
+        *(
+            (RaySettings(address=address), f"executor.address={address} {NO_ADDRESS}")
+            for address in ("", "head", "head:", ":6379", "head:123456", "a b:1", "::1:6379", "http://head:1", "head:x")
+        ),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_told_with_what_can(
+    settings: RaySettings, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "find_spec", lambda name: name)
+    monkeypatch.setattr(socket, "create_connection", lambda *given: pytest.fail("it is not asked"))
+    assert refusal_of(lambda: settings.check({})) == said
+
+
+def test_a_cluster_is_asked_at_its_address_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    looked_for: list[str] = []
+
+    def connect(*given: object) -> SimpleNamespace:
+        asked.append(given)
+        return SimpleNamespace(close=lambda: asked.append("closed"))
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.setattr(executor, "find_spec", lambda name: looked_for.append(name) or name)  # type: ignore[func-returns-value]
+    RaySettings(workers=1, address="my-head_1.example.org:6379", files=["a"]).check({})
+    assert asked == [(("my-head_1.example.org", 6379), 5.0), "closed"] and looked_for == ["ray"]
+    for address in ("auto", None):
+        RaySettings(address=address, files=["a"] if address else []).check({})
+    assert len(asked) == 2, "Ray finds these itself"
+
+    def refuse(*given: object) -> None:
+        raise OSError("refused")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    assert refusal_of(lambda: RaySettings(address="head:1").check({})) == (
+        "executor.address=head:1: nothing answers there (refused); give the address of a running cluster's head, or "
+        "start one with: ray start --head."
+    )
+
+
+def test_what_only_memory_holds_and_a_missing_ray_are_told_before_the_cluster_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(executor, "find_spec", lambda name: None)
+    settings, target = RaySettings(address="no address"), {"target": "in-memory:Answers-3f2a91c0"}
+    assert refusal_of(lambda: settings.check({"system": target})) == (
+        "system: an object of this Python program cannot be built in worker processes; put it into a module and give "
+        "package.module:name, or use executor=local."
+    )
+    assert refusal_of(lambda: settings.check({"data": target})) == (
+        "executor=ray needs the package ray, which is not installed; install it with: pip install 'mas-harness[ray]', "
+        "or use executor=processes."
+    )
