@@ -6,9 +6,11 @@ import datetime
 import gzip
 import ssl
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
+import httpcore
 import httpx
 import pytest
 from cryptography import x509
@@ -20,6 +22,7 @@ from hypothesis import strategies as st
 
 from mas.tools.http import transport
 from mas.tools.http import url_policy as guard
+from mas.tools.http.blocked_sites import BlockedPageError
 from mas.tools.http.transport import GuardedTransport, Rules, TooLargeError, Unpacker
 from mas.tools.http.url_policy import NotPublicError
 from mas.tools.results import ToolError
@@ -239,3 +242,115 @@ def test_a_reply_may_have_as_many_bytes_as_the_limit() -> None:
     assert asyncio.run(read(100)) == b"x" * 100
     with pytest.raises(TooLargeError, match=r"^The reply is larger than 99 bytes; try a smaller page or file\.$"):
         asyncio.run(read(99))
+
+
+class Recorder(httpcore.AsyncNetworkBackend):
+    """Network of which some addresses do not answer."""
+
+    def __init__(self, failures: dict[str, Exception]) -> None:
+        self.failures = failures
+        self.asked: list[tuple[object, ...]] = []
+
+    async def connect_tcp(self, *given: Any) -> httpcore.AsyncNetworkStream:  # type: ignore[override]
+        self.asked.append(given)
+        if given[0] in self.failures:
+            raise self.failures[given[0]]
+        return httpcore.AsyncMockStream([])
+
+    async def sleep(self, seconds: float) -> None:
+        self.asked.append((seconds,))
+
+
+def connect(failures: dict[str, Exception], addresses: list[str], monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    look_ups(monkeypatch, addresses)
+    backend, recorder = transport.PinnedBackend((NAME,)), Recorder(failures)
+    monkeypatch.setattr(backend, "_backend", recorder)
+
+    async def run() -> None:
+        await backend.sleep(2.5)
+        await backend.connect_tcp(NAME, 443, 7.0, "192.0.2.9", [(1, 2, 3)])
+
+    asyncio.run(run())
+    return recorder
+
+
+def test_addresses_are_tried_in_their_order_until_one_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = {"192.0.2.1": httpcore.ConnectError("refused"), "192.0.2.2": httpcore.ConnectTimeout("silent")}
+    recorder = connect(failures, ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"], monkeypatch)
+    rest = (443, 7.0, "192.0.2.9", [(1, 2, 3)])
+    assert recorder.asked == [(2.5,), *((f"192.0.2.{number}", *rest) for number in (1, 2, 3))]
+
+
+def test_where_no_address_answers_the_last_failure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = {"192.0.2.1": httpcore.ConnectError("refused"), "192.0.2.2": httpcore.ConnectTimeout("silent")}
+    with pytest.raises(httpcore.ConnectTimeout, match="silent"):
+        connect(failures, ["192.0.2.1", "192.0.2.2"], monkeypatch)
+    with pytest.raises(httpcore.ReadError, match="other"):
+        connect({"192.0.2.1": httpcore.ReadError("other")}, ["192.0.2.1", "192.0.2.2"], monkeypatch)
+
+
+def answer_with(response: httpx.Response, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def handle(self: object, request: httpx.Request) -> httpx.Response:
+        return response
+
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", handle)
+
+
+class Body(httpx.AsyncByteStream):
+    """Body of a reply that knows whether it was closed."""
+
+    def __init__(self, *chunks: bytes) -> None:
+        self.chunks, self.closed = chunks, 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self.chunks:
+            yield chunk
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+def test_an_unpacked_reply_has_its_headers_but_those_of_its_packed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = Body(gzip.compress(b"Rome"))
+    headers = [("Content-Encoding", "gzip"), ("Content-Length", "24"), ("Transfer-Encoding", "chunked")]
+    kept = [("Content-Type", "text/plain"), ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]
+    answer_with(
+        httpx.Response(206, headers=[*headers, *kept], stream=body, extensions={"http_version": b"HTTP/1.1"}),
+        monkeypatch,
+    )
+
+    async def ask() -> httpx.Response:
+        response = await GuardedTransport(Rules(4)).handle_async_request(httpx.Request("GET", "http://1.1.1.1/"))
+        assert await response.aread() == b"Rome"
+        return response
+
+    response = asyncio.run(ask())
+    assert (response.status_code, response.extensions["http_version"]) == (206, b"HTTP/1.1")
+    assert [(name.decode(), value.decode()) for name, value in response.headers.raw] == kept
+    assert body.closed >= 1
+
+
+def test_a_reply_in_another_compression_is_closed_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = Body(b"packed")
+    answer_with(httpx.Response(200, headers={"Content-Encoding": "br"}, stream=body), monkeypatch)
+    with pytest.raises(ToolError) as refused:
+        asyncio.run(GuardedTransport(Rules(100)).handle_async_request(httpx.Request("GET", "http://1.1.1.1/")))
+    assert str(refused.value) == "The reply is compressed in a way that was not asked for; try another page."
+    assert body.closed == 1
+
+
+def test_a_blocked_or_private_address_is_refused_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def handle(self: object, request: httpx.Request) -> httpx.Response:
+        raise AssertionError("sent")
+
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", handle)
+    guarded = GuardedTransport(Rules(100, (), ("example.org/answers",)))
+    for url, refusal in (("http://example.org/answers/1", BlockedPageError), ("ftp://example.org/", NotPublicError)):
+        with pytest.raises(refusal):
+            asyncio.run(guarded.handle_async_request(httpx.Request("GET", url)))
+
+
+def test_a_stream_that_does_not_unpack_says_so() -> None:
+    with pytest.raises(ToolError) as refused:
+        list(Unpacker()(b"\x1f\x8bno gzip at all"))
+    assert str(refused.value) == "The reply is compressed in a way that cannot be read; try another page."
