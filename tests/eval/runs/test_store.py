@@ -15,9 +15,12 @@ import pytest
 from eval.benchmarks.dataset import Sample
 from eval.runs.folder import is_in_use
 from eval.runs.record import PlannedQuestion, Record, Usage, build_missing_record
+from eval.runs.recovery import read_journal
 from eval.runs.run_info import RunInfo, RunState, SessionInfo, SweepJob, TaskInfo, TuningUse
 from eval.runs.sqlite_file import compute_crc
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import RunStore, StoreError, check_free, list_pending, read_run_info
+from mas.runtime.errors import UserError
+from mas.runtime.sample_context import SampleKey
 from mas.runtime.text import to_jsonable
 
 FILES = {"run.db", "run.lock", "run.journal", "records.jsonl"}
@@ -375,3 +378,123 @@ def test_a_transaction_that_is_interrupted_leaves_nothing_and_the_next_one_works
         assert store.read_holder() is not None, "what was begun is taken back"
         store.write(make("q1"))
         assert store.list_finished_keys() == {("q1", 1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "retry_errors", "attempt"),
+    [
+        (None, True, None), ("unknown", True, None), ("limit", True, None), ("infrastructure", False, None),
+        ("infrastructure", True, 4), ("quota_or_key", False, 4), ("quota_or_key", True, 4),
+    ],
+)  # fmt: skip
+def test_an_answer_is_asked_again_by_its_error(kind: str | None, retry_errors: bool, attempt: int | None) -> None:
+    found = list_pending(["q1"], 1, {("q1", 1): (3, kind)}, retry_errors)
+    assert found == ([] if attempt is None else [SampleKey("q1", 1, attempt)])
+
+
+def test_what_is_left_of_a_run_comes_epoch_by_epoch_in_the_order_of_the_plan() -> None:
+    done = {("b", 1): (1, None), ("a", 2): (2, "quota_or_key"), ("z", 1): (1, "quota_or_key"), ("a", 4): (1, None)}
+    assert list_pending(["b", "a"], 3, done, retry_errors=False) == [
+        SampleKey("a", 1, 1), SampleKey("b", 2, 1), SampleKey("a", 2, 3), SampleKey("b", 3, 1), SampleKey("a", 3, 1),
+    ]  # fmt: skip
+    assert list_pending(["a"], 0, {}, retry_errors=True) == []
+
+
+def test_rows_are_read_from_any_row_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eval.runs.store._PAGE_ROWS", 2)
+    with RunStore(tmp_path / "run.db") as store:
+        assert store.last_finished_at() is None
+        for name in "abcde":
+            store.write(make(name, state={"a": 1}))
+        assert [(row, each.sample_id) for row, each in store.records_after(0)] == list(enumerate("abcde", 1))
+        assert [(row, each.sample_id, each.state) for row, each in store.records_after(3)] == [
+            (4, "d", {}), (5, "e", {}),
+        ]  # fmt: skip
+        assert list(store.records_after(5)) == list(store.lines_after(5)) == []
+        found = [(row, json.loads(line)["sample_id"]) for row, line in store.lines_after(2)]
+        assert found == [(3, "c"), (4, "d"), (5, "e")]
+        following = store.records_after(3)
+        next(following)
+        store.write(make("f", epoch=2))
+        assert [row for row, _ in following] == [5, 6], "what is written meanwhile is read, too"
+        finished_at = store._all("SELECT finished_at FROM records WHERE row = 6")[0][0]
+        assert store.last_finished_at() == finished_at
+        assert list(store.correlation_ids())[-1] == {
+            "task_id": "f", "thread_id": make("f").thread_id, "epoch": 2, "attempt": 1
+        }  # fmt: skip
+
+
+def test_what_an_epoch_lacks_is_listed_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.write_plan([Sample("c", "C?"), Sample("a\ud800", "A?", Path("x/a.csv"), "17"), Sample("b", "B?")])
+        store.write(make("c", epoch=1, error="down", error_class="infrastructure"))
+        store.write(make("a\ud800", epoch=2))
+        assert [each.id for each in store.list_missing(1)] == ["a\ud800", "b"]
+        assert store.list_missing(2) == [PlannedQuestion("c", "C?"), PlannedQuestion("b", "B?")]
+        assert store.list_planned_ids() == ["c", "a\ud800", "b"]
+
+
+def refusal_of(folder: Path) -> str:
+    with pytest.raises(UserError) as refused:
+        check_free(folder)
+    return str(refused.value)
+
+
+def test_a_folder_is_free_until_a_run_has_begun_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    check_free(folder)
+    with RunStore(folder / "run.db") as store:
+        store.write_plan([Sample("q1", "?")])
+    check_free(folder)
+    (folder / "mine.txt").touch()
+    assert refusal_of(folder).startswith(f"run.dir={folder} has files that are no run (mine.txt")
+    (folder / "mine.txt").unlink()
+    with RunStore(folder / "run.db") as store:
+        store.write(make("q1"))
+    held = f"run.dir={folder} already holds a run; resume it with run.resume={folder}, or name a new folder."
+    assert refusal_of(folder) == held
+    with RunStore(folder / "run.db") as store:
+        store.write_info(RunInfo(run_id="r", rescored_from="other"))
+    assert refusal_of(folder) == (
+        f"run.dir={folder} already holds a run, one that was scored again; name a new folder."
+    )
+
+
+def test_a_run_without_an_answer_yet_has_its_folder_and_so_has_one_that_cannot_be_read(tmp_path: Path) -> None:
+    begun, broken, empty = tmp_path / "begun", tmp_path / "broken", tmp_path / "empty"
+    with RunStore(begun / "run.db") as store:
+        store.write_info(RunInfo(run_id="r"))
+    for folder in (broken, empty):
+        folder.mkdir()
+    (broken / "run.db").write_bytes(b"no database" * 500)
+    for folder in (begun, broken):
+        assert refusal_of(folder).startswith(f"run.dir={folder} already holds a run; resume it with")
+    (empty / "run.db").touch()
+    check_free(empty)
+    (empty / "mine.txt").touch()
+    assert "has files that are no run (mine.txt" in refusal_of(empty)
+    (tmp_path / "mine.txt").touch()
+    assert "has files that are no run" in refusal_of(tmp_path)
+
+
+def test_what_is_known_of_a_run_is_read_from_its_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        read_run_info(tmp_path)
+    assert str(refused.value) == f"{tmp_path}/run.db is not there; name the folder of a run that has been started."
+    with RunStore(tmp_path / "run.db") as store:
+        assert not store.is_signed()
+        store.write_info(RunInfo(run_id="r", epochs=2))
+        assert store.is_signed()
+        store.write_state(RunState(wall_seconds=2.5, finished=True))
+        assert store.read_state() == RunState(wall_seconds=2.5, finished=True)
+        store._write_meta("info", RunInfo(run_id="r", epochs=3).to_json())
+        assert not store.is_signed(), "it was changed"
+        store._write_meta("info", "{")
+        assert not store.is_signed()
+        with pytest.raises(StoreError, match=r"run\.db holds .*: start a new run, or use the program that wrote it$"):
+            store.read_info()
+        store.write_info(RunInfo(run_id="r", epochs=2), signed=False)
+        assert not store.is_signed()
+    assert read_run_info(tmp_path) == RunInfo(run_id="r", epochs=2)
+    content = read_journal(tmp_path).meta
+    assert content["signature"] == "" and content["info"] == RunInfo(run_id="r", epochs=2).to_json()
