@@ -461,7 +461,7 @@ def test_a_call_is_found_by_its_tool_and_arguments_in_any_order() -> None:
     key = find_key(look, {"up": "x", "twice": True})
     assert key is not None and len(key) == 64
     assert find_key(look, {"twice": True, "up": "x"}) == key
-    others = [{"up": "x", "twice": False}, {"up": "y", "twice": True}, {"up": "x"}, {}]
+    others: list[dict[str, object]] = [{"up": "x", "twice": False}, {"up": "y", "twice": True}, {"up": "x"}, {}]
     renamed = find_key(dspy.Tool(Counter().look(), name="other"), {"up": "x", "twice": True})
     assert len({key, renamed, *(find_key(look, each) for each in others)}) == 6
     assert find_key(note, {"up": "x"}) is None and find_key(None) is None

@@ -1,5 +1,6 @@
 """Settings that cannot be right are refused by name."""
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -128,3 +129,16 @@ def test_the_defaults_hold_for_small_and_large_pages_and_all_services() -> None:
     assert settings.fall_back_to_wikipedia
     assert settings.user_agent == "mas-harness/0.1 (no contact given) httpx"
     WebSettings(wikipedia_language="de", search_base_url="http://127.0.0.1:1", blocked_sites=[]).check()
+
+
+def test_the_defaults_are_those_of_the_reference() -> None:
+    assert asdict(WebSettings()) == {
+        "seconds": 45.0, "max_bytes": 10_000_000, "max_file_bytes": 30_000_000, "max_redirects": 8,
+        "pages_per_minute_and_host": 60.0, "attempts": 3, "max_retry_after_seconds": 15.0, "contact": "",
+        "search_base_url": "https://api.tavily.com", "search_api_key_env": "TAVILY_API_KEY", "search_results": 8,
+        "max_search_bytes": 2_000_000, "search_requests_per_minute": 90.0, "max_searches_per_question": 25,
+        "fall_back_to_wikipedia": True, "wikipedia_url": "https://{language}.wikipedia.org/w/api.php",
+        "wikipedia_language": "en", "wikipedia_requests_per_minute": 180.0, "youtube_url": "https://www.youtube.com",
+        "youtube_requests_per_minute": 60.0, "blocked_sites": None, "more_blocked_sites": [],
+        "allow_private_hosts": [],
+    }  # fmt: skip

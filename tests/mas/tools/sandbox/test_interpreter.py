@@ -121,7 +121,12 @@ def test_the_isolation_that_the_settings_name_gets_the_files_and_the_settings(mo
             return await super().open(files, settings)
 
     made = Asked()
-    monkeypatch.setattr(module, "choose_isolation", lambda kind: asked.append(kind) or made)
+
+    def choose(kind: str) -> Scripted:
+        asked.append(kind)
+        return made
+
+    monkeypatch.setattr(module, "choose_isolation", choose)
     settings, files = SandboxSettings(kind="deno"), {"a.csv": Path("/data/a.csv")}
     cell = asyncio.run(Interpreter(settings, files).run("1"))
     assert cell == module.Cell(Reply(value="1"), fresh_after_loss=False)

@@ -390,7 +390,7 @@ class Stage:
         monkeypatch.setattr(process, "now", lambda: self.time)
         monkeypatch.setattr(process, "TICK_SECONDS", 0.0)
         for name in ("kill", "killpg"):
-            monkeypatch.setattr(process.os, name, lambda *given, name=name: child.done.append((name, *given)))
+            monkeypatch.setattr(os, name, lambda *given, name=name: child.done.append((name, *given)))
         monkeypatch.setattr(resource, "prlimit", lambda *given: child.done.append(("prlimit", *given)))
 
 
