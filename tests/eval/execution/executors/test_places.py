@@ -8,9 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +21,7 @@ from eval.config.evaluation import EvalConfig, read_config
 from eval.config.executor import ProcessesSettings, RaySettings
 from eval.execution.executors.channel import Channel, Failed, Start, receive_start
 from eval.execution.executors.cluster.connection import BridgeSettings, Cluster
+from eval.execution.executors.cluster.run_cluster import RunCluster
 from eval.execution.executors.contract import Host
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.executors.places import ThisMachine, open_place
@@ -211,3 +213,100 @@ class _Started:
 def test_a_sample_stays_where_it_is_on_this_machine() -> None:
     sample = Sample("q1", "?", Path("/a.csv"))
     assert ThisMachine(1).move(sample) is sample
+
+
+def settings_of(executor: RaySettings, concurrency: int = 8) -> EvalConfig:
+    """As much of a configuration as the place of a run needs."""
+    run = SimpleNamespace(concurrency=concurrency)
+    return cast(EvalConfig, SimpleNamespace(executor=executor, run=run, redact_tree=lambda tree: tree))
+
+
+@pytest.mark.parametrize(
+    ("workers", "cores", "concurrency", "n_runs", "n_cpus", "n_workers"),
+    [(3, 7, 8, 1, 3, 3), (None, 7, 8, 1, 7, 7), (None, None, 8, 1, 1, 1), (9, 7, 8, 1, 8, 9), (2, 7, 8, 4, 4, 2),
+     (9, 7, 1, 2, 2, 9)],
+)  # fmt: skip
+def test_a_ray_of_its_own_has_a_cpu_for_each_worker_that_can_be_busy(
+    workers: int | None, cores: int | None, concurrency: int, n_runs: int, n_cpus: int, n_workers: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    own, sample = ConnectedCluster(1.0), Sample("q1", "?", Path("a.csv"))
+    monkeypatch.setattr(Cluster, "open", own.open)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    with open_place(settings_of(RaySettings(workers=workers), concurrency), {}, [sample], n_runs) as place:
+        assert own.settings == [BridgeSettings(None, n_cpus)]
+        assert place.n_workers == n_workers and place.move(sample) is sample, "its workers see this machine's files"
+
+
+@dataclass
+class EmptyPackage:
+    """A package without files."""
+
+    asked: list[tuple[object, ...]] = field(default_factory=list)
+    folder: Path = Path("/package")
+    config: dict[str, object] = field(default_factory=lambda: {"tracking": "off"})
+
+    @contextmanager
+    def open(self, *given: object) -> Iterator["EmptyPackage"]:
+        self.asked.append(given)
+        yield self
+
+    def move(self, sample: Sample) -> Sample:
+        return replace(sample, file=Path("moved"))
+
+
+@pytest.mark.parametrize(
+    ("n_cpus", "workers", "n_runs", "n_workers"),
+    [(4.0, None, 1, 4), (4.9, None, 1, 4), (4.0, 9, 1, 9), (256.0, None, 1, 256), (300.0, None, 1, 256),
+     (2.0, None, 2, 2), (1.0, None, 2, None), (0.5, None, 1, None)],
+)  # fmt: skip
+def test_a_cluster_has_as_many_workers_as_it_has_cpus(
+    n_cpus: float, workers: int | None, n_runs: int, n_workers: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, package = ConnectedCluster(n_cpus), EmptyPackage()
+    monkeypatch.setattr(Cluster, "open", cluster.open)
+    monkeypatch.setattr("eval.execution.executors.cluster.run_cluster.open_package", package.open)
+    config = settings_of(RaySettings(workers=workers, address="head:6379", files=["a"]))
+    sample = Sample("q1", "?", Path("a.csv"))
+    if n_workers is None:
+        with pytest.raises(UserError) as refused, open_place(config, {"x": 1}, [sample], n_runs):
+            pass
+        assert str(refused.value) == (
+            f"the cluster at executor.address=head:6379 has {int(n_cpus)} CPUs, and {n_runs} programs are compared at "
+            f"the same time; add nodes until it has {n_runs} CPUs, or use executor=processes."
+        )
+    else:
+        with open_place(config, {"x": 1}, [sample], n_runs) as place:
+            assert place.n_workers == n_workers
+            assert place.move(sample) == Sample("q1", "?", Path("moved"))
+    assert package.asked == [(config, {"x": 1}, [sample], ["a"])]
+    assert cluster.settings == [BridgeSettings("head:6379", 0, package="/package")]
+
+
+@pytest.mark.parametrize("has_package", [True, False])
+def test_workers_of_a_cluster_are_numbered_and_get_their_start_although_one_has_ended(
+    has_package: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[object, Start]] = []
+    ends = iter(["first", "second"])
+
+    def send(end: object, start: Start) -> None:
+        sent.append((end, start))
+        raise BrokenPipeError
+
+    async def open_channel(end: object) -> str:
+        return f"channel of {end}"
+
+    monkeypatch.setattr("eval.execution.executors.cluster.run_cluster.send_start", send)
+    monkeypatch.setattr(Channel, "open", open_channel)
+    cluster = cast(Cluster, SimpleNamespace(start_worker=lambda: next(ends)))
+    place = RunCluster(cluster, cast(Any, EmptyPackage()) if has_package else None, 2)
+    start = Start({"system": 1, "tracking": "local"}, None, RunInfo(), "/f", ("/p",), asks_budget=True)
+
+    async def play() -> list[tuple[str, str, str]]:
+        hosts = [await place.start_worker(start) for _ in range(2)]
+        return [(host.name, str(channel), await host.end(1.0)) for host, channel in hosts]
+
+    assert asyncio.run(play()) == [("actor 1", "channel of first", ""), ("actor 2", "channel of second", "")]
+    expected = replace(start, config={"system": 1, "tracking": "off"}, path=()) if has_package else start
+    assert sent == [("first", expected), ("second", expected)]
