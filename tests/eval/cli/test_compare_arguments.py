@@ -56,3 +56,45 @@ def test_an_option_is_written_in_full() -> None:
     for shortened in ("--inter", "--set", "--g"):
         with pytest.raises(UserError, match=shortened):
             read_arguments(["a", "b", shortened])
+
+
+def refusal_of(*arguments: str) -> str:
+    with pytest.raises(UserError) as refused:
+        read_arguments(list(arguments))
+    return str(refused.value)
+
+
+OUTPUTS = ("html", "json", "markdown", "junit")
+
+
+@pytest.mark.parametrize("one", OUTPUTS)
+@pytest.mark.parametrize("other", OUTPUTS)
+def test_no_two_outputs_have_one_file(one: str, other: str) -> None:
+    first = ["a", "b", "--gate", f"--{one}", "x/one"]
+    if one == other:
+        assert getattr(read_arguments(first), one) == Path("x/one")
+        return
+    assert refusal_of(*first, f"--{other}", str(Path("x/one").absolute())) == (
+        "one is to hold two outputs; give each a file of its own."
+    )
+    given = read_arguments([*first, f"--{other}", "one"])
+    assert (getattr(given, one), getattr(given, other)) == (Path("x/one"), Path("one"))
+
+
+def test_the_first_contradiction_is_told_whole() -> None:
+    assert refusal_of("a", "--junit", "x", "--margin", "0", "--html", "x") == (
+        "--margin belongs to --gate; add --gate, or leave --margin out."
+    )
+    assert refusal_of("a", "--gate", "--intersection", "--html", "x", "--json", "x") == (
+        "--gate decides on all questions; leave --intersection out, and compare runs of the same ones."
+    )
+    assert refusal_of("a", "b", "c", "d", "--gate", "--html", "x", "--json", "x") == (
+        "--gate compares a new run with its baseline, and 4 are named; name two runs."
+    )
+    assert refusal_of("a", "--alpha", "0") == "--alpha belongs to --gate; add --gate, or leave --alpha out."
+    assert read_arguments(["a", "b", "--gate", "--alpha", "0"]).alpha == 0.0
+    assert refusal_of() == (
+        "the following arguments are required: RUN; usage: python eval/compare.py RUN_A RUN_B [RUN_C ...] "
+        "[--intersection] [--settings] [--html FILE] [--json FILE] [--gate [--metrics NAMES] [--margin SHARE] [--alpha "
+        "SHARE] [--markdown FILE] [--junit FILE]]"
+    )

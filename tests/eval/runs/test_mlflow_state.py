@@ -1,5 +1,7 @@
 """Where a run is in MLflow, as its folder says, and whether that may be believed."""
 
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,28 @@ def test_an_address_is_used_again_only_if_it_is_this_installations_own(
     assert rebuild_tracking(state) == settings
     state.uri = "http://elsewhere.example"
     assert rebuild_tracking(state) is None
+
+
+def test_a_state_of_which_nothing_is_said_is_that_of_a_run_that_was_never_sent() -> None:
+    assert asdict(ExportState()) == {
+        **dict.fromkeys(("uri", "experiment", "experiment_id", "run_id", "signature"), ""),
+        "status": "RUNNING", "complete": False, "counts": {}, "warning": None, "cpu_seconds": 0.0,
+        "seconds_after_the_end": 0.0,
+    }  # fmt: skip
+    assert ExportState("u", "e", "1", "r").place == {"uri": "u", "experiment": "e"}
+
+
+@pytest.mark.parametrize("field", ["uri", "experiment"])
+def test_both_parts_of_the_place_are_signed_and_nothing_else_is(field: str, tmp_path: Path) -> None:
+    state = a_state()
+    write_state(tmp_path, state)
+    changed = replace(state, experiment_id="8", run_id="r2", complete=False, status="FAILED", cpu_seconds=3.0)
+    assert rebuild_tracking(changed) == ServerTracking(uri=state.uri, experiment="evals")
+    assert rebuild_tracking(replace(changed, **{field: "other"})) is None  # type: ignore[arg-type]
+    assert rebuild_tracking(replace(changed, signature="")) is None
+    write_state(tmp_path, changed)
+    reset_state(tmp_path)
+    found = read_state(tmp_path)
+    assert found == replace(changed, status="RUNNING", counts={}, warning=None)
+    text = (tmp_path / "mlflow.json").read_text()
+    assert text == json.dumps(asdict(replace(changed, status="RUNNING", counts={}, warning=None)), indent=2) + "\n"
