@@ -475,3 +475,97 @@ def test_the_addresses_of_a_host_come_once_each_in_the_systems_order(monkeypatch
     for error in (OSError(), UnicodeError()):
         monkeypatch.setattr(guard.socket, "getaddrinfo", lambda *_, error=error, **__: (_ for _ in ()).throw(error))
         assert asyncio.run(guard.resolve_host("a.org", 80)) == []
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [
+        ("0.255.255.255", "1.0.0.0"),
+        ("100.64.0.0", "100.63.255.255"),
+        ("100.127.255.255", "100.128.0.0"),
+        ("168.63.129.16", "168.63.129.15"),
+        ("168.63.129.16", "168.63.129.17"),
+        ("192.0.0.255", "192.0.1.0"),
+        ("192.88.99.255", "192.88.100.0"),
+        ("198.18.0.0", "198.17.255.255"),
+        ("198.19.255.255", "198.20.0.0"),
+        ("224.0.0.0", "223.255.255.255"),
+        ("2001:1ff::1", "2001:200::1"),
+        ("2002:ffff::1", "2003::1"),
+        ("3fff:fff::1", "3ffe::1"),
+        ("64:ff9b::a83f:8110", "64:ff9b::a83f:8111"),
+        ("64:ff9b::ff:ffff", "64:ff9b::100:1"),
+        ("::ffff:168.63.129.16", "::ffff:168.63.129.17"),
+    ],
+)
+def test_a_special_range_ends_where_the_public_addresses_begin(inside: str, outside: str) -> None:
+    assert (is_public(inside), is_public(outside)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("1.16777215", "1.255.255.255"),
+        ("1.16777216", None),
+        ("1.2.65535", "1.2.255.255"),
+        ("1.2.65536", None),
+        ("255.254.253.252", "255.254.253.252"),
+        ("256.1.1.1", None),
+        ("1.256.1.1", None),
+        ("1.1.256.1", None),
+        ("0", "0.0.0.0"),
+        ("00.07.010.0x10", "0.7.8.16"),
+        ("08", None),
+        ("8", "0.0.0.8"),
+        (f"{'0' * 39}1", "0.0.0.1"),
+        (f"{'0' * 40}1", None),
+        ("0xffffffff", "255.255.255.255"),
+        ("", None),
+        ("1.", None),
+    ],
+)
+def test_each_part_of_an_ipv4_address_has_its_range(host: str, address: str | None) -> None:
+    assert parse_ipv4(host) == address
+
+
+def test_a_name_and_its_parts_have_the_length_of_the_standard() -> None:
+    label = "a" * 63
+    longest = f"{label}.{label}.{label}.{'a' * 61}"
+    assert len(longest) == 253
+    assert normalize_url(f"http://{longest}/") == f"http://{longest}/"
+    for host in (f"{longest}a", f"{label}a.org"):
+        with pytest.raises(NotPublicError, match="its host is no name of one"):
+            normalize_url(f"http://{host}/")
+
+
+def test_a_host_that_may_be_private_is_found_at_its_private_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    async def find(host: str, port: int) -> list[str]:
+        asked.append((host, port))
+        return ["10.0.0.1"]
+
+    monkeypatch.setattr(guard, "resolve_host", find)
+    assert asyncio.run(resolve_public_host("a.org.", 81, ["a.org:81"])) == ["10.0.0.1"]
+    assert asyncio.run(check_public("http://a.org", WebSettings(allow_private_hosts=["a.org"]))) == "http://a.org/"
+    with pytest.raises(NotPublicError) as refused:
+        asyncio.run(resolve_public_host("a.org", 82, ["a.org:81"]))
+    assert str(refused.value) == (
+        "This URL is refused: the host a.org leads to an address that is not public. Only public web pages "
+        "(http, https) can be read; try another."
+    )
+    assert asked == [("a.org", 81), ("a.org", 80), ("a.org", 82)]
+
+
+def test_a_host_that_cannot_be_found_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    _look_up(monkeypatch)
+    with pytest.raises(HostNotFoundError) as unknown:
+        asyncio.run(resolve_public_host("a.org.", 80))
+    assert str(unknown.value) == ("The host a.org cannot be found; check how it is written, or search for the page.")
+
+
+@pytest.mark.parametrize(
+    ("host", "is_one"), [("1", True), ("a.0x", True), ("a.9", True), ("a.0xg", False), ("1.a", False)]
+)
+def test_a_host_is_numeric_by_its_last_part(host: str, is_one: bool) -> None:
+    assert guard.is_numeric_host(host) is is_one
