@@ -290,3 +290,84 @@ def test_choices_whose_number_would_be_too_long_are_refused_before_they_are_coun
     monkeypatch.setattr(math, "perm", count)
     with pytest.raises(ToolError, match="the result would have more than 3913 digits"):
         calculator(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "whole"),
+    [
+        (" ", "The expression is empty; write one such as (2 + 3) * 4."),
+        (f"max({'1,' * 497}12)", "The expression has 1001 characters; at most 1000 are allowed."),
+        ("3^2", "`^` is no power here; ** is the power: write 3**2 for three squared."),
+        ("2 + 1,000,000",
+         "1,000,000 is ambiguous: write 1000000 for one number, 1, 000, 000 for several arguments."),
+        ("50%", "% is the remainder, not a percentage: write 15/100 * 80 for 15% of 80, and 7 % (-3) for a remainder."),
+        ("\u00fc + \u00e9 + \u00fc", "These characters have no place in an expression: \u00e9 \u00fc"),
+        ("2 +", "2 + is not an expression in Python's notation: invalid syntax."),
+        ("[1, 2][0]", "Only arithmetic is allowed, and Subscript is not; use numbers and functions."),
+        ("2(3)", "Only a function's name can stand before a parenthesis; write 2 * (3) for a product."),
+        ("max(**e)", "** before an argument is not allowed; write the arguments one by one."),
+        ("2j", "Only whole and decimal numbers are allowed; use no complex numbers, texts or None."),
+        ("x", "The name 'x' is unknown; the constants are pi, e, tau, inf, nan."),
+        ("[1, 2]", "[1, 2] gives no single number; write an expression such as sum([1, 2, 3])."),
+        ("1/0", "1/0 cannot be calculated: division by zero."),
+        (f"1/0{'+1' * 58}1", f"1/0{'+1' * 58}1 cannot be calculated: division by zero."),
+        (f"1/0{'+1' * 59}", f"1/0{'+1' * 58}+\u2026 cannot be calculated: division by zero."),
+        ("2**13000", "2**13000 cannot be calculated: the result has more than 3913 digits."),
+        ("2**13001", "2**13001 cannot be calculated: the result would have more than 3913 digits."),
+        ("(-2)**13001", "(-2)**13001 cannot be calculated: the result would have more than 3913 digits."),
+        ("3**13001", "3**13001 cannot be calculated: the result would have more than 3913 digits."),
+        ("1e308*10", "1e308*10 cannot be calculated: the result is too large for a decimal number; use whole numbers "
+         "or log()."),
+        ("(-8)**0.5", "(-8)**0.5 cannot be calculated: the result is a complex number; only real numbers are "
+         "supported."),
+        ("max()", "max() cannot be calculated: at least one number is needed."),
+        ("dist([1], 2)", "dist([1], 2) cannot be calculated: two lists were expected, such as [0, 0], [3, 4]."),
+        ("dist(1, [2])", "dist(1, [2]) cannot be calculated: two lists were expected, such as [0, 0], [3, 4]."),
+        ("[1] * 2", "[1] * 2 cannot be calculated: a number was expected, not a list or a function's name."),
+        ("max([1], 2)", "max([1], 2) cannot be calculated: a number was expected, not a list or a function's name."),
+        ("isclose(1, 2, rel_tol=[1])",
+         "isclose(1, 2, rel_tol=[1]) cannot be calculated: a number was expected, not a list or a function's name."),
+        ("factorial(1001)", "factorial(1001) cannot be calculated: factorial is limited to 1000; use lgamma for the "
+         "logarithm of a larger one."),
+        ("round(1, 1001)", "round(1, 1001) cannot be calculated: round is limited to 1000 digits."),
+    ],
+)  # fmt: skip
+def test_each_refusal_is_told_whole(expression: str, whole: str) -> None:
+    with pytest.raises(ToolError) as refused:
+        calculator(expression)
+    assert str(refused.value) == whole
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (f"max({'1,' * 497}1)", "1"),
+        (f"  max({'1,' * 497}1)  ", "1"),
+        ("2**12999 // 2**12998", "2"),
+        ("(-2)**12999 // 2**12998", "-2"),
+        ("1**(10**9) + (-1)**(10**9) + 0**(10**9)", "2"),
+        ("2.0**0.5 + 2**0 + 2**-1", "2.91421356237309"),
+        ("max((1, 3)) + min((4, 2)) + max(5) + max([6])", "16"),
+        ("stdev(1, 2, 3, 4) + prod([2, 3])", "7.29099444873581"),
+        ("dist((1, 2, 3), (1, 2, 5))", "2.0"),
+        ("comb(5, 2) + comb(5, 5) + comb(5, 0) + comb(5, 6)", "12"),
+        ("perm(6) + perm(6, 1) + perm(0) + perm(1) + perm(2, 2)", "730"),
+        ("1 != 1", "False"),
+        ("1 >= 1 > 0 <= 0", "True"),
+        ("+3 - -2", "5"),
+        ("2 and 3", "3"),
+        ("0 or 4", "4"),
+        ("123456789012345678", "123456789012345678"),
+        ("0.1234567890123456", "0.123456789012346"),
+        ("1,2345 == 1", None),
+        ("max(0,123) + max(1, 000)", "124"),
+        ("7%(3)", "1"),
+        ("7 % pi", "0.716814692820414"),
+    ],
+)
+def test_what_is_just_allowed_is_calculated(expression: str, expected: str | None) -> None:
+    if expected is None:
+        with pytest.raises(ToolError, match="gives no single number"):
+            calculator(expression)
+    else:
+        assert calculator(expression) == expected
