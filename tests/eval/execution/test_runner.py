@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +13,12 @@ import pytest
 from eval.benchmarks.dataset import Sample
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
-from eval.runs.record import Record
+from eval.runs.record import Record, Usage
 from eval.scorers.gaia import GaiaScorer
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import Score
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, current_context
-from mas.runtime.trace import event, keep_answer, keep_state, span
+from mas.runtime.trace import event, keep_answer, keep_state, note_limit, note_review, span
 from mas.tools.results import ToolResult
 from tests.eval.execution.sample_run import SampleRun
 
@@ -595,3 +597,137 @@ def test_a_label_far_from_the_question_on_a_page_is_no_leak(labels: LabelSet) ->
 
     (record,) = run(read, [Sample("a", question, target="yes")], labels=labels)
     assert bool(record.leaks) is not bool(labels)
+
+
+WHOLE = Sample("q7", "What is hidden?", Path("/data/table.csv"), "42", "2", {"kind": "x"}, {"a": "b"})
+
+
+class Asked:
+    """A program that keeps what it was asked with; it has reviews, steps of agents and tools, and a secret."""
+
+    def __init__(self, fails: bool = False, answer: object = 42) -> None:
+        self.given: list[dict[str, Any]] = []
+        self.fails, self.answer = fails, answer
+
+    async def acall(self, **given: Any) -> dict[str, Any]:
+        self.given.append(given)
+        for _ in range(2):
+            with span("agent", "solver"), span("lm", "m") as call:
+                call.attributes |= {"cost_usd": 0.25, "input_tokens": 3}
+        with span("agent", "planner"), contextlib.suppress(OSError), span("tool", "search"):
+            raise OSError("no reply")
+        note_review("solver", approved=False)
+        note_review("solver", approved=True)
+        note_limit("tokens")
+        keep_state({"draft": "the secret"})
+        if self.fails:
+            raise ValueError("the secret is out")
+        return {"final_answer": self.answer, "final_reasoning_trace": "with the secret"}
+
+
+async def spend(question: str, answer: str | None, target: str) -> Score:
+    with span("agent", "judge"), span("lm", "j") as call:
+        call.attributes |= {"cost_usd": 1.0}
+    return Score(1.0, "equal", {"form": 0.5})
+
+
+def whole_record(program: Asked, **changes: Any) -> Record:
+    settings: dict[str, Any] = {
+        "run_id": "r", "program": program, "scorer": spend, "deadline_seconds": 5.0,
+        "redact": lambda text: text.replace("secret", "***"), "extra_scorers": {"second": spend}, **changes,
+    }  # fmt: skip
+    return asyncio.run(SampleRunner(**settings).run_sample(WHOLE, SampleKey("q7", 2, 3)))
+
+
+def test_all_that_an_answer_tells_is_in_its_record() -> None:
+    program, began = Asked(), datetime.now(UTC)
+    record = whole_record(program)
+    assert program.given == [{"question": WHOLE.question, "file": WHOLE.file, "inputs": {"a": "b"}}]
+    assert began <= datetime.fromisoformat(record.started_at) <= datetime.now(UTC)
+    assert set(record.seconds_by_agent) == {"solver", "planner"}, "not the judge"
+    solver = [each for each in record.trajectory if each["name"] == "solver"]
+    assert record.seconds_by_agent["solver"] == sum(each["end_seconds"] - each["start_seconds"] for each in solver)
+    found = record.to_dict()
+    for measured in ("thread_id", "started_at", "wall_seconds", "seconds_by_agent", "trajectory"):
+        assert found.pop(measured)
+    usage, nothing = Usage(lm_calls=2, tool_calls=1, input_tokens=6, cost_usd=0.5, known_cost_usd=0.5), Usage()
+    judging = Usage(lm_calls=2, cost_usd=2.0, known_cost_usd=2.0)
+    assert nothing.cost_usd is None and found == {
+        "run_id": "r", "sample_id": "q7", "epoch": 2, "attempt": 3, "question": "What is hidden?", "file": "table.csv",
+        "level": "2", "target": "42", "answer": "42", "reasoning_trace": "with the ***", "score": 1.0,
+        "explanation": "equal", "parts": {"form": 0.5},
+        "extra_scores": {"second": {"value": 1.0, "explanation": "equal", "error": None}},
+        "error": None, "error_class": None, "error_component": None, "error_details": None, "limit": "tokens",
+        "usage": vars(usage), "scorer_usage": vars(judging), "waited_seconds": 0.0,
+        "calls_by_tool": {"search": 1}, "tool_errors": {"search": 1},
+        "reviews": {"solver": {"reviews": 2, "rejected": 1, "retried": 1, "recovered": 1}},
+        "leaks": [], "blocked_pages": {}, "human": [], "state": {"draft": "the ***"},
+    }  # fmt: skip
+
+
+def test_a_failed_answer_has_neither_trace_nor_score_and_its_state_says_why() -> None:
+    record = whole_record(Asked(fails=True))
+    assert (record.answer, record.reasoning_trace, record.score, record.extra_scores) == (None, "", None, {})
+    assert (record.error, record.error_class, record.error_component, record.limit) == (
+        "ValueError: the *** is out", "internal", "system", "tokens",
+    )  # fmt: skip
+    assert record.state == {"draft": "the ***", "error": "ValueError: the *** is out", "error_component": "system"}
+    assert record.error_details is not None and "secret" not in record.error_details.stack
+    assert record.usage.cost_usd == 0.5 and record.scorer_usage == Usage()
+    assert whole_record(Asked(answer=None)).answer is None
+    assert whole_record(Asked(answer="")).answer == ""
+
+
+def test_each_scorer_has_a_context_of_its_own_without_the_limits_of_the_answer() -> None:
+    seen: list[SampleContext] = []
+
+    async def look(question: str, answer: str | None, target: str) -> Score:
+        current = current_context()
+        assert current is not None
+        assert 0 < current.seconds_left <= 5.0
+        seen.append(current)
+        if len(seen) == 3:
+            current.server_refusal = "no credit"
+        return Score(1.0, "fine")
+
+    opened: list[SampleContext] = []
+
+    def open_context(key: SampleKey) -> SampleContext:
+        opened.append(SampleContext(key, SampleLimits(lm_calls=7)))
+        return opened[-1]
+
+    scorers = {"second": look, "third": look}
+    record = whole_record(Asked(), scorer=look, extra_scorers=scorers, open_context=open_context)
+    assert [each.key for each in (*opened, *seen)] == [SampleKey("q7", 2, 3)] * 4
+    assert [each.limits for each in seen] == [SampleLimits()] * 3
+    assert len({id(each.usage) for each in seen}) == 3 and all(each._is_closed for each in seen)
+    assert (record.error, record.score) == (None, 1.0), "the refusal of an extra judge does not end the run"
+
+
+def test_the_refusal_of_the_deciding_judge_is_one_of_the_provider() -> None:
+    async def refuse(question: str, answer: str | None, target: str) -> Score:
+        current = current_context()
+        assert current is not None
+        current.server_refusal = "no credit for the secret"
+        return Score(1.0, "fine")
+
+    record = whole_record(Asked(), scorer=refuse)
+    assert (record.error, record.error_class, record.score, record.answer) == (
+        "no credit for the ***", "quota_or_key", None, None,
+    )  # fmt: skip
+
+
+def test_the_listener_and_the_observer_of_a_sample_get_its_events_and_spans() -> None:
+    opened: list[tuple[str, SampleKey]] = []
+    events: list[str] = []
+    spans: list[str] = []
+
+    def open_listener(thread_id: str, key: SampleKey) -> Callable[..., None]:
+        opened.append((thread_id, key))
+        return lambda level, name, fields: events.append(name)
+
+    record = whole_record(
+        Asked(), open_listener=open_listener, observer=lambda seen: spans.append(f"{seen.kind} {seen.name}")
+    )
+    assert opened == [(record.thread_id, SampleKey("q7", 2, 3))] and len(record.thread_id) == 32
+    assert events and {"question q7", "agent solver", "tool search"} <= set(spans)
