@@ -446,3 +446,78 @@ def test_damage_to_a_run_that_is_written_now_is_told_and_not_restored(run: Path)
             assert not store.is_restored
     finally:
         lock.release()
+
+
+def test_the_log_is_folded_into_the_file_every_five_seconds_if_something_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    statements: list[str] = []
+
+    class Closed:
+        """Each wait ends at once, the fourth one with the end of the store; before the second a row is written."""
+
+        def wait(self, seconds: float) -> bool:
+            waits.append(seconds)
+            if len(waits) == 2:
+                store.write(answered("q1", "17"))
+            statements.append(f"wait {len(waits)}")
+            return len(waits) == 4
+
+    with RunStore(tmp_path / "run.db") as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "_closed", Closed())
+            store._database.set_trace_callback(statements.append)
+            store._checkpoint_regularly()
+            store._database.set_trace_callback(None)
+        kept = [each for each in statements if each.startswith(("wait", "PRAGMA wal_checkpoint"))]
+        fold = "PRAGMA wal_checkpoint(PASSIVE)"
+        assert kept == ["wait 1", fold, "wait 2", fold, "wait 3", "wait 4"]
+        assert waits == [5.0] * 4
+    waits.clear()
+    monkeypatch.setattr(store, "_closed", Closed())
+    monkeypatch.setattr(store, "write", lambda record: None)
+    store._checkpoint_regularly()
+    assert len(waits) == 4, "a database that cannot be used now may be later"
+
+
+@pytest.mark.parametrize("is_writable", [True, False])
+def test_a_reader_sees_what_is_written_now_also_in_a_folder_that_it_cannot_write(
+    is_writable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.db"
+    addresses: list[str] = []
+    connect = run_database._connect_to
+
+    def note(address: str) -> sqlite3.Connection:
+        addresses.append(address.removeprefix(path.as_uri()))
+        return connect(address)
+
+    monkeypatch.setattr(run_database, "_connect_to", note)
+    monkeypatch.setattr(os, "access", lambda *given: is_writable)  # root may write everywhere
+    with RunStore(path) as writer:
+        writer.write(answered("q1", "17"))
+        with RunStore(path, read_only=True) as reader:
+            assert [each.sample_id for each in reader.records()] == ["q1"]
+    with RunStore(path, read_only=True) as reader:
+        assert [each.sample_id for each in reader.records()] == ["q1"]
+    assert addresses == ["", "?mode=rw", "?mode=rw" if is_writable else "?immutable=1"]
+
+
+def test_what_is_begun_and_fails_is_taken_back_and_told_with_what_to_check(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with RunStore(path) as store:
+        with pytest.raises(StoreError) as refused, store._transaction():
+            store._database.execute("DELETE FROM meta")
+            raise OSError("no room")
+        assert str(refused.value) == (
+            f"{path} cannot be written (no room): check that the disk has room, the folder is writable and the file is "
+            "a run's database; rows already written are kept"
+        )
+        assert not store._database.in_transaction and store.read_holder() is not None
+        with pytest.raises(ZeroDivisionError), store._transaction():
+            store._database.execute("ROLLBACK")  # as a full disk does
+            raise ZeroDivisionError
+        with store._transaction():
+            store._database.execute("DELETE FROM meta WHERE key = 'holder'")
+        assert store.read_holder() is None
