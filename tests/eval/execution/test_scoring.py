@@ -152,3 +152,49 @@ def test_a_scorer_that_fails_leaves_the_limit_of_the_answer_and_that_of_its_own_
     assert (made.limit, made.error_class, made.error_component) == ("deadline_seconds", "scorer", "scorer")
     extra = score(slow, fresh(score=1.0), seconds=0.01, extra="second").extra_scores["second"]
     assert extra == ExtraScore(None, error="no verdict of the scorer within 0.01 s (run.deadline_seconds)")
+
+
+def test_all_of_a_scorer_s_failure_is_in_the_record_without_target_and_secret() -> None:
+    before = fresh(explanation="of before", parts={"old": 1.0})
+    made = score(failing, replace(before))
+    details = made.error_details
+    assert details is not None and made == replace(
+        before, error="the scorer failed (ScorerError: cannot compare [the reference answer] with ***)", error_class="scorer",
+        error_component="scorer", error_details=details,
+    )  # fmt: skip
+    assert (details.type, details.agent, details.step, details.retry_counts) == ("ScorerError", None, None, {})
+    *calls, last = details.stack.splitlines()
+    assert last == "ScorerError: cannot compare [the reference answer] with ***"
+    assert calls[-1].startswith("tests.eval.execution.test_scoring:") and "failing" in calls[-1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "extra", "is_scored"),
+    [
+        ({}, None, True), ({}, "second", True), ({"target": None}, None, False), ({"target": None}, "second", False),
+        ({"target": ""}, None, True),
+        ({"error": "x", "error_class": "scorer"}, None, False), ({"error": "x", "error_class": "scorer"}, "b", True),
+        ({"error": "x", "error_class": "internal"}, "b", False), ({"error": "", "error_class": "tool"}, None, False),
+        ({"error_class": "internal"}, None, True),
+    ],
+)  # fmt: skip
+def test_an_answer_is_judged_if_it_stands_and_there_is_a_target(
+    changes: dict[str, Any], extra: str | None, is_scored: bool
+) -> None:
+    asked: list[tuple[str, str | None, str]] = []
+
+    def ask(question: str, answer: str | None, target: str) -> Score:
+        asked.append((question, answer, target))
+        return Score(0.5, "half", {"form": 1.0})
+
+    record = fresh(**changes)
+    before = replace(record, extra_scores={})
+    made = score(ask, record, extra=extra)
+    if not is_scored:
+        assert (asked, made) == ([], before)
+        return
+    assert asked == [("What is q1?", "seventeen", record.target)]
+    if extra:
+        assert made == replace(before, extra_scores={extra: ExtraScore(0.5, "half")})
+    else:
+        assert made == replace(before, score=0.5, explanation="half", parts={"form": 1.0})
