@@ -159,8 +159,8 @@ def test_all_of_a_scorer_s_failure_is_in_the_record_without_target_and_secret() 
     made = score(failing, replace(before))
     details = made.error_details
     assert details is not None and made == replace(
-        before, error="the scorer failed (ScorerError: cannot compare [the reference answer] with ***)", error_class="scorer",
-        error_component="scorer", error_details=details,
+        before, error="the scorer failed (ScorerError: cannot compare [the reference answer] with ***)",
+        error_class="scorer", error_component="scorer", error_details=details,
     )  # fmt: skip
     assert (details.type, details.agent, details.step, details.retry_counts) == ("ScorerError", None, None, {})
     *calls, last = details.stack.splitlines()
