@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import cast
 
 import pytest
 
@@ -211,3 +212,68 @@ def test_addresses_are_tried_one_after_the_other(echo: int, monkeypatch: pytest.
     assert "GET /a/b?c=/d {'Host': 'a.example', 'Connection': 'close'} " in answer
     (top,) = through_the_proxy(f"GET http://a.example:{echo} HTTP/1.1\r\nHost: a.example\r\n\r\n")
     assert "GET / {" in top
+
+
+class Receiver:
+    """Receiver that is gone after so many pieces."""
+
+    def __init__(self, pieces: int = 9, takes_an_end: bool = True) -> None:
+        self.left, self.takes_an_end = pieces, takes_an_end
+        self.got: list[bytes | str] = []
+
+    def write(self, piece: bytes) -> None:
+        self.got.append(piece)
+
+    async def drain(self) -> None:
+        if not self.left:
+            raise ConnectionResetError
+        self.left -= 1
+
+    def can_write_eof(self) -> bool:
+        return self.takes_an_end
+
+    def write_eof(self) -> None:
+        self.got.append("end")
+
+
+def sender(said: bytes, ended: bool = True) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    reader.feed_data(said)
+    if ended:
+        reader.feed_eof()
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("receiver", "got"),
+    [
+        (Receiver(), [b"ab", b"c", "end"]),
+        (Receiver(takes_an_end=False), [b"ab", b"c"]),
+        (Receiver(1), [b"ab", b"c"]),
+        (Receiver(0), [b"ab"]),
+    ],
+)
+def test_bytes_are_passed_on_in_pieces_with_their_end_until_the_receiver_is_gone(
+    receiver: Receiver, got: list[bytes | str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy, "PIECE_BYTES", 2)
+
+    async def copy() -> None:
+        await proxy._copy(sender(b"abc"), cast(asyncio.StreamWriter, receiver))
+
+    asyncio.run(copy())
+    assert receiver.got == got
+
+
+def test_a_connection_lasts_until_the_server_has_said_everything() -> None:
+    async def copy() -> tuple[Receiver, int]:
+        browser, server = Receiver(), Receiver()
+        await proxy._copy_both_ways(
+            (sender(b"request", ended=False), cast(asyncio.StreamWriter, browser)),
+            (sender(b"answer"), cast(asyncio.StreamWriter, server)),
+        )
+        return browser, len(asyncio.all_tasks())
+
+    browser, tasks = asyncio.run(asyncio.wait_for(copy(), 10))
+    assert browser.got == [b"answer", "end"], "a browser that says no more is not waited for"
+    assert tasks == 2, "nothing goes on behind it: the test and its limit of time alone"
