@@ -99,3 +99,35 @@ def test_a_part_whose_name_is_taken_or_long_has_another() -> None:
     assert list(build(a_record(parts=dict.fromkeys(names, 0.5))))[2:5] == [
         "part_expected_response", "part_error_class", "p" * 249 + "…"
     ]  # fmt: skip
+
+
+def test_every_assessment_has_its_value_and_its_reason() -> None:
+    extra = {
+        "tone": ExtraScore(0.25, "harsh"), "over": ExtraScore(1.5, ""), "none": ExtraScore(None, "unused", "too long"),
+    }  # fmt: skip
+    verdicts = [
+        HumanVerdict("1", "wrong_gold", "ada", "t", "night", target="", is_of_question=True),
+        HumanVerdict("2", "right", "ada", "t", "night"),
+    ]
+    record = a_record(
+        target="![x](y)", explanation="![e](y)", error="![w](y)", error_class="model", score=None,
+        parts={"recall": float("inf"), "format_loss": 0.0}, extra_scores=extra, human=verdicts,
+    )  # fmt: skip
+    found = {name: (each.value, each.rationale) for name, each in build(record).items()}
+    assert found == {
+        "expected_response": ("!\u200b[x](y)", None), "correct": (False, "!\u200b[e](y)"),
+        "recall": ("inf", None), "format_ok": (True, None), "extra_tone": (0.25, "harsh"), "extra_over": (1.0, None),
+        "extra_none": (0.0, "too long"), "human_review_question": ("wrong gold", "corrected to "),
+        "human_review": ("right", None), "error_class": ("model", "!\u200b[w](y)"),
+    }  # fmt: skip
+
+
+def test_a_judge_is_the_source_of_its_verdict_and_of_its_parts_and_its_name_is_cut() -> None:
+    record = a_record(parts={"recall": 0.5, "format_loss": 0.5})
+    record.trajectory += [judged("extra_scorers.tone"), judged("J" * 251), judged("Second")]
+    sources = {name: (each.source.source_type, each.source.source_id) for name, each in build(record).items()}
+    judge = ("LLM_JUDGE", "J" * 249 + "…")
+    assert sources == {
+        "expected_response": ("HUMAN", "dataset"), "correct": judge, "recall": judge, "format_ok": judge,
+        "error_class": ("CODE", "harness"),
+    }  # fmt: skip

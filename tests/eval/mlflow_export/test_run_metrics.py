@@ -77,3 +77,22 @@ def test_of_equal_attempts_the_first_counts_and_of_others_the_last() -> None:
     assert seconds((2, 5.0), (1, 6.0)) == 5.0 and seconds((1, 5.0), (2, 6.0)) == 6.0
     epochs = numbers_of(*(a_record("q1", epoch=n, wall_seconds=float(n), trajectory=[]) for n in (1, 2)))
     assert epochs.build_metrics()["latency/question_p50_seconds"] == 1.5
+
+
+def test_every_metric_of_a_run_is_there_and_only_decisions_count_as_decisions() -> None:
+    def step(id: int, kind: str, name: str, **facts: object) -> dict[str, object]:
+        return {"id": id, "parent": None, "kind": kind, "name": name, "start_seconds": 0.0, **facts}
+
+    decisions = [{"name": "decision", "decision": each} for each in ("approve", "reject", "approve", "approve")]
+    other = {"name": "step", "decision": "reject"}
+    steps = [
+        step(1, "agent", "critic", events=[*decisions, other]), step(2, "agent", "critic", error="it broke"),
+        step(3, "agent", "planner", events=[other]), step(4, "tool", "search", end_seconds=9.0, events=decisions),
+        step(5, "tool", "search", error="no"), step(6, "orchestrator", "o", events=decisions, end_seconds=9.0),
+    ]  # fmt: skip
+    found = numbers_of(a_record("q1", trajectory=steps, wall_seconds=7.0)).build_metrics()
+    assert found == {
+        "agents/critic_calls": 2, "agents/critic_errors": 1, "agents/planner_calls": 1, "agents/planner_errors": 0,
+        "agents/critic_reject_rate": 0.25, "tools/search_calls": 2, "tools/search_errors": 1,
+        "latency/question_p50_seconds": 7.0, "latency/question_p95_seconds": 7.0,
+    }  # fmt: skip

@@ -112,3 +112,23 @@ def test_a_judge_that_cannot_be_asked_is_found_by_the_check(monkeypatch: pytest.
         GradedScorer().check()
     monkeypatch.setenv("JUDGE_KEY", "k")
     GradedScorer(judge=OpenAIChatModel("m", api_key_env="JUDGE_KEY")).check()
+
+
+@pytest.mark.parametrize("answer", ["", " \n"])
+def test_the_score_of_no_answer_has_the_verdicts_of_the_rules_too(answer: str) -> None:
+    scorer, _ = scorer_that_says()
+    assert judged(scorer, answer, "17") == Score(0.0, "there is no answer", {"rule": 0.0, "exact": 0.0})
+
+
+def test_why_a_judge_cannot_be_asked_is_a_sentence_with_the_way_out() -> None:
+    def why(scorer: GradedScorer) -> str:
+        with pytest.raises(UserError) as raised:
+            scorer.check()
+        return str(raised.value)
+
+    assert why(GradedScorer("")) == "scorer.rubric is empty; say what makes an answer correct."
+    assert why(GradedScorer()) == "scorer.judge is missing; name a model with model@scorer.judge=gpt-4o-mini."
+    assert why(GradedScorer(judge=SimulatedModel())) == (
+        "the simulated model cannot judge answers; name a real one with model@scorer.judge=…, or score by a rule, such "
+        "as scorer=gaia."
+    )

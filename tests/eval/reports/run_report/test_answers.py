@@ -216,3 +216,52 @@ def test_blocks_of_wrong_answers_and_of_chosen_questions_outlast_the_others(monk
     added.clear()
     gatherer.gather([answered("q4", "17", trajectory=[])], [], 1)
     assert added == [("steps", 4, 2)], "keys go on, and an answer without calls has no prompts"
+
+
+def test_a_critic_that_approved_a_wrong_answer_is_named_and_one_of_an_answer_in_error_is_only_marked() -> None:
+    def critic(id: int, decision: str) -> dict[str, Any]:
+        times = {"start_seconds": 0.0, "end_seconds": 1.0}
+        return {
+            "id": id,
+            "parent": None,
+            "kind": "agent",
+            "name": f"critic_{id}",
+            "outputs": {"decision": decision},
+        } | times
+
+    spans = [critic(1, "reject"), critic(2, "approve")]
+    for changes, approved_by, marks in (
+        ({"score": 0.0}, "critic_2", [False, True]),
+        ({"score": 0.5}, "critic_2", [False, True]),
+        ({"score": 1.0}, "", [False, False]),
+        ({"error": "it broke", "score": None}, "", [False, True]),
+    ):
+        shown = row(trajectory=spans, **changes)
+        assert shown.approved_by == approved_by, changes
+        assert [step.get("misled", False) for step in details(trajectory=spans, **changes)["steps"]] == marks, changes
+
+
+def test_the_text_of_a_failure_that_many_answers_share_is_in_memory_once() -> None:
+    first, second = "".join(["it ", "broke"]), "".join(["it ", "broke"])
+    found = gather(answered("q1", None, error=first), answered("q2", None, error=second)).answers
+    assert first is not second and found[0].error is found[1].error
+
+
+def test_the_value_of_an_answer_without_a_whole_point_stands_before_its_explanation() -> None:
+    assert [row(score=score, explanation="so").why for score in (0.0, 0.004, 0.996, 1.0)] == [
+        "so", "0.00: so", "1.00: so", "so"
+    ]  # fmt: skip
+    assert details(score=0.5, explanation="so")["scorer"] == "0.50: so"
+
+
+def test_the_place_of_a_failure_has_only_what_is_known() -> None:
+    def place(component: str | None, **known: Any) -> str | None:
+        made = ErrorDetails("ValueError", "the stack", **known)
+        found = details(error="it broke", error_component=component, error_details=made).get("failed in")
+        return None if found is None else str(found)
+
+    assert place(None) is None
+    assert place("expert") == "expert"
+    assert place(None, step="solve") == "step solve"
+    assert place(None, retry_counts={"a": 1, "b": 0, "c": 2}) == "rejections a 1, c 2"
+    assert place("expert", retry_counts={"a": 0}) == "expert"

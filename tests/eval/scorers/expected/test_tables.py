@@ -191,3 +191,25 @@ def test_a_database_is_found_by_any_name_and_its_text_is_read_though_broken(shop
         (2, "\ufffdA"),
         (1, "\ufffdA"),
     ]
+
+
+@pytest.mark.parametrize("query", ["SELECT a FROM t", "SELECT * FROM nowhere"])
+def test_the_database_is_closed_whether_or_not_the_query_can_be_run(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    opened: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def note(database: str, uri: bool) -> sqlite3.Connection:
+        opened.append(connect(database, uri=uri))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", note)
+    if "nowhere" in query:
+        with pytest.raises(ScorerError, match="no such table"):
+            run_gold_query(shop, query)
+    else:
+        assert run_gold_query(shop, query) == [(1,), (2,)]
+    (connection,) = opened
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
