@@ -547,3 +547,37 @@ def test_only_a_similar_name_is_suggested(name: str, is_similar: bool) -> None:
     assert suggest(name, ["model", "data", "data"]) == (
         f"did you mean model? Otherwise {listed}" if is_similar else listed
     )
+
+
+def raise_in(modules: Sequence[str], error: Exception) -> Exception:
+    """The error as a function of the last module has raised it, called by those of the modules before."""
+
+    def fail() -> None:
+        raise error
+
+    call: Callable[[], None] = fail
+    for name in reversed(modules):
+        module: dict[str, Any] = {"__name__": name, "call": call, "error": error}
+        body = "raise error" if call is fail else "call()"
+        exec(f"def run():\n    {body}", module)
+        call = module["run"]
+    with pytest.raises(type(error)) as raised:
+        call()
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("modules", "error", "expected"),
+    [
+        (["mine", "hydra.core.parser"], ValueError("x"), True),
+        (["hydra.core.parser"], TypeError("x"), False),
+        (["hydra.core.parser", "mine"], ValueError("x"), False),
+        (["hydraulic.parser"], ValueError("x"), False),
+        (["mine"], HydraException("x"), True),
+        (["mine"], ConfigKeyError("x"), True),
+    ],
+)
+def test_a_value_error_is_a_mistake_of_the_user_where_hydra_itself_raised_it(
+    modules: list[str], error: Exception, expected: bool
+) -> None:
+    assert is_mistake(raise_in(modules, error)) is expected
