@@ -155,3 +155,21 @@ def test_each_limit_of_the_rule_belongs_to_the_labels() -> None:
 def test_questions_without_words_are_told_apart() -> None:
     asked = [Sample(f"q{at}", "+" * (at + 1), target="yes" if at % 2 else "no") for at in range(20)]
     assert names(asked) == ("no", "yes")
+
+
+def test_of_spellings_that_are_as_frequent_the_first_of_the_alphabet_is_the_name() -> None:
+    assert names(samples(["yes", "no", "Yes", "NO"] * 5)) == ("NO", "Yes")
+    assert names(samples(["yes", "no", "Yes", "NO"] * 5 + ["yes", "no"])) == ("no", "yes")
+
+
+def test_a_question_that_is_repeated_has_the_spelling_of_its_first_time() -> None:
+    asked = samples(["yes", "no"] * 5)
+    shouted = [Sample(f"again {each.id}", each.question, target=(each.target or "").upper()) for each in asked]
+    assert names([*asked, *shouted]) == ("no", "yes") and names([*shouted, *asked]) == ("NO", "YES")
+
+
+def test_a_label_of_the_training_questions_alone_is_one_and_its_spelling_is_theirs() -> None:
+    train, val = samples(["Yes", "no", "maybe"] * 10), samples(["yes", "NO"] * 30, "other")
+    labels = find_labels(train, [*val, *samples(["Paveldel", None], "third")])
+    assert labels == LabelSet(("maybe", "no", "Yes"), n_rare=1)
+    assert [labels.find(each) for each in ("YES", " maybe\n", "nope")] == ["Yes", "maybe", None]
