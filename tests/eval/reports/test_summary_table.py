@@ -10,7 +10,7 @@ from rich.console import Console
 
 from eval.analysis.summary.from_store import GOING_ON
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import Counts, Summary
+from eval.analysis.summary.summary import Counts, EpochNumbers, Estimate, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.reports.summary_table import (
     choose_exit_code,
@@ -186,3 +186,28 @@ def test_groups_are_divided_by_lines_and_names_are_cut(summary: Summary) -> None
     assert kinds == ["┏", "┃", "┡", "│", "├", "│", "└"]
     alone = shown(lambda console: print_summary(replace(grouped, by_level={}), console))
     assert "├" not in alone
+
+
+def test_each_k_has_both_shares_each_with_its_own_interval(summary: Summary) -> None:
+    numbers = EpochNumbers(
+        n_questions=2, icc=0.5, majority=Estimate(value=0.5, ci95=None),
+        pass_at={"1": Estimate(value=0.5, ci95=(0.25, 0.75)), "2": Estimate(value=0.625, ci95=None)},
+        pass_hat={"1": Estimate(value=0.375, ci95=(0.125, 0.5)), "2": Estimate(value=0.125, ci95=(0.0, 0.25))},
+    )  # fmt: skip
+    repeated = replace(summary, by_level={}, by_tag={}, by_epochs=numbers, score_ci95=(0.25, 0.75))
+    assert cells(repeated)[2:] == [
+        ["k", "pass@k", "95% interval", "pass^k", "95% interval"],
+        ["1", "50.0%", "25.0% to 75.0%", "37.5%", "12.5% to 50.0%"],
+        ["2", "62.5%", "n/a", "12.5%", "0.0% to 25.0%"],
+    ]
+
+
+def test_every_group_has_the_numbers_of_its_own_samples(record: Make) -> None:
+    made = [record("a", score=1.0, level="1"), record("b", score=0.0, level="2"), record("c", score=1.0, level="2")]
+    rows = cells(replace(summarise(made, RunDetails(run_id="r")), score_ci95=None))
+    assert [[row[0], row[1], row[3], row[4]] for row in rows[1:4]] == [
+        ["all", "66.7%", "2/3", "0"],
+        ["level 1", "100.0%", "1/1", "0"],
+        ["level 2", "50.0%", "1/2", "0"],
+    ]
+    assert rows[1][2] == "n/a"
