@@ -132,3 +132,48 @@ def test_very_long_lines_are_compared_as_wholes() -> None:
     assert show([row]) == [f"changed 1:{words}[ a] 1:{words}[ b]"]
     (row,) = build_rows(f"{words} a", f"{words} b c")
     assert row.left == [(f"{words} a", True)] and row.right == [(f"{words} b c", True)]
+
+
+@pytest.mark.parametrize("unseen", [
+    "\x00\x08", "\x0b\x1f", "\x7f\x9f", "\u061c", "\u200b\u200f", "\u2028\u202e", "\u2060\u2069", "\ufeff",
+    "\ud800\udfff",
+])  # fmt: skip
+def test_all_of_each_range_of_invisible_characters_is_replaced_and_nothing_beside_it(unseen: str) -> None:
+    first, last = ord(unseen[0]), ord(unseen[-1])
+    inside = "".join(map(chr, range(first, last + 1)))
+    assert replace_invisible(inside) == "\ufffd" * len(inside)
+    beside = "".join(chr(n) for n in (first - 1, last + 1) if n >= 0)
+    assert replace_invisible(beside) == beside
+
+
+def test_unchanged_lines_have_their_own_number_on_each_side() -> None:
+    assert list(build_rows("keep\nthis", "something else\nkeep\nthis")) == [
+        Row("added", right=[("something else", True)], right_line=1),
+        Row("same", [("keep", False)], [("keep", False)], 1, 2),
+        Row("same", [("this", False)], [("this", False)], 2, 3),
+    ]
+    assert list(build_rows("\n".join(LINES), "\n".join([*LINES[:5], *LINES[6:]]), context=1)) == [
+        Row("gap"),
+        Row("same", [("line 5", False)], [("line 5", False)], 5, 5),
+        Row("removed", left=[("line 6", True)], left_line=6),
+        Row("same", [("line 7", False)], [("line 7", False)], 7, 6),
+        Row("gap"),
+    ]
+
+
+def test_a_demo_that_is_there_more_often_is_missing_as_often_as_it_went() -> None:
+    one, two = {"task": "1"}, {"task": "2"}
+    (agent,) = compare_sets(prompts({"a": "A."}, a=[one, two, one, one]), prompts({"a": "A."}, a=[one, two]))
+    assert (agent.removed, agent.added, agent.reordered, agent.changed) == ([(3, one), (4, one)], [], False, True)
+
+
+def test_the_unified_diff_has_three_lines_around_a_change_and_the_demos_of_an_agent_after_its_text() -> None:
+    a = prompts({"math": "\n".join(LINES)})
+    b = prompts({"math": "\n".join([*LINES[:5], "new", *LINES[6:]])}, math=[{"task": "ü"}])
+    assert format_unified_diff(a, a) == ""
+    assert format_unified_diff(a, b) == (
+        "--- a/math_system_prompt.txt\n+++ b/math_system_prompt.txt\n@@ -3,7 +3,7 @@\n"
+        " line 3\n line 4\n line 5\n-line 6\n+new\n line 7\n line 8\n line 9\n"
+        "--- /dev/null\n+++ b/math in demos.json\n@@ -0,0 +1,5 @@\n"
+        '+[\n+  {\n+    "task": "ü"\n+  }\n+]\n'
+    )
