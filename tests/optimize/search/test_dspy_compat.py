@@ -1,6 +1,7 @@
 """What DSPy's optimizers do not do while they are a part of this program."""
 
 import logging
+import threading
 import time
 from contextvars import ContextVar
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import dspy
 import dspy.evaluate.evaluate
 import dspy.teleprompt.bootstrap
+import dspy.teleprompt.mipro_optimizer_v2
 import dspy.teleprompt.random_search
 import gepa.core.engine
 import gepa.proposer.merge
@@ -17,7 +19,14 @@ from dspy.utils import parallelizer
 from dspy.utils.parallelizer import ParallelExecutor
 
 from mas.runtime.errors import UserError
-from optimize.search.dspy_compat import UntimedExecutor, check_gepa_version, run_isolated
+from optimize.search.dspy_compat import (
+    UntimedExecutor,
+    adapt_mipro,
+    check_gepa_version,
+    observe_draws,
+    run_isolated,
+    to_examples,
+)
 
 SLOW_SECONDS = 1.4  # DSPy looks for stragglers once a second
 
@@ -108,3 +117,60 @@ def test_the_work_has_the_callers_context() -> None:
 def test_another_version_of_gepa_is_refused_in_a_sentence(version: str) -> None:
     with pytest.raises(UserError, match=r"gepa .* is installed, but tuning .* install the locked packages"):
         check_gepa_version(version)
+
+
+def test_the_version_of_gepa_that_is_locked_is_accepted() -> None:
+    check_gepa_version("0.1.4")
+
+
+def test_inside_only_errors_are_logged_and_nothing_is_kept_by_dspy_in_a_thread_that_ends_with_the_program() -> None:
+    def found() -> list[Any]:
+        thread = threading.current_thread()
+        levels = [logging.getLogger(name).level for name in ("dspy", "gepa", "optuna")]
+        return [*levels, dspy.settings.trace, dspy.settings.disable_history, thread.daemon, thread.name]
+
+    with dspy.context(trace=["a call"], disable_history=False):
+        assert run_isolated(found) == [logging.ERROR] * 3 + [None, True, True, "search"]
+
+
+def test_inside_bars_and_prints_are_silent_and_sets_of_the_merge_are_in_order(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def work() -> list[object]:
+        for module in (dspy.teleprompt.bootstrap, dspy.teleprompt.random_search):
+            vars(module)["print"]("noise", end="")
+        bars = (dspy.teleprompt.bootstrap.tqdm.tqdm, gepa.core.engine.tqdm)
+        assert [list(bar([1, 2])) for bar in bars] == [[1, 2], [1, 2]]
+        assert all(bar([1]).disable for bar in bars)
+        return list(vars(gepa.proposer.merge)["set"](["c", "a", "b", "a"]))
+
+    assert run_isolated(work) == ["a", "b", "c"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_each_program_that_is_scored_is_reported_with_its_results() -> None:
+    quick = to_examples(["q1", "q2"])
+    assert [(dict(each), dict(each.inputs())) for each in quick] == [({"sample_id": n},) * 2 for n in ("q1", "q2")]
+    reported: list[Any] = []
+
+    def scored(program: dspy.Module, results: Any) -> None:
+        reported.append((program, [(example.sample_id, score) for example, _, score in results]))
+
+    def metric(gold: Any, pred: Any) -> float:
+        return float(pred.score)
+
+    program, mipro = Slow(), dspy.teleprompt.mipro_optimizer_v2
+    before = (dspy.teleprompt.random_search.Evaluate, vars(mipro).copy())
+    with observe_draws(scored):
+        result = dspy.teleprompt.random_search.Evaluate(devset=quick, metric=metric, num_threads=1)(program)
+    assert result.score == 100.0 and reported == [(program, [("q1", 1.0), ("q2", 1.0)])]
+    evaluate_all = dspy.Evaluate(devset=[], metric=metric, num_threads=1)
+    demo_sets = mipro.create_n_fewshot_demo_sets
+    for has_demos in (True, False):
+        with adapt_mipro(Slow, scored, has_demos):  # type: ignore[arg-type]
+            assert mipro.GroundedProposer is Slow
+            assert mipro.eval_candidate_program(1, quick[1:], program, evaluate_all).score == 100.0
+            assert reported.pop() == (program, [("q2", 1.0)])
+            assert (mipro.create_n_fewshot_demo_sets is demo_sets) == has_demos
+            assert has_demos or mipro.create_n_fewshot_demo_sets(student=program) is None
+    assert (dspy.teleprompt.random_search.Evaluate, vars(mipro)) == before
