@@ -1,6 +1,8 @@
 """Stacks of records and logs: they name code, and nothing of the machine or of what the code worked on."""
 
+import contextlib
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,59 @@ def test_deep_recursion_and_long_chains_stay_short() -> None:
 def test_a_folder_with_a_space_inside_another_one_is_removed_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "gettempdir", lambda: f"{Path.home()}/My Files")
     assert stack_trace._compile_folders().sub("", f"no file {Path.home()}/My Files/run/a.csv") == "no file a.csv"
+
+
+def format_of(call: Callable[[], object]) -> list[str]:
+    with pytest.raises((OSError, ValueError, RecursionError)) as raised:
+        call()
+    return format_stack(raised.value).splitlines()
+
+
+@pytest.mark.parametrize("n_left_out", [0, 1, 2])
+def test_of_more_than_forty_calls_those_after_the_tenth_are_left_out(n_left_out: int) -> None:
+    def fall(depth: int) -> None:
+        if depth:
+            fall(depth - 1)
+        raise RecursionError
+
+    n_calls = MAX_FRAMES + n_left_out
+    lines = format_of(lambda: fall(n_calls - 3))  # and two calls that lead to it
+    functions = [line.rpartition(" ")[2] for line in lines]
+    left_out = [f"… {n_left_out} calls …"] if n_left_out else []
+    assert lines[10 : 10 + len(left_out)] == left_out
+    del functions[10 : 10 + len(left_out)]
+    assert functions == ["format_of", "<lambda>", *["fall"] * (MAX_FRAMES - 2), "RecursionError"]
+
+
+def test_what_was_raised_while_another_was_handled_is_told_unless_it_was_hidden() -> None:
+    def chain(hidden: bool) -> None:
+        try:
+            raise KeyError("first")
+        except KeyError:
+            if hidden:
+                raise ValueError("second  of\ntwo") from None
+            raise ValueError("second  of\ntwo")  # noqa: B904  a context, not a cause
+
+    told = [line for line in format_of(lambda: chain(False)) if not is_call(line)]
+    assert told == ["KeyError: 'first'", "ValueError: second of two"]
+    assert [line for line in format_of(lambda: chain(True)) if not is_call(line)] == told[1:]
+
+
+def test_exceptions_that_caused_each_other_are_told_once_each() -> None:
+    first, second = ValueError("first"), KeyError()
+    first.__cause__, second.__cause__ = second, first
+    assert format_stack(first) == "KeyError\nValueError: first"
+
+
+def test_calls_that_every_stack_passes_through_are_left_out() -> None:
+    @contextlib.contextmanager
+    def fail() -> object:  # type: ignore[misc]
+        raise OSError("down")
+        yield
+
+    def enter() -> None:
+        with fail():
+            pass
+
+    functions = [line.rpartition(" ")[2] for line in format_of(enter)]
+    assert functions == ["format_of", "enter", "fail", "down"]
