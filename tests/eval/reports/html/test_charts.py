@@ -95,3 +95,24 @@ def test_everything_that_is_known_of_a_chart_is_written() -> None:
     assert Chart("bars", "t", []).data == {
         "kind": "bars", "title": "t", "x_format": "number", "y_format": "number", "points": []
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "expected"),
+    [
+        (0, "number", "0"), (-3.0, "number", "-3"), (1.5, "number", "1.5"), (1234567.0, "number", "1,234,567"),
+        (0.0, "points", "+0.0"), (1.0, "percent", "100.0%"), (0.0, "usd", "$0.0000"), (-1.0, "usd", "$-1.00"),
+        (0.0, "seconds", "0 s"), (0.0123, "seconds", "0.012 s"), (None, "seconds", "n/a"),
+    ],
+)  # fmt: skip
+def test_whole_negative_and_missing_numbers_have_their_forms_too(
+    value: float | None, form: Format, expected: str
+) -> None:
+    assert format_number(value, form) == expected
+
+
+def test_a_table_without_groups_bounds_or_points_has_no_column_for_them() -> None:
+    assert Chart("strip", "t", []).table == (["", "value", "note"], [])
+    assert Chart("lines", "t", [], "x", "y").table == (["", "x", "y", "note"], [])
+    only_high = Chart("bars", "t", [Point("a", 1.0, high=2.0)])
+    assert only_high.table == (["", "value", "note"], [["a", "1", ""]]), "a bound alone is no interval"
