@@ -167,7 +167,7 @@ def test_each_program_that_is_scored_is_reported_with_its_results() -> None:
     evaluate_all = dspy.Evaluate(devset=[], metric=metric, num_threads=1)
     demo_sets = mipro.create_n_fewshot_demo_sets
     for has_demos in (True, False):
-        with adapt_mipro(Slow, scored, has_demos):  # type: ignore[arg-type]
+        with adapt_mipro(Slow, scored, has_demos):
             assert mipro.GroundedProposer is Slow
             assert mipro.eval_candidate_program(1, quick[1:], program, evaluate_all).score == 100.0
             assert reported.pop() == (program, [("q2", 1.0)])
