@@ -2,7 +2,7 @@
 
 import contextlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -144,7 +144,7 @@ def test_exceptions_that_caused_each_other_are_told_once_each() -> None:
 
 def test_calls_that_every_stack_passes_through_are_left_out() -> None:
     @contextlib.contextmanager
-    def fail() -> object:  # type: ignore[misc]
+    def fail() -> Iterator[None]:
         raise OSError("down")
         yield
 

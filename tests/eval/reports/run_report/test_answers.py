@@ -230,12 +230,13 @@ def test_a_critic_that_approved_a_wrong_answer_is_named_and_one_of_an_answer_in_
         } | times
 
     spans = [critic(1, "reject"), critic(2, "approve")]
-    for changes, approved_by, marks in (
+    cases: list[tuple[dict[str, Any], str, list[bool]]] = [
         ({"score": 0.0}, "critic_2", [False, True]),
         ({"score": 0.5}, "critic_2", [False, True]),
         ({"score": 1.0}, "", [False, False]),
         ({"error": "it broke", "score": None}, "", [False, True]),
-    ):
+    ]
+    for changes, approved_by, marks in cases:
         shown = row(trajectory=spans, **changes)
         assert shown.approved_by == approved_by, changes
         assert [step.get("misled", False) for step in details(trajectory=spans, **changes)["steps"]] == marks, changes
