@@ -22,7 +22,7 @@ from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
 from optimize.run import main
 from optimize.session.config import TuningRequest
-from tests.eval.command_line import without_secrets
+from tests.eval.command_line import without_pauses, without_secrets
 
 OF_TESTS = "tuned_in_a_test_"  # how the names of sets begin that a test has published
 NAME = f"{OF_TESTS}{os.getpid()}"  # the command looks for it on the checkout's own shelf, which others use
@@ -72,7 +72,7 @@ def tuning_command(place: Path, *arguments: str) -> Tuned:
     place.mkdir(parents=True, exist_ok=True)
     with _surroundings(place, shelf, given), redirect_stdout(out), redirect_stderr(err):
         code = main()
-    return Tuned(code, out.getvalue(), err.getvalue(), folder, shelf)
+    return Tuned(code, out.getvalue(), without_pauses(err.getvalue()), folder, shelf)
 
 
 @contextmanager

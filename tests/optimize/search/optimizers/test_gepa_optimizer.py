@@ -17,6 +17,7 @@ from mas.runtime.errors import UserError
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import SearchCost
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
+from tests.eval.command_line import without_pauses
 from tests.optimize.toy_search import CountedModel, toy, toy_search
 
 DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Multiply."]}
@@ -84,7 +85,8 @@ def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.
     assert sum(each.spend.lm_calls for each in proposals) <= ledger.lm_calls
     assert sum(each.spend.reflection_calls for each in proposals) == ledger.reflection_calls > 0
     assert ledger.metric_calls <= 150
-    assert capfd.readouterr() == ("", "")
+    out, err = capfd.readouterr()
+    assert (out, without_pauses(err)) == ("", "")
 
 
 @pytest.mark.slow
