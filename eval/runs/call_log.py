@@ -433,7 +433,7 @@ def remove_tool_results(folder: Path) -> None:
     """Remove the tool results of a complete run, and those of an earlier session with another `cache.tools`."""
     for ending in ("", "-wal", "-shm"):
         with suppress(OSError):
-            (folder / f"{TOOL_CACHE}{ending}").unlink(missing_ok=True)
+            (folder / f"{TOOL_CACHE}{ending}").unlink()
 
 
 @dataclass(frozen=True)

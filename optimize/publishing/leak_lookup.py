@@ -50,7 +50,7 @@ class ProtectedForm:
     kind: Kind
     split: SplitName
     sample_id: str
-    weak: bool = False  # so short or common that alone it proves nothing
+    weak: bool  # so short or common that alone it proves nothing
     specific: bool = False  # so long that it is hardly found by chance
     label: bool = False  # a whole label, as words
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -233,6 +234,21 @@ def test_the_request_says_where_mlflow_is(tmp_path: Path, local: LocalTracking) 
     assert read == request
     assert read.build_tracking() == local
     assert read.redact("a longer secret, a secret") == "a ***, a ***"
+
+
+def test_the_exporter_gives_way_to_the_run_until_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(module.sys, "platform", "linux")
+    monkeypatch.setattr(module.os, "nice", lambda by: asked.append((by,)))
+    monkeypatch.setattr(module.os, "sched_param", int)
+    monkeypatch.setattr(module.os, "sched_setscheduler", lambda *given: asked.append(given))
+    module._lower_priority()
+    module._raise_priority()
+    assert asked == [(10,), (0, os.SCHED_IDLE, 0), (0, os.SCHED_OTHER, 0)]
+    monkeypatch.setattr(module.sys, "platform", "darwin")
+    module._lower_priority()
+    module._raise_priority()
+    assert asked[3:] == [(10,)], "other systems have no such policy"
 
 
 def test_the_end_of_standard_input_is_the_death_of_the_run() -> None:

@@ -106,6 +106,18 @@ def test_a_metric_of_dspy_scores_as_it_is_written(make: Make) -> None:
     assert score(make("ours")).value == 1.0
 
 
+@pytest.mark.parametrize(
+    ("output", "target", "gold"),
+    [(3, "2", 2), (3, "many", "many"), (2.5, "2", 2.0), ("3", "2", "2"), (None, "2", "2"), ({"a": 1}, "2", "2")],
+)
+def test_a_target_has_the_type_of_the_output_unless_it_does_not_fit(
+    make: Make, output: object, target: str, gold: object
+) -> None:
+    score(make("full"), AnsweredSample("?", str(output), target, {"title": "Late"}, {"label": output}))
+    found = sys.modules[make("full").target.partition(":")[0]].seen[0][0].label
+    assert (found, type(found)) == (gold, type(gold))
+
+
 def test_its_feedback_is_for_the_predictor_that_is_named(make: Make) -> None:
     full = make("full")
     assert full.give_feedback(SAMPLE, "sort", [1], [2]) == "sort: read Late and ['title', 'body']."

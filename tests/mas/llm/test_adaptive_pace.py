@@ -49,6 +49,19 @@ def test_a_refusal_that_took_long_does_not_keep_all_others_waiting():
     assert pace.next_send_at <= 131.5
 
 
+@pytest.mark.parametrize(("accepted", "pace"), [(8, 20.0), (9, 10 / 9.4)])
+def test_the_rate_before_the_first_closure_is_kept_if_it_is_that_of_ten_requests(accepted, pace):
+    """The probe is the tenth. A server that was closed from the start is asked 20 times a second."""
+    opening = begun()
+    for second in range(accepted):
+        opening.record_send(100.0 + second)
+    refuse(opening, 3, None, 100.0 + accepted)
+    opening.record_send(100.25 + accepted)
+    opening.record_send(100.4 + accepted)
+    assert opening.history[-1]["reason"] == "open again"
+    assert opening.history[-1]["pace"] == pytest.approx(pace, abs=0.005)
+
+
 @pytest.mark.parametrize(("retry_after", "pause"), [(7.0, 7.0), (3600.0, 60.0), (0.0, 0.25), (None, 0.25)])
 def test_a_refused_probe_is_followed_by_the_pause_that_the_server_names_up_to_a_minute(retry_after, pause):
     pace = begun()

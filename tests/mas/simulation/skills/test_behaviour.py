@@ -103,6 +103,18 @@ def test_each_demo_up_to_three_adds_its_weight(shows: float, weight: float) -> N
     assert chance(shows=shows) == pytest.approx(logistic(TALENT + weight))
 
 
+@pytest.mark.parametrize(("world", "most"), [("learnable", 3), ("noheadroom", 0)])
+@pytest.mark.parametrize("shows", [-4, -3, -1, 0, 1, 3, 4])
+def test_demos_weigh_as_much_in_worlds_of_other_effects_and_help_none_that_only_loses(
+    world: str, most: int, shows: float
+) -> None:
+    def logit(shows: float) -> float:
+        found = chance(world=world, shows=shows)
+        return math.log(found / (1 - found))
+
+    assert logit(shows) - logit(0) == pytest.approx(0.35 * max(-3, min(shows, most)))
+
+
 def test_a_handicap_is_taken_off_the_logit_and_feedback_and_toy_problems_add_to_it() -> None:
     base = behaviour()
     assert base.compute_chance(SKILL, 0.5) == pytest.approx(logistic(TALENT - 0.5))

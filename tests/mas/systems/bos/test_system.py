@@ -10,6 +10,7 @@ from unittest.mock import MagicMock, Mock
 
 import pytest
 
+from mas.agents.spec import ModelSettings
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits
 from mas.system import Service, ServiceOptions
@@ -88,6 +89,11 @@ def test_every_part_of_the_settings_is_checked(part: str) -> None:
     wrong.check.side_effect = UserError(f"{part} is wrong")
     with pytest.raises(UserError, match=f"^{part} is wrong$"):
         BosSystem(**{part: wrong}).check()
+
+
+def test_models_of_agents_that_there_are_not_are_refused() -> None:
+    with pytest.raises(UserError, match=r"^system\.agents"):
+        BosSystem(agents={"nobody": ModelSettings()}).check()
 
 
 @pytest.mark.parametrize("execution", ["sequential", "parallel"])
