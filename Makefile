@@ -44,7 +44,7 @@ eval: setup
 	$(BIN)/python eval/run.py experiment=offline || [ $$? -eq 2 ]
 
 test: lint
-	$(BIN)/pytest -m "not slow" -n 2
+	$(BIN)/pytest -m "not slow" -n 3
 
 test-slow: setup
 	$(BIN)/pytest -m slow -n 3 --dist loadfile

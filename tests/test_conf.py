@@ -111,6 +111,7 @@ def check_part(node: DictConfig, group: str) -> None:
             assert getattr(part, key) == value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("group", "option"), [each for each in OPTIONS if each[0] in (*PARTS, "prices", "experiment")])
 def test_every_choice_is_one_of_a_tuning_run_too(group: str, option: str) -> None:
     config = READ["optimize"](composed(*choice(group, option), command="optimize"))

@@ -11,9 +11,8 @@ from eval.cli.paths import PROJECT_ROOT
 TUNING = ("optimize", "system=toy", "data=toy", "model=offline", "yes=true")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "most"), [((), 18), pytest.param(TUNING, 25, marks=pytest.mark.slow)], ids=["evaluating", "tuning"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("arguments", "most"), [((), 18), (TUNING, 25)], ids=["evaluating", "tuning"])
 def test_setting_up_a_run_enters_few_of_our_files(
     arguments: tuple[str, ...], most: int, clean_environment: dict[str, str]
 ) -> None:
