@@ -153,12 +153,11 @@ class ProcessSession:
         return await self._do(self._run(code, seconds))
 
     async def _run(self, code: str, seconds: float) -> Reply:
-        if self._closed:  # the numbers of its pipes may be another file's by now
-            raise SessionLostError("the question is over")
         name, until, what = secrets.token_hex(8), now() + seconds, "the code ran"
+        # Of what it did before it was stopped; and before it is read: the pipe of a closed session may be another file.
+        self._check(until, what, seconds)
         if self._buffer or self._read():
             raise SessionLostError(DISTURBED)
-        self._check(until, what, seconds)  # of what it did before it was stopped
         await self._send(_encode({"id": name, "code": code}), until, what)
         message = await self._message(until, what, seconds)
         if message.get("id") != name:

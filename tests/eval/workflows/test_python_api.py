@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,6 @@ import pandas
 import pytest
 
 from eval.cli.command import InterruptedRunError
-from eval.cli.hydra_compat import compose_config
 from eval.reports.notes import format_interval
 from eval.workflows import evaluate as evaluation
 from eval.workflows import python_api
@@ -22,6 +20,7 @@ from eval.workflows.python_api import check_regression, compare, evaluate, list_
 from mas.agents.in_memory import find_object
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, stored_run
+from tests.eval.workflows.composing import compose_each_once
 
 ROWS = [{"question": "2 + 2?", "answer": "4"}]
 
@@ -51,11 +50,8 @@ Overrides = Callable[..., dict[str, str]]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def composed_once() -> Iterator[None]:
-    """Lets Hydra compose each command line once: it takes a third of a second."""
-    compose = cache(compose_config)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(python_api, "compose_config", lambda overrides: compose(tuple(overrides)).copy())
+def each_command_line_composed_once() -> Iterator[None]:
+    with compose_each_once(python_api):
         yield
 
 

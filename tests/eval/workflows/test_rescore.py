@@ -77,7 +77,7 @@ def targets(folder: Path, *rows: tuple[object, object]) -> Path:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def composed_once() -> Iterator[None]:
+def each_choice_composed_once() -> Iterator[None]:
     """Lets Hydra compose each choice of scorers once: it takes a third of a second."""
     compose = cache(compose_config)
 

@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from eval.workflows.replayed_proof import plan
 from eval.workflows.replayed_proof.plan import _check_place, _list_blamed, read_request
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, stored_run
+from tests.eval.workflows.composing import compose_each_once
 
 
 def refusal(original: Path, *overrides: str) -> str:
@@ -101,11 +101,8 @@ def test_agents_are_tested_from_the_one_that_most_wrong_answers_are_blamed_on() 
 
 
 @pytest.fixture(autouse=True, scope="module")
-def composed_once() -> Iterator[None]:
-    """Lets Hydra compose each command line once: it takes a third of a second."""
-    compose = cache(compose_config)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "compose_config", lambda overrides: compose(tuple(overrides)).copy())
+def each_command_line_composed_once() -> Iterator[None]:
+    with compose_each_once(plan):
         yield
 
 

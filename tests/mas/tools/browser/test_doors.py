@@ -11,6 +11,7 @@ import pytest
 
 from mas.tools.browser import doors
 from mas.tools.browser.doors import pass_to
+from tests.mas.tools.browser.receiver import Receiver
 from tests.servers.playwright_mcp import free_port
 
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -167,42 +168,17 @@ def test_a_server_that_ends_before_it_listens_gives_its_exit_code(
     assert asyncio.run(asyncio.wait_for(scenario(), 20)) == 7
 
 
-class Gone:
-    """Receiver that is gone after so many pieces."""
-
-    def __init__(self, pieces: int, takes_an_end: bool = True) -> None:
-        self.left, self.takes_an_end = pieces, takes_an_end
-        self.got: list[bytes | str] = []
-
-    def write(self, piece: bytes) -> None:
-        self.got.append(piece)
-
-    async def drain(self) -> None:
-        if not self.left:
-            raise ConnectionResetError
-        self.left -= 1
-
-    def can_write_eof(self) -> bool:
-        return self.takes_an_end
-
-    def write_eof(self) -> None:
-        self.got.append("end")
-
-    def close(self) -> None:
-        self.got.append("closed")
-
-
 @pytest.mark.parametrize(
     ("receiver", "got"),
     [
-        (Gone(5), [b"ab", b"c", "end"]),
-        (Gone(5, takes_an_end=False), [b"ab", b"c"]),
-        (Gone(1), [b"ab", b"c", "closed"]),
-        (Gone(0), [b"ab", "closed"]),
+        (Receiver(5), [b"ab", b"c", "end"]),
+        (Receiver(5, takes_an_end=False), [b"ab", b"c"]),
+        (Receiver(1), [b"ab", b"c", "closed"]),
+        (Receiver(0), [b"ab", "closed"]),
     ],
 )
 def test_the_end_of_a_sender_is_passed_on_and_a_receiver_that_is_gone_is_closed(
-    receiver: Gone, got: list[bytes | str], monkeypatch: pytest.MonkeyPatch
+    receiver: Receiver, got: list[bytes | str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doors, "PIECE_BYTES", 2)
 

@@ -12,6 +12,7 @@ import pytest
 from mas.tools.browser import proxy
 from mas.tools.browser.proxy import get_port, start_proxy
 from mas.tools.http import url_policy as guard
+from tests.mas.tools.browser.receiver import Receiver
 from tests.servers.playwright_mcp import free_port
 
 
@@ -212,28 +213,6 @@ def test_addresses_are_tried_one_after_the_other(echo: int, monkeypatch: pytest.
     assert "GET /a/b?c=/d {'Host': 'a.example', 'Connection': 'close'} " in answer
     (top,) = through_the_proxy(f"GET http://a.example:{echo} HTTP/1.1\r\nHost: a.example\r\n\r\n")
     assert "GET / {" in top
-
-
-class Receiver:
-    """Receiver that is gone after so many pieces."""
-
-    def __init__(self, pieces: int = 9, takes_an_end: bool = True) -> None:
-        self.left, self.takes_an_end = pieces, takes_an_end
-        self.got: list[bytes | str] = []
-
-    def write(self, piece: bytes) -> None:
-        self.got.append(piece)
-
-    async def drain(self) -> None:
-        if not self.left:
-            raise ConnectionResetError
-        self.left -= 1
-
-    def can_write_eof(self) -> bool:
-        return self.takes_an_end
-
-    def write_eof(self) -> None:
-        self.got.append("end")
 
 
 def sender(said: bytes, ended: bool = True) -> asyncio.StreamReader:
