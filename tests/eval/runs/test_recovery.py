@@ -293,28 +293,24 @@ def test_details_of_any_type_are_no_traceback(kind: str, closed: Path, tmp_path:
     assert "row 12 has a wrong checksum" in warning
 
 
-def sqlite_error(code: int | None, kind: type[sqlite3.Error] = sqlite3.DatabaseError) -> Exception:
+def sqlite_error(kind: type[sqlite3.Error], code: int) -> sqlite3.Error:
     error = kind("x")
-    if code is not None:
-        error.sqlite_errorcode = code
+    error.sqlite_errorcode = code
     return error
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (sqlite_error(sqlite3.SQLITE_CORRUPT), True),
-        (sqlite_error(sqlite3.SQLITE_CORRUPT | 2 << 8), True),
-        (sqlite_error(sqlite3.SQLITE_NOTADB), True),
-        (sqlite_error(sqlite3.SQLITE_ERROR), True),
-        (sqlite_error(522), True),
-        (sqlite_error(sqlite3.SQLITE_IOERR), False),
-        (sqlite_error(sqlite3.SQLITE_FULL), False),
-        (sqlite_error(sqlite3.SQLITE_BUSY), False),
-        (sqlite_error(None), True),
-        (sqlite_error(None, sqlite3.OperationalError), True),
-        (sqlite_error(None, sqlite3.ProgrammingError), False),
+        *((sqlite_error(sqlite3.DatabaseError, code), True) for code in (1, 11, 26, 267, 522, 11 | 2 << 8)),
+        *((sqlite_error(sqlite3.DatabaseError, code), False) for code in (5, 10, 13)),
+        *((sqlite_error(sqlite3.OperationalError, code), False) for code in (5, 10, 13, 14, 266, 778, 1034)),
+        (sqlite3.DatabaseError("its info has a wrong checksum"), True),
+        (sqlite3.OperationalError("Could not decode to UTF-8"), True),
         (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), True),
+        (sqlite3.IntegrityError("x"), False),
+        (sqlite3.ProgrammingError("closed"), False),
+        (OSError("no room"), False),
         (ValueError(), False),
     ],
 )
@@ -326,6 +322,12 @@ def test_an_error_is_damage_if_the_bytes_are_wrong(error: Exception, expected: b
     ("restored", "text"),
     [
         (Restored(), "0 of 0 answers were restored"),
+        (Restored(3), "3 of 3 answers were restored"),
+        (
+            Restored(3, 1, ["q9"], ["info"]),
+            "3 of 4 answers were restored, 1 of them from records.jsonl; lost, and asked again by a resumed run: q9; "
+            "also lost: info",
+        ),
         (Restored(3, 1), "3 of 3 answers were restored, 1 of them from records.jsonl"),
         (Restored(3, 0, ["a", "b"]), "3 of 5 answers were restored; lost, and asked again by a resumed run: a, b"),
         (Restored(3, 0, [], ["info", "state"]), "3 of 3 answers were restored; also lost: info, state"),
@@ -339,6 +341,7 @@ def test_of_many_lost_answers_twenty_are_named() -> None:
     twenty = [f"q{number}" for number in range(20)]
     head = "1 of 21 answers were restored; lost, and asked again by a resumed run: "
     assert Restored(1, 0, twenty).describe() == head + ", ".join(twenty)
+    assert Restored(1, 0, [*twenty, "q20"]).describe().endswith("q18, q19 and 1 more")
     many = Restored(1, 0, [*twenty, "q20", "q21"], ["info"]).describe()
     assert many == f"{head.replace('21', '23')}{', '.join(twenty)} and 2 more; also lost: info"
 

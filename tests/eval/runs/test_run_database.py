@@ -17,13 +17,11 @@ from eval.runs.recovery import (
     are_copies_whole,
     find_damage,
     has_lines,
-    is_damage,
     read_journal,
     read_lines,
     repair_copies,
     restore,
     rewrite_copies,
-    set_aside,
 )
 from eval.runs.run_database import EmptyStoreError, Journal, StoreError
 from eval.runs.run_info import RunInfo
@@ -147,17 +145,6 @@ def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     assert (tmp_path / "mine").read_text() == "mine"
 
 
-def test_what_was_restored_and_what_was_lost_is_listed() -> None:
-    lost = [f"q{number}" for number in range(20)]
-    assert Restored(3).describe() == "3 of 3 answers were restored"
-    assert Restored(3, 1, ["q9"], ["info"]).describe() == (
-        "3 of 4 answers were restored, 1 of them from records.jsonl; lost, and asked again by a resumed run: q9; "
-        "also lost: info"
-    )
-    assert Restored(0, 0, lost).describe().endswith("q18, q19")
-    assert Restored(0, 0, [*lost, "q20"]).describe().endswith("q18, q19 and 1 more")
-
-
 def test_the_copies_have_a_line_for_each_entry(journal: Journal, tmp_path: Path) -> None:
     entries: list[dict[str, object]] = [
         {"meta": ["info", "old"]}, {"plan": PLAN[:1]}, {"meta": ["info", "new"]}, {"plan": PLAN},
@@ -166,29 +153,6 @@ def test_the_copies_have_a_line_for_each_entry(journal: Journal, tmp_path: Path)
     assert journal.path.read_text() == "".join(map(encode_entry, entries))
     assert journal.records_path.read_text() == "".join(f"{line}\n" for line in LINES)
     assert (journal.path, journal.records_path) == (tmp_path / "run.journal", tmp_path / "records.jsonl")
-
-
-def sqlite_error(kind: type[sqlite3.Error], code: int) -> sqlite3.Error:
-    error = kind("x")
-    error.sqlite_errorcode = code
-    return error
-
-
-@pytest.mark.parametrize(
-    ("error", "damaged"),
-    [
-        *((sqlite_error(sqlite3.DatabaseError, code), True) for code in (1, 11, 26, 267, 522)),
-        *((sqlite_error(sqlite3.OperationalError, code), False) for code in (5, 10, 13, 14, 266, 778, 1034)),
-        (sqlite3.DatabaseError("its info has a wrong checksum"), True),
-        (sqlite3.OperationalError("Could not decode to UTF-8"), True),
-        (UnicodeDecodeError("utf-8", b"x", 0, 1, "no"), True),
-        (sqlite3.IntegrityError("x"), False),
-        (sqlite3.ProgrammingError("closed"), False),
-        (OSError("no room"), False),
-    ],
-)
-def test_wrong_bytes_are_told_apart_from_what_passes(error: Exception, damaged: bool) -> None:
-    assert is_damage(error) is damaged
 
 
 @pytest.fixture
@@ -308,18 +272,6 @@ def test_a_database_that_is_gone_is_restored_from_its_copies_or_there_is_nothing
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as other:
         other.executescript(run_database._SCHEMA)
         assert restore(None, tmp_path / "none", other) == Restored(other=["its list of questions"])
-
-
-def test_a_damaged_database_keeps_its_files_under_other_names(tmp_path: Path) -> None:
-    for name in ("run.db", "run.db-wal", "run.db-shm"):
-        (tmp_path / name).write_text(name)
-    set_aside(tmp_path / "run.db")
-    found = {each.name: each.read_text() for each in tmp_path.iterdir()}
-    assert found == {"run.db.damaged": "run.db", "run.db-wal.damaged": "run.db-wal"}
-    (tmp_path / "run.db").write_text("later")
-    set_aside(tmp_path / "run.db")
-    assert (tmp_path / "run.db.damaged").read_text() == "later"
-    set_aside(tmp_path / "run.db")
 
 
 def test_copies_that_are_whole_are_not_written_again(run: Path, database: sqlite3.Connection) -> None:
