@@ -52,6 +52,8 @@ class LogSink(Protocol):
 
     def flush(self) -> None: ...
 
+    def write_out(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -101,14 +103,18 @@ class LogFile:
     def flush(self) -> None:
         """Do nothing: the thread flushes; loggers call this after every line."""
 
+    def write_out(self) -> None:
+        """Write the buffer now; what the disk refuses is raised by the next `write`."""
+        try:
+            with self._lock:
+                if not self._closed.is_set():
+                    self._write_out()
+        except OSError as error:
+            self._failure = error
+
     def _flush_regularly(self) -> None:
         while not self._closed.wait(FLUSH_SECONDS):
-            try:
-                with self._lock:
-                    if not self._closed.is_set():
-                        self._write_out()
-            except OSError as error:  # a full disk: raised by the next `write`
-                self._failure = error
+            self.write_out()
 
     def close(self) -> None:
         """Write what is left. Closing twice is harmless."""
@@ -189,6 +195,11 @@ class RunLogs:
     def write(self, name: str, text: str) -> None:
         """Add lines that another machine has made to one of the logs."""
         self._files[(_ENTRY_POINT, _SYSTEM).index(name)].write(text)
+
+    def write_out(self) -> None:
+        """Write what is buffered now: a process that is killed afterwards loses none of it."""
+        for file in self._files:
+            file.write_out()
 
     def close(self) -> None:
         for file in self._files:

@@ -120,10 +120,7 @@ def test_a_run_in_worker_processes_that_is_killed_ends_as_one_in_a_single_proces
         assert process.returncode == 0, run.printed[-1]
     check_killed_run(run, 4, left_alone, sent)
     log = (run.folder / "logs" / "entry_point.log").read_text("utf-8")
-    started, finished = log.count('"question started"'), log.count('"question finished"')
-    assert finished > 0
-    # Workers write the one, the command the other, both twice a second: a killed worker takes its last lines with it.
-    assert started > 0.9 * finished
+    assert log.count('"question started"') >= log.count('"question finished"') > 0
 
 
 def _wait_for_workers(command: int) -> list[int]:

@@ -94,6 +94,15 @@ def test_lines_reach_the_file_while_the_run_goes_on(tmp_path: Path) -> None:
     assert [line["event"] for line in written] == ["question started"]
 
 
+def test_lines_are_in_the_file_at_once_where_that_is_asked_for(tmp_path: Path) -> None:
+    with RunLogs(tmp_path) as logs:
+        logs.entry_point.info("question started")
+        logs.listener("t", {"task_id": "q1"})("info", "agent started", {})
+        logs.write_out()
+        written = [lines(path)[0]["event"] for path in sorted((tmp_path / "logs").iterdir())]
+    assert written == ["question started", "agent started"]
+
+
 def test_a_resumed_run_goes_on_in_the_same_files(tmp_path: Path) -> None:
     for number in range(2):
         with RunLogs(tmp_path) as logs:
@@ -246,6 +255,8 @@ class Sink:
         self.kept.texts.setdefault(self.name, []).append(text)
 
     def flush(self) -> None: ...
+
+    def write_out(self) -> None: ...
 
     def close(self) -> None:
         self.kept.closed.append(self.name)

@@ -125,7 +125,7 @@ class Copied:
 def samples(monkeypatch: pytest.MonkeyPatch, send: Callable[[Any], None] | None = None, **parts: Any) -> Any:
     channel = SimpleNamespace(send=send)
     given = {"config": None, "caches": None, "asks_budget": False, "program": Copied(), "runner": None, **parts}
-    return worker._Samples(channel=channel, begin_log=None, **given)
+    return worker._Samples(**{"channel": channel, "begin_log": None, "write_log": None, **given})
 
 
 @pytest.mark.anyio
@@ -164,6 +164,31 @@ async def test_what_a_predictor_returned_is_sent_without_parts_of_dspy(monkeypat
     assert (name, inputs, outputs.answer) == ("solve", {"question": "?"}, "5")
     failed = made._pack(7, record, [("solve", {"question": lambda: None}, prediction)])
     assert isinstance(failed, Failed) and failed.message.endswith("use executor=local")
+
+
+@pytest.mark.anyio
+async def test_the_log_of_an_answer_is_written_before_the_answer_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run's process logs the end: a worker that is killed then must not take the beginning with it."""
+    done: list[Any] = []
+
+    @dataclass
+    class Runner:
+        open_context: Any = None
+        program: Any = None
+        open_listener: Any = None
+
+        async def run_sample(self, sample: Any, key: Any) -> str:
+            return "record"
+
+    made = samples(monkeypatch, done.append, runner=Runner(), begin_log=print, write_log=lambda: done.append("log"))
+    monkeypatch.setattr(worker._Samples, "_open_context", lambda self, answer, replies: SampleContext(SampleKey("q1")))
+    monkeypatch.setattr(worker._Samples, "_build_program", lambda self, prompts: None)
+    monkeypatch.setattr(worker._Samples, "_pack", lambda self, lease, record, calls: (lease, record, list(calls)))
+    monkeypatch.setattr(worker, "TracedProgram", lambda program: SimpleNamespace(name_calls=list))
+    made.caches, made.config = SimpleNamespace(replies=None, results=None), SimpleNamespace(secrets=())
+    await made._answer(SimpleNamespace(lease=3, replies={}, sample="s", key="k"))
+    await made._try(SimpleNamespace(lease=4, replies={}, sample="s", key="k", prompts="p"))
+    assert done == ["log", Answered(3, cast(Any, "record")), "log", (4, "record", [])]
 
 
 @pytest.mark.anyio
