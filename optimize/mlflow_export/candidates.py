@@ -87,7 +87,7 @@ def _build_name(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
 
 def _describe_fate(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
     scored = ""
-    if proposal.val_score is not None and proposal.decision in DECIDED:  # cut off, it answered a part of the questions
+    if proposal.val_score is not None:
         scored = f"val {100 * proposal.val_score:.1f}%, "
     return scored + ("winner" if _has_won(tuning, proposal) else proposal.decision.replace("_", " "))
 

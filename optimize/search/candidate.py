@@ -31,12 +31,12 @@ class Proposal:
     """A candidate and the search's decision on it."""
 
     candidate: Candidate
-    decision: Decision  # cut_off: a budget or Ctrl-C interrupted its scoring, so its scores mean nothing
+    decision: Decision  # cut_off: a budget or Ctrl-C interrupted its scoring, so it has no score
     reason: str  # half a sentence
     iteration: int = 0
-    minibatch_before: float | None = None  # mean score of the parent on the proposal's minibatch, 0 to 1
+    minibatch_before: float | None = None  # mean of the parent on the proposal's minibatch, 0 to 1; None: incomplete
     minibatch_after: float | None = None
-    val_score: float | None = None  # mean over the validation questions; None: not scored on them
+    val_score: float | None = None  # mean over the validation questions; None: not scored on all of them
     spend: Spend = field(default_factory=Spend)  # for its reflection and its scoring
 
 

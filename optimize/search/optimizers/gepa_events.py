@@ -48,7 +48,8 @@ class _Pending:
     candidate: Candidate
     score_before: float  # mean scores on the minibatch
     score_after: float
-    cut_off: bool  # an answer was interrupted
+    is_minibatch_cut_off: bool  # an answer was interrupted
+    is_val_cut_off: bool = False
     val_score: float | None = None
 
 
@@ -137,7 +138,7 @@ class GepaEvents:
         self._val_scores.append(dict(event["scores_by_val_id"]))
         if self._pending:
             self._pending[0].val_score = event["average_score"]
-            self._pending[0].cut_off |= _is_any_incomplete((event["outputs_by_val_id"] or {}).values())
+            self._pending[0].is_val_cut_off = _is_any_incomplete((event["outputs_by_val_id"] or {}).values())
 
     @_guarded
     def on_candidate_accepted(self, event: Event) -> None:
@@ -153,7 +154,7 @@ class GepaEvents:
     @_guarded
     def on_iteration_end(self, event: Event) -> None:
         for pending in self._pending:
-            pending.cut_off = True
+            pending.is_val_cut_off = True
             self._decide(pending, "cut_off", "")
         self._pending = []
 
@@ -184,7 +185,8 @@ class GepaEvents:
         reason = f"{how} on its few questions ({pending.score_before:.0%} → {pending.score_after:.0%})"
         if decision == "accepted":
             reason += ", and kept"
-        if pending.cut_off:
+        is_cut_off = pending.is_minibatch_cut_off or pending.is_val_cut_off
+        if is_cut_off:
             decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
         spend = self._ledger.spend()
         self._report(
@@ -193,9 +195,9 @@ class GepaEvents:
                 decision,
                 reason,
                 iteration=self._iteration,
-                minibatch_before=pending.score_before,
-                minibatch_after=pending.score_after,
-                val_score=pending.val_score,
+                minibatch_before=None if pending.is_minibatch_cut_off else pending.score_before,
+                minibatch_after=None if pending.is_minibatch_cut_off else pending.score_after,
+                val_score=None if is_cut_off else pending.val_score,
                 spend=spend - self._spend_before,
             )
         )

@@ -93,7 +93,8 @@ class ScoredPrograms:
         )
         candidate = Candidate(f"c{number:03}", prompts, (PARENT,), changed, self._origin)
         share = spend - self._spend_before
-        self._report(Proposal(candidate, decision, reason, iteration=number, val_score=score, spend=share))
+        val_score = score if is_complete else None
+        self._report(Proposal(candidate, decision, reason, iteration=number, val_score=val_score, spend=share))
         self._spend_before = spend
 
     def check_over(self) -> None:

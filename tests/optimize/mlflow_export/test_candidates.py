@@ -175,11 +175,11 @@ def test_a_simulation_is_marked_in_the_name_and_in_the_note(tmp_path: Path, clie
     assert page.tags["mlflow.note.content"] == f"**{SIMULATED_NOTICE}**\n\nreason 1"
 
 
-def test_a_name_shows_a_score_only_of_what_was_decided_and_has_an_end(tmp_path: Path, client: Client) -> None:
+def test_a_name_shows_the_score_where_there_is_one_and_has_an_end(tmp_path: Path, client: Client) -> None:
     proposals = (
         a_proposal(1, val_score=0.6333, agents=[]),
         a_proposal(2, "rejected", val_score=0.0),
-        a_proposal(3, "cut_off", val_score=0.5),
+        a_proposal(3, "cut_off"),
         a_proposal(4, agents=["a" * 200, "b" * 200]),
     )
     send_candidates(parent_run(client), a_run(tmp_path, *proposals))

@@ -143,7 +143,8 @@ def test_what_the_end_of_an_iteration_finds_undecided_was_cut_off(stop: str | No
     search = Listener(stop)
     search.round(proposal([0.0], [1.0], plan="P!"))
     found = search.end()
-    assert (found.decision, found.reason) == ("cut_off", reason)
+    assert (found.decision, found.reason, found.val_score) == ("cut_off", reason, None)
+    assert (found.minibatch_before, found.minibatch_after) == (0.0, 1.0), "these answers are complete"
 
 
 @pytest.mark.parametrize("place", ["before", "after", "validation"])
@@ -154,7 +155,10 @@ def test_one_answer_that_was_broken_off_decides_nothing(place: str) -> None:
         tried.eval_before = SubsampleEvaluation([0.0], [WHOLE, BROKEN])
     search.round(tried)
     search.keep(tried, 1.0, outputs={0: BROKEN, 1: WHOLE} if place == "validation" else {0: WHOLE})
-    assert search.end().decision == "cut_off"
+    found = search.end()
+    minibatch = (0.0, 1.0) if place == "validation" else (None, None)
+    assert (found.decision, found.val_score) == ("cut_off", None), "which answers there are depends on the threads"
+    assert (found.minibatch_before, found.minibatch_after) == minibatch
 
 
 def test_a_merge_is_compared_with_the_better_of_its_parents() -> None:
@@ -250,4 +254,6 @@ def test_a_merge_of_which_an_answer_was_broken_off_is_cut_off() -> None:
     )
     search.events.on_merge_attempted({"parent_ids": [0, 1], "merged_candidate": dict(START)})
     search.events.on_merge_rejected({})
-    assert (search.end().decision, search.end().reason) == ("cut_off", "budget.usd")
+    found = search.end()
+    assert (found.decision, found.reason) == ("cut_off", "budget.usd")
+    assert (found.minibatch_before, found.minibatch_after, found.val_score) == (None, None, None)

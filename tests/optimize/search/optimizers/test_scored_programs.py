@@ -84,7 +84,7 @@ def test_what_was_broken_off_is_cut_off_and_sets_no_mark() -> None:
     search.report(changed("Two."), 0.0, 0.0, completed=(False, False))
     search.report(changed("Three."), 0.25, 0.25)
     first, second = search.reported
-    assert (first.decision, first.reason, first.val_score) == ("cut_off", "its scoring was broken off", 0.5)
+    assert (first.decision, first.reason, first.val_score) == ("cut_off", "its scoring was broken off", None)
     assert (second.candidate.id, second.decision) == ("c003", "accepted"), "nothing was answered of the second"
 
 
