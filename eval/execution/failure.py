@@ -24,7 +24,7 @@ from mas.runtime.errors import AgentReplyError, AgentUnavailableError, walk_chai
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.stack_trace import format_stack
-from mas.runtime.trace import Trace
+from mas.runtime.trace import Span, Trace
 
 # The first class that matches; the names are the error classes of a record.
 _CLASSES: tuple[tuple[type[BaseException], str], ...] = (
@@ -144,10 +144,16 @@ def _innermost(trace: Trace, kinds: tuple[str, ...]) -> str | None:
 
 
 def _passed_on(span_id: int, trace: Trace) -> bool:
-    """Return whether the span's exception ended the sample: every span around it failed as well."""
+    """Return whether the span's exception ended the sample: all spans around it failed, and nothing began after it."""
     current = trace.spans[span_id]
     while current.parent is not None:
+        if any(each.parent == current.parent and _began_after(each, current) for each in trace.spans):
+            return False
         current = trace.spans[current.parent]
         if not current.error:
             return False
     return True
+
+
+def _began_after(span: Span, ended: Span) -> bool:
+    return span.id > ended.id and ended.end_seconds is not None and span.start_seconds >= ended.end_seconds

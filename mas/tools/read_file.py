@@ -50,7 +50,8 @@ def read_file(
     lines: return only these lines, or rows as they are numbered in a table: "7" or "100-140"; of a workbook, PDF,
     presentation or e-book of each sheet, page, slide or chapter, so give `sheet` too; `search` looks in them alone.
     """
-    found = _read_attachment(file, _to_text(member) or None)
+    member = _to_text(member) or None
+    found = _read_attachment(file, member)
     name = f"{file}: {member}" if member else file
     wanted = {"file": file, "name": name, "sheet": _to_text(sheet), "page": page}
     wanted |= {"lines": _to_text(lines), "search": _to_text(search)}

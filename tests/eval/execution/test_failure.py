@@ -1,5 +1,6 @@
 """Error classes and components: from exceptions as they are raised, and from what a real HTTP server answers."""
 
+from contextlib import suppress
 from typing import Any
 
 import dspy
@@ -149,6 +150,22 @@ def test_an_earlier_failure_that_was_dealt_with_is_not_blamed() -> None:
             raise ValueError("broken")
     failure = describe_failure(raised.value, trace)
     assert (failure.component, failure.kind) == ("finalizer", "internal")
+
+
+@pytest.mark.parametrize(("goes_on", "blamed"), [(True, ("expert", "internal")), (False, ("calculator", "tool"))])
+def test_a_tool_is_not_blamed_for_what_its_agent_did_afterwards(goes_on: bool, blamed: tuple[str, str]) -> None:
+    trace = empty()
+    with record_trace(trace), pytest.raises(ValueError, match="broken") as raised, span("agent", "expert"):
+        with span("lm", "gpt"):
+            pass
+        with suppress(OSError), span("tool", "calculator"):
+            raise OSError("no such file")
+        if goes_on:
+            with span("lm", "gpt"):
+                pass
+        raise ValueError("broken")
+    failure = describe_failure(raised.value, trace)
+    assert (failure.component, failure.kind) == blamed
 
 
 def completion(finish_reason: str) -> dict[str, Any]:

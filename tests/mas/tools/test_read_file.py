@@ -316,6 +316,7 @@ class Shown:
             "data.zip: b",
         ),
         ({"member": "a/b.csv"}, {"sheet": "", "page": 1, "lines": "", "search": ""}, "data.zip: a/b.csv"),
+        ({"member": "  "}, {"sheet": "", "page": 1, "lines": "", "search": ""}, "data.zip"),
     ],
 )
 def test_each_argument_reaches_what_shows_the_file_and_the_result_names_its_source(
@@ -335,7 +336,7 @@ def test_each_argument_reaches_what_shows_the_file_and_the_result_names_its_sour
         assert shown.asked == [(file_tool.SHOW_FILE, b"packed", {"file": "data.zip", "name": name, **wanted})]
         assert (result, result.kind, result.is_temporary) == ("header\n\nrows", "file", is_incomplete)
         assert result.excerpts == (Excerpt(name, "archive", 8, 12, has_line_marks="search" in given),)
-    assert read == [(tmp_path / "data.zip", given.get("member"))] * 2
+    assert read == [(tmp_path / "data.zip", given.get("member", "").strip() or None)] * 2
 
 
 @pytest.mark.parametrize(

@@ -186,8 +186,10 @@ class ApiDocsAgent:
 
     async def _send(self, call: _Call, request: ApiRequest, token: str | None) -> Reply:
         given = call.context.get(HEADERS)
-        headers = {"Accept": "application/json", **request.headers}
+        headers = dict(request.headers)
         headers |= {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
+        if "accept" not in map(str.lower, headers):
+            headers["Accept"] = "application/json"
         if token is not None:
             headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
             headers["Authorization"] = f"Bearer {token}"

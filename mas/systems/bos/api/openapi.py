@@ -80,7 +80,7 @@ def _find_body(document: Mapping[str, object], operation: Mapping[str, object]) 
 
 def _resolve(document: Mapping[str, object], value: object) -> Mapping[str, object]:
     """Return a part of the document, or what its reference leads to."""
-    for _ in range(_MAX_REFERENCES):
+    for _ in range(_MAX_REFERENCES + 1):
         part = _as_mapping(value)
         if "$ref" not in part:
             return part

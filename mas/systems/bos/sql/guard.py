@@ -72,12 +72,12 @@ class Guard:
         if any(ord(char) < 32 and char not in "\t\r\n" for char in query):
             raise UnsafeQueryError("The query holds control characters; remove them.")
         try:
-            statements = sqlglot.parse(query, dialect=self.dialect)
+            statements = [each for each in sqlglot.parse(query, dialect=self.dialect) if each is not None]
         except SqlglotError as error:
             reason = str(error).split("\n")[0]
             raise UnsafeQueryError(f"The query could not be read as {self.dialect} SQL: {reason}") from error
-        if len(statements) != 1 or statements[0] is None:
-            raise UnsafeQueryError(f"Expected one SQL statement, found {len([each for each in statements if each])}.")
+        if len(statements) != 1:
+            raise UnsafeQueryError(f"Expected one SQL statement, found {len(statements)}.")
         tree = statements[0]
         if not isinstance(tree, exp.Select | exp.SetOperation) or not tree.selects:
             raise UnsafeQueryError("Only SELECT statements are allowed (also UNION, INTERSECT, EXCEPT, WITH … SELECT).")

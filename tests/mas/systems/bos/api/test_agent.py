@@ -503,6 +503,7 @@ async def test_a_reply_is_shown_as_data_that_is_cut_at_the_limit(body: str, limi
     ("path", "given", "expected"),
     [
         ("/orders", {"api_headers": {"Accept": "text/csv", "X-N": 3}}, {"accept": "text/csv", "x-n": "3"}),
+        ("/orders", {"api_headers": {"accept": "text/csv"}}, {"accept": "text/csv"}),
         ("/orders", {"api_headers": ["X-N"]}, {"accept": "application/json"}),
         ("/orders", {"api_headers": {"authorization": "Basic x"}}, {"authorization": "Basic x"}),
         ("/account", {"api_headers": {"X-N": "1", "AUTHORIZATION": "Basic x"}}, {"authorization": "Basic x"}),

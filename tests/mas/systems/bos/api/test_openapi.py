@@ -145,8 +145,10 @@ def test_a_reference_that_cannot_be_resolved_is_refused(reference: str, words: s
 
 
 def test_a_chain_of_references_may_be_long_and_a_schema_that_holds_itself_ends() -> None:
-    chain = {f"n{number}": {"$ref": f"#/components/n{number + 1}"} for number in range(18)} | {"n18": {"get": {}}}
-    assert only({"/x": {"$ref": "#/components/n0"}}, components=chain)["method"] == "get"
+    chain = {f"n{number}": {"$ref": f"#/components/n{number + 1}"} for number in range(20)} | {"n20": {"get": {}}}
+    assert only({"/x": {"$ref": "#/components/n1"}}, components=chain)["method"] == "get", "20 references"
+    with pytest.raises(ValueError, match="circle"):
+        only({"/x": {"$ref": "#/components/n0"}}, components=chain)
     tree = {"type": "object", "properties": {"child": {"$ref": "#/components/tree"}}}
     body = {"content": {"application/json": {"schema": {"$ref": "#/components/tree"}}}}
     depth, part = 0, only({"/x": {"post": {"requestBody": body}}}, components={"tree": tree})["body"]

@@ -93,7 +93,8 @@ def test_q06_refusals_say_what_to_change() -> None:
     assert refuse(guard, "select pg_sleep(1)") == "The function pg_sleep is not allowed."
     assert "SELECT" in refuse(guard, "drop table orders")
     assert refuse(guard, "select 1; select 2") == "Expected one SQL statement, found 2."
-    assert refuse(guard, "") == "Expected one SQL statement, found 0."
+    assert refuse(guard, "") == refuse(guard, ";;") == "Expected one SQL statement, found 0."
+    assert guard.check(";select 1;;") == "SELECT 1", "an empty statement is none"
     assert "name, city" not in refuse(guard, "select c.pay from customers c") and "city" in refuse(
         guard, "select c.pay from customers c"
     )
