@@ -72,10 +72,11 @@ class Guard:
         if any(ord(char) < 32 and char not in "\t\r\n" for char in query):
             raise UnsafeQueryError("The query holds control characters; remove them.")
         try:
-            statements = [each for each in sqlglot.parse(query, dialect=self.dialect) if each is not None]
+            parsed = sqlglot.parse(query, dialect=self.dialect)
         except SqlglotError as error:
             reason = str(error).split("\n")[0]
             raise UnsafeQueryError(f"The query could not be read as {self.dialect} SQL: {reason}") from error
+        statements = [each for each in parsed if not isinstance(each, exp.Semicolon | None)]  # empty, or only a comment
         if len(statements) != 1:
             raise UnsafeQueryError(f"Expected one SQL statement, found {len(statements)}.")
         tree = statements[0]

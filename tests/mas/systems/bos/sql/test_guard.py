@@ -94,7 +94,9 @@ def test_q06_refusals_say_what_to_change() -> None:
     assert "SELECT" in refuse(guard, "drop table orders")
     assert refuse(guard, "select 1; select 2") == "Expected one SQL statement, found 2."
     assert refuse(guard, "") == refuse(guard, ";;") == "Expected one SQL statement, found 0."
-    assert guard.check(";select 1;;") == "SELECT 1", "an empty statement is none"
+    for query in (";select 1;;", "select 1; -- all", "-- all\nselect 1; /* a */ ; -- b"):
+        assert guard.check(query) == "SELECT 1", "what is empty or only a comment is no statement"
+    assert refuse(guard, "select 1; -- a\nselect 2") == "Expected one SQL statement, found 2."
     assert "name, city" not in refuse(guard, "select c.pay from customers c") and "city" in refuse(
         guard, "select c.pay from customers c"
     )
