@@ -252,6 +252,8 @@ def _read_proposals(file: Path, redact: Redact) -> list[ProposalRow]:
     names = [each.name for each in fields(ProposalRow)]
     for line in lines:
         row: JsonObject = _redact_tree(_parse(line, file), redact)
+        if row.get("decision") == "cut_off":  # earlier versions wrote the mean of the answers that there were
+            row["val_score"] = None
         proposal = ProposalRow(**{name: row[name] for name in names if row.get(name) is not None})
         known = found.get(proposal.candidate_id)
         if known is None or known.decision not in DECIDED:

@@ -58,6 +58,12 @@ def test_each_candidate_is_there_once_with_the_decision_that_stays(tmp_path: Pat
     assert second.spend == {"metric_calls": 3} and second.reason == ""
 
 
+def test_what_was_cut_off_has_no_score_on_validation_whatever_its_line_says(tmp_path: Path) -> None:
+    (tmp_path / "proposals.jsonl").write_text(proposal("c001", "cut_off", val_score=0.5, minibatch_after=0.25))
+    [found] = tuning(tmp_path).proposals
+    assert (found.val_score, found.minibatch_after) == (None, 0.25)
+
+
 def test_a_damaged_line_or_file_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "proposals.jsonl").write_text("{\n")
     with pytest.raises(UserError, match=r"/proposals\.jsonl is not complete: .*; let the run end first\.$"):
