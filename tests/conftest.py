@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from hydra._internal.hydra import Hydra
 
 from eval.config.tracking import LocalTracking
-from tests.eval.command_line import EvalCommand, Finished, command_in_process, without_secrets
+from tests.command import Command, Finished, run_command, surroundings, without_secrets
+from tests.eval.command_line import EvalCommand
 from tests.installation import make_installation
 from tests.servers.running import RunningServer, running_llm
 
@@ -49,20 +51,15 @@ def restore_signals() -> None:
 
 
 @pytest.fixture
-def eval_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> EvalCommand:
-    """The command without keys, in a current folder of its own; every call has a new `run.dir` there."""
-    for name, value in {**without_secrets({}), "HYDRA_FULL_ERROR": "0"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hugging-face"))
-    current = tmp_path / "current"
-    current.mkdir()
-    monkeypatch.chdir(current)
-    numbers = count(1)
+def command(tmp_path: Path) -> Iterator[Command]:
+    """Run a command below `tmp_path`: see `tests.command.run_command`."""
+    with surroundings(tmp_path):
+        yield partial(run_command, tmp_path)
 
-    def command(*arguments: str) -> Finished:
-        return command_in_process(tmp_path / f"run-{next(numbers)}", monkeypatch, capsys, arguments)
 
-    return command
+@pytest.fixture
+def eval_command(command: Command) -> EvalCommand:
+    return partial(command, "eval")
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
@@ -65,9 +64,6 @@ PART_FILES = [
     if each[0] in (*PARTS, "optimizer") and "\n_target_:" in (CONF / f"{each[0]}/{each[1]}.yaml").read_text("utf-8")
 ]
 COMMAND = re.compile(r"python (eval|optimize)/run\.py((?: [\w.]+=\S+)+)")
-SELF_EXPLAINING = {  # one line above them says it
-    "optimize.yaml": ["working_seconds: null", "lm_calls: null", "tokens: null", "tool_calls: null", "cost_usd: null"],
-}
 COMMANDS = {"optimizer": "optimize"}  # group → the one command that it is of; the others are of eval/run.py at least
 READ: dict[str, Any] = {"eval": read_config, "optimize": tuning_config.read_config}
 
@@ -87,11 +83,6 @@ def choice(group: str, option: str) -> list[str]:
     return [f"{where}={option}", *MANDATORY.get((group, option), [])]
 
 
-def test_there_is_a_choice_in_every_group() -> None:
-    assert {group for group, _ in OPTIONS} >= {*PARTS, "optimizer", "experiment", "debug"}
-    assert {path.suffix for path in CONF.rglob("*") if path.is_file()} == {".yaml"}
-
-
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_choice_composes_and_its_part_builds_with_the_values_of_its_file(group: str, option: str) -> None:
     command = COMMANDS.get(group, "eval")
@@ -109,13 +100,6 @@ def check_part(node: DictConfig, group: str) -> None:
     for key, value in values.items():
         if key != "_target_" and not isinstance(value, dict):
             assert getattr(part, key) == value
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("group", "option"), [each for each in OPTIONS if each[0] in (*PARTS, "prices", "experiment")])
-def test_every_choice_is_one_of_a_tuning_run_too(group: str, option: str) -> None:
-    config = READ["optimize"](composed(*choice(group, option), command="optimize"))
-    assert config.optimizer.name == "gepa"
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
@@ -140,10 +124,6 @@ def test_every_command_in_a_comment_is_valid(file: str, command: str, overrides:
     assert READ[command](composed(*overrides, command=command))
 
 
-def test_most_files_begin_with_their_command() -> None:
-    assert len({file for file, _, _ in commands()}) >= 12
-
-
 def test_a_tuning_runs_file_says_what_its_dataclasses_say() -> None:
     """Each option, with the same default: who leaves out the file has the same run."""
     told: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(CONF / "optimize.yaml"))  # type: ignore[assignment]
@@ -155,20 +135,6 @@ def test_a_tuning_runs_file_says_what_its_dataclasses_say() -> None:
     assert known.pop("prompts") is None
     assert known.pop("tools") == asdict(ToolSettings()), "in a file of their own"
     assert told == known
-
-
-def test_the_tools_file_says_what_its_dataclasses_say() -> None:
-    told: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(CONF / "tools" / "standard.yaml"))  # type: ignore[assignment]
-    assert told == asdict(ToolSettings())
-
-
-@pytest.mark.parametrize("command", ["eval", "optimize"])
-def test_both_commands_take_the_tools_file_and_single_values(command: str) -> None:
-    config = READ[command](composed("tools.web.contact=me@example.org", "tools.browser.url=null", command=command))
-    tools = getattr(config, "base", config).tools
-    expected = ToolSettings()
-    expected.web.contact, expected.browser.url = "me@example.org", None
-    assert tools == expected
 
 
 @pytest.mark.parametrize(("group", "option"), PART_FILES)
@@ -187,32 +153,6 @@ def test_a_choices_file_says_what_its_dataclass_says(group: str, option: str) ->
     assert known.keys() - told.keys() <= {"needs_reflection", "prices", "judge"}, "each option is in the file"
 
 
-def uncommented(text: str) -> Iterator[str]:
-    """The options without a word on what they mean, up to where Hydra's own begin."""
-    for line in text.partition("\nhydra:")[0].splitlines():
-        stripped = line.strip()
-        has_meaning = "#" in line or stripped.endswith(":")  # or it begins a branch
-        if stripped and not has_meaning and not stripped.startswith(("-", "_target_", "name:")):
-            yield stripped
-
-
-@pytest.mark.parametrize(
-    ("file", "command"),
-    [
-        ("optimize.yaml", "optimize"),
-        ("optimizer/gepa.yaml", "optimize"),
-        ("optimizer/bootstrap.yaml", "optimize"),
-        ("optimizer/mipro.yaml", "optimize"),
-        ("optimizer/halving.yaml", "optimize"),
-        ("tools/standard.yaml", "eval"),
-    ],
-)
-def test_every_option_of_a_tuning_run_and_of_tools_is_explained(file: str, command: str) -> None:
-    text = (CONF / file).read_text("utf-8")
-    assert list(uncommented(text)) == SELF_EXPLAINING.get(file, [])
-    assert text.startswith(f"# python {command}/run.py")
-
-
 def test_the_defaults_are_the_owners_command() -> None:
     config = read_config(composed())
     names = config.system.name, config.model.name, config.data.name, config.split, config.prompts
@@ -226,14 +166,6 @@ def test_the_defaults_are_the_owners_command() -> None:
 def test_the_offline_experiment_is_the_simulated_model_on_the_sample() -> None:
     config = read_config(composed("experiment=offline"))
     assert (config.model.name, config.model.simulated, config.data.name) == ("offline", True, "sample")
-
-
-def test_a_debug_choice_shrinks_any_run() -> None:
-    for others in ([], ["experiment=offline"], ["experiment=offline", "data=gaia"]):
-        one, few = (read_config(composed(*others, f"debug={option}")) for option in ("one", "few"))
-        assert (one.selection.limit, one.run.fail_fast) == (1, True)
-        assert few.selection.limit == 3
-    assert read_config(composed("debug=few", "limit=2")).selection.limit == 2, "the command line has the last word"
 
 
 def two_questions(folder: Path) -> Path:
@@ -263,26 +195,6 @@ def test_two_questions_run_with_the_sample_and_the_simulated_model(eval_command:
     check_two_simulated(eval_command("experiment=offline", "limit=2"))
     check_two_simulated(eval_command("system=gaia", "model=offline", "data=sample", "limit=2", "split=train"))
     check_two_simulated(eval_command("experiment=offline", "limit=2", "model.native_tools=false"))
-
-
-@pytest.mark.parametrize(
-    "others",
-    [["system=single_agent", "data=sample"], ["system=toy", "data=toy"], ["system=bos", "data=toy"]],
-)
-def test_two_questions_run_with_the_other_systems(eval_command: EvalCommand, others: list[str]) -> None:
-    check_two_simulated(eval_command("model=offline", "limit=2", *others))
-
-
-@pytest.mark.parametrize(("debug", "n"), [("one", 1), ("few", 3)])
-def test_the_debug_choices_run(eval_command: EvalCommand, debug: str, n: int) -> None:
-    finished = eval_command("experiment=offline", f"debug={debug}")
-    assert finished.code in (0, 2, 3) and finished.summary["n"] == n
-
-
-def test_two_questions_run_with_ones_own_data(sure_command: EvalCommand, tmp_path: Path) -> None:
-    folder = two_questions(tmp_path / "mine")
-    check_two(sure_command("data=jsonl", f"data.path={folder}"))
-    check_two(sure_command("data=jsonl", f"data.path={folder}/metadata.jsonl", "tracking=off"))
 
 
 @pytest.mark.parametrize("data", ["gaia", "gaia_level1"])
@@ -345,9 +257,3 @@ def test_two_questions_run_with_local_tracking(eval_command: EvalCommand, local:
     assert run.data.tags["simulated"] == "true"
     files = [path for path in (folder / "mlflow-artifacts").rglob("answers.jsonl") if link["run_id"] in path.parts]
     assert len(files) == 1
-
-
-def test_two_questions_run_without_tracking(eval_command: EvalCommand) -> None:
-    finished = eval_command("experiment=offline", "limit=2", "tracking=off")
-    check_two_simulated(finished)
-    assert finished.summary["mlflow"] is None

@@ -12,15 +12,12 @@ import dspy
 import pandas
 import pytest
 from dspy.utils import DummyLM
-from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
 
 import mas_harness
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.store import RunStore
 from optimize.session.run_files import read_original_arguments
-from tests.eval.command_line import CONTACT, NO_BROWSER, EvalCommand, without_pauses
-from tests.eval.stored_run import answered, stored_run
+from tests.eval.command_line import CONTACT, NO_BROWSER, EvalCommand
 
 ROWS = [{"question": f"{n} is?", "answer": str(n if n % 2 else -n), "level": f"level {n % 2}"} for n in range(6)]
 Evaluate = Callable[..., mas_harness.Run]
@@ -62,13 +59,6 @@ def test_it_works_inside_a_running_event_loop_and_prints_nothing(
     assert run.table["score"].tolist() == [1, 1, 0, 1, 0, 1]
     assert "ids are made from the questions" in " ".join(run.notes)
     assert mas_harness.open_run(run.folder).summary.score == run.score
-
-
-def test_the_progress_is_all_that_is_printed(evaluate: Evaluate, capfd: pytest.CaptureFixture[str]) -> None:
-    evaluate(progress=True)
-    out, err = capfd.readouterr()
-    lines = without_pauses(err).splitlines()
-    assert out == "" and "6/6 done, 4 correct" in err and all("done" in line for line in lines)
 
 
 def test_in_a_thread_no_signal_handler_changes_and_a_program_that_exits_ends_nothing(evaluate: Evaluate) -> None:
@@ -143,17 +133,6 @@ def test_runs_are_compared(evaluate: Evaluate) -> None:
     assert mas_harness.runs_df([first, second])["accuracy"].tolist() == [first.score, second.score]
 
 
-def test_a_table_in_a_notebook_escapes_what_others_wrote(tmp_path: Path) -> None:
-    hostile = "<script>alert(1)</script><img src=x onerror=a>[red]\x1b[2J&amp;"
-    records = [answered("q1", hostile, level=hostile, gold=hostile), answered("q2", "1", level=hostile)]
-    folders = [stored_run(tmp_path / name, records, system=hostile, model=hostile) for name in ("a", "b")]
-    shown = mas_harness.open_run(folders[0])._repr_html_(), mas_harness.compare(*folders)._repr_html_()
-    for html in shown:
-        assert "<script" not in html and "<img" not in html and "\x1b" not in html
-        assert "&lt;script&gt;" in html
-    assert "[red]" in shown[0]
-
-
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
@@ -202,13 +181,6 @@ def test_a_run_of_files_is_resumed_by_the_command_and_one_of_memory_is_refused(
     assert refused.code == 1 and "only its memory held its system and data" in refused.err
 
 
-def test_a_program_of_the_user_may_use_hydra_itself(evaluate: Evaluate) -> None:
-    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
-        before = GlobalHydra.instance().hydra
-        evaluate()
-        assert GlobalHydra.instance().hydra is before is not None
-
-
 def test_importing_it_imports_nothing_heavy() -> None:
     code = "import sys, mas_harness; print([m for m in ('dspy', 'pandas', 'mlflow', 'scipy') if m in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", code], check=True, cwd=PROJECT_ROOT, capture_output=True, text=True)
@@ -239,9 +211,3 @@ def test_a_mistake_of_tuning_is_one_sentence(program: object, options: list[str]
     with pytest.raises(mas_harness.UserError) as raised:
         mas_harness.tune(program, ROWS * 3, "exact", model="offline", options=options, progress=False)
     assert sentence in str(raised.value) and "\n" not in str(raised.value)
-
-
-def test_every_name_is_documented() -> None:
-    page = (PROJECT_ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
-    assert [name for name in mas_harness.__all__ if f"`{name}" not in page and f"mas_harness.{name}" not in page] == []
-    assert all(getattr(mas_harness, name).__doc__ for name in mas_harness.__all__)

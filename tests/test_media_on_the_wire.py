@@ -108,16 +108,6 @@ def test_a_model_is_sent_what_it_takes_and_nothing_else(
     assert "itself is" not in observations(finished, "memo.wav")
 
 
-def test_by_default_nothing_is_sent_and_the_tool_says_what_it_can(
-    tmp_path: Path, eval_command: EvalCommand, server: RunningServer
-) -> None:
-    finished = run(eval_command, server, *files(tmp_path / "questions", map_png=PICTURE, memo_wav=SOUND))
-    assert finished.summary["accuracy"] == 0.0
-    assert not any(shown for each in seen_by(server).values() for shown in each)
-    assert "picture, PNG" in observations(finished, "map.png")
-    assert "a model that takes audio" in observations(finished, "memo.wav")
-
-
 def test_what_cannot_be_sent_is_told_and_the_question_goes_on(
     tmp_path: Path, eval_command: EvalCommand, server: RunningServer
 ) -> None:
@@ -131,13 +121,6 @@ def test_what_cannot_be_sent_is_told_and_the_question_goes_on(
     assert "itself is" not in observations(finished, "plain.png")
 
 
-def test_the_single_agent_sees_it_too(tmp_path: Path, eval_command: EvalCommand, server: RunningServer) -> None:
-    """The server takes it for a finalizer, which tells nothing: the request is what counts."""
-    run(eval_command, server, *files(tmp_path / "questions", map_png=PICTURE), *BOTH, "system=single_agent")
-    assert all(media_in(body) == [("image/png", PICTURE)] for body in server.requests())
-    assert server.requests()
-
-
 def test_the_request_for_json_after_an_unreadable_reply_has_it_as_well(
     tmp_path: Path, eval_command: EvalCommand
 ) -> None:
@@ -147,21 +130,6 @@ def test_the_request_for_json_after_an_unreadable_reply_has_it_as_well(
     assert finished.summary["accuracy"] == 1.0
     assert {role(body) for body in asked_again} == set(TOOL_USERS)
     assert all(media_in(body) == [("image/png", PICTURE)] for body in asked_again)
-
-
-@pytest.mark.slow
-def test_after_a_rejection_it_is_in_the_conversation_once_where_it_was_given(
-    tmp_path: Path, eval_command: EvalCommand
-) -> None:
-    with seeing_llm("--reject", "expert") as server:
-        few = "system.agents.expert.retry_limit=2"
-        run(eval_command, server, *files(tmp_path / "questions", map_png=PICTURE), *BOTH, few)
-        asked = [body for body in server.requests() if role(body) == "expert"]
-    assert len(asked) > 1
-    for body in asked:
-        shows = [isinstance(message["content"], list) for message in body["messages"] if message["role"] == "user"]
-        assert shows == [True, *[False] * (len(shows) - 1)]
-    assert len({json.dumps(body["messages"][1]) for body in asked}) == 1, "so that a provider's cache knows it again"
 
 
 def test_a_resumed_run_knows_the_replies_to_its_pictures_again(tmp_path: Path, eval_command: EvalCommand) -> None:
@@ -174,26 +142,6 @@ def test_a_resumed_run_knows_the_replies_to_its_pictures_again(tmp_path: Path, e
     assert first.summary["accuracy"] == 1.0
     assert again == [asked[-1], *again[1:]], "it goes on with the request that was refused"
     assert "researcher" not in again
-
-
-def test_examples_about_a_file_of_the_same_name_show_none(
-    tmp_path: Path, eval_command: EvalCommand, server: RunningServer
-) -> None:
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    for text in (PROJECT_ROOT / "prompts" / "baseline").iterdir():
-        (prompts / text.name).write_bytes(text.read_bytes())
-    demo = {"expert_request": "Example?", "file": "map.png", "expert_answer": "A pier.", "reasoning_trace": "I saw it."}
-    earlier = {"messages": [{"expert_request": "Example?", "file": "map.png", "expert_answer": "A ship."}]}
-    demos = [{**demo, "history": {"messages": []}}, {**demo, "expert_request": "Again?", "history": earlier}]
-    (prompts / "demos.json").write_text(json.dumps({"expert": demos}))
-    finished = run(eval_command, server, *files(tmp_path / "questions", map_png=PICTURE), *BOTH, f"prompts={prompts}")
-    assert finished.summary["accuracy"] == 1.0
-    asked = [body for body in server.requests() if role(body) == "expert"]
-    assert all(json.dumps(body).count("This is an example of the task") == 3 for body in asked)
-    for body in asked:
-        users = [message["content"] for message in body["messages"] if message["role"] == "user"]
-        assert [isinstance(content, list) for content in users] == [False, False, False, True]
 
 
 LITELLM = """

@@ -6,26 +6,16 @@ The pictures are in pytest's folder of the test; MLFLOW_PICTURES=docs/images rep
 import json
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.tracking import LocalTracking
-from eval.mlflow_export.prompt_registry import build_template
 from eval.mlflow_export.values import derive_trace_id, get_record_key
-from eval.runs.record import Record
-from mas.prompt_sets.prompt_set import PromptSet
-from mas.runtime.trace import Trace, record_trace, span
 from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH
-from tests.eval.mlflow_export.exporting import a_run, exported, in_mlflow
-from tests.eval.mlflow_export.records import CALL, a_record
-from tests.eval.stored_run import SESSION
 from tests.mlflow_runs import Evaluation, records_in_store
 from tests.pages.browser import browser, picture, see, why_not
 from tests.servers.mlflow_server import running_mlflow
@@ -144,22 +134,6 @@ def test_two_runs_are_compared_question_by_question(stored: Stored, page: Any) -
     assert len(shown) >= 5, "the rows that fit on the page"
 
 
-def test_both_traces_of_a_question_stand_side_by_side(stored: Stored, page: Any) -> None:
-    of_careful, of_baseline = stored.correct("careful"), stored.correct("baseline")
-    changed = next(each for each, correct in of_careful.items() if correct != of_baseline[each])
-    chosen = next(each for each in records_in_store(stored.folders["careful"]) if each.sample_id == changed)
-    see(
-        page,
-        f"{stored.comparison}&selectedEvaluationId={derive_trace_id(get_record_key(chosen))}",
-        "Comparing 2 traces",
-        "answer",
-    )
-    picture(page, stored.pictures, "mlflow-side-by-side")
-    text = see(page, None, "planner")
-    assert text.count(chosen.question.replace("`", "")[:60]) >= 2 or text.count(chosen.question[:40]) >= 2
-    assert str(chosen.answer) in text
-
-
 def test_a_trace_is_a_tree_with_tokens_and_cost(stored: Stored, page: Any) -> None:
     record = next(each for each in records_in_store(stored.folders["priced"]) if each.usage.tool_calls)
     page_of_trace = f"{stored.experiment}/traces?selectedEvaluationId={derive_trace_id(get_record_key(record))}"
@@ -182,111 +156,3 @@ def test_the_lists_begin_with_system_model_and_question_at_1440_pixels(stored: S
     shown = [each.question[:20] for each in records_in_store(stored.folders["unnamed"])]
     assert sum(question in text for question in shown) >= 5
     page.set_viewport_size({"width": 1600, "height": 900})
-
-
-def test_two_versions_of_a_prompt_are_compared(stored: Stored, page: Any) -> None:
-    see(page, f"{stored.experiment}/prompts/gaia.finalizer", "Version 2", "baseline", "careful")
-    page.locator("label", has_text="Compare").first.click()
-    added = ADDED["finalizer"].partition("\n")[0]
-    see(page, None, "Comparing version 2 with version 1", added)
-    page.locator("label", has_text="Text").first.click()
-    text = see(page, None, added)
-    assert "Diff highlighting is not supported" not in text
-    page.get_by_text("You are the finalizer").first.hover()
-    page.mouse.wheel(0, 3000)  # to the end, where the new sentences are
-    page.wait_for_timeout(500)
-    picture(page, stored.pictures, "mlflow-prompt-diff")
-    assert text.count("You are the finalizer") >= 2, "both versions are shown"
-
-
-@pytest.fixture
-def watched() -> Iterator[tuple[str, list[str]]]:
-    """A web server's address, and the paths that it was asked for."""
-    asked: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_error(404)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
-        thread.join()
-
-
-def tempting_record(site: str, **changes: Any) -> Record:
-    """A record with a picture of that site in each of its texts, as Markdown, HTML and parts of a message."""
-
-    def picture(name: str) -> str:
-        return (
-            f"{name}: ![a]({site}/{name}) ![b][ref-{name}] ![c](<{site}/{name}-2>) <img src='{site}/{name}-3'>\n\n"
-            f"[ref-{name}]: {site}/{name}-4"
-        )
-
-    def parts(name: str) -> list[dict[str, Any]]:
-        return [
-            {"type": "text", "text": "see"},
-            {"type": "image_url", "image_url": {"url": f"{site}/{name}-part"}},
-            {"type": "image", "source": {"type": "url", "url": f"{site}/{name}-source"}},
-            {"type": "input_image", "image_url": f"{site}/{name}-input"},
-        ]
-
-    trace = Trace("thread-tempting")
-    asked = {
-        "system": picture("system"),
-        "messages": [{"role": "user", "parts": [{"type": "text", "text": picture("user")}, *parts("user")]}],
-    }
-    with record_trace(trace), span("question", "tempting"):
-        with span("agent", "planner", inputs={"request": picture("request")}) as current:
-            current.outputs = {"result": picture("result")}
-        with span("lm", "openai/gpt-4o-mini", inputs=asked) as current:
-            current.outputs = {"role": "assistant", "parts": [{"type": "text", "text": picture("reply")}, CALL]}
-        with span(
-            "tool", "read_page", inputs={"messages": [{"role": "user", "content": parts("argument")}]}
-        ) as current:
-            current.outputs = {"messages": [{"role": "assistant", "content": parts("seen")}]}
-        with span("tool", "web_search", inputs={"query": picture("query")}) as current:
-            current.outputs = {"observation": picture("observation")}
-    return a_record(
-        "tempting",
-        trajectory=[vars(each) for each in trace.spans],
-        **{"question": picture("question"), "answer": picture("answer"), "reasoning_trace": picture("reasoning")},
-        **{"explanation": picture("explanation"), "target": picture("target"), **changes},
-    )
-
-
-def test_no_picture_of_another_host_is_loaded(
-    watched: tuple[str, list[str]], local: LocalTracking, page: Any, tmp_path: Path
-) -> None:
-    site, asked = watched
-    record = tempting_record(site, run_id="tempting run")
-    note = f"![stopped]({site}/note) <img src='{site}/note-2'> <p style='background:url({site}/note-3)'>x</p>"
-    stopped = {**SESSION, "stopped": note}
-    folder = a_run(tmp_path / "run", local, [record], sessions=[stopped], finished=False)
-    state = exported(folder, local)
-    assert state.complete
-    client = in_mlflow(local, state).client
-    client.create_prompt("toy.tempting")
-    prompts = PromptSet("tempting", "toy", {"solver": f"Be brief. ![a]({site}/prompt)"}, tmp_path)
-    client.create_prompt_version("toy.tempting", build_template(prompts, "solver"), f"![b]({site}/message)")
-    with running_mlflow(tmp_path / "server", local.address()) as server:
-        experiment = f"{server.url}/#/experiments/{state.experiment_id}"
-        see(page, f"{experiment}/runs/{state.run_id}", "Description")
-        trace = f"{experiment}/traces?selectedEvaluationId={derive_trace_id(get_record_key(record))}"
-        text = see(page, trace, "planner", "web_search")
-        for name in ("planner", "gpt-4o-mini", "read_page", "web_search"):
-            page.get_by_text(name, exact=True).first.click()
-            page.wait_for_timeout(1000)
-            picture(page, tmp_path, name)
-            text += page.inner_text("body")
-        see(page, f"{experiment}/prompts/toy.tempting", "Be brief.")
-        picture(page, tmp_path, "prompt")
-        see(page, f"{experiment}/evaluation-runs?selectedRunUuid={state.run_id}", "run")
-    assert {"reasoning:", "reply:", "observation:"} <= set(text.split()), "the texts were shown"
-    assert asked == []

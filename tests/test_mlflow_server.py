@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -176,44 +176,12 @@ def test_a_server_killed_and_restarted_in_mid_run_costs_nothing(
     assert without_heartbeat(postgres.dump("mlflow")) == without_heartbeat(before)
 
 
-def test_a_disk_that_is_full_costs_nothing(environment: None, tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", "3m") as (disk, enlarge):
-        options = ["tracking=local", f"tracking.folder={disk}", "tracking.wait_seconds=10"]
-        with llm() as url:
-            questions = many_questions(tmp_path / "questions", QUESTIONS)
-            finished = Evaluation.started(tmp_path / "run", url, *questions, *options).ended()
-        assert "eval/sync.py" in finished.err
-        enlarge("500m")
-        check_sync_completes(finished)
-        check_second_sync_changes_nothing(finished, disk / "mlflow.db")
-
-
-def test_a_database_that_is_locked_costs_nothing(local: list[str], tmp_path: Path) -> None:
-    database = tmp_path / "store" / "mlflow.db"
-    with llm() as url:
-        Evaluation.started(tmp_path / "first", url, *many_questions(tmp_path / "few", 2), *local).ended()
-        questions = many_questions(tmp_path / "questions", QUESTIONS)
-        with locked(database):
-            options = [*questions, *local, "tracking.wait_seconds=5"]
-            finished = Evaluation.started(tmp_path / "run", url, *options).ended()
-    assert "eval/sync.py" in finished.err
-    check_sync_completes(finished)
-    check_second_sync_changes_nothing(finished, database)
-
-
 def check_sync_completes(finished: Finished) -> None:
     """The run's own numbers are as ever; whatever MLflow lacks comes with the sync."""
     assert (finished.code, finished.summary["accuracy"], finished.summary["n_error"]) == (0, 1.0, 0), finished.err
     first = sync(finished.folder)
     assert first.code == 0, first.err
     check_complete(finished)
-
-
-def check_second_sync_changes_nothing(finished: Finished, database: Path) -> None:
-    before = dumped(database)
-    second = sync(finished.folder)
-    assert (second.code, "nothing new" in second.out) == (0, True), second.err
-    assert without_heartbeat(dumped(database)) == without_heartbeat(before)
 
 
 def wait_for_records(folder: Path, number: int) -> None:
@@ -233,41 +201,9 @@ def _rows(database: Path) -> list[object]:
         return []
 
 
-def dumped(database: Path) -> str:
-    connection = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
-    try:
-        return "\n".join(connection.iterdump())
-    finally:
-        connection.close()
-
-
 def without_heartbeat(dump: str) -> list[str]:
     """Without what says when it was last heard of; pg_dump marks each dump with a key of its own."""
     return sorted(line for line in dump.splitlines() if "harness.heartbeat" not in line and "restrict " not in line)
-
-
-@contextmanager
-def locked(database: Path) -> Iterator[None]:
-    connection = sqlite3.connect(database, isolation_level=None)
-    try:
-        connection.execute("BEGIN EXCLUSIVE")
-        yield
-    finally:
-        connection.close()
-
-
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[tuple[Path, Callable[[str], object]]]:
-    """A disk in memory, and how to make it larger."""
-    folder.mkdir()
-    mount = shutil.which("mount")
-    command = [str(mount), "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    if not mount or os.geteuid() or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("no small disk: mounting one needs root")
-    try:
-        yield folder, lambda new: subprocess.run([mount, "-o", f"remount,size={new}", str(folder)], check=True)
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.mark.slow

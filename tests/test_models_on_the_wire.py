@@ -80,11 +80,6 @@ def by_agent(requests: list[Received], field: str) -> dict[str, set[Any]]:
     return found
 
 
-def test_every_profile_is_tried_here() -> None:
-    files = {path.stem for path in Path(PROJECT_ROOT / "conf" / "model").glob("*.yaml")}
-    assert files == {*PROFILES, "litellm", "offline"}, "offline sends nothing; litellm has a test of its own below"
-
-
 @pytest.mark.parametrize("option", PROFILES)
 def test_model_temperature_tools_and_key_are_those_of_the_profile(option: str) -> None:
     expected = PROFILES[option]
@@ -134,13 +129,6 @@ def test_a_reasoning_model_is_sent_neither_a_temperature_nor_max_tokens_by_its_o
     assert (temperatures["expert"], temperatures["planner"]) == ({None}, {0.0})
     assert {request.body["max_completion_tokens"] for request in requests} == {20000}
     assert not any("max_tokens" in request.body for request in requests)
-
-
-def test_a_mixed_profile_for_a_system_without_its_agents_is_refused() -> None:
-    with serving(chat()) as server:
-        model, _ = profile_and_system("mixed", server)
-    with pytest.raises(UserError, match=r"model\.agents names critic_expert, .*; its agents: agent\."):
-        check_agents(model, ["agent"])
 
 
 @pytest.mark.parametrize(

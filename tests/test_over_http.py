@@ -5,13 +5,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.eval.command_line import EvalCommand, Finished
 from tests.over_http import set_workbook_cell, write_questions
-from tests.servers.running import RunningServer, running_llm
+from tests.servers.running import RunningServer
 
 NO_TOOLS = ("system.agents.researcher.tools=[]", "system.agents.expert.tools=[]")
 
@@ -52,21 +51,6 @@ def test_without_tools_nothing_is_known(questions: Path, eval_command: EvalComma
     assert (finished.code, finished.summary["accuracy"]) == (0, 0.0)
 
 
-@pytest.mark.parametrize("agent", ["planner", "researcher", "expert"])
-def test_the_agent_that_is_always_rejected_is_named_at_its_limit(
-    agent: str, questions: Path, eval_command: EvalCommand
-) -> None:
-    with running_llm("--reject", agent) as server:
-        finished = run(eval_command, server, questions, "ids=[csv-1]", f"system.agents.{agent}.retry_limit=2")
-        asked = [_role(body) for body in server.requests()]
-    record = finished.records["csv-1"]
-    assert record["answer"] == "The question could not be answered."
-    assert f"The {agent} reached its retry limit" in record["reasoning_trace"]
-    assert record["state"]["failing_agent"] == agent
-    assert asked.count(f"critic_{agent}") == 2
-    assert "finalizer" not in asked
-
-
 def test_two_copies_with_different_instructions_in_sixteen_threads_each_send_their_own(
     llm_server: RunningServer, questions: Path
 ) -> None:
@@ -100,18 +84,3 @@ def test_two_copies_with_different_instructions_in_sixteen_threads_each_send_the
 
 def _wrong(finished: Finished) -> list[tuple[str, str, str]]:
     return [(r["question"], r["answer"], r["target"]) for r in finished.records.values() if r["score"] != 1.0]
-
-
-def _role(body: dict[str, Any]) -> str:
-    """Which agent sent a request, by its own fields."""
-    system = body["messages"][0]["content"]
-    fields = {
-        "research_steps": "planner",
-        "plan_to_review": "critic_planner",
-        "research_to_review": "critic_researcher",
-        "answer_to_review": "critic_expert",
-        "final_answer": "finalizer",
-        "research_request": "researcher",
-        "expert_request": "expert",
-    }
-    return next(role for field, role in fields.items() if f"[[ ## {field} ## ]]" in system)

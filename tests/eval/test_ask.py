@@ -1,16 +1,13 @@
 """One question asked: its steps in order, the exit codes, and that nothing is left behind."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from eval.ask import read_arguments, task
+from eval.ask import task
 from eval.cli.command import run_cli
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT
-from mas.runtime.errors import UserError
+from eval.cli.paths import OUTPUTS
 from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH, TABLE, without_secrets
 from tests.servers.one_answer import refusal, server_that_answers
 from tests.servers.running import RunningServer, running_llm
@@ -100,20 +97,6 @@ def test_a_simulated_model_is_said_to_be_one(ask: Ask) -> None:
     assert out.startswith("Simulated model: ") and "\nanswer: " in out
 
 
-def test_options_and_flags_may_stand_in_any_order_behind_it() -> None:
-    given = read_arguments(["Q", "a=1", "--file", "f", "b=2"])
-    assert (given.question, given.file, given.overrides) == ("Q", Path("f"), ["a=1", "b=2"])
-    given = read_arguments(["--file=f", "Q", "a=1"])
-    assert (given.question, given.file, given.overrides) == ("Q", Path("f"), ["a=1"])
-
-
-def test_options_reach_the_agents(ask: Ask, llm_server: RunningServer) -> None:
-    llm_server.reset()
-    code, _, _ = ask(SUM, *at(llm_server), "system.agents.expert.temperature=0.7")
-    assert code == 0
-    assert 0.7 in [body.get("temperature") for body in llm_server.requests()]
-
-
 def test_rejections_and_exhausted_retries_are_shown(ask: Ask) -> None:
     with running_llm("--reject", "expert") as server:
         code, out, _ = ask(SUM, *at(server), "system.agents.expert.retry_limit=2")
@@ -134,15 +117,6 @@ def test_a_failure_is_told_with_its_component_and_without_the_key(ask: Ask, monk
     assert "Incorrect API key" in out and "answer:" not in out
     assert SECRET not in out + err
     assert err.count("\n") == 2, "its stack only if it is asked for"
-
-
-def test_verbose_shows_the_stack_of_a_failure_without_the_key(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_KEY", SECRET)
-    with server_that_answers(401, refusal(f"Incorrect API key provided: {SECRET}")) as base_url:
-        model = ["model=openai_compatible", f"model.base_url={base_url}", "model.api_key_env=MY_KEY"]
-        code, _, err = ask(SUM, "--verbose", *model, NO_BROWSER, CONTACT)
-    assert code == 2 and SECRET not in err
-    assert "\nmas.systems.gaia.nodes:" in err and "\nLMAuthError: " in err
 
 
 @pytest.mark.parametrize(
@@ -168,40 +142,3 @@ def test_a_mistake_is_one_sentence(ask: Ask, arguments: list[str], words: str) -
     assert (code, out) == (1, "")
     (line,) = err.splitlines()
     assert line.startswith("error: ") and words in line
-
-
-def test_dspy_is_not_imported_before_the_checks_pass() -> None:
-    code = (
-        "import sys; from eval.ask import task; from eval.cli.command import run_cli;"
-        "code = run_cli(lambda: task(['Q', 'model=openai_compatible', 'model.base_url=http://127.0.0.1:9/v1']));"
-        "print(code, 'dspy' in sys.modules)"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert ended.stdout == "1 False\n", ended.stderr
-
-
-def test_the_script_itself_ends_with_the_exit_code(
-    clean_environment: dict[str, str], llm_server: RunningServer
-) -> None:
-    command = [sys.executable, str(PROJECT_ROOT / "eval" / "ask.py"), SUM, *at(llm_server)]
-    ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, env=clean_environment, cwd="/"
-    )
-    assert (ended.returncode, ended.stderr) == (0, NO_SEARCH)
-    assert "\nanswer: 391\n" in ended.stdout
-
-
-def test_a_question_in_the_first_place_may_look_like_a_flag() -> None:
-    for arguments, expected in (
-        (["--sum of 1 and 2"], ("--sum of 1 and 2", None, False, [])),
-        (["-1", "--verbose", "a=1"], ("-1", None, True, ["a=1"])),
-        (["--verbose", "Q", "a=1"], ("Q", None, True, ["a=1"])),
-        (["--file", "f", "Q"], ("Q", Path("f"), False, [])),
-    ):
-        given = read_arguments(arguments)
-        assert (given.question, given.file, given.verbose, given.overrides) == expected
-    for wrong in ([], ["Q", "--verb"], ["Q", "--fil", "f"]):
-        with pytest.raises(UserError):
-            read_arguments(wrong)

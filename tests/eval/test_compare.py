@@ -2,15 +2,13 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval.analysis.statistics.paired_tests import Pair, adjust_p_values, run_paired_test
-from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
+from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.compare import task
 from eval.rescore import task as rescore
@@ -121,68 +119,6 @@ def test_different_rules_are_told_even_where_they_were_asked_for(
     assert "B holds the answers of a, scored again" in out
 
 
-def test_tools_and_options_that_differ_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = {**CONFIG, "model": {"name": "big"}}
-    first = run(tmp_path / "a", 4, tools={"expert": ["calculator", "search"]})
-    second = run(tmp_path / "b", 4, tools={"expert": ["calculator"]}, config=config)
-    assert compare(first, second) == FINISHED
-    out = capsys.readouterr().out
-    assert "tools of expert: calculator, search → calculator\n" in out
-    assert "model: none → big\n" in out
-    assert "option" not in out, "the model's name is told already"
-    assert "older than" not in out
-    assert compare(first, run(tmp_path / "c", 4)) == FINISHED
-    assert "B did not record which tools were offered" in capsys.readouterr().out
-
-
-def test_many_settings_that_differ_are_counted_and_listed_when_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def with_limits(folder: Path, n: int) -> Path:
-        limits = dict.fromkeys([f"limit_{each}" for each in range(n)], 7)
-        return run(folder, 4, config={**CONFIG, "limits": limits})
-
-    first, few, many = run(tmp_path / "a", 4), with_limits(tmp_path / "b", 3), with_limits(tmp_path / "c", 4)
-    assert compare(first, few) == FINISHED
-    assert "option limits.limit_2: None → 7\n" in capsys.readouterr().out
-    assert compare(first, many) == FINISHED
-    out = capsys.readouterr().out
-    assert "4 more settings differ: --settings\n" in out and "option" not in out
-    assert compare(first, many, "--settings") == FINISHED
-    out = capsys.readouterr().out
-    assert out.count("option limits.limit_") == 4 and "more settings" not in out
-
-
-def test_a_setting_that_no_other_line_tells_is_not_passed_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    system = {"name": "toy", "_target_": "other.System", "tools": {"search": {"rate": 2}}}
-    other = run(tmp_path / "b", 4, config={**CONFIG, "system": system})
-    assert compare(run(tmp_path / "a", 4), other) == FINISHED
-    out = capsys.readouterr().out
-    assert "option system._target_: None → other.System\n" in out and "option system.tools" in out
-
-
-def test_runs_that_cost_nothing_are_not_compared_by_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    free, other = run(tmp_path / "a", 4, cost_usd=0.0), run(tmp_path / "b", 4, cost_usd=0.0)
-    assert compare(free, other) == FINISHED
-    assert "cost/answer" not in capsys.readouterr().out
-    assert compare(free, run(tmp_path / "c", 4)) == FINISHED
-    assert "cost/answer" in capsys.readouterr().out
-
-
-def test_no_more_flips_are_shown_than_a_terminal_has_room_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ids = [f"q{n:02}" for n in range(25)]
-    first = stored_run(tmp_path / "a", [answered(each, "17") for each in ids])
-    second = stored_run(tmp_path / "b", [answered(each, "18") for each in ids])
-    assert compare(first, second) == FINISHED
-    out = capsys.readouterr().out
-    assert out.count("✗ 18") == 20
-    assert "… and 5 more: --html FILE\n" in out
-
-
 def test_what_models_wrote_moves_neither_terminal_nor_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evil = "\x1b[31m[bold]<script>alert(1)</script>\u202e\ud800"
     first = stored_run(tmp_path / "a", [answered("q1", "17"), answered("q2", "17")])
@@ -214,12 +150,6 @@ def test_mistakes_are_told_in_one_sentence(tmp_path: Path, capsys: pytest.Captur
         assert err.count("\n") == 1
 
 
-def test_a_page_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folders = [run(tmp_path / "a", 4), run(tmp_path / "b", 4)]
-    assert compare(*folders, "--html", tmp_path / "nowhere" / "page.html") == STOPPED
-    assert "stopped: the comparison cannot be written" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_real_runs_know_their_task_tools_and_prompts(
     eval_command: EvalCommand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -246,15 +176,3 @@ def test_real_runs_know_their_task_tools_and_prompts(
     assert compare(second.folder, rescored) == USER_ERROR
     assert "their scorers differ" in capsys.readouterr().err
     assert compare(second.folder, rescored, "--intersection") == FINISHED
-
-
-def test_help_needs_nothing_heavy(clean_environment: dict[str, str]) -> None:
-    code = "import runpy, sys; sys.argv = sys.argv[1:]; sys.path.insert(0, sys.argv[0].rsplit('/', 1)[0])\n"
-    code += "try: runpy.run_path(sys.argv[0], run_name='__main__')\nfinally: print(sorted(set(sys.modules) & HEAVY))"
-    code = code.replace("HEAVY", "{'dspy', 'litellm', 'pandas', 'mlflow', 'scipy', 'datasets', 'jinja2', 'rich'}")
-    path = str(PROJECT_ROOT / "eval" / "compare.py")
-    done = subprocess.run(
-        [sys.executable, "-c", code, path, "--help"], capture_output=True, text=True, env=clean_environment, check=True
-    )
-    assert "RUN_A RUN_B" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"

@@ -10,14 +10,10 @@ import pytest
 
 from eval import doctor
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.tracking import LocalTracking, NoTracking
 from eval.workflows.checks import configuration, installation, machine
 from eval.workflows.checks.installation import MISSING, OK, WARNING, Finding
-from eval.workflows.checks.machine import check_isolation
-from mas.tools.sandbox import deno
-from tests.eval.command_line import dataset as questions
-from tests.eval.command_line import question, without_secrets, write_questions
-from tests.servers.one_answer import refusal, server_that_answers
+from tests.eval.command_line import without_secrets
+from tests.servers.one_answer import server_that_answers
 from tests.servers.running import RunningServer
 
 Doctor = Callable[..., tuple[int, list[str]]]
@@ -90,15 +86,6 @@ def test_what_the_default_configuration_lacks_is_named_with_what_to_do(run: Doct
     assert lines[-1] == "Cannot run: 3 missing."
 
 
-def test_warnings_alone_do_not_change_the_exit_code(run: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "check_isolation", check_isolation)
-    monkeypatch.setattr(deno, "_packaged", lambda: None)
-    monkeypatch.setenv("PATH", "/nowhere")
-    code, lines = run("experiment=offline", "tracking=off")
-    assert code == 0
-    assert [marked(lines, name)[-1].split()[0] for name in ("isolation", "browser", "ocr")] == [WARNING] * 3
-
-
 def test_a_mistake_in_the_options_is_one_line_and_the_machine_is_still_looked_at(run: Doctor) -> None:
     for mistake, words in (
         ("model=nope", "model=nope is not known; choose one of: "),
@@ -111,12 +98,6 @@ def test_a_mistake_in_the_options_is_one_line_and_the_machine_is_still_looked_at
         assert code == 1
         assert marked(lines, "configuration")[0].startswith(f"missing configuration {words}")
         assert marked(lines, "ocr") and not marked(lines, "model")
-
-
-def test_an_unknown_flag_is_told_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert doctor.main(["--deeper"]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: unrecognized arguments: --deeper; usage: python eval/doctor.py [--deep]")
 
 
 def endpoint(base_url: str, name: str, *more: str) -> list[str]:
@@ -146,51 +127,6 @@ def test_a_closed_port_is_missing(run: Doctor) -> None:
     assert marked(lines, "model")[0].startswith("missing model no model server answers at model.base_url=http://127")
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "expected", "words"),
-    [
-        (401, refusal(f"Incorrect API key: {SECRET}"), 1, "refuses the key (HTTP 401)"),
-        (404, refusal("no such route"), 0, "answers, but does not list its models (HTTP 404)"),
-        (200, {"models": "none of this"}, 0, "answers, but does not list its models (TypeError)"),
-        (200, {"data": []}, 0, "does not list m; it has none"),
-    ],
-)
-def test_a_servers_answer_to_the_listing_decides(
-    run: Doctor, monkeypatch: pytest.MonkeyPatch, status: int, body: dict[str, object], expected: int, words: str
-) -> None:
-    monkeypatch.setenv("MY_KEY", SECRET)
-    with server_that_answers(status, body) as base_url:
-        code, lines = run(*endpoint(base_url, "m", "model.api_key_env=MY_KEY"))
-    assert code == expected
-    assert words in marked(lines, "model")[0]
-    assert marked(lines, "key") == ["ok key MY_KEY is set (model.api_key_env)"]
-    assert SECRET not in "\n".join(lines)
-
-
-def test_a_server_that_says_nothing_is_given_up_after_the_timeout(run: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configuration, "TIMEOUT_SECONDS", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        code, lines = run(*endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", "m"))
-    assert code == 1
-    assert "does not answer: " in marked(lines, "model")[0]
-
-
-def test_local_questions_are_read_and_counted(run: Doctor, tmp_path: Path) -> None:
-    rows = [question("1", "a?"), question("2", "b?")]
-    code, lines = run("model=offline", *questions(tmp_path / "data", *rows), "ids=[2]", "tracking=off")
-    assert code == 0
-    (line,) = marked(lines, "data")
-    assert line.startswith("ok data jsonl, split all: 2 questions, 1 selected; unscored, for there is no column")
-    bad = write_questions(tmp_path / "bad", rows[0], "{")
-    code, lines = run("model=offline", "data=jsonl", f"data.path={bad}", "tracking=off")
-    assert code == 1
-    assert "line 2" in marked(lines, "data")[0]
-    code, lines = run("model=offline", "data=jsonl", f"data.path={bad}", "tracking=off", "data.on_bad_row=skip")
-    assert code == 0
-    (line,) = marked(lines, "data")
-    assert "1 questions, 1 selected" in line and "1 bad rows skipped: " in line
-
-
 def test_the_hub_is_asked_for_gaia_alone(run: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", SECRET)
     monkeypatch.setattr(configuration, "TIMEOUT_SECONDS", 2.0)
@@ -204,13 +140,6 @@ def test_the_hub_is_asked_for_gaia_alone(run: Doctor, monkeypatch: pytest.Monkey
     assert code == 0
     assert marked(lines, "network")[0].startswith(f"warning network {base_url} does not answer")
     assert not marked(run("experiment=offline")[1], "network")
-
-
-def test_a_used_run_folder_keeps_the_configuration_from_running(run: Doctor, tmp_path: Path) -> None:
-    (tmp_path / "run.db").write_bytes(b"no database")
-    code, lines = run("experiment=offline", "tracking=off", f"run.dir={tmp_path}")
-    assert code == 1
-    assert "already holds a run" in marked(lines, "run")[0]
 
 
 def test_python_and_packages(tmp_path: Path) -> None:
@@ -237,28 +166,3 @@ def test_without_any_package_the_doctor_still_says_what_to_do() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (1, "")
     assert "missing  packages" in ended.stdout and "→ make setup" in ended.stdout
-
-
-def test_programs_are_looked_for_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("chromium", "tesseract"):
-        (tmp_path / name).write_text("#!/bin/sh\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert [check().state for check in (machine.check_browser, machine.check_ocr)] == [OK, OK]
-
-
-def test_disk_and_mlflow_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert machine.check_disk(tmp_path / "not" / "yet").state == OK
-    assert list(tmp_path.iterdir()) == []
-    assert machine.check_disk(Path("/proc/self/run")).state == MISSING
-    monkeypatch.setattr(machine, "MIN_FREE_BYTES", 10**18)
-    assert machine.check_disk(tmp_path).state == WARNING
-    assert machine.check_mlflow_store(NoTracking()).state == OK
-    assert "not there yet" in machine.check_mlflow_store(LocalTracking(folder=str(tmp_path))).what
-    (tmp_path / "mlflow.db").write_text("this is no database, however long it may be")
-    assert machine.check_mlflow_store(LocalTracking(folder=str(tmp_path))).state == WARNING
-
-
-def test_a_finding_is_a_line_and_its_remedy_another() -> None:
-    assert str(Finding("ocr", OK, "there")) == "ok       ocr            there"
-    assert str(Finding("ocr", WARNING, "none", "get it")) == f"warning  ocr            none\n{' ' * 24}→ get it"

@@ -1,35 +1,24 @@
 """A run folder is data: whatever is in one from elsewhere, no command imports, resolves, follows or contacts it."""
 
-import json
 import os
 import re
 import stat
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.compare import task as compare
-from eval.config.tracking import LocalTracking, ServerTracking
+from eval.config.tracking import LocalTracking
 from eval.report import task as report
-from eval.reports.files import write_reports
 from eval.rescore import task as rescore
-from eval.runs.folder import JOURNAL, check_entries, find_run
-from eval.runs.mlflow_state import ExportState, write_state
-from eval.runs.record import join_line
-from eval.runs.sqlite_file import compute_crc
-from eval.runs.store import RunStore
 from eval.sweep import remake_table
 from eval.sync import sync
 from eval.workflows.sweep import Job, Sweep
-from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
-from mas.runtime.errors import UserError
 from tests.eval.command_line import EvalCommand, dataset, question
-from tests.eval.foreign_folder import edit_info, edited, listening
-from tests.eval.mlflow_export.exporting import a_run, own_records
+from tests.eval.foreign_folder import edit_info, listening
 from tests.eval.stored_run import CONFIG, answered, stored_run
 
 KEY = "sk-this-is-the-key-of-the-user-0123456789"
@@ -85,33 +74,6 @@ def test_a_command_line_from_elsewhere_is_shown_and_not_run(
     assert not evil.exists()
 
 
-def test_a_trusted_run_goes_on_and_is_then_signed(
-    eval_command: EvalCommand, evil: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = dataset(tmp_path / "data", question("1", "?", "17"))
-    target = ["system=callable", "system.target=evil:answer"]
-    monkeypatch.chdir(evil.parent / "here")
-    first = eval_command(*target, *data, f"run.dir={tmp_path / 'theirs'}")
-    assert first.code == FINISHED, first.err
-    monkeypatch.setenv("MAS_HARNESS_KEY", "the key of another installation")
-    resume = f"run.resume={tmp_path / 'theirs'}"
-    assert eval_command(resume).code == USER_ERROR
-    assert eval_command(resume, "run.trust=true").code == USER_ERROR
-    assert eval_command(resume, "run.trust=true", target[1]).code == FINISHED
-    (tmp_path / "theirs" / "summary.json").unlink()  # or it is only shown again
-    assert eval_command(resume, "run.trust=true", target[1]).code == FINISHED
-    assert eval_command(resume).code == FINISHED
-
-
-def test_a_flag_or_a_value_to_resolve_is_not_taken_over_either(eval_command: EvalCommand, theirs: Attacked) -> None:
-    stored = ["--config-dir=/tmp", "hydra.searchpath=[/tmp]", "model=../../../tmp/x", "data.path=${oc.env:HF_TOKEN}"]
-    refused = eval_command(f"run.resume={theirs(command=['limit=1', *stored])}", "run.trust=true")
-    assert refused.code == USER_ERROR
-    again = refused.err.partition("never taken over: ")[2]
-    assert [each for each in stored if each in again.replace("'", "")] == stored
-    assert "limit=1" not in again
-
-
 def test_a_scorer_from_elsewhere_is_not_loaded(
     theirs: Attacked, evil: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,47 +89,6 @@ def test_a_scorer_from_elsewhere_is_not_loaded(
     edit_info(tmp_path / "new", config={**CONFIG, "scorer": scorer})
     assert run(rescore, tmp_path / "new", f"gold={gold}", f"run.dir={tmp_path / 'newer'}") == USER_ERROR
     assert not evil.exists()
-
-
-@pytest.mark.parametrize("column", [{"_target_": "evil.answer"}, "${oc.env:OPENAI_API_KEY}", "???"])
-def test_the_target_column_of_a_run_from_elsewhere_is_not_resolved(
-    theirs: Attacked, evil: Path, tmp_path: Path, column: object
-) -> None:
-    names = tmp_path / "names"
-    (tmp_path / "here" / "own_metric.py").write_text(
-        "from pathlib import Path\n"
-        f"def judge(gold, pred, trace=None): return bool(Path({str(names)!r}).write_text(' '.join(gold.keys())))\n"
-    )
-    sys.modules.pop("own_metric", None)
-    folder = theirs(config={**CONFIG, "data": {"target_column": column}})
-    metric = ("scorer=function", "scorer.target=own_metric:judge")
-    code = run(rescore, folder, *metric, f"run.dir={tmp_path / 'new'}")
-    assert (code, evil.exists()) == (FINISHED, False)
-    assert sorted(names.read_text().split()) == ["answer", "question"]
-
-
-def test_rescoring_does_not_sign_what_somebody_else_wrote(theirs: Attacked, tmp_path: Path) -> None:
-    folder = theirs(config={**CONFIG, "tracking": {"_target_": "eval.config.tracking.ServerTracking"}})
-    assert run(rescore, folder, "scorer=exact", f"run.dir={tmp_path / 'new'}") == FINISHED
-    ours = stored_run(tmp_path / "ours", [answered("q1", "17")])
-    assert run(rescore, ours, "scorer=exact", f"run.dir={tmp_path / 'newer'}") == FINISHED
-    for name, signed in (("new", False), ("newer", True)):
-        with RunStore(tmp_path / name / "run.db", read_only=True) as store:
-            assert store.is_signed() is signed
-
-
-def test_prompts_outside_of_the_folder_are_neither_read_nor_written(theirs: Attacked, tmp_path: Path) -> None:
-    planted = PromptSet("evil", "toy", {"solver": "Obey."}, tmp_path)
-    write_prompt_set(tmp_path / "planted", planted)
-    folder = theirs(prompts={"../planted": "evil", str(tmp_path / "planted"): "evil", "prompts/..": "evil"})
-    write_prompt_set(folder, planted)
-    other = stored_run(tmp_path / "ours", [answered("q1", "17")])
-    new = tmp_path / "deep" / "new"
-    assert run(rescore, folder, "scorer=exact", f"run.dir={new}") == FINISHED
-    assert [each.name for each in new.parent.iterdir()] == ["new"]
-    page = tmp_path / "comparison.json"
-    assert run(compare, folder, other, "--json", page) == FINISHED
-    assert "solver" not in page.read_text()
 
 
 SERVER = {"_target_": "eval.config.tracking.ServerTracking", "experiment": "x", "wait_seconds": 0}
@@ -194,32 +115,6 @@ def test_an_address_from_elsewhere_gets_nothing(
         assert run(sync, folder, "tracking.wait_seconds=1") == USER_ERROR
     assert seen == []
     assert not evil.exists()
-
-
-def test_a_run_from_elsewhere_is_sent_where_the_user_says(tmp_path: Path, local: LocalTracking, evil: Path) -> None:
-    folder = a_run(tmp_path / "theirs", local, own_records("q1"))
-    part = {"_target_": "evil.answer"}
-    edit_info(folder, config={**CONFIG, "tracking": part, "model": part, "system": part})
-    where = ["tracking=local", f"tracking.folder={local.folder}", f"tracking.experiment='{local.experiment}'"]
-    assert run(sync, folder) == USER_ERROR
-    assert run(sync, folder, *where) == FINISHED
-    assert not evil.exists()
-
-
-def test_the_place_in_mlflow_is_believed_only_if_this_installation_wrote_it(
-    tmp_path: Path, local: LocalTracking, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    off = {**CONFIG, "tracking": {"_target_": "eval.config.tracking.NoTracking"}}
-    folder = a_run(tmp_path / "run", local, own_records("q1"), config=off)
-    with listening() as (address, seen):
-        with monkeypatch.context() as theirs:
-            theirs.setenv("MAS_HARNESS_KEY", "the key of somebody else")
-            write_state(folder, ExportState(uri=address, experiment="x", run_id="1", signature="0" * 64))
-        assert run(sync, folder) == USER_ERROR
-        assert seen == []
-    assert "tracking=off is how run was made; say where it shall go" in capsys.readouterr().err
-    write_state(folder, ExportState(uri=local.shown_uri, experiment=local.experiment, run_id="1"))
-    assert run(sync, folder) == FINISHED
 
 
 @pytest.mark.parametrize(
@@ -280,50 +175,6 @@ def test_nonsense_in_a_run_from_elsewhere_is_a_sentence(
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_a_record_that_is_no_record_is_a_sentence(theirs: Attacked, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = theirs(model="theirs")
-    (folder / JOURNAL).unlink()
-    with edited(folder) as database:
-        ((data,),) = database.execute("SELECT data FROM records").fetchall()
-        ((*columns, _, _, _),) = database.execute("SELECT * FROM records").fetchall()
-        ((details,),) = database.execute("SELECT data FROM details").fetchall()
-        new = json.dumps({**json.loads(data), "usage": {"evil": 1}, "score": "right"})
-        row = (*columns, compute_crc(join_line(new, details)), new)
-        database.execute("DELETE FROM records")
-        database.execute(f"INSERT INTO records VALUES({', '.join('?' * 11)})", (*row, compute_crc(*row)))
-    assert run(report, folder) == USER_ERROR
-    assert "theirs was made elsewhere, or changed since, and cannot be read (TypeError: " in capsys.readouterr().err
-
-
-def test_a_file_that_no_run_wrote_is_not_read_into_memory(theirs: Attacked, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = theirs()
-    with (folder / "summary.json").open("w") as file:
-        file.truncate(10**12)
-    assert run(report, folder) == USER_ERROR
-    assert "summary.json has more than 64,000,000 bytes, so no run wrote it" in capsys.readouterr().err
-
-
-def test_a_folder_with_more_files_than_any_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eval.runs.folder._MAX_ENTRIES", 20)
-    folder = stored_run(tmp_path / "run", [answered("q1", "17")])
-    (folder / "a" / "b").mkdir(parents=True)
-    check_entries(folder)
-    for number in range(20):
-        (folder / "a" / "b" / str(number)).touch()
-    with pytest.raises(UserError, match="more than 20 files"):
-        find_run(folder)
-
-
-def test_a_file_that_waits_where_one_is_written_is_not_followed(tmp_path: Path) -> None:
-    folder, secret = stored_run(tmp_path / "run", [answered("q1", "17")]), tmp_path / "secret"
-    secret.write_text(KEY)
-    with RunStore(folder / "run.db", read_only=True) as store:
-        for name in ("answers.jsonl", "records.jsonl", "summary.json", "report.html", "correlation_ids.jsonl"):
-            (folder / f"{name}.{os.getpid()}.tmp").symlink_to(secret)
-        write_reports(folder, store)
-    assert secret.read_text() == KEY
-
-
 def test_a_sweep_from_elsewhere_opens_its_own_runs_alone_and_sends_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,16 +228,3 @@ def test_a_users_files_are_never_overwritten(name: str, eval_command: EvalComman
     old = stored_run(tmp_path / "old", [answered("q1", "17")])
     assert run(rescore, old, "scorer=exact", f"run.dir={own}") == USER_ERROR
     assert [path.name for path in own.iterdir()] == before
-
-
-@pytest.mark.slow
-def test_the_password_variable_of_a_signed_run_is_its_own(tmp_path: Path) -> None:
-    """A run that this installation made keeps its address: syncing it again needs no options."""
-    tracking = {
-        "_target_": "eval.config.tracking.ServerTracking",
-        **asdict(ServerTracking(uri="http://127.0.0.1:1", wait_seconds=0)),
-    }
-    folder = stored_run(
-        tmp_path / "run", [answered("q1", "17")], config={**CONFIG, "tracking": tracking}, finished=True
-    )
-    assert run(sync, folder) == STOPPED

@@ -174,23 +174,3 @@ def test_a_budget_is_reached_once() -> None:
     assert said == ["the run has spent $1.0000 (run.max_cost_usd=1)"]
     Budget(None, said.append).spend(Payment(cost_usd=1e9))
     assert len(said) == 1
-
-
-def test_the_shared_cache_is_only_used_when_asked_for(
-    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("eval.runs.call_log.OUTPUTS", tmp_path / "outputs")
-    with fault_server() as server:
-        for option, requests, cached in [("off", 3, 0), ("off", 6, 0), ("shared", 9, 0), ("shared", 9, 3)]:
-            finished = eval_command(*model(server), *questions(tmp_path, 1), f"cache.lm={option}")
-            assert (len(server.requests()), finished.summary["usage"]["cached_calls"]) == (requests, cached)
-    assert eval_command(*model(server), *questions(tmp_path, 1), "cache.lm=on").code == 1
-
-
-def test_every_epoch_asks_anew(eval_command: EvalCommand, tmp_path: Path) -> None:
-    with fault_server() as server:
-        finished = eval_command(*model(server), *questions(tmp_path, 2), "run.epochs=3")
-        assert len(server.requests()) == 3 * 2 * 3
-    assert (finished.summary["n"], finished.summary["n_questions"], finished.summary["epochs"]) == (6, 2, 3)
-    answers = [answer["task_id"] for answer in finished.answers]
-    assert answers == ["q0"] * 3 + ["q1"] * 3

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
-from eval.cli.paths import OUTPUTS
-from eval.list_runs import read_arguments, task
+from eval.cli.command import FINISHED, USER_ERROR, run_cli
+from eval.list_runs import task
 from eval.runs.deletion import delete_run
 from eval.runs.folder import DATABASE, RunLock
 from mas.runtime.errors import UserError
@@ -114,17 +113,6 @@ def test_nothing_outside_of_outputs_and_nothing_behind_a_link_is_deleted(
     assert (elsewhere / DATABASE).exists() and "seen" in list_left(outputs)
 
 
-def test_a_run_that_cannot_be_deleted_is_reported(
-    outputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(folder: Path, inside: Path) -> None:
-        raise PermissionError("not yours")
-
-    monkeypatch.setattr("eval.runs.deletion.delete_run", refuse)
-    assert task(["clean", "state=crashed", "--yes"]) == STOPPED
-    assert "not yours" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -138,38 +126,3 @@ def test_a_run_that_cannot_be_deleted_is_reported(
 def test_a_mistake_is_one_sentence(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(lambda: task(words)) == USER_ERROR
     assert sentence in capsys.readouterr().err
-
-
-def test_options_have_these_values_if_they_are_not_given() -> None:
-    given = read_arguments([])
-    assert vars(given) == {"words": [], "json": False, "html": None, "yes": False}
-    assert read_arguments(["--html"]).html == OUTPUTS / "index.html"
-    given = read_arguments(["clean", "--yes", "a=1", "--json", "--html=b"])
-    assert vars(given) == {"words": ["clean", "a=1"], "json": True, "html": Path("b"), "yes": True}
-    with pytest.raises(UserError):
-        read_arguments(["--js"])
-
-
-def test_folders_words_and_filters_are_told_apart(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert task([str(outputs / "eval"), "old", "--json"]) == FINISHED
-    assert [run["name"] for run in json.loads(capsys.readouterr().out)] == ["2026-11-01_10-00-00_old"]
-    assert task([str(outputs / "optimize"), "--json", "sort=name"]) == FINISHED
-    listed = [run["name"] for run in json.loads(capsys.readouterr().out)]
-    assert listed == ["2026-11-02_10-00-00_mine_gepa", "2026-11-03_10-00-00_other_gepa"]
-
-
-def test_a_page_with_the_json_is_told_beside_it_and_one_that_cannot_be_written_ends_with_3(
-    outputs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert task(["--json", "--html", str(outputs / "a.html")]) == FINISHED
-    captured = capsys.readouterr()
-    assert len(json.loads(captured.out)) == 4 and "page: " in captured.err
-    (outputs / "taken").mkdir()
-    assert task(["--html", str(outputs / "taken")]) == STOPPED
-    captured = capsys.readouterr()
-    assert "taken cannot be written" in captured.err and "page: " not in captured.out
-
-
-def test_clean_writes_no_page() -> None:
-    with pytest.raises(UserError, match=r"^clean writes no page and no JSON; leave out --html and --json\.$"):
-        task(["clean", "state=crashed", "--html", "a.html"])

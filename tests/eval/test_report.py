@@ -13,9 +13,6 @@ import pytest
 from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.report import task
-from eval.reports.files import write_reports
-from eval.runs.mlflow_state import ExportState, write_state
-from eval.runs.store import RunStore
 from mas.runtime.text import to_jsonable
 from tests.eval.stored_run import SESSION, answered, stored_run
 
@@ -56,16 +53,6 @@ def test_all_files_come_back_from_the_database(tmp_path: Path, capsys: pytest.Ca
     assert (numbers["accuracy"], numbers["stopped"], numbers["wall_seconds"]) == (0.5, None, 12.5)
 
 
-def test_a_second_report_makes_the_same_files(tmp_path: Path) -> None:
-    folder = stored_run(tmp_path / "run", [answered("q1", "17"), answered("q2", "é\ud800")], planned=["q1", "q2", "q3"])
-    reported(folder)
-    first = {name: (folder / name).read_bytes() for name in FILES - {"report.html"}}
-    (folder / "records.jsonl").write_text("spoiled")
-    (folder / "answers.jsonl").unlink()
-    reported(folder)
-    assert {name: (folder / name).read_bytes() for name in first} == first
-
-
 def test_questions_that_the_run_never_came_to_count_as_wrong_in_every_epoch(tmp_path: Path) -> None:
     records = [answered("q1", "17"), answered("q1", "17", epoch=2), answered("q2", "17")]
     folder = stored_run(
@@ -91,15 +78,6 @@ def test_only_the_last_attempt_is_answered_and_all_are_kept(tmp_path: Path) -> N
     assert [line["thread_id"] for line in lines(folder / "answers.jsonl")] == ["t2"]
     assert [line["attempt"] for line in lines(folder / "correlation_ids.jsonl")] == [1, 2]
     assert len(lines(folder / "records.jsonl")) == 2
-
-
-def test_the_link_to_mlflow_is_kept(tmp_path: Path) -> None:
-    folder = stored_run(tmp_path / "run", [answered("q1", "17")])
-    here = {"uri": "http://here", "experiment_id": "1", "run_id": "0f3a"}
-    with RunStore(folder / "run.db") as store:
-        assert write_reports(folder, store).mlflow is None
-        write_state(folder, ExportState(**here))
-        assert write_reports(folder, store).mlflow == here
 
 
 WRITER = """
@@ -133,12 +111,6 @@ def test_a_run_that_is_going_on_can_be_looked_at_and_one_that_was_killed_says_so
     assert "run.resume=" in out
 
 
-def test_the_time_of_a_session_that_was_killed_is_that_of_its_last_answer(tmp_path: Path) -> None:
-    closed_in = stored_run(tmp_path / "run", [answered("q1", "17")], sessions=[{**SESSION, "ended_at": None}])
-    with RunStore(closed_in / "run.db", read_only=True) as store:
-        assert write_reports(closed_in, store).wall_seconds > 0
-
-
 def test_mistakes_are_told_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run.db").write_text("no database " * 1000)
     for arguments, expected in (
@@ -152,16 +124,3 @@ def test_mistakes_are_told_in_one_sentence(tmp_path: Path, capsys: pytest.Captur
         assert err.startswith("error: ")
         assert expected in err
         assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize("script", ["report.py", "rescore.py"])
-def test_help_needs_nothing_heavy(script: str, clean_environment: dict[str, str]) -> None:
-    code = "import runpy, sys; sys.argv = sys.argv[1:]; sys.path.insert(0, sys.argv[0].rsplit('/', 1)[0])\n"
-    code += "try: runpy.run_path(sys.argv[0], run_name='__main__')\nfinally: print(sorted(set(sys.modules) & HEAVY))"
-    code = code.replace("HEAVY", "{'dspy', 'litellm', 'pandas', 'mlflow', 'scipy', 'datasets', 'jinja2'}")
-    path = str(PROJECT_ROOT / "eval" / script)
-    done = subprocess.run(
-        [sys.executable, "-c", code, path, "--help"], capture_output=True, text=True, env=clean_environment, check=True
-    )
-    assert "RUN" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"

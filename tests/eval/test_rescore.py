@@ -11,13 +11,12 @@ import yaml
 
 from eval.analysis.human_review.labels import append_label, describe_label
 from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, run_cli
-from eval.rescore import read_arguments, task
+from eval.rescore import task
 from eval.runs.folder import read_kept_prompts
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import SweepJob, TuningUse
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
-from mas.runtime.errors import UserError
 from tests.eval.command_line import EvalCommand, dataset
 from tests.eval.obedient_agent import AGENT
 from tests.eval.obedient_agent import told as order
@@ -124,15 +123,6 @@ def test_corrected_gold_answers_replace_those_of_the_run_under_its_own_scorer(
     assert (numbers["n_scored"], numbers["n_correct"], numbers["n_unscored"]) == (4, 2, 1)
 
 
-def test_the_labels_are_those_of_the_corrected_gold_answers(tmp_path: Path, new: Path, rescore: Rescore) -> None:
-    ids = [f"q{number}" for number in range(12)]
-    stored_run(tmp_path / "old", [answered(each, "yes") for each in ids], labels=["old"])
-    file = gold_file(tmp_path, *(gold(each, "yes" if number % 2 else "no") for number, each in enumerate(ids)))
-    assert rescore(file) == FINISHED
-    with RunStore(new / "run.db", read_only=True) as store:
-        assert store.read_info().task.labels == ["no", "yes"]
-
-
 def test_errors_stay_errors_except_that_of_a_scorer(tmp_path: Path, new: Path, rescore: Rescore) -> None:
     down = answered("q1", "17", error="down", error_class="infrastructure", error_component="expert", score=None)
     unjudged = answered(
@@ -167,18 +157,6 @@ def test_a_scorer_that_fails_puts_the_question_in_error_without_its_gold_answer(
     now = records(new)
     assert (now["q1"].score, now["q1"].error_class, now["q2"].score) == (None, "scorer", 1.0)
     assert "secret" not in str(now["q1"].error)
-
-
-def test_every_epoch_and_attempt_is_scored(tmp_path: Path, new: Path, rescore: Rescore) -> None:
-    first = answered("q1", None, error="down", error_class="infrastructure", score=None)
-    rows = [first, answered("q1", "17", attempt=2), answered("q1", "a17", epoch=2)]
-    stored_run(tmp_path / "old", rows, epochs=2)
-    assert rescore("scorer=contains") == FINISHED
-    with RunStore(new / "run.db", read_only=True) as store:
-        assert [(each.epoch, each.attempt, each.score) for each in store.records()] == [
-            (1, 1, None), (1, 2, 1.0), (2, 1, 0.0),
-        ]  # fmt: skip
-        assert store.read_info().epochs == 2
 
 
 @pytest.mark.parametrize(
@@ -382,34 +360,3 @@ def test_the_verdict_of_a_tuned_set_is_said_to_stay(
     review(tmp_path, record, "right")
     assert rescore(f"gold={tmp_path / 'gold'}") == FINISHED
     assert "no sealed test is repeated with corrected targets" in capsys.readouterr().err
-
-
-def test_runs_changes_and_gold_are_told_apart_in_any_order() -> None:
-    for arguments, runs, gold_path, overrides in (
-        (["a", "scorer=exact"], ["a"], None, ["scorer=exact"]),
-        (["scorer=exact", "a", "gold=g", "b"], ["a", "b"], Path("g"), ["scorer=exact"]),
-        (["a", "gold=old", "gold=new=1"], ["a"], Path("new=1"), []),
-        (["a", "scorer=numeric", "scorer.tolerance=1", "run.name=x", "run.dir=d"], ["a"], None,
-         ["scorer=numeric", "scorer.tolerance=1", "run.name=x", "run.dir=d"]),
-        (["a", "+scorer=exact"], ["a"], None, ["+scorer=exact"]),
-    ):  # fmt: skip
-        given = read_arguments(arguments)
-        assert (given.runs, given.gold, given.overrides) == (runs, gold_path, overrides)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["scorer=exact"], "name a run, or a folder of runs; python eval/rescore.py RUN"),
-        (["a", "scorers=x"], "scorers cannot be changed by rescoring; give scorer=…, its options, gold=… or run.name="),
-        (["a", "scorer=exact", "run.epochs=2"], "run.epochs cannot be changed by rescoring"),
-        (["a", "gold=g", "scorer.tolerance=1"], "scorer.tolerance=1 is an option of a scorer; name that too: "),
-        (["a", "run.name=x"], "nothing would be scored differently; give scorer=… or gold=FILE.jsonl."),
-        (["a", "b", "gold=g", "run.dir=d"], "run.dir is the folder of one run; leave it out, or name one run."),
-        (["a", "--gol=1"], "--gol=1"),
-    ],
-)
-def test_a_command_line_that_says_nothing_is_refused(arguments: list[str], sentence: str) -> None:
-    with pytest.raises(UserError) as refused:
-        read_arguments(arguments)
-    assert sentence in str(refused.value)

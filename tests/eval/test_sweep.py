@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,6 @@ from eval.config.tracking import LocalTracking
 from eval.runs.folder import DATABASE
 from eval.runs.run_info import SweepJob
 from eval.runs.store import RunStore
-from eval.workflows.sweep import find_sweep
-from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from tests.eval import obedient_agent
 from tests.eval.command_line import SCRIPT, EvalCommand, Finished, dataset, tracked_in
@@ -89,13 +86,6 @@ def test_a_child_is_an_ordinary_run_that_knows_its_sweep(eval_command: EvalComma
     assert yaml.safe_load(Path("sweep/multirun.yaml").read_text())["hydra"]["mode"] == "MULTIRUN"
 
 
-def test_a_single_run_has_no_sweep(eval_command: EvalCommand) -> None:
-    finished = eval_command("experiment=offline", "limit=1")
-    with RunStore(finished.folder / DATABASE, read_only=True) as store:
-        assert store.read_info().sweep is None
-    assert "what differs" not in finished.out
-
-
 def test_epochs_are_compared_by_their_questions_means(eval_command: EvalCommand) -> None:
     eval_command(*SWEEP, "model.seed=0,1", "limit=4", "run.epochs=3")
     (comparison,) = content()["comparisons"]
@@ -115,14 +105,6 @@ def test_runs_of_other_questions_or_scorers_are_not_compared(eval_command: EvalC
     assert reason in comparison["reason"]
     assert f"job 1 is not compared with job 0: {reason}" in finished.out
     assert "p (Holm)" not in finished.out
-
-
-def test_other_gold_answers_are_seen(eval_command: EvalCommand, tmp_path: Path) -> None:
-    for name, gold in (("a", "7"), ("b", "8")):
-        dataset(tmp_path / name, obedient_agent.told("q", "sleep 0 say 7", gold))
-    paths = f"data.path={tmp_path / 'a'},{tmp_path / 'b'}"
-    eval_command("-m", *AGENT, "data=jsonl", paths, RUN_DIR, "hydra.sweep.dir=sweep")
-    assert content()["comparisons"][0]["reason"] == "their questions, gold answers or attached files differ"
 
 
 def test_a_jobs_mistake_has_its_row(eval_command: EvalCommand) -> None:
@@ -159,17 +141,6 @@ def test_a_stopped_child_is_resumed_and_the_table_made_again(
     assert (comparison["reason"], comparison["ties"], comparison["difference"]) == (None, 2, 0.0)
 
 
-def test_what_is_no_sweep_is_said(eval_command: EvalCommand, capsys: pytest.CaptureFixture[str]) -> None:
-    assert again("nowhere") == 1
-    assert "error: nowhere is no sweep" in capsys.readouterr().err
-    Path("broken").mkdir()
-    Path("broken/sweep.json").write_text("{")
-    assert again("broken") == 1
-    assert "no sweep with a readable sweep.json" in capsys.readouterr().err
-    with pytest.raises(UserError, match="is no sweep"):
-        find_sweep("")
-
-
 @pytest.mark.slow
 def test_an_interrupted_sweep_tells_what_was_not_started(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     orders = {"quick": "sleep 0 say 7", "endless": "sleep 600 say 7", "never": "sleep 0 say 7"}
@@ -201,38 +172,6 @@ def _answered(database: Path) -> bool:
             return bool(store.read_last_attempts())
     except Exception:  # noqa: BLE001 - it is just being made
         return False
-
-
-def test_a_password_in_an_address_is_nowhere_though_every_job_fails(eval_command: EvalCommand) -> None:
-    uri = "tracking.uri=http://ann:pa55@127.0.0.1:9"  # too short to be looked for in other texts
-    finished = eval_command(*SWEEP, "limit=0,-1", "tracking=server", uri)
-    assert finished.code == 1
-    left = [path for path in Path("sweep").rglob("*") if path.is_file()]
-    assert {"multirun.yaml", "sweep.json"} <= {path.name for path in left}
-    assert [path.name for path in left if b"pa55" in path.read_bytes()] == []
-    assert "tracking.uri=http://ann@127.0.0.1:9" in Path("sweep/multirun.yaml").read_text()
-
-
-def test_ctrl_c_while_the_page_is_sent_is_a_warning(
-    eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")  # nothing need be in MLflow
-    eval_command(*SWEEP, "model.seed=0", "limit=1", "tracking=local", f"tracking.folder={tmp_path / 'mlflow'}")
-
-    wait = subprocess.Popen.wait
-
-    def interrupted(process: subprocess.Popen[str], timeout: float | None = None) -> int:
-        if threading.current_thread() is threading.main_thread():
-            raise KeyboardInterrupt
-        return wait(process, timeout)  # of the thread that collects the exit code
-
-    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
-    capsys.readouterr()
-    assert again("sweep") in (0, 2)
-    out, err = capsys.readouterr()
-    assert "sending the sweep's page to MLflow" in out
-    assert "warning: the sweep's page is not in MLflow: MLflow does not have the whole run yet; complete it with" in err
-    assert "python eval/sweep.py sweep" in err
 
 
 @pytest.mark.slow
@@ -272,22 +211,3 @@ def _in_mlflow(local: LocalTracking) -> dict[str, dict[str, Any]]:
         }
         for run in client.search_runs([experiment.experiment_id])
     }
-
-
-@pytest.mark.slow
-def test_mlflow_out_of_reach_is_a_warning_and_its_password_is_nowhere(
-    eval_command: EvalCommand, capsys: pytest.CaptureFixture[str]
-) -> None:
-    canary = "canary-4711-secret"
-    uri = f"tracking.uri=http://ann:{canary}@127.0.0.1:9"
-    finished = eval_command(*SWEEP, "model.seed=0", "limit=1", "tracking=server", uri, "tracking.wait_seconds=1")
-    assert finished.code in (0, 2), "what the questions came to"
-    assert "warning: the sweep's page is not in MLflow" in finished.err
-    assert canary not in finished.out + finished.err
-    left = [path for path in Path.cwd().rglob("*") if path.is_file()]
-    assert [path.name for path in left if canary.encode() in path.read_bytes()] == []
-    assert {"multirun.yaml", "sweep.json"} <= {path.name for path in left}
-    again("sweep")
-    err = capsys.readouterr().err
-    assert canary not in err
-    assert "warning: the sweep's page is not" in err

@@ -1,7 +1,5 @@
 """What a run holds of pages, models and datasets controls no terminal: report, compare, ask, a command's end."""
 
-import logging
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,30 +85,3 @@ def test_how_a_command_ends_prints_no_control(
     assert run_cli(raising(error)) == code
     print_to_stderr(f"stopping: {EVIL}")
     check(capsys.readouterr(), "stop", "\\u001b[2J")
-
-
-def test_a_librarys_log_line_prints_no_control(capsys: pytest.CaptureFixture[str]) -> None:
-    before, logger = logging.getLogRecordFactory(), logging.getLogger("a library")
-
-    def command() -> int:
-        handler = logging.StreamHandler(sys.stderr)
-        logger.addHandler(handler)
-        logger.warning("cannot read %s", EVIL)
-        logger.removeHandler(handler)
-        return FINISHED
-
-    try:
-        assert run_cli(command) == FINISHED
-    finally:
-        logging.setLogRecordFactory(before)
-    check(capsys.readouterr(), "cannot read \\u001b[2J")
-
-
-def test_a_defects_traceback_prints_no_control(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    with pytest.raises(ZeroDivisionError) as defect:
-        run_cli(raising(ZeroDivisionError(f"page said {EVIL}")))
-    sys.excepthook(defect.type, defect.value, defect.tb)
-    check(capsys.readouterr(), "Traceback", "ZeroDivisionError: page said \\u001b[2J")

@@ -1,6 +1,5 @@
 """`cache.tools` through the command: how often the service is asked, what is counted, and what is left on the disk."""
 
-import io
 import json
 import signal
 import sqlite3
@@ -13,16 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from eval.analysis.comparison.compare_runs import compare_runs
-from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.evaluation import read_config
-from eval.execution.termination import StopController
-from eval.runs.run_info import RunInfo
-from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
-from mas.tools.tool_context import Resources
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset
 from tests.servers.calling_model import CallingModel, calling
 from tests.servers.loopback import running
@@ -89,63 +81,6 @@ def test_a_search_is_made_each_time_once_a_run_or_once_for_all_runs(
     assert "1874" in span["outputs"]["observation"]
 
 
-@pytest.mark.slow
-def test_other_settings_and_failures_are_asked_again(
-    eval_command: EvalCommand, model: CallingModel, tmp_path: Path
-) -> None:
-    rows = [calling(f"q{n}", LIGHT) for n in range(3)]
-    with running(TavilyServer(["503", "ok"])) as search:
-        shared = [*options(model, search, tmp_path / "data", *rows), "cache.tools=shared"]
-        first = eval_command(*shared)
-        assert (len(search.requests), asked(first.summary["usage"])) == (2, (3, 1, 0)), "a failure is not kept"
-        eval_command(*shared, "tools.web.blocked_sites=[example.com]")
-        assert len(search.requests) == 3, "what is blocked shapes what is shown"
-        third = eval_command(*shared, "tools.max_output_chars=10")
-        assert (len(search.requests), asked(third.summary["usage"])) == (3, (3, 0, 3)), (
-            "the whole is kept, and cut anew"
-        )
-    with running(TavilyServer()) as other:
-        eval_command(*shared, f"tools.web.search_base_url={other.base_url}")
-        assert len(other.requests) == 1
-
-
-def test_a_search_that_dropped_a_blocked_page_says_so_in_every_record(
-    eval_command: EvalCommand, model: CallingModel, tmp_path: Path
-) -> None:
-    with running(TavilyServer()) as search:
-        finished = eval_command(*options(model, search, tmp_path / "data", calling("q1", PEAK), calling("q2", PEAK)))
-        assert len(search.requests) == 1
-    for record in finished.records.values():
-        [span] = [each for each in record["trajectory"] if each["kind"] == "tool"]
-        assert [each["name"] for each in span["events"]] == ["blocked page"]
-
-
-@pytest.mark.slow
-def test_attachments_of_the_same_name_are_told_apart(
-    eval_command: EvalCommand, model: CallingModel, tmp_path: Path
-) -> None:
-    call = ("read_file", {"file": "towns.csv"})
-    with running(TavilyServer()) as search:
-        runs = []
-        for town in ("Rome", "Oslo", "Rome"):
-            row = calling("q1", call, file_name="towns.csv")
-            common = options(model, search, tmp_path / town, row)
-            (tmp_path / town / "towns.csv").write_text(f"town\n{town}\n")
-            runs.append(eval_command(*common, "cache.tools=shared"))
-    assert [asked(each.summary["usage"]) for each in runs] == [(1, 0, 0), (1, 0, 0), (1, 0, 1)]
-    assert "Oslo" in json.dumps(runs[1].records) and "Oslo" not in json.dumps(runs[2].records)
-
-
-def test_calls_with_side_effects_and_a_state_are_made_each_time(
-    eval_command: EvalCommand, model: CallingModel, tmp_path: Path
-) -> None:
-    call = ("python", {"code": "1 + 1"})
-    with running(TavilyServer()) as search:
-        common = options(model, search, tmp_path / "data", calling("q1", call), calling("q2", call))
-        finished = eval_command(*common, "tools.sandbox.kind=unsafe_local")
-    assert asked(finished.summary["usage"]) == (2, 0, 0)
-
-
 def test_a_replayed_call_still_counts_against_the_questions_limit(
     eval_command: EvalCommand, model: CallingModel, tmp_path: Path
 ) -> None:
@@ -183,73 +118,3 @@ def test_a_run_that_was_killed_asks_for_no_search_twice(
     assert asked(summary["usage"]) == (2, 2, 0)
     assert summary["usage"]["replayed_calls"] == 1
     assert not (folder / "tools.db").exists()
-
-
-def test_what_another_session_may_ask_for_stays_until_there_is_none(
-    eval_command: EvalCommand, model: CallingModel, tmp_path: Path
-) -> None:
-    rows = (calling("q1", LIGHT), calling("q2", PEAK), calling("q3", LIGHT))
-    with running(TavilyServer(["ok", "503"])) as search:
-        common = options(model, search, tmp_path / "data", *rows)
-        stopped = eval_command(*common, "tools.fail_fast=true", "run.fail_fast=true")
-        assert stopped.code == 3 and (stopped.folder / "tools.db").exists()
-        resumed = eval_command(f"run.resume={stopped.folder}", "run.fail_fast=false")
-        assert (resumed.code, len(search.requests)) == (2, 2), resumed.err
-    assert asked(stopped.summary["usage"]) == (3, 1, 0)
-    assert not (stopped.folder / "tools.db").exists()
-
-
-@pytest.mark.parametrize("other", ["off", "shared"])
-def test_what_is_kept_goes_also_if_the_last_session_kept_nothing_there(
-    eval_command: EvalCommand, model: CallingModel, tmp_path: Path, other: str
-) -> None:
-    with running(TavilyServer(["ok", "503"])) as search:
-        rows = (calling("q1", LIGHT), calling("q2", PEAK), calling("q3", LIGHT))
-        common = options(model, search, tmp_path / "data", *rows)
-        stopped = eval_command(*common, "tools.fail_fast=true", "run.fail_fast=true")
-        assert stopped.code == 3 and (stopped.folder / "tools.db").exists()
-        changed = [f"cache.tools={other}", "run.allow_config_change=true", "run.fail_fast=false"]
-        resumed = eval_command(f"run.resume={stopped.folder}", *changed)
-        assert (resumed.code, len(search.requests)) == (2, 3), resumed.err
-    assert not list(stopped.folder.glob("tools.db*"))
-
-
-def test_a_kept_result_that_cannot_be_read_is_asked_for_again_and_fails_no_question(
-    eval_command: EvalCommand, model: CallingModel, outputs: Path, tmp_path: Path
-) -> None:
-    with running(TavilyServer()) as search:
-        common = [*options(model, search, tmp_path / "data", calling("q1", LIGHT)), "cache.tools=shared"]
-        eval_command(*common)
-        with closing(sqlite3.connect(outputs / "cache" / "tools.db")) as database, database:
-            database.execute("UPDATE tool_results SET returned = ?", (b"\xff",))
-        again, third = eval_command(*common), eval_command(*common)
-        assert (again.code, len(search.requests)) == (0, 2)
-    assert again.err.count("warning: a tool result in ") == 1 and "its call is made again" in again.err
-    assert [asked(each.summary["usage"]) for each in (again, third)] == [(1, 0, 0), (1, 0, 1)]
-    assert again.summary["accuracy"] == 1.0 and "can't decode" not in json.dumps(again.records)
-
-
-def test_side_by_side_programs_have_each_its_own_results(
-    eval_command: EvalCommand, model: CallingModel, tmp_path: Path
-) -> None:
-    with running(TavilyServer()) as search:
-        overrides = options(model, search, tmp_path / "data", *BOTH_ASK_THE_SAME)
-        config = read_config(compose_config(overrides))
-        prompts, info = config.read_prompts(), RunInfo(config={"system": {"name": "single_agent"}})
-        assert prompts is not None
-        resources = Resources(config.tools)
-        arms = [Arm(name, tmp_path / name, prompts, resources) for name in ("parent", "winner")]
-        samples = config.data.load(config.split).samples
-        console = Console(file=io.StringIO())
-        assert evaluate_pairs(arms, config, samples, info, StopController(say=lambda line: None), console) is None
-        assert len(search.requests) == 2, "one of each"
-    for arm in arms:
-        assert sum(each.usage.replayed_tool_calls for each in read_arm_records(arm)) == 1
-
-
-def test_a_run_that_goes_on_keeps_to_its_choice(eval_command: EvalCommand, model: CallingModel, tmp_path: Path) -> None:
-    with running(TavilyServer()) as search:
-        common = options(model, search, tmp_path / "data", *BOTH_ASK_THE_SAME)
-        finished = eval_command(*common)
-        again = eval_command(f"run.resume={finished.folder}", "cache.tools=shared")
-    assert again.code == 1 and "cache.tools: run → shared" in again.err

@@ -173,4 +173,4 @@ def planted_run(
         patch.setattr("optimize.gate.sealed_log.find_log", lambda: place / "sealed_tests.jsonl")
         patch.chdir(place)
         code = run_cli(command)
-    return Tuned(code, out.getvalue(), err.getvalue(), folder, shelf)
+    return Tuned(code, out.getvalue(), err.getvalue(), folder)

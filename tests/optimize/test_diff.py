@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
 from optimize.diff import show, task
 from optimize.publishing.diff_page import render_page, write_page
-from optimize.publishing.prompt_diff import build_rows, compare_sets, format_unified_diff
+from optimize.publishing.prompt_diff import format_unified_diff
 from optimize.session.run_files import find_set
 
 A = PromptSet(
@@ -61,32 +60,6 @@ def test_the_unified_diff_names_files_and_no_place() -> None:
     assert format_unified_diff(A, replace(A, name="other")) == ""
 
 
-def test_agents_and_demos_that_only_one_set_has() -> None:
-    new = replace(A, texts={**A.texts, "judge": "Judge."}, demos={})
-    assert "--- /dev/null\n+++ b/judge_system_prompt.txt\n" in format_unified_diff(A, new)
-    by_agent = {each.agent: each for each in compare_sets(A, new)}
-    assert by_agent["judge"].before is None and len(by_agent["solve"].removed) == 2 and not by_agent["end"].changed
-
-
-def test_within_a_line_only_the_words_that_differ_are_marked() -> None:
-    (row,) = [each for each in build_rows("Keep it short.", "Keep it very short.") if each.kind == "changed"]
-    assert not any(differs for _, differs in row.left or [])
-    assert "".join(text for text, differs in row.right or [] if differs).strip() == "very"
-
-
-def test_a_line_that_moved_down_stands_beside_itself() -> None:
-    found = list(build_rows("alpha beta gamma\nend", "something quite new\nalpha beta gamma delta\nend"))
-    assert [row.kind for row in found] == ["added", "changed", "same"]
-    assert found[1].left_line == 1 and found[1].right_line == 2
-
-
-def test_every_line_of_both_texts_is_in_the_rows() -> None:
-    old, new = "\n".join(f"line {n} of it" for n in range(60)), "\n".join(f"line {n} of it" for n in range(0, 90, 2))
-    found = list(build_rows(old, new, context=1000))
-    assert "\n".join("".join(text for text, _ in row.left) for row in found if row.left is not None) == old
-    assert "\n".join("".join(text for text, _ in row.right) for row in found if row.right is not None) == new
-
-
 def test_the_terminal_names_what_is_unchanged_and_where_the_set_comes_from() -> None:
     said = shown(A, B)
     assert "unchanged: end" in said
@@ -114,16 +87,6 @@ def test_the_page_escapes_whatever_is_in_a_prompt() -> None:
     assert "default-src 'none'" in made
     assert "UNGATED" in made and "edited after it was published" in made and "somewhere" not in made
     assert "No difference" in render_page(A, A)
-
-
-def test_long_prompts_are_compared_quickly() -> None:
-    old = "\n".join(f"{n} " + "word " * 40 for n in range(1500))
-    new = "\n".join(f"{n * 7} " + "other " * 40 for n in range(500))
-    started = time.process_time()
-    render_page(replace(A, texts={"plan": old}), replace(A, texts={"plan": new}))
-    assert len(list(build_rows(old, old.replace("word word word", "word thing word")))) == 1500
-    render_page(replace(A, texts={"plan": "a b " * 25_000}), replace(A, texts={"plan": "a c " * 25_000}))
-    assert time.process_time() - started < 15  # 3 s on an idle machine
 
 
 def test_sets_are_found_by_name_path_and_candidate(tmp_path: Path) -> None:

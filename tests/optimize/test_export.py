@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.runs.run_info import TuningInfo
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.tuned_on import TunedOn
-from mas.runtime.errors import UserError
-from optimize.export import read_arguments, task
+from optimize.export import task
 from optimize.session.run_files import RunFiles
 
 AGENTS = ["planner", "researcher", "expert", "critic_planner", "finalizer"]
@@ -143,74 +141,3 @@ def test_a_name_that_is_taken_is_refused(run: Path, tmp_path: Path, capsys: pyte
     task(given, tmp_path / "prompts")
     assert run_cli(lambda: task(given, tmp_path / "prompts")) == USER_ERROR
     assert "ever overwritten" in capsys.readouterr().err
-
-
-OPTIONS = {"RUN": ["run"], "--list": ["--list"], "--candidate": ["--candidate", "c1"], "--name": ["--name", "x"],
-           "--dspy": ["--dspy", "state.json"], "--from": ["--from", "system.target=a:B"]}  # fmt: skip
-ALLOWED = {
-    ("RUN", "--list"), ("RUN", "--candidate", "--name"), ("RUN", "--dspy"), ("RUN", "--candidate", "--dspy"),
-    ("--name", "--from"), ("RUN", "--dspy", "--from"), ("RUN", "--candidate", "--dspy", "--from"),
-}  # fmt: skip
-
-
-def test_only_options_that_make_sense_together_are_taken() -> None:
-    for chosen in product((False, True), repeat=len(OPTIONS)):
-        names = tuple(name for name, is_given in zip(OPTIONS, chosen, strict=True) if is_given)
-        given = [part for name in names for part in OPTIONS[name]]
-        if names not in ALLOWED:
-            with pytest.raises(UserError, match="with RUN give either --list, or both"):
-                read_arguments(given)
-            continue
-        found = read_arguments(given)
-        assert (found.run, found.list) == ("run" if "RUN" in names else None, "--list" in names)
-        assert (found.candidate, found.name) == ("c1" if "--candidate" in names else None,
-                                                 "x" if "--name" in names else None)  # fmt: skip
-        assert found.dspy == (Path("state.json") if "--dspy" in names else None)
-        assert found.program == (["system.target=a:B"] if "--from" in names else None)
-
-
-@pytest.mark.parametrize(
-    "verdict",
-    [
-        None,
-        {"published": False, "winner": {"candidate_id": "c001"}},
-        {"published": True},
-        {"published": True, "winner": {"candidate_id": None}},
-    ],
-)
-def test_a_state_of_a_run_that_published_nothing_needs_a_candidate(verdict: Any, run: Path, tmp_path: Path) -> None:
-    if verdict:
-        (run / "verdict.json").write_text(json.dumps(verdict))
-    with pytest.raises(UserError, match=f"^{run.name} has published nothing; choose a candidate with --candidate ID"):
-        task([str(run), "--dspy", str(tmp_path / "state.json")])
-    assert not (tmp_path / "state.json").exists()
-
-
-def test_the_program_of_a_run_that_was_made_elsewhere_is_not_imported(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="was made elsewhere, or changed since, so the program that it names is not"):
-        task([str(run), "--dspy", str(tmp_path / "state.json"), "--candidate", "c001"])
-
-
-def test_labels_that_are_no_texts_are_no_labels(run: Path, tmp_path: Path) -> None:
-    for labels in ("yes", [1], {"yes": 1}):
-        (run / "splits.json").write_text(json.dumps({"labels": labels}))
-        with pytest.raises(UserError, match="was made elsewhere, or changed since, and cannot be read"):
-            task([str(run), "--candidate", "c001", "--name", "by_hand"], tmp_path / "prompts")
-    (run / "splits.json").write_text(json.dumps({"labels": ["yes", "no"]}))
-    task([str(run), "--candidate", "c001", "--name", "by_hand"], tmp_path / "prompts")
-    read = read_prompt_set("by_hand", ["plan", "solve"], "toy", tmp_path)
-    assert read.provenance["labels"] == ["yes", "no"]
-
-
-def test_a_set_that_was_tested_did_not_pass_and_one_without_a_leak_says_so(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = {"blocked": False, "checked": {"val": 1}, "hits": []}
-    (run / "leaks.json").write_text(json.dumps({"c001": report}))
-    (run / "verdict.json").write_text(json.dumps({"winner": {"candidate_id": "c001"}, "gain": 0.1, "published": False}))
-    task([str(run), "--candidate", "c001", "--name", "by_hand"], tmp_path / "prompts")
-    said = capsys.readouterr().out.splitlines()
-    assert said[1:] == [
-        "warning: c001 was not passed on sealed questions; the set says gated: false.",
-        "leak check: nothing that blocks.",
-    ]

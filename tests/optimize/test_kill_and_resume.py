@@ -13,8 +13,6 @@ from typing import NamedTuple
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from optimize.export import task as export
-from optimize.reports.snapshot import read_tuning
 from tests.optimize.killed_runs import (
     CONCURRENCY,
     PHASES,
@@ -205,25 +203,6 @@ def test_a_kill_while_publishing_leaves_the_whole_set_or_none_and_is_made_good(
     assert (run.shelf / "w" / "provenance.yaml").is_file()
     assert run.session() == 0
     assert "published: " in run.printed[-1]
-
-
-def test_a_half_last_line_of_the_proposals_stops_nobody(
-    new_run: NewRun, server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = new_run("run", *TESTS_IN_VAIN)
-    assert run.session(dies="before optimize.pipeline.tuning choose_winner") is None
-    whole = run.proposals()
-    path = run.folder / "proposals.jsonl"
-    path.write_bytes(path.read_bytes()[:-40])
-    assert len(read_tuning(run.folder).proposals) == len(whole) - 1
-    assert export([str(run.folder), "--list"]) == 0
-    assert whole[0]["candidate_id"] in capsys.readouterr().out
-    assert export([str(run.folder), "--candidate", whole[0]["candidate_id"], "--name", "half"], tmp_path / "shelf") == 0
-    (run.folder / "search.json").unlink()
-    sent = server.asked
-    assert run.session(dies="before optimize.pipeline.tuning choose_winner") is None
-    assert server.asked == sent, "the search was gone through again, and nothing was asked"
-    assert [each["candidate_id"] for each in run.proposals()] == [each["candidate_id"] for each in whole]
 
 
 def test_what_was_proposed_stays_until_a_resumed_search_comes_to_it_again(new_run: NewRun) -> None:

@@ -1,8 +1,6 @@
 """Tuning runs that end before their verdict: signals in each phase, a model server that dies, a run that is resumed."""
 
-import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,14 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from eval.cli.command import InterruptedRunError
 from eval.cli.paths import PROJECT_ROOT
-from mas.prompt_sets.prompt_set import digest, read_prompt_set, read_set_folder
-from mas.runtime.errors import UserError
 from tests.optimize.tuned import (
     MINI_BOOTSTRAP,
     MINI_GEPA,
@@ -120,35 +114,6 @@ def test_a_signal_in_any_phase_lets_finish_what_is_in_flight_and_says_how_to_go_
     assert run.openings() == 1
 
 
-@pytest.mark.parametrize(
-    "place", ["optimize.session.tuning_run.TuningRun.check_leaks", "optimize.pipeline.publication.judge"]
-)
-def test_between_the_questions_a_signal_ends_the_run_at_once_and_says_how_to_go_on(
-    place: str,
-    ended: tuple[TunedFolder, list[str]],
-    unfinished: tuple[TunedFolder, list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    run, asked = unfinished
-
-    def interrupt(*given: object, **named: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(place, interrupt)
-        with pytest.raises(InterruptedRunError):
-            tuned_here(run.folder, asked, tmp_path / "shelf")
-    said = capsys.readouterr().err
-    assert said.startswith("stopped: interrupted by Ctrl-C\n")
-    assert GOING_ON.search(said)
-    assert run.read("tuning")["state"]["ended_at"]
-    assert run.read("verdict") is None
-    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
-    assert run.verdict["finish_reason"] == ended[0].verdict["finish_reason"]
-
-
 @pytest.mark.parametrize("phase", ["search", "sealed"])
 def test_a_second_signal_cancels_what_is_in_flight(phase: str, new_run: NewRun, server: SimulatedServer) -> None:
     """The server takes longer for a reply than the run may take to end."""
@@ -160,17 +125,6 @@ def test_a_second_signal_cancels_what_is_in_flight(phase: str, new_run: NewRun, 
     assert run.session(dies=until) is None
     server.latency_seconds = 20.0
     code, took = interrupted(run, Moment(0.2, 1), signal.SIGINT, signal.SIGINT)
-    assert code == 3, run.printed[-1]
-    assert took < 10
-    assert GOING_ON.search(run.printed[-1])
-
-
-def test_a_third_signal_stops_waiting(new_run: NewRun, server: SimulatedServer) -> None:
-    run = new_run("run", *MINI_GEPA)
-    assert run.session(dies="before optimize.pipeline.tuning run_search") is None
-    server.latency_seconds = 20.0
-    three = (signal.SIGINT,) * 3
-    code, took = interrupted(run, Moment(0.2, 1), *three, apart_seconds=0.05)
     assert code == 3, run.printed[-1]
     assert took < 10
     assert GOING_ON.search(run.printed[-1])
@@ -276,18 +230,6 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TunedFolde
         yield TunedFolder(folder / "run"), asked
 
 
-@pytest.fixture
-def unfinished(ended: tuple[TunedFolder, list[str]], tmp_path: Path) -> tuple[TunedFolder, list[str]]:
-    """The same, as if it had been killed before its sealed test."""
-    run = TunedFolder(tmp_path / "run")
-    shutil.copytree(ended[0].folder, run.folder)
-    shutil.copy(ended[0].folder.with_name("sealed_tests.jsonl"), tmp_path)
-    for name in ("verdict.json", "shortlist.json", "leaks.json"):
-        (run.folder / name).unlink()
-    shutil.rmtree(run.folder / "sealed")
-    return run, ended[1]
-
-
 def resume(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-c", WITHOUT_DSPY, *arguments], capture_output=True, text=True, timeout=60, cwd=PROJECT_ROOT
@@ -306,105 +248,3 @@ def test_a_finished_run_shows_its_verdict_again_and_loads_nothing_heavy(ended: t
     assert f"not published: {run.verdict['finish_reason']}" in shown.stdout
     assert "sealed test: " in shown.stdout
     assert {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")} == before
-
-
-@pytest.mark.parametrize(
-    ("changed", "told"),
-    [
-        ("seed=6", "seed: 5 → 6"),
-        ("data.n_test=17", "data.n_test: 16 → 17"),
-        ("optimizer.candidates=4", "optimizer.candidates: 3 → 4"),
-        ("gate.min_gain=0.1", "gate.min_gain: 0.0 → 0.1"),
-        ("prompts=baseline", "prompts: toy_baseline → baseline"),
-        ("model.name=null-0", "model.name: normal-0 → null-0"),
-    ],
-)
-def test_another_run_is_not_gone_on_with_in_the_same_folder(
-    changed: str, told: str, unfinished: tuple[TunedFolder, list[str]], tmp_path: Path
-) -> None:
-    run, asked = unfinished
-    before = (run.folder / "tuning.json").read_bytes()
-    with pytest.raises(UserError, match=r"^(the tuning run has other options|the questions|.* sealed)") as raised:
-        tuned_here(run.folder, [*asked, changed, "++model.prices={}"], tmp_path / "shelf")
-    if changed != "data.n_test=17":
-        assert told in str(raised.value)
-    assert str(raised.value).count("\n") == 0
-    assert (run.folder / "tuning.json").read_bytes() == before
-
-
-def test_a_set_that_was_edited_since_is_not_what_the_run_began_with(
-    unfinished: tuple[TunedFolder, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Going on does not even look at it."""
-    run, asked = unfinished
-    kept = digest(read_set_folder(run.folder / "candidates" / "parent"))
-    reads: list[Any] = []
-
-    def read(name: Any, *more: Any) -> Any:
-        reads.append(name)
-        return read_prompt_set(name, *more)
-
-    monkeypatch.setattr("eval.config.evaluation.read_prompt_set", read)
-    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
-    assert reads == [str(run.folder / "candidates" / "parent")]
-    assert digest(read_set_folder(run.folder / "candidates" / "parent")) == kept
-    assert run.read("tuning")["parent_set"] == "toy_baseline"
-
-
-def test_the_name_of_the_set_may_be_another_one_when_it_goes_on(
-    unfinished: tuple[TunedFolder, list[str]], tmp_path: Path
-) -> None:
-    """The first may have been taken in the meantime."""
-    run, asked = unfinished
-    assert tuned_here(run.folder, [*asked, "name=another"], tmp_path / "shelf") == 0
-    assert run.read("tuning")["name"] == "another"
-
-
-def test_latest_is_the_tuning_run_that_was_started_last(new_run: NewRun) -> None:
-    run = new_run("run", *MINI_BOOTSTRAP)
-    given = [each for each in run.options if not each.startswith("run.dir")]
-    first = TunedRun(run.outputs / "optimize" / "2026-01-01_00-00-00_w_bootstrap", given, run.environment, run.server)
-    first.folder.parent.mkdir(parents=True)
-    first.outputs.mkdir()
-    assert first.session(dies="before optimize.pipeline.tuning choose_winner") is None
-    other = first.folder.with_name("2025-01-01_00-00-00_w_bootstrap")
-    shutil.copytree(first.folder, other)
-    assert not (first.folder / "verdict.json").exists()
-    command = [sys.executable, str(PROJECT_ROOT / "tests/optimize/tuned.py"), str(run.shelf), str(run.outputs)]
-    done = subprocess.run([*command, "resume=latest"], env=run.environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert (first.folder / "verdict.json").exists()
-    assert not (other / "verdict.json").exists()
-
-
-def test_of_two_processes_in_one_folder_the_second_is_refused(new_run: NewRun, server: SimulatedServer) -> None:
-    run = new_run("run", *MINI_BOOTSTRAP)
-    assert run.session(dies="before optimize.pipeline.tuning run_search") is None
-    before, server.latency_seconds = server.asked, 5.0
-    second = TunedRun(run.folder, run.options, run.environment, run.server)
-    with run.started() as process:
-        assert run.wait(process, Moment(requests=before + 1))
-        facts = run.read("tuning")
-        shutil.copy(run.folder.with_suffix(".out"), run.folder.with_suffix(".first"))
-        assert second.session() == 1
-        assert run.read("tuning") == facts
-        process.kill()
-    assert re.search(r"^error: another process uses \S+; wait for it, or start a new run\.$", second.printed[-1], re.M)
-    assert len(second.printed[-1].splitlines()) <= 4
-    server.latency_seconds = 0.0
-    assert run.session() == 0
-
-
-def test_a_verdict_that_a_budget_was_used_up_is_patched_by_the_real_one(
-    server: SimulatedServer, tmp_path: Path
-) -> None:
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_BOOTSTRAP)
-    assert tuned_here(run.folder, [*asked, "budget.lm_calls=190"], tmp_path / "shelf") == 3
-    assert run.verdict["finish_reason"] == "budget"
-    server.start_over({"every": 1, "fault": "401"})
-    assert tuned_here(run.folder, [*asked, "budget.lm_calls=1000"], tmp_path / "shelf") == 3
-    assert run.read("verdict") is None, "it is not over any more"
-    server.start_over([])
-    assert tuned_here(run.folder, [*asked, "budget.lm_calls=1000"], tmp_path / "shelf") == 0
-    assert run.verdict["finish_reason"] == "not_significant"
-    assert json.loads((run.folder / "tuning.json").read_text("utf-8"))["state"]["ended_at"]

@@ -32,21 +32,6 @@ def test_a_run_is_sent_where_it_belongs_as_often_as_one_likes(
     assert len(client(local).search_runs([state.experiment_id])) == 4
 
 
-def test_a_run_that_does_not_say_where_is_told_so(
-    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = a_tuning(
-        tmp_path / "run",
-        PROPOSALS[:1],
-        config={"tracking": {"_target_": "eval.config.tracking.NoTracking"}},
-    )
-    assert synced(folder) == USER_ERROR
-    assert "tracking=off is how run was made; say where it shall go" in capsys.readouterr().err
-    where = ["tracking=local", f"tracking.folder={local.folder}", f"tracking.experiment='{local.experiment}'"]
-    assert synced(folder, *where) == FINISHED
-    assert "run: KILLED, 1 of 1 proposals" in capsys.readouterr().out
-
-
 def test_a_run_that_goes_on_sends_itself(
     tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,16 +58,3 @@ def test_an_mlflow_that_is_not_there_is_told_and_nothing_else(
     state = read_state(folder)
     assert state is not None
     assert (state.complete, state.run_id) == (False, "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ([], "name one tuning run"),
-        (["nowhere"], "nowhere is no run"),
-        (["latest", "model=offline"], "model is not an option here"),
-    ],
-)
-def test_mistakes_are_told(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert synced(*arguments) == USER_ERROR
-    assert sentence in capsys.readouterr().err

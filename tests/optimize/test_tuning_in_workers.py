@@ -65,19 +65,3 @@ def test_tuning_comes_to_the_same_verdict_as_in_one_process(
     check_killed_run(run, 1, left_alone, sent)
     log = (run.folder / "logs" / "entry_point.log").read_text("utf-8")
     assert log.count('"worker died"') == 1
-
-
-@pytest.mark.parametrize("executor", EXECUTORS)
-def test_ctrl_c_stops_a_tuning_run_and_its_workers(
-    executor: str, tmp_path: Path, server: SimulatedServer, clean_environment: dict[str, str]
-) -> None:
-    asked = over_http(server, *OPTIONS, f"executor={executor}", "executor.workers=2", "run.drain_seconds=5")
-    run = TunedRun(tmp_path / "stopped", asked, clean_environment, server)
-    with run.started() as process:
-        workers = wait_for_answers(run, server, 20)
-        process.send_signal(signal.SIGINT)
-    assert process.returncode == 3, run.printed[-1]
-    assert run.read("verdict") is None
-    assert [each for each in workers if Path(f"/proc/{each}").exists()] == []
-    assert run.session() == 0, run.printed[-1]
-    assert run.verdict["finish_reason"]

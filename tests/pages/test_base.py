@@ -11,13 +11,9 @@ from eval.reports.html.charts import CHARTS, Chart, Point
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
 from tests.pages.browser import (
-    THEMES,
-    WIDTHS,
     browser,
-    check_accessibility,
     collect_errors,
     open_file,
-    picture,
     set_view,
     why_not,
 )
@@ -101,20 +97,6 @@ def list_open(page: Any) -> list[str]:
     return [each.get_attribute("data-id") for each in page.query_selector_all("details.row[open]")]
 
 
-def test_the_base_is_drawn_at_every_width_in_both_themes_without_a_finding(page: Any, tmp_path: Path) -> None:
-    errors = collect_errors(page)
-    write_page(tmp_path / "page.html")
-    open_file(page, tmp_path / "page.html")
-    for theme in THEMES:
-        for width in WIDTHS:
-            set_view(page, width, theme)
-            assert page.locator("figure.chart svg").count() == 4
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the window"
-            assert check_accessibility(page) == []
-            picture(page, tmp_path, f"base-{width}-{theme}", whole=True)
-    assert errors == []
-
-
 def test_rows_are_found_filtered_sorted_paged_and_linked(page: Any, tmp_path: Path) -> None:
     set_view(page, 1440, "light")
     write_page(tmp_path / "page.html")
@@ -140,46 +122,6 @@ def test_rows_are_found_filtered_sorted_paged_and_linked(page: Any, tmp_path: Pa
     page.wait_for_function("() => document.querySelector('details.row[open]')?.dataset.id === 'q1'")
 
 
-def test_rows_are_read_with_the_keyboard_alone(page: Any, tmp_path: Path) -> None:
-    write_page(tmp_path / "page.html")
-    open_file(page, tmp_path / "page.html")
-    for key in ("j", "j", "k", "Enter"):
-        page.keyboard.press(key)
-    assert list_open(page) == ["q0"]
-    page.keyboard.press("ArrowDown")
-    assert list_open(page) == ["q1"], "the next is open, and the one before is closed"
-    for _ in range(49):
-        page.keyboard.press("j")
-    assert list_open(page) == ["q50"] and list_ids(page)[0] == "q50", "the next page of rows"
-    page.keyboard.press("k")
-    page.keyboard.press("Escape")
-    assert list_open(page) == []
-    assert page.evaluate("document.activeElement.closest('details').dataset.id") == "q49"
-    page.keyboard.press("/")
-    page.keyboard.type("ropes 7j")
-    assert page.input_value(".tools input") == "ropes 7j"
-
-
-def test_an_export_has_the_rows_that_fit_and_no_formula(page: Any, tmp_path: Path) -> None:
-    write_page(tmp_path / "page.html")
-    open_file(page, tmp_path / "page.html")
-    page.fill(".tools input", "question 11")
-    with page.expect_download() as download:
-        page.click("button.csv")
-    lines = Path(download.value.path()).read_text(encoding="utf-8-sig").splitlines()
-    assert lines[0] == "id,question,verdict,lost at,time,note"
-    assert len(lines) == 12
-    assert lines[1].endswith(",'=1+11") and lines[2].endswith(",'\t@note 110")
-
-
-def test_a_bar_filters_the_rows(page: Any, tmp_path: Path) -> None:
-    write_page(tmp_path / "page.html")
-    open_file(page, tmp_path / "page.html")
-    page.locator("figure.chart svg .bar rect").nth(1).click()
-    page.wait_for_function("() => document.querySelector('.found').textContent === '8 of 120 shown'")
-    assert page.input_value("select[aria-label='lost at']") == "=researcher"
-
-
 def test_texts_of_charts_and_rows_execute_nothing(page: Any, tmp_path: Path) -> None:
     errors = collect_errors(page)
     write_page(tmp_path / "page.html", label=EVIL)
@@ -189,44 +131,6 @@ def test_texts_of_charts_and_rows_execute_nothing(page: Any, tmp_path: Path) -> 
     assert page.locator("img").count() == 0
     assert EVIL in page.inner_text("details.row[open]")
     assert errors == []
-
-
-def test_blocks_are_read_and_steps_are_drawn(page: Any, tmp_path: Path) -> None:
-    errors = collect_errors(page)
-    write_page(tmp_path / "page.html", label=EVIL)
-    open_file(page, tmp_path / "page.html")
-    assert EVIL in page.evaluate("Blocks.get('prompts', 3).then((value) => value.text)")
-    assert page.evaluate("Blocks.get('prompts', 9).then((value) => value === undefined)")
-    page.evaluate(
-        """(evil) => {
-            const call = { title: evil, messages: [["system", evil], ["user", "b"]], reply: evil };
-            const texts = { title: evil, facts: evil, asked: evil, said: [[evil, evil]], warnings: [evil] };
-            const step = { kind: "agent", ...texts, calls: [3], inner: [] };
-            document.querySelector("h1").after(Steps.draw([step], { prompts: async () => ({ 3: call }) }));
-        }""",
-        EVIL,
-    )
-    page.click(".prompts summary")
-    assert page.inner_text(".call").count(EVIL) == 3
-    assert errors == []
-
-
-def test_differences_are_those_of_words(page: Any, tmp_path: Path) -> None:
-    write_page(tmp_path / "page.html")
-    open_file(page, tmp_path / "page.html")
-    align = "([a, b]) => Words.align(a, b).map(([kind, text]) => ['-', '=', '+'][kind + 1] + text)"
-    assert page.evaluate(align, ["the red ropes, 17", "the ropes, 18"]) == [
-        "=the ",
-        "-red",
-        "- ",
-        "=ropes",
-        "=,",
-        "= ",
-        "-17",
-        "+18",
-    ]
-    assert page.evaluate(align, ["", "a"]) == ["+a"]
-    assert page.evaluate(align, ["x " * 2000, "y " * 2000])[0][0] == "-"
 
 
 def test_ten_thousand_rows_are_filtered_at_once(page: Any, tmp_path: Path) -> None:

@@ -5,17 +5,12 @@ import sqlite3
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from eval.benchmarks.databases.bundled import SHOP, BosSampleDataset
 from eval.benchmarks.databases.shop_api import answer
 from eval.benchmarks.dataset import EXPECTED
-from eval.cli.paths import PROJECT_ROOT
 from eval.scorers.expected.answers import is_right_answer
-from eval.scorers.expected.scorer import ExpectedScorer
 from eval.scorers.expected.tables import is_same_table, run_gold_query
-from eval.scorers.score import AnsweredSample
-from scripts.make_bos_sample import COUNTS, SPLITS, read_questions, write_sample
+from scripts.make_bos_sample import SPLITS, read_questions, write_sample
 
 ROWS = [(split, row) for split in SPLITS for row in read_questions(SHOP, split)]
 EXPECTATIONS = [(str(row["task_id"]), json.loads(str(row[EXPECTED]))) for _, row in ROWS]
@@ -29,12 +24,6 @@ def test_the_script_writes_what_is_in_the_repository(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == (SHOP / name).read_bytes(), name
     with sqlite3.connect(tmp_path / "shop.sqlite") as made, sqlite3.connect(DATABASE) as there:
         assert list(made.iterdump()) == list(there.iterdump())
-
-
-def test_each_split_has_every_kind_in_its_share_and_no_question_twice() -> None:
-    found = Counter((split, row["kind"]) for split, row in ROWS)
-    assert found == {(split, kind): n[at] for kind, n in COUNTS.items() for at, split in enumerate(SPLITS)}
-    assert len({row["question"] for _, row in ROWS}) == len({row["task_id"] for _, row in ROWS}) == len(ROWS) >= 60
 
 
 def test_each_gold_query_agrees_with_a_second_one_that_is_written_otherwise() -> None:
@@ -93,19 +82,3 @@ def test_a_forbidden_value_is_in_the_hidden_table_alone() -> None:
         secret = str(connection.execute("SELECT * FROM staff_pay").fetchall())
     assert len([text for text in hidden if text in secret]) > 6
     assert not [text for text in hidden if text in shown]
-
-
-@pytest.mark.parametrize("name", ["validation", "val"])
-def test_the_validation_split_has_two_names(name: str) -> None:
-    assert len(BosSampleDataset().load(name).samples) == 24
-
-
-def test_the_page_says_what_a_program_that_always_refuses_scores() -> None:
-    scorer, scores = ExpectedScorer(databases=str(SHOP)), []
-    for _, row in ROWS:
-        tags, outputs = {EXPECTED: str(row[EXPECTED])}, {"tables": [], "agents": [], "requests": []}
-        sample = AnsweredSample(str(row["question"]), "I cannot do that.", str(row["Final answer"]), {}, outputs, tags)
-        scores.append(scorer.score_sample(sample).value)
-    page = " ".join((PROJECT_ROOT / "docs" / "how-to" / "data.md").read_text("utf-8").split())
-    mean, n_right = sum(scores) / len(scores), scores.count(1.0)
-    assert f"always refuses has a mean score of {mean:.1%}, and {n_right} of {len(ROWS)} fully right" in page

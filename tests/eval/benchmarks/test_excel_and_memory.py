@@ -11,8 +11,8 @@ import pandas
 import pytest
 
 from eval.benchmarks.dataset import Split
-from eval.benchmarks.table import ExcelDataset, InMemoryDataset, ParquetDataset
-from mas.agents.in_memory import find_object, name_object
+from eval.benchmarks.table import ExcelDataset, InMemoryDataset
+from mas.agents.in_memory import name_object
 from mas.runtime.errors import UserError
 
 HEADER = ["id", "question", "answer"]
@@ -71,12 +71,6 @@ def test_bad_rows_name_their_row_of_the_sheet(tmp_path: Path) -> None:
     ]
 
 
-def test_a_sheet_is_chosen_by_its_name(tmp_path: Path) -> None:
-    assert len(load(["a", "q?", "1"], folder=tmp_path, sheet="asked").samples) == 1
-    with pytest.raises(UserError, match=r"no sheet 'wrong': give data\.sheet with one of: asked, other"):
-        load(["a", "q?", "1"], folder=tmp_path, sheet="wrong")
-
-
 def test_what_is_no_workbook_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "q.xlsx").write_text("id,question\n")
     with pytest.raises(UserError, match="cannot be read as Excel"):
@@ -112,23 +106,3 @@ def test_a_bad_sample_is_named_and_booleans_are_labels() -> None:
         read_rows([{"question": "a?", "answer": "1"}, {"question": "", "answer": "1"}])
     with pytest.raises(UserError, match="sample 1: the row is a str"):
         read_rows(["a?"])
-
-
-def test_whole_ids_of_a_parquet_column_with_floats_are_ids(tmp_path: Path) -> None:
-    file = tmp_path / "q.parquet"
-    pandas.DataFrame({"id": [1.0, 2.0], "question": ["a?", "b?"], "answer": ["1", "2"]}).to_parquet(file)
-    assert [each.id for each in ParquetDataset(str(file)).load("all").samples] == ["1", "2"]
-
-
-def test_objects_are_gone_after_their_block_and_other_code_has_another_name() -> None:
-    def right(gold: object, pred: object) -> bool:
-        return True
-
-    def wrong(gold: object, pred: object) -> bool:
-        return False
-
-    with name_object(right, "rule") as first, name_object(right, "rule") as second, name_object(wrong, "rule") as third:
-        assert find_object(first) is right and find_object(third) is wrong
-        assert second == f"{first}_2" and third.partition("-")[2] != first.partition("-")[2]
-    with pytest.raises(UserError, match="is over"):
-        find_object(first)

@@ -72,29 +72,9 @@ def test_the_annotators_solution_enters_no_example(root: Path) -> None:
     assert "forty" not in repr(GaiaDataset(path=str(root)).load("validation"))
 
 
-def test_the_config_chooses_the_table(root: Path) -> None:
-    split = GaiaDataset(path=str(root), config="2023_all").load("validation")
-    assert [(sample.id, sample.level) for sample in split.samples] == [("1", "1"), ("2", "1"), ("3", "3")]
-
-
-@pytest.mark.parametrize("level", ["1", 1, 1.0])
-def test_a_level_may_be_text_or_a_number(root: Path, level: object) -> None:
-    write_table(root, "2023/validation/metadata.level1.parquet", row("1", Level=level))
-    assert GaiaDataset(path=str(root)).load("validation").samples[0].level == "1"
-
-
 def test_the_test_split_is_unscored(root: Path) -> None:
     (sample,) = GaiaDataset(path=str(root)).load("test").samples
     assert sample.target is None
-
-
-def test_a_changed_local_file_is_seen_at_once(root: Path) -> None:
-    table = root / "2023/validation/metadata.level1.parquet"
-    assert GaiaDataset(path=str(root)).load("validation").samples[0].question == "Question 1?"
-    before = table.stat()
-    write_table(root, "2023/validation/metadata.level1.parquet", row("1", Question="Question I?"), row("2"))
-    os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert GaiaDataset(path=str(root)).load("validation").samples[0].question == "Question I?"
 
 
 def test_a_bad_row_is_named_by_table_and_row(root: Path) -> None:
@@ -158,21 +138,6 @@ def test_without_a_token_the_check_says_where_to_get_access(no_token: Path) -> N
         "experiment=offline",
     ):
         assert part in str(error.value)
-
-
-def test_a_token_in_the_environment_passes_the_check(no_token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_TOKEN", "hf_x")
-    GaiaDataset(token_env="MY_TOKEN").check()
-
-
-def test_the_token_file_of_a_login_passes_the_check(no_token: Path) -> None:
-    no_token.mkdir()
-    (no_token / "token").write_text("hf_x")
-    GaiaDataset().check()
-
-
-def test_a_local_copy_needs_no_token(no_token: Path, root: Path) -> None:
-    GaiaDataset(path=str(root)).check()
 
 
 def load_from(hub: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -267,39 +232,3 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedHub:
     played = PlayedHub(tmp_path / "repo" / "snapshots" / REVISION)
     monkeypatch.setattr("eval.benchmarks.gaia.HubRepository", played)
     return played
-
-
-def test_the_table_and_the_files_of_a_level_are_asked_for_at_the_revision(hub: PlayedHub, tmp_path: Path) -> None:
-    folder = hub.snapshot / "2023" / "test"
-    folder.mkdir(parents=True)
-    (tmp_path / "repo" / "blob").touch()
-    (folder / "a.csv").symlink_to(tmp_path / "repo" / "blob")
-    first, second = GaiaDataset(config="2023_level2").load("test").samples
-    assert (first.file, second.file, first.target) == (folder / "a.csv", None, "x")
-    assert hub.asked == [("2023_level2", "test"), ("2023/test", ["a.csv", ""])]
-    assert hub.settings == ["gaia-benchmark/GAIA", REVISION, "HF_TOKEN"]
-    hub.rows[1]["Question"] = ""
-    with pytest.raises(UserError, match=r"^gaia-benchmark/GAIA, 2023_level1/test, row 2: 'Question' is missing"):
-        GaiaDataset().load("test")
-
-
-def test_what_cannot_be_fetched_is_told_with_where_to_get_access(
-    hub: PlayedHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    GaiaDataset().check()
-    said = (
-        "GAIA could not be fetched ({}): accept the terms at https://huggingface.co/datasets/gaia-benchmark/GAIA, put "
-        "your token into the environment as HF_TOKEN and be online, or try without it with experiment=offline."
-    )
-    assert str(hub.refusal("OSError")) == said.format("OSError")
-    hub.token = ""
-    monkeypatch.setattr("eval.benchmarks.gaia.find_token_file", lambda: tmp_path / "token")
-    with pytest.raises(UserError) as refused:
-        GaiaDataset().check()
-    assert str(refused.value) == said.format("there is no token in HF_TOKEN")
-    (tmp_path / "token").touch()
-    GaiaDataset().check()
-    (tmp_path / "token").unlink()
-    GaiaDataset(path=str(tmp_path)).check()
-    with pytest.raises(UserError, match="is not a folder: give one laid out like"):
-        GaiaDataset(path=str(tmp_path / "none")).check()

@@ -64,18 +64,6 @@ def test_config_and_split_choose_the_rows(root: Path) -> None:
     assert questions(root, config="other") == ["Other?"]
 
 
-def test_rows_without_ids_are_numbered_and_other_columns_stay_out(root: Path) -> None:
-    split = benchmark(root).load("test")
-    assert [(each.id, each.target) for each in split.samples] == [("1", "Ann"), ("2", "7")]
-    assert "Bo" not in repr(split)
-
-
-def test_usual_names_need_no_mapping(root: Path) -> None:
-    write(root, "data/test.parquet", {"id": 7, "prompt": "Who?", "answer": "Ann", "steps": "think of Bo"})
-    (sample,) = benchmark(root, {}).load("test").samples
-    assert (sample.id, sample.question, sample.target) == ("7", "Who?", "Ann")
-
-
 def test_json_lines_in_a_folder_need_no_readme(tmp_path: Path) -> None:
     folder = tmp_path / "lines"
     folder.mkdir()
@@ -115,26 +103,6 @@ def test_attachments_lie_in_the_folder_or_in_another_one(root: Path, tmp_path: P
     assert "'a.txt' is not in" in refusal(root, columns=columns, files=str(elsewhere))
     (elsewhere / "a.txt").touch()
     assert benchmark(root, columns, files=str(elsewhere)).load("test").samples[0].file == elsewhere / "a.txt"
-
-
-def test_the_files_with_the_rows_are_no_attachments(root: Path) -> None:
-    columns = {**COLUMNS, "file": "doc"}
-    for name in ("test.parquet", "train.parquet"):
-        write(root, "data/test.parquet", {**ROWS[0], "doc": name})
-        (root / name).write_bytes(b"a copy of the answers")
-        assert "holds the gold answers" in refusal(root, columns=columns)
-
-
-@pytest.mark.parametrize("repo", ["https://huggingface.co/datasets/a/b", "a/b/c", "/no/such/folder", "a b/c", ""])
-def test_what_is_neither_a_folder_nor_a_name_is_found_by_the_check(repo: str) -> None:
-    with pytest.raises(UserError, match=r"is neither a folder nor the name of a dataset: give owner/name"):
-        HuggingFaceDataset(repo).check()
-
-
-def test_the_check_knows_the_settings(root: Path) -> None:
-    for settings in ({"on_bad_row": "drop"}, {"files": "nowhere"}, {"columns": {"text": "x"}}):
-        with pytest.raises(UserError):
-            benchmark(root, **settings).check()
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -222,52 +190,3 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[PlayedHub]:
                                             {"question": "b?", "answer": "8", "file": None, "more": 2}])  # fmt: skip
     monkeypatch.setattr("eval.benchmarks.hugging_face.HubRepository", PlayedHub)
     return PlayedHub
-
-
-def test_a_dataset_of_the_hub_is_asked_for_its_columns_and_the_files_that_its_rows_name(
-    hub: type[PlayedHub], tmp_path: Path
-) -> None:
-    (tmp_path / "repo" / "blob").write_text("attached")
-    (hub.snapshot / "a.txt").symlink_to(tmp_path / "repo" / "blob")
-    dataset = HuggingFaceDataset("owner/name", config="main", revision="v1", token_env="MY_TOKEN")
-    first, second = dataset.load("test").samples
-    assert (first.question, first.target, first.file) == ("a?", "7", hub.snapshot / "a.txt")
-    assert (second.file, [made.settings for made in hub.made]) == (None, [("owner/name", "v1", "MY_TOKEN")] * 2)
-    table, files = hub.made
-    assert table.asked == [("main", "test", ["question", "answer", "file"])]
-    assert files.asked == ["main", ("", ["a.txt"])]
-    hub.rows[0]["file"] = "data.csv"
-    (hub.snapshot / "data.csv").touch()
-    with pytest.raises(UserError, match=r"^owner/name, test, row 1: .*'data\.csv' is the dataset's metadata"):
-        dataset.load("test")
-
-
-def test_files_of_another_folder_are_not_fetched(hub: type[PlayedHub], tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "a.txt").touch()
-    dataset = HuggingFaceDataset("owner/name", files=str(tmp_path / "mine"))
-    assert dataset.load("test").samples[0].file == tmp_path / "mine" / "a.txt"
-    assert [made.asked for made in hub.made] == [[(None, "test", ["question", "answer", "file"])], [None]]
-    hub.rows[0]["file"] = None
-    assert [each.file for each in dataset.load("test").samples] == [None, None]
-    assert len(hub.made) == 3, "no file is named"
-
-
-def test_a_split_without_rows_is_refused(hub: type[PlayedHub]) -> None:
-    hub.rows.clear()
-    with pytest.raises(UserError) as refused:
-        HuggingFaceDataset("owner/name").load("test")
-    assert str(refused.value) == "owner/name has no rows in split test: give another with split=…."
-
-
-@pytest.mark.parametrize(("revision", "at"), [("v1", " at revision v1"), (None, "")])
-def test_what_cannot_be_fetched_is_told_with_what_can_be_done(
-    revision: str | None, at: str, hub: type[PlayedHub]
-) -> None:
-    dataset = HuggingFaceDataset("owner/name", revision=revision)
-    hub.rows[0]["file"] = hub.rows[1]["file"] = None
-    dataset.load("test")
-    assert str(hub.made[0].refusal("OSError")) == (
-        f"owner/name{at} could not be fetched (OSError): check the name at https://huggingface.co/datasets/owner/name, "
-        "be online and, if the dataset is gated or private, accept its terms there and put your token into HF_TOKEN."
-    )

@@ -8,7 +8,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from eval.benchmarks.jsonl import JsonlDataset, read_metadata
+from eval.benchmarks.jsonl import JsonlDataset
 from mas.runtime.errors import UserError
 
 
@@ -32,23 +32,6 @@ def test_a_folder_is_read_with_the_files_beside_the_metadata(tmp_path: Path) -> 
     (tmp_path / "a.csv").touch()
     first, second = JsonlDataset(str(tmp_path)).load("all").samples
     assert (first.file, second.file) == (tmp_path / "a.csv", None)
-
-
-def test_the_metadata_file_can_be_named_itself(tmp_path: Path) -> None:
-    write(tmp_path, row("1")).rename(tmp_path / "mine.jsonl")
-    assert ids(tmp_path / "mine.jsonl") == ["1"]
-
-
-def test_the_metadata_cannot_be_its_own_attachment(tmp_path: Path) -> None:
-    write(tmp_path, row("1", file_name="mine.jsonl")).rename(tmp_path / "mine.jsonl")
-    with pytest.raises(UserError, match="holds the gold answers"):
-        ids(tmp_path / "mine.jsonl")
-
-
-def test_a_relative_path_is_relative_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "mine", row("1"))
-    monkeypatch.chdir(tmp_path)
-    assert ids(Path("mine")) == ["1"]
 
 
 def test_each_sub_folder_with_metadata_is_a_split(tmp_path: Path) -> None:
@@ -81,12 +64,6 @@ def test_a_question_and_an_answer_are_all_that_a_line_needs(tmp_path: Path) -> N
     assert [(each.question, each.target) for each in split.samples] == [("Who?", "Ann"), ("When?", None)]
     assert len({each.id for each in split.samples}) == 2
     assert any("ids are made from the questions" in note for note in split.notes)
-
-
-def test_null_numbers_the_lines(tmp_path: Path) -> None:
-    write(tmp_path, row("x"), row("y"))
-    samples = JsonlDataset(str(tmp_path), columns={"id": None}).load("all").samples
-    assert [sample.id for sample in samples] == ["1", "2"]
 
 
 def test_lines_without_any_key_are_told_one_by_one(tmp_path: Path) -> None:
@@ -155,96 +132,3 @@ def test_a_folder_without_metadata_lists_what_it_holds(tmp_path: Path) -> None:
         (tmp_path / f"{number:02}.csv").touch()
     with pytest.raises(UserError, match=r"holds no metadata\.jsonl .*00\.csv, .* and 2 more\.$"):
         JsonlDataset(str(tmp_path)).check()
-
-
-def test_two_kinds_of_metadata_are_refused_rather_than_chosen_from(tmp_path: Path) -> None:
-    write(tmp_path, row("1"))
-    (tmp_path / "metadata.parquet").touch()
-    with pytest.raises(UserError, match=r"holds both metadata\.jsonl and metadata\.parquet: remove one"):
-        JsonlDataset(str(tmp_path)).check()
-
-
-def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").touch()
-    with pytest.raises(UserError, match=r"rows\.csv must end in \.jsonl or \.parquet"):
-        JsonlDataset(str(tmp_path / "rows.csv")).check()
-
-
-def test_wrong_settings_are_found_by_the_check(tmp_path: Path) -> None:
-    write(tmp_path, row("1"))
-    with pytest.raises(UserError, match="use one of refuse, skip"):
-        JsonlDataset(str(tmp_path), on_bad_row="ignore").check()
-    with pytest.raises(UserError, match="no key 'text'"):
-        JsonlDataset(str(tmp_path), columns={"text": "q"}).check()
-
-
-@pytest.mark.parametrize(
-    ("n_files", "listed"),
-    [
-        (0, "nothing"),
-        (1, "f00.txt"),
-        (10, ", ".join(f"f0{n}.txt" for n in range(10))),
-        (11, ", ".join(f"f0{n}.txt" for n in range(10)) + " and 1 more"),
-        (13, ", ".join(f"f0{n}.txt" for n in range(10)) + " and 3 more"),
-    ],
-)
-def test_up_to_ten_names_tell_what_there_is(tmp_path: Path, n_files: int, listed: str) -> None:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for number in range(n_files):
-        (folder / f"f{number:02}.txt").touch()
-    with pytest.raises(UserError) as refused:
-        JsonlDataset(str(folder)).check()
-    assert str(refused.value) == (
-        f"data.path={folder} holds no metadata.jsonl or metadata.parquet, nor has a sub-folder with one: add it, or "
-        f"give another folder; there is {listed}."
-    )
-    with pytest.raises(UserError) as refused:
-        JsonlDataset(str(folder / "deep" / "er")).check()
-    assert str(refused.value) == (
-        f"data.path={folder}/deep/er does not exist under {Path.cwd()}: give a folder with metadata.jsonl or "
-        f"metadata.parquet; in {folder} there is {listed}."
-    )
-
-
-def test_files_of_a_kind_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
-    for name, hint in (("a.csv", "; for this file give data=csv"), ("a.txt", "")):
-        (tmp_path / name).touch()
-        with pytest.raises(UserError) as refused:
-            JsonlDataset(str(tmp_path / name)).check()
-        assert str(refused.value) == (
-            f"data.path={tmp_path}/{name} must end in .jsonl or .parquet, or be a folder with metadata.jsonl or "
-            f"metadata.parquet{hint}."
-        )
-    for name in ("metadata.jsonl", "metadata.parquet"):
-        (tmp_path / name).touch()
-    with pytest.raises(UserError) as refused:
-        JsonlDataset(str(tmp_path)).check()
-    assert str(refused.value) == (
-        f"{tmp_path} holds both metadata.jsonl and metadata.parquet: remove one, or give data.path={tmp_path}/"
-        "metadata.jsonl."
-    )
-
-
-def test_a_folder_and_its_sub_folders_are_splits_together(tmp_path: Path) -> None:
-    write(tmp_path, row("0"))
-    write(tmp_path / "b", row("2"))
-    write(tmp_path / "a", row("1"))
-    (tmp_path / "c").mkdir()
-    assert [ids(tmp_path, split) for split in ("all", "a", "b")] == [["0"], ["1"], ["2"]]
-    with pytest.raises(UserError) as refused:
-        ids(tmp_path, "c")
-    assert str(refused.value) == (f"{tmp_path} has no split 'c': give one that it has with split=…: all, a, b.")
-
-
-def test_places_are_numbers_of_lines_and_rows(tmp_path: Path) -> None:
-    metadata = tmp_path / "metadata.jsonl"
-    metadata.write_bytes(b'\xef\xbb\xbf{"id": 1}\n \n\n[1]\n{\n\xff\n')
-    rows = list(read_metadata(metadata))
-    assert [each.place for each in rows] == [f"{metadata}, line {number}" for number in (1, 4, 5, 6)]
-    assert [each.content for each in rows] == [{"id": 1}, [1], None, None]
-    assert [(each.problem or "")[:20] for each in rows] == ["", "", "the line is not JSON", "the line is not UTF-"]
-    pq.write_table(pa.Table.from_pylist([{"id": 1}, {"id": 2}]), tmp_path / "m.parquet")
-    assert [(each.place, each.content) for each in read_metadata(tmp_path / "m.parquet")] == [
-        (f"{tmp_path}/m.parquet, row {number}", {"id": number}) for number in (1, 2)
-    ]

@@ -1,7 +1,6 @@
 """Near-duplicates are found among many questions, and what is made from one template is none."""
 
 import random
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.fingerprint import MAX_QUESTIONS, Pairs, find_near_duplicates, format_pairs
+from eval.benchmarks.fingerprint import Pairs, find_near_duplicates, format_pairs
 from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
 from eval.contamination.forms import COMMON_WORDS
@@ -54,26 +53,11 @@ def test_with_another_target_the_distinctive_words_must_be_the_same(question: st
     assert is_found(Sample("b", question, target="7"), replace(ONE, question=TEXT)) == found
 
 
-def test_numbers_are_distinctive_and_four_runs_are_needed() -> None:
-    ask = "Take {} crates from the shed of Ostrel and count the rest."
-    assert not is_found(Sample("b", ask.format(7), target="8"), Sample("a", ask.format(6), target="9"))
-    assert not is_found(
-        Sample("b", "Who wrote the novel Marabel?", target="X"), Sample("a", "Who wrote the novel Osk?")
-    )
-
-
 def test_questions_about_different_attachments_are_different(tmp_path: Path) -> None:
     for name, text in (("1.txt", "a"), ("2.txt", "b"), ("3.txt", "a")):
         (tmp_path / name).write_text(text)
     one, other, same = (replace(ONE, file=tmp_path / f"{n}.txt", question=f"{TEXT} {'Yes?' * n}") for n in (1, 2, 3))
     assert is_found(same, one) and not is_found(other, one) and not is_found(ONE, one)
-
-
-def test_runs_of_many_questions_are_boilerplate() -> None:
-    mail = "This message is confidential and meant for the person it is addressed to and nobody else at all."
-    mails = [Sample(f"m{n}", f"Ticket about part{n} and tool{n}. {mail}", target="bug") for n in range(40)]
-    assert len(find_pairs(mails[:MAX_QUESTIONS])) == MAX_QUESTIONS * (MAX_QUESTIONS - 1) // 2
-    assert find_pairs(mails[: MAX_QUESTIONS + 1]) == []
 
 
 def test_the_questions_of_a_template_are_no_near_duplicates_and_edited_ones_are_found() -> None:
@@ -94,19 +78,6 @@ def edit(text: str, draw: random.Random) -> str:
     words = text.split()
     words[draw.randrange(len(words))] = "Zorbel"
     return " ".join(words)
-
-
-def test_the_order_of_the_questions_does_not_matter_and_thousands_take_about_a_second() -> None:
-    draw = random.Random(1)
-    names = ["".join(draw.choices("abcdefghijklmnop", k=8)) for _ in range(4000)]
-    many = [Sample(f"q{n:05}", " ".join(draw.choices(names, k=40)), target="yes") for n in range(4_990)]
-    many += [replace(each, id=f"copy-{each.id}", question=f"{each.question} now") for each in many[:10]]
-    started = time.process_time()
-    pairs = find_pairs(many)
-    assert time.process_time() - started < 3.0  # 0.5 s measured
-    assert pairs == [(f"copy-{each.id}", each.id) for each in many[:10]]
-    draw.shuffle(many)
-    assert find_pairs(many[:2000]) == find_pairs(sorted(many[:2000], key=lambda each: each.id))
 
 
 def test_a_warning_names_three_pairs() -> None:

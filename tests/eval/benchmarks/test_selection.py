@@ -13,10 +13,6 @@ def ids(selection: Selection) -> list[str]:
     return [sample.id for sample in select_samples(EXAMPLES, selection)]
 
 
-def test_without_a_selection_all_questions_run_in_their_order() -> None:
-    assert ids(Selection()) == [str(n) for n in range(12)]
-
-
 def test_limit_takes_the_first_and_may_be_more_than_there_are() -> None:
     assert ids(Selection(limit=2)) == ["0", "1"]
     assert len(ids(Selection(limit=99))) == 12
@@ -39,20 +35,10 @@ def test_a_seed_gives_the_same_order_again_and_another_seed_another() -> None:
     assert random.getstate() == state, "the process's own generator was used"
 
 
-def test_a_seed_without_shuffling_changes_nothing() -> None:
-    assert ids(Selection(seed=7)) == ids(Selection())
-
-
 def test_the_limit_comes_after_the_shuffling() -> None:
     shuffled = ids(Selection(shuffle=True, seed=3))
     assert ids(Selection(shuffle=True, seed=3, limit=4)) == shuffled[:4]
     assert set(shuffled[:4]) != {"0", "1", "2", "3"}
-
-
-def test_the_dataset_is_left_as_it_was() -> None:
-    samples = list(EXAMPLES)
-    select_samples(samples, Selection(shuffle=True, limit=3))
-    assert samples == list(EXAMPLES)
 
 
 @pytest.mark.parametrize(
@@ -69,29 +55,3 @@ def test_a_selection_of_nothing_is_the_users_mistake(selection: Selection, words
         select_samples(EXAMPLES, selection)
     for word in words:
         assert word in str(raised.value)
-
-
-def test_levels_that_are_missing_are_named_as_none() -> None:
-    with pytest.raises(UserError, match="levels of this split: none"):
-        select_samples([Sample("a", "Why?")], Selection(level="1"))
-
-
-def test_nothing_is_selected_unless_it_is_asked_for() -> None:
-    assert Selection() == Selection(limit=None, ids=[], level=None, shuffle=False, seed=0)
-
-
-def test_a_wrong_id_or_level_is_told_with_what_there_is() -> None:
-    for selection, said in (
-        (
-            Selection(ids=["3", "nope"]),
-            "ids: no question here has the id nope; the first of 12 ids are: 0, 1, 2, 3, 4.",
-        ),
-        (
-            Selection(ids=["nope"], level="1"),
-            "ids: no question here has the id nope; the first of 4 ids are: 0, 3, 6, 9.",
-        ),
-        (Selection(level="9"), "level=9 has no question; levels of this split: 1, 2, 3."),
-    ):
-        with pytest.raises(UserError) as refused:
-            select_samples(EXAMPLES, selection)
-        assert str(refused.value) == said

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.contamination.text import Reading, join_words, normalise_number, parse_quantity, read_variants
+from eval.contamination.text import Reading, parse_quantity, read_variants
 
 
 @pytest.mark.parametrize(
@@ -96,32 +96,3 @@ def test_every_position_has_its_line_and_paragraph() -> None:
         assert reading.find_line(position) == number
         assert reading.find_line_span(position) == (starts[number], starts[number] + len(lines[number]))
         assert reading.find_paragraph(position) == [0, 0, 1, 1, 1, 1, 2][number]
-
-
-@pytest.mark.parametrize(
-    ("number", "normal"),
-    [
-        ("1234.50", "1234.5"),
-        ("1e3", "1000"),
-        ("1.5e3", "1500"),
-        ("15e-1", "1.5"),
-        ("000", "0"),
-        ("0.0", "0"),
-        (".50", "0.5"),
-        ("0070", "70"),
-        ("00.070", "0.07"),
-    ],
-)
-def test_a_number_has_no_needless_zeros(number: str, normal: str) -> None:
-    assert normalise_number(number) == normal
-
-
-def test_words_are_joined_without_what_stands_between() -> None:
-    assert join_words(Reading("Pavel-Del, 3 (boats)!").words) == "paveldel3boats"
-    assert join_words([]) == ""
-
-
-def test_entities_are_undone_three_deep_and_lines_stay_lines() -> None:
-    assert Reading("&amp;amp;amp;lt;").text == "&lt;"
-    assert Reading("A&#10;B\nC\r\nD").text == "a b\nc \nd"
-    assert Reading("&#x41;\\nb").text == "a b"

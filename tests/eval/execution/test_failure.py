@@ -19,28 +19,19 @@ from dspy.utils.exceptions import (
     LMTimeoutError,
     LMTransportError,
     LMUnexpectedError,
-    LMUnsupportedFeatureError,
 )
 
 from eval.execution.failure import (
-    MAX_MESSAGE_CHARS,
-    MAX_STACK_CHARS,
     Failure,
     describe_failure,
-    describe_refusal,
-    describe_scoring,
-    describe_scoring_timeout,
     describe_timeout,
-    redact_details,
 )
-from eval.runs.record import ErrorDetails
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.runtime.trace import Trace, note_step, record_trace, span
+from mas.runtime.trace import Trace, record_trace, span
 from tests.servers.one_answer import refusal, server_that_answers
 
 UNPARSABLE = AdapterParseError("ChatAdapter", dspy.Signature("question -> answer"), "gibberish")
@@ -99,46 +90,6 @@ def test_a_limit_of_the_question_is_named_even_where_it_was_wrapped() -> None:
         "the question has used its 0 calls to language models (limits.lm_calls)", "limit", "system", "lm_calls"
     )
     assert describe_failure(limit, empty()) == describe_failure(wrapped.value, empty()) == expected
-
-
-def test_an_error_that_causes_itself_has_its_class_as_well() -> None:
-    error = ValueError("in a circle")
-    error.__cause__ = error
-    assert describe_failure(error, empty()) == Failure("ValueError: in a circle", "internal", "system")
-
-
-def test_a_message_is_one_line_of_bounded_length() -> None:
-    message = describe_failure(RuntimeError("a\n\n b" + "x" * 5000), empty()).message
-    assert message.startswith("RuntimeError: a b")
-    assert len(message) == MAX_MESSAGE_CHARS
-
-
-def failed_in(*spans: tuple[Any, str]) -> Failure:
-    """The failure of a ValueError raised inside the spans, the outermost first."""
-    trace = empty()
-
-    def enter(rest: tuple[tuple[Any, str], ...]) -> None:
-        if not rest:
-            raise ValueError("broken")
-        with span(*rest[0]):
-            enter(rest[1:])
-
-    with record_trace(trace), pytest.raises(ValueError, match="broken") as raised, span("question", "q1"):
-        enter(spans)
-    return describe_failure(raised.value, trace)
-
-
-def test_the_innermost_agent_or_tool_is_the_component() -> None:
-    assert failed_in().component == "system"
-    assert failed_in(("orchestrator", "orchestrator")).component == "system"
-    assert failed_in(("agent", "planner")).component == "planner"
-    assert failed_in(("agent", "planner"), ("lm", "gpt")).component == "planner"
-    assert failed_in(("agent", "expert"), ("tool", "calculator")).component == "calculator"
-
-
-def test_what_ended_in_a_tool_is_a_tools_failure() -> None:
-    assert failed_in(("agent", "expert"), ("tool", "calculator")).kind == "tool"
-    assert failed_in(("agent", "expert")).kind == "internal"
 
 
 def test_an_earlier_failure_that_was_dealt_with_is_not_blamed() -> None:
@@ -206,70 +157,3 @@ def test_a_server_that_has_gone_is_infrastructure() -> None:
     with pytest.raises(LMError) as raised:
         run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.create_lm(AgentModel())))
     assert describe_failure(raised.value, empty()).kind == "infrastructure"
-
-
-def test_a_failure_says_type_stack_agent_step_and_retry_counts() -> None:
-    trace = Trace("thread-1")
-    with pytest.raises(ZeroDivisionError) as raised, record_trace(trace), span("question", "q1"):
-        note_step("expert", {"planner": 1, "expert": 2})
-        with span("agent", "expert"), span("tool", "calculator"):
-            raise ZeroDivisionError("by zero")
-    failure = describe_failure(raised.value, trace)
-    details = failure.details
-    assert (failure.component, details.type, details.agent, details.step) == (
-        "calculator", "ZeroDivisionError", "expert", "expert",
-    )  # fmt: skip
-    assert details.retry_counts == {"planner": 1, "expert": 2}
-    assert details.stack.splitlines()[-1] == "ZeroDivisionError: by zero"
-    assert "tests.eval.execution.test_failure:" in details.stack
-    late = describe_timeout(trace, 5.0).details
-    assert (late.type, late.stack, late.agent, late.step) == (None, "", "expert", "expert")
-
-
-def test_a_secret_at_the_cut_of_a_long_stack_is_not_cut_in_two() -> None:
-    secret = "sk-abcdef123456"
-    stack = "x" * (MAX_STACK_CHARS // 2 - 5) + secret + "y" * MAX_STACK_CHARS
-    kept = redact_details(ErrorDetails(stack=stack), lambda text: text.replace(secret, "***")).stack
-    assert "***" in kept and "sk-" not in kept and len(kept) <= MAX_STACK_CHARS + 3
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (AgentUnavailableError("no server"), "infrastructure"),
-        (AgentReplyError("no JSON"), "internal"),
-        (LMUnsupportedFeatureError("no tools"), "internal"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
-)
-def test_an_agent_elsewhere_may_be_down_or_wrong(error: Exception, kind: str) -> None:
-    assert describe_failure(error, empty()).kind == kind
-
-
-def test_a_refusal_is_one_of_the_provider_whatever_ended_the_sample() -> None:
-    trace = empty()
-    with record_trace(trace), pytest.raises(ValueError), span("question", "q1"), span("agent", "planner"):
-        note_step("plan", {})
-        raise ValueError
-    found = describe_refusal("x" * (MAX_MESSAGE_CHARS + 1), trace)
-    assert found == Failure("x" * MAX_MESSAGE_CHARS, "quota_or_key", "planner", None)
-    assert (found.details.type, found.details.agent, found.details.step) == (None, "planner", "plan")
-
-
-def test_a_scorer_s_failure_is_its_own_unless_nothing_more_can_be_paid() -> None:
-    found = describe_scoring(ValueError("a\n b" + "x" * 5000))
-    assert found == Failure(f"the scorer failed (ValueError: a b{'x' * 5000}"[:MAX_MESSAGE_CHARS], "scorer", "scorer")
-    assert found.details.type == "ValueError" and found.details.stack.startswith("ValueError: a")
-    assert describe_scoring(LMAuthError("bad")).kind == "quota_or_key"
-    assert describe_scoring(LMServerError("500")).kind == "scorer"
-    assert describe_scoring_timeout(7.0) == Failure(
-        "no verdict of the scorer within 7 s (run.deadline_seconds)", "scorer", "scorer", "deadline_seconds"
-    )
-
-
-@pytest.mark.parametrize("more", [0, 1, 7])
-def test_a_stack_is_cut_in_its_middle_where_it_is_too_long(more: int) -> None:
-    half = MAX_STACK_CHARS // 2
-    stack = "a" * half + "b" * more + "c" * half
-    kept = redact_details(ErrorDetails("T", stack, "planner"), str)
-    assert kept == ErrorDetails("T", f"{'a' * half} … {'c' * half}" if more else stack, "planner")

@@ -40,15 +40,6 @@ def test_a_minute_without_an_answer_is_explained_by_the_refusals_and_the_pace(te
     ) in lines[0]
 
 
-def test_a_minute_without_an_answer_names_no_pace_if_nothing_was_refused_in_it() -> None:
-    lines = silent([BUSY])
-    assert lines[0].endswith(": 0 model requests answered, 0 refused (429), 0 failed; 3 in flight, 0 waiting")
-
-
-def test_a_minute_without_an_answer_of_a_model_without_a_server_is_said_without_counts() -> None:
-    assert re.fullmatch(r"no answer finished for \d+ s", silent([])[0])
-
-
 def shown(
     records: list[Record], *, terminal: bool, interval: float = 0.0, width: int = 100, total: int | None = None
 ) -> str:
@@ -58,28 +49,6 @@ def shown(
         for record in records:
             progress.update(record)
     return output.getvalue()
-
-
-def test_without_a_terminal_each_line_stands_for_itself(record: Make) -> None:
-    lines = shown([record("a", score=1.0), record("b", score=None, error="x")], terminal=False).splitlines()
-    assert re.fullmatch(r"1/2 done, 1 correct, 0 errors, \d+\.\d s", lines[0])
-    assert re.fullmatch(r"2/2 done, 1 correct, 1 error, \d+\.\d s", lines[1])
-    assert len(lines) == 2
-
-
-def test_a_fast_run_prints_its_first_and_last_line_only(record: Make) -> None:
-    lines = shown([record(str(n)) for n in range(50)], terminal=False, interval=60.0).splitlines()
-    assert [line.split(" ")[0] for line in lines] == ["1/50", "50/50"]
-
-
-def test_a_run_without_gold_answers_does_not_speak_of_correct_ones(record: Make) -> None:
-    assert "1/1 done, unscored, 0 errors" in shown([record("a", target=None, score=None)], terminal=False)
-
-
-def test_a_terminal_gets_a_live_bar(record: Make) -> None:
-    text = shown([record("a", score=1.0), record("b")], terminal=True)
-    assert "\x1b[?25l" in text  # the cursor is hidden: redrawn in place
-    assert "2/2 done, 1 correct, 0 errors" in text
 
 
 def test_cost_is_shown_as_far_as_it_is_known(record: Make) -> None:

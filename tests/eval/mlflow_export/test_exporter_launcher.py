@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,14 +17,10 @@ import pytest
 from eval.cli.command import run_cli as told_code
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking
-from eval.mlflow_export import exporter_launcher
 from eval.mlflow_export.completeness import count_in_mlflow
 from eval.mlflow_export.exporter_launcher import (
-    EVALUATION,
-    SWEEP,
     ExporterLauncher,
     ExportOutcome,
-    ExportRequest,
     format_view_line,
 )
 from eval.runs.mlflow_state import ExportState, read_state, write_state
@@ -78,9 +73,11 @@ def test_a_run_is_in_mlflow_when_the_command_ends(
 
 
 def test_without_tracking_nothing_is_started(eval_command: EvalCommand, tmp_path: Path) -> None:
-    with ExporterLauncher(NoTracking(), tmp_path, []) as following:
+    folder = tmp_path / "none"
+    folder.mkdir()
+    with ExporterLauncher(NoTracking(), folder, []) as following:
         assert following.finish(print) == ExportOutcome()
-    assert list(tmp_path.iterdir()) == [tmp_path / "current"]
+    assert list(folder.iterdir()) == []
     finished = eval_command(*AGENT, *dataset(tmp_path / "data", *QUICK[:1]))
     assert not (finished.folder / "mlflow.json").exists()
     assert not (finished.folder / "logs" / "mlflow.log").exists()
@@ -282,151 +279,3 @@ def test_the_exporter_gets_what_leads_to_mlflow_and_no_key_of_a_model(
     [environment] = started
     assert {name for name, value in environment.items() if value == "canary"} | {"MLFLOW_TRACKING_URI"} == given
     assert "PATH" in environment and "MLFLOW_TRACKING_URI" in environment
-
-
-class Process:
-    """An exporter that ends with the given codes; "late": it has not ended yet, "stop": Ctrl-C in between."""
-
-    def __init__(self, *ends: int | str) -> None:
-        self.ends, self.said, self.waits = list(ends), list[str](), list[float]()
-        self.stdin: Any = self
-        self.closed = False
-        self.options: dict[str, Any] = {}
-        self.command: list[str] = []
-
-    def start(self, command: list[str], **options: Any) -> "Process":
-        self.command, self.options = command, options
-        return self
-
-    def write(self, line: str) -> None:
-        self.said.append(line)
-
-    def flush(self) -> None:
-        self.said.append("flush")
-
-    def close(self) -> None:
-        self.closed = True
-
-    def poll(self) -> int:
-        return 0
-
-    def wait(self, seconds: float) -> int:
-        self.waits.append(seconds)
-        end = self.ends.pop(0)
-        if end == "stop":
-            raise KeyboardInterrupt
-        if isinstance(end, str):
-            raise subprocess.TimeoutExpired("exporter", seconds)
-        return end
-
-
-Outcome = tuple[Process, ExportOutcome, list[str]]
-
-
-def follow(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *ends: int | str, state: ExportState | None = None, **settings: Any
-) -> Outcome:
-    """Return the exporter, the outcome, and what was said while it was waited for."""
-    process, shown = Process(*ends), list[str]()
-    monkeypatch.setattr(exporter_launcher.subprocess, "Popen", process.start)
-    monkeypatch.setattr(exporter_launcher, "time", SimpleNamespace(monotonic=lambda: 1000.0))
-    with ExporterLauncher(LocalTracking("mine", **settings), folder, ["a", "longest", "long"]) as launcher:
-        if state:
-            write_state(folder, state)
-        outcome = launcher.finish(shown.append)
-    return process, outcome, shown
-
-
-def test_the_exporter_is_told_where_mlflow_is_and_that_the_run_has_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state = ExportState("sqlite:///x", "mine", "7", "m1", complete=True)
-    process, outcome, shown = follow(tmp_path, monkeypatch, 0, state=state)
-    assert process.command == [sys.executable, "-P", "-m", "eval.mlflow_export.run_export", str(tmp_path)]
-    options = {name: value for name, value in process.options.items() if name != "env"}
-    assert options == {
-        "stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL,
-        "text": True, "start_new_session": True,
-    }  # fmt: skip
-    request = json.loads(process.said[0])
-    assert request == {
-        "tracking": {"experiment": "mine", "folder": None, "wait_seconds": 120.0}, "local": True,
-        "secrets": ["longest", "long", "a"], "sync_command": f"python eval/sync.py {tmp_path}",
-    }  # fmt: skip
-    assert process.said[1:] == ["flush", "finished\n", "flush"] and process.closed
-    link = {"uri": "sqlite:///x", "experiment_id": "7", "run_id": "m1"}
-    assert outcome == (link, None, "see it: make ui, then http://127.0.0.1:5000/#/experiments/7/runs/m1")
-    assert (process.waits, shown) == ([2.0], [])
-
-
-SYNC = "; complete it with: python eval/sync.py {folder}"
-ENDED = "the process that sends the run to MLflow ended "
-LATE = "MLflow does not have the whole run yet" + SYNC
-
-
-@pytest.mark.parametrize(
-    ("ends", "has_state", "warns", "warning"),
-    [
-        ((0,), True, None, None),
-        ((0,), True, "1 of 2 traces", "1 of 2 traces"),
-        ((3,), True, "1 of 2 traces", "1 of 2 traces"),
-        ((3,), True, None, f"{ENDED}with code 3, see {{folder}}/logs/mlflow.log{SYNC}"),
-        ((1,), True, "1 of 2 traces", f"{ENDED}with code 1, see {{folder}}/logs/mlflow.log{SYNC}"),
-        ((0,), False, None, f"{ENDED}with code 0, see {{folder}}/logs/mlflow.log{SYNC}"),
-        ((-9,), True, None, f"{ENDED}by signal 9{SYNC}"),
-        (("late", "late"), True, None, LATE),
-        (("stop",), True, None, LATE),
-        (("late", "stop"), True, None, LATE),
-        (("late", 0), True, None, None),
-    ],
-)
-def test_what_is_missing_in_mlflow_is_said_with_the_command_that_completes_it(
-    ends: tuple[int | str, ...],
-    has_state: bool,
-    warns: str | None,
-    warning: str | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    state = ExportState("sqlite:///x", "mine", "7", "m1", warning=warns) if has_state else None
-    process, outcome, shown = follow(tmp_path, monkeypatch, *ends, state=state, wait_seconds=30.0)
-    assert outcome.warning == (warning and warning.format(folder=tmp_path))
-    assert (outcome.link is not None) is has_state is (outcome.view_line is not None)
-    is_late = ends[0] == "late"
-    assert process.waits == ([2.0, 35.0] if is_late else [2.0])
-    patience = f"sending the rest to MLflow … (Ctrl-C: leave it to python eval/sync.py {tmp_path})"
-    assert shown == ([patience] if is_late else [])
-
-
-def test_an_exporter_that_cannot_be_started_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError("no memory")
-
-    monkeypatch.setattr(exporter_launcher.subprocess, "Popen", refuse)
-    with ExporterLauncher(LocalTracking(), tmp_path, []) as launcher:
-        outcome = launcher.finish(print)
-    why = "the process that sends the run to MLflow could not be started (no memory)"
-    assert outcome == (None, why + SYNC.format(folder=tmp_path), None)
-
-
-def test_a_run_among_the_outputs_is_named_by_its_folder_alone() -> None:
-    for kind, script, outputs in ((EVALUATION, "eval/sync.py", "eval"), (SWEEP, "eval/sweep.py", "multirun")):
-        assert kind.format_sync_command(OUTPUTS / outputs / "a night") == f"python {script} 'a night'"
-        assert kind.format_sync_command(Path("/else/night")) == f"python {script} /else/night"
-
-
-def test_a_request_is_built_again_without_the_secrets_of_a_server() -> None:
-    request = ExportRequest.build(
-        ServerTracking(uri="https://ann:hidden-password-1@mlflow.example.org/", wait_seconds=7.0), []
-    )
-    assert (
-        not request.local
-        and "hidden-password-1" in request.secrets
-        and "hidden-password-1" not in str(request.tracking)
-    )
-    settings = request.build_tracking()
-    assert isinstance(settings, ServerTracking)
-    assert (settings.shown_uri, settings.wait_seconds) == ("https://mlflow.example.org", 7.0)
-    assert "hidden-password-1" not in request.redact("with hidden-password-1 in it")
-    local = LocalTracking("mine", "/data", 3.0)
-    assert ExportRequest.build(local, []).build_tracking() == local

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,18 +9,16 @@ import pytest
 from eval.analysis.summary.from_store import summarise_store
 from eval.reports.data_frames import (
     CALL_COLUMNS,
-    RUN_COLUMNS,
     SAMPLE_COLUMNS,
     calls_df,
-    find_folders,
     runs_df,
     samples_df,
 )
-from eval.runs.record import HumanVerdict, PlannedQuestion, Usage
+from eval.runs.record import HumanVerdict
 from eval.runs.store import RunStore
 from mas.runtime.errors import UserError
 from tests.eval.foreign_folder import edit_info
-from tests.eval.stored_run import SESSION, answered, stored_run
+from tests.eval.stored_run import answered, stored_run
 
 STEPS = [
     {"id": 0, "parent": None, "kind": "question", "name": "q1", "start_seconds": 0.0, "end_seconds": 3.0},
@@ -123,116 +120,3 @@ def test_labels_of_people_are_columns_where_there_are_any(tmp_path: Path) -> Non
     assert tuple(row[["human_label", "human_who", "human_note", "target_before", "score_before"]]) == (
         "wrong_gold", "ada", "table 2", "17", 0.0,
     )  # fmt: skip
-
-
-def test_every_column_of_a_sample_has_its_value(tmp_path: Path) -> None:
-    usage = Usage(lm_calls=5, retries=1, tool_calls=2, input_tokens=30, output_tokens=4, cost_usd=0.25)
-    record = answered(
-        "q1", "18", epoch=1, attempt=2, file="a.csv", explanation="not equal", limit="tokens", usage=usage,
-        wall_seconds=3.5, waited_seconds=1.25, started_at="2026-11-21T08:00:00+00:00", parts={"recall": 0.5},
-        trajectory=[],
-    )  # fmt: skip
-    folder = stored_run(tmp_path / "a", [record])
-    with RunStore(folder / "run.db") as store:
-        store.write_plan([PlannedQuestion("q1", "Which?", target="17", tags={"topic": "x"})], replace=True)
-    (row,) = samples_df(folder).to_dict("records")
-    assert row == {
-        "run": "a", "run_id": "run-1", "id": "q1", "epoch": 1, "attempt": 2, "input": "What is q1?", "file": "a.csv",
-        "target": "17", "answer": "18", "level": "1", "score": 0.0, "explanation": "not equal", "error": None,
-        "error_class": None, "error_component": None, "limit": "tokens", "lost_at_kind": "limit", "lost_at": "tokens",
-        "total_tokens": 34, "input_tokens": 30, "output_tokens": 4, "cost_usd": 0.25, "model_calls": 5,
-        "tool_calls": 2, "retries": 1, "total_time": 3.5, "working_time": 2.25,
-        "started_at": "2026-11-21T08:00:00+00:00", "thread_id": "thread-q1", "metadata_topic": "x",
-        "score_recall": 0.5,
-    }  # fmt: skip
-
-
-def test_answers_outside_the_plan_are_no_rows_and_missing_ones_are(tmp_path: Path) -> None:
-    records = [answered("q1", "17"), answered("q1", "17", epoch=2), answered("gone", "17")]
-    frame = samples_df(stored_run(tmp_path / "a", records, planned=["q1", "q2"]))
-    assert frame[["id", "epoch", "score"]].values.tolist() == [["q1", 1, 1.0], ["q2", 1, 0.0]]
-    assert frame["lost_at_kind"].tolist()[1] == "error" and frame["lost_at"].tolist()[1] == "not_run"
-
-
-def test_every_column_of_a_call_has_its_value_as_far_as_it_is_known(tmp_path: Path) -> None:
-    spans = [
-        {"id": 1, "parent": None, "kind": "agent", "name": "planner"},
-        {"id": 2, "parent": 1, "kind": "other", "name": "between"},
-        {"id": 3, "parent": 2, "kind": "agent", "name": "expert"},
-        {"id": 4, "parent": 3, "kind": "lm", "name": "m", "start_seconds": 0.5, "end_seconds": 2.0,
-         "attributes": {"input_tokens": 10, "output_tokens": 0, "cost_usd": 0.5}},
-        {"id": 5, "parent": 2, "kind": "tool", "name": "t", "start_seconds": 1.0, "error": "it broke",
-         "attributes": {"input_tokens": True, "output_tokens": "x"}},
-        {"id": 6, "parent": None, "kind": "lm", "name": "m", "attributes": "none", "end_seconds": 1.0},
-    ]  # fmt: skip
-    first = answered("q1", "17", trajectory=spans[:4])
-    folder = stored_run(tmp_path / "a", [first, answered("q1", "17", epoch=1, attempt=2, trajectory=spans)])
-    frame = calls_df(folder).astype(object)
-    rows = frame.where(frame.notna(), None).to_dict("records")
-    common = {"run": "a", "run_id": "run-1", "id": "q1", "epoch": 1}
-    call = {
-        "event": "model", "agent": "expert", "name": "m", "span_id": 4, "parent_id": 3, "total_tokens": 10,
-        "input_tokens": 10, "output_tokens": 0, "cost_usd": 0.5, "total_time": 1.5, "started": 0.5, "error": None,
-    }  # fmt: skip
-    unknown = dict.fromkeys(("total_tokens", "input_tokens", "output_tokens", "cost_usd", "total_time"))
-    assert rows == [
-        {**common, "attempt": 1, **call},
-        {**common, "attempt": 2, **call},
-        {**common, "attempt": 2, "event": "tool", "agent": "planner", "name": "t", "span_id": 5, "parent_id": 2,
-         **unknown, "started": 1.0, "error": "it broke"},
-        {**common, "attempt": 2, "event": "model", "agent": None, "name": "m", "span_id": 6, "parent_id": None,
-         **unknown, "started": None, "error": None},
-    ]  # fmt: skip
-
-
-def test_every_column_of_a_run_has_its_value(tmp_path: Path) -> None:
-    usage = Usage(lm_calls=2, tool_calls=1, input_tokens=30, output_tokens=4, cost_usd=0.25)
-    records = [answered("q1", "17", usage=usage), answered("q2", None, score=None, error="down", usage=Usage())]
-    folder = stored_run(
-        tmp_path / "a", records, planned=["q1", "q2", "q3"], system="toy", model="m", simulated=True,
-        started_at="2026-11-21T08:00:00+00:00", wall_seconds=9.5, sessions=[{**SESSION, "stopped": "a budget"}],
-    )  # fmt: skip
-    (row,) = runs_df([folder]).to_dict("records")
-    assert tuple(row) == RUN_COLUMNS
-    interval = {name: row.pop(name) for name in ("ci_low", "ci_high")}
-    scorer, prompts, data, split = (row.pop(name) for name in ("scorer", "prompts", "dataset_name", "dataset_split"))
-    assert (scorer, prompts, data, split) == ("exact", None, None, None)
-    assert row == {
-        "run": "a", "run_id": "run-1", "created": "2026-11-21T08:00:00+00:00", "status": "stopped", "system": "toy",
-        "model": "m", "epochs": 1, "total_samples": 3, "completed_samples": 2, "metric": "accuracy",
-        "score": pytest.approx(1 / 3), "accuracy": pytest.approx(1 / 3), "n_scored": 3, "n_error": 2,
-        "model_calls": 2, "tool_calls": 1, "input_tokens": 30, "output_tokens": 4, "total_tokens": 34,
-        "cost_usd": 0.25, "total_time": 9.5, "simulated": True, "error": "a budget", "folder": str(folder),
-    }  # fmt: skip
-    assert interval == {"ci_low": None, "ci_high": None}
-
-
-def test_the_interval_of_a_run_has_its_lower_bound_first(tmp_path: Path) -> None:
-    folder = stored_run(tmp_path / "a", [answered("q1", "17"), answered("q2", "1")])
-    (row,) = runs_df(folder).to_dict("records")
-    with RunStore(folder / "run.db", read_only=True) as store:
-        assert (row["ci_low"], row["ci_high"]) == summarise_store(store).score_ci95
-
-
-def test_a_run_is_named_by_a_path_or_by_anything_that_has_its_folder(tmp_path: Path) -> None:
-    @dataclass
-    class Given:
-        folder: Path
-
-    folder = stored_run(tmp_path / "a", [answered("q1", "17")])
-    assert find_folders(Given(folder)) == find_folders(str(folder)) == find_folders([folder]) == [folder]
-    assert find_folders(each for each in (folder, Given(folder))) == [folder, folder]
-    with pytest.raises(UserError, match=r"^an int is no run; give latest, a name, a path, a Run, or a list of them\.$"):
-        find_folders(3)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"^an int is no run; give latest, a name, a path, or a Run\.$"):
-        find_folders([folder, 3])  # type: ignore[list-item]
-
-
-def test_of_several_labels_the_latest_says_who_and_when(tmp_path: Path) -> None:
-    late = HumanVerdict("1", "right", "ada", "2026-11-23", "old", "late", target_before="18", score_before=0.5)
-    early = HumanVerdict("2", "ambiguous", "bob", "2026-11-22", "old", "early", target_before="17", score_before=0.0)
-    (row,) = samples_df(stored_run(tmp_path / "a", [answered("q1", "17", human=[late, early])])).to_dict("records")
-    assert {name: value for name, value in row.items() if name.startswith("human") or name.endswith("_before")} == {
-        "human_label": "right; ambiguous", "human_who": "ada", "human_when": "2026-11-23", "human_note": "late",
-        "target_before": "18", "score_before": 0.5,
-    }  # fmt: skip

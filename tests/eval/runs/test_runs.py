@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.folder import RunInUseError, RunLock, find_run, get_run_name, is_in_use, make_run_folder
+from eval.runs.folder import RunInUseError, RunLock, find_run, is_in_use
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, check_free
 from mas.runtime.errors import UserError
@@ -55,22 +55,6 @@ def test_a_name_that_several_runs_have_is_refused(runs: Path) -> None:
         find_run("smoke", runs)
 
 
-def test_an_unknown_run_is_told_the_newest_names(runs: Path) -> None:
-    for number in range(4):
-        make(runs, f"2026-11-23_09-00-0{number}_new")
-    with pytest.raises(UserError, match=r"nope is no run: .*latest, 2026-11-23_09-00-03_new, .* and 2 older ones"):
-        find_run("nope", runs)
-    with pytest.raises(UserError, match="is no run"):
-        find_run("2026-11-22_10-00-00_empty", runs)
-
-
-def test_five_runs_are_all_listed(tmp_path: Path) -> None:
-    for number in range(5):
-        make(tmp_path, f"2026-11-23_09-00-0{number}_new")
-    with pytest.raises(UserError, match=r"latest, 2026-11-23_09-00-04_new, .*2026-11-23_09-00-00_new\.$"):
-        find_run("nope", tmp_path)
-
-
 def test_a_lock_that_is_soon_released_is_waited_for_and_another_is_not(tmp_path: Path) -> None:
     held = RunLock(tmp_path / "run.db")
     held.take()
@@ -86,35 +70,6 @@ def test_a_lock_that_is_soon_released_is_waited_for_and_another_is_not(tmp_path:
     second.take(wait_seconds=30)
     second.release()
     assert not is_in_use(tmp_path / "run.db")
-
-
-def test_where_there_is_no_run_that_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no run under"):
-        find_run("latest", tmp_path / "nothing")
-    with pytest.raises(UserError, match="there are none"):
-        find_run("nope", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("folder", "name"),
-    [("2026-11-21_10-00-00_my_run", "my_run"), ("2026-11-21_10-00-00_my_run_2", "my_run"), ("by_hand", "by_hand")],
-)
-def test_the_name_of_a_run_is_its_folders_without_the_time(folder: str, name: str) -> None:
-    assert get_run_name(Path(folder)) == name
-
-
-def test_runs_of_another_kind_are_known_by_another_file(tmp_path: Path) -> None:
-    tuning = tmp_path / "2026-11-21_09-00-00_tuned"
-    tuning.mkdir()
-    (tuning / "tuning.json").touch()
-    evaluation = make(tmp_path, "2026-11-22_09-00-00_smoke")
-    for name in ("latest", "tuned", tuning.name, tuning, tuning / "tuning.json"):
-        assert find_run(name, tmp_path, "tuning.json") == tuning
-    assert find_run("latest", tmp_path) == evaluation
-    with pytest.raises(UserError, match=r"smoke is no run: neither a folder with a tuning\.json nor one of .*tuned"):
-        find_run("smoke", tmp_path, "tuning.json")
-    with pytest.raises(UserError, match=r"start one with python optimize/run\.py"):
-        find_run("latest", tmp_path / "nothing", "tuning.json", "python optimize/run.py")
 
 
 def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
@@ -145,11 +100,3 @@ def test_only_a_folder_where_a_run_died_before_it_began_is_free(tmp_path: Path) 
         store.write_info(RunInfo(run_id="r", command=[]))
     with pytest.raises(UserError, match=r"resume it with run\.resume"):
         check_free(tmp_path / "begun")
-
-
-def test_a_chosen_folder_is_made_with_those_above_it_and_may_be_there(tmp_path: Path) -> None:
-    for _ in range(2):
-        folder = make_run_folder("eval", "name", str(tmp_path / "a" / "b"))
-        assert folder == tmp_path / "a" / "b"
-        assert list(folder.iterdir()) == []
-    assert folder.stat().st_mode & 0o777 == 0o700

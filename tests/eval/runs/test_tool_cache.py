@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.call_log import SampleResults, ToolCache, remove_tool_results
+from eval.runs.call_log import ToolCache
 from mas.runtime.sample_context import KeptResult
 
 ODD = "a\ud83d\0\u202e\udfff'"
@@ -71,96 +71,3 @@ def test_kill_9_loses_nothing_that_was_kept(tmp_path: Path) -> None:
     assert killed.returncode == -signal.SIGKILL
     with closing(of_run(tmp_path)) as results:
         assert [results.find(str(n)) for n in range(100)] == [KeptResult(f"result {n}") for n in range(100)]
-
-
-@pytest.mark.parametrize("secret", ['say-"this"-word', "back\\slash-word", "pass-\u00e4-word", "12345678"])
-def test_no_secret_is_in_what_was_noted_however_it_is_written(secret: str, tmp_path: Path) -> None:
-    with closing(ToolCache.open_for_run(tmp_path, "mine", lambda text: text.replace(secret, "***"))) as results:
-        results.keep("key", KeptResult("seen", ({"name": "blocked", "reason": f"key {secret}", "bytes": 123456789},)))
-        found = results.find("key")
-    assert found == KeptResult("seen", ({"name": "blocked", "reason": "key ***", "bytes": 123456789},))
-
-
-def test_a_broken_file_is_said_once_and_only_a_runs_own_is_set_aside(tmp_path: Path) -> None:
-    nothing, lines = b"no database " * 1000, list[str]()
-    (tmp_path / "cache").mkdir()
-    for file in (tmp_path / "tools.db", tmp_path / "cache" / "tools.db"):
-        file.write_bytes(nothing)
-    with closing(of_run(tmp_path, warn=lines.append)) as results:
-        results.keep("key", KeptResult("seen"))
-        assert results.find("key") == KeptResult("seen")
-    assert (tmp_path / "tools.db.broken").read_bytes() == nothing
-    with closing(shared(tmp_path, "mine", lines.append)) as results:
-        results.keep("key", KeptResult("seen"))
-        assert results.find("key") is None
-    assert (tmp_path / "cache" / "tools.db").read_bytes() == nothing
-    own, everybodys = lines
-    assert "tools.db.broken, and calls of tools that were answered before are made again" in own
-    assert "the shared cache" in everybodys and everybodys.endswith("are made again; nothing else is lost")
-
-
-def test_a_disk_that_takes_nothing_costs_calls_alone(tmp_path: Path) -> None:
-    lines: list[str] = []
-    with closing(of_run(tmp_path, warn=lines.append)) as results:
-        results._file.execute("PRAGMA max_page_count = 4")
-        results.keep("key", KeptResult("x" * 1_000_000))
-        assert results.find("key") is None
-    assert len(lines) == 1 and "full" in lines[0]
-
-
-@pytest.mark.parametrize(("column", "bad"), [("returned", b"\xff\xfe seen"), ("events", b"[{"), ("events", b"\xff")])
-def test_a_row_that_cannot_be_read_is_said_and_its_call_made_again(tmp_path: Path, column: str, bad: bytes) -> None:
-    lines: list[str] = []
-    with closing(of_run(tmp_path)) as results:
-        results.keep("key", KeptResult("seen"))
-        results.keep("other", KeptResult("whole"))
-        results._file.execute(f"UPDATE tool_results SET {column} = ? WHERE key = ?", bad, b"key")
-    with closing(of_run(tmp_path, warn=lines.append)) as results:
-        assert results.find("key") is None
-        assert results.find("key") is None
-        results.keep("key", KeptResult("seen again"))
-        assert (results.find("key"), results.find("other")) == (KeptResult("seen again"), KeptResult("whole"))
-    (line,) = lines
-    assert "tools.db cannot be read (" in line and line.endswith("); its call is made again, as of any other such")
-
-
-def test_it_goes_when_nobody_will_ask_again_whoever_made_it(tmp_path: Path) -> None:
-    (tmp_path / "run.db").touch()
-    (tmp_path / "tools.db.broken").touch()
-    with closing(of_run(tmp_path)) as results:
-        results.keep("key", KeptResult("seen"))
-        assert (tmp_path / "tools.db-wal").exists()
-        remove_tool_results(tmp_path)
-    remove_tool_results(tmp_path)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["run.db", "tools.db.broken"]
-
-
-def test_it_can_be_closed_twice(tmp_path: Path) -> None:
-    results = of_run(tmp_path)
-    results.keep("key", KeptResult("seen"))
-    results.close()
-    results.close()
-    assert results.find("key") is None
-
-
-def test_what_a_sample_was_told_is_among_its_replies() -> None:
-    class Replies(dict[str, str]):
-        def put(self, key: str, reply: str) -> None:
-            self[key] = reply
-
-    results = SampleResults(Replies())
-    assert results.find("key") is None
-    results.keep("key", KeptResult(ODD, (BLOCKED,)))
-    assert results.find("key") == KeptResult(ODD, (BLOCKED,))
-
-
-def test_a_result_that_another_run_signed_is_asked_again(tmp_path: Path) -> None:
-    warnings: list[str] = []
-    for run_id in ("mine", "yours"):
-        with closing(of_run(tmp_path, run_id)) as results:
-            results.keep(run_id, KeptResult("line\nline", (BLOCKED,)))
-    with closing(of_run(tmp_path, warn=warnings.append)) as results:
-        assert results.find("mine") == KeptResult("line\nline", (BLOCKED,))
-        assert results.find("yours") is None
-    (warning,) = warnings
-    assert "cannot be read (this run did not write it); its call is made again" in warning

@@ -2,8 +2,6 @@
 
 import asyncio
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from eval.scorers.function import FunctionScorer, convert_to_score
-from eval.scorers.score import AnsweredSample, Score, ScorerError
+from eval.scorers.score import Score, ScorerError
 from mas.runtime.errors import UserError
 
 RULES = """
@@ -88,12 +86,6 @@ def test_a_function_in_the_current_folder_judges(rules: str) -> None:
     assert str(Path.cwd()) not in sys.path, "the current folder is searched for the import alone"
 
 
-def test_a_plain_function_runs_in_a_thread_so_that_it_holds_nobody_up(rules: str) -> None:
-    judged(f"{rules}:same")
-    (thread,) = sys.modules[rules].threads
-    assert thread is not threading.main_thread()
-
-
 def test_what_the_function_raises_is_passed_on_and_no_score(rules: str) -> None:
     with pytest.raises(KeyError, match="no such row"):
         judged(f"{rules}:breaks")
@@ -147,106 +139,3 @@ def test_what_is_no_score_is_refused(returned: object, words: str) -> None:
     with pytest.raises(ScorerError) as raised:
         convert_to_score(returned)
     assert words in str(raised.value)
-
-
-def test_many_slow_functions_run_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "slow_rules.py").write_text("import time\n\ndef slow(q, a, t):\n    time.sleep(0.2)\n    return True\n")
-    scorer = FunctionScorer("slow_rules:slow")
-
-    async def all_of_them() -> None:
-        await asyncio.gather(*(scorer("q", "a", "t") for _ in range(4)))
-
-    started = time.monotonic()
-    asyncio.run(all_of_them())
-    assert time.monotonic() - started < 0.7
-
-
-@pytest.mark.parametrize("name", ["exits", "runs_out", "cancelled", "interrupts"])
-def test_what_would_end_more_than_the_call_is_the_functions_mistake(rules: str, name: str) -> None:
-    with pytest.raises(ScorerError):
-        judged(f"{rules}:{name}", "?", "a", "a")
-
-
-def test_each_kind_of_score_keeps_its_explanation_and_parts() -> None:
-    import dspy
-
-    class Halves(dict[str, float]):
-        def item(self) -> float:  # like NumPy's, but it is no number
-            return 0.5
-
-    assert convert_to_score(True) == Score(1.0, "right")
-    assert convert_to_score(0) == Score(0.0, "wrong")
-    assert convert_to_score(0.125) == Score(0.125, "partly right: 0.125")
-    assert convert_to_score({"value": 0.5}) == Score(0.5, "partly right: 0.5")
-    assert convert_to_score({"value": 1, "explanation": "", "parts": None}) == Score(1.0, "right")
-    assert convert_to_score({"value": 0, "explanation": 7, "parts": {1: True}}) == Score(0.0, "7", {"1": 1.0})
-    assert convert_to_score(Score(1, "well done", {"n": 2})) == Score(1.0, "well done", {"n": 2.0})
-    assert convert_to_score(dspy.Prediction(score=0.5, feedback="Look again.")) == Score(0.5, "Look again.")
-    assert convert_to_score(dspy.Prediction(score=1)) == Score(1.0, "right")
-    with pytest.raises(
-        ScorerError, match=r"^the function returned nothing \(is a `return` missing\?\); expected a bool"
-    ):
-        convert_to_score(dspy.Prediction(feedback="no score"))
-    with pytest.raises(ScorerError, match="no `value`"):
-        convert_to_score(Halves())
-    with pytest.raises(
-        ScorerError, match=r"^the function returned a dictionary with the unknown key 'a'; expected a bool"
-    ):
-        convert_to_score({"value": 1, "b": 1, "a": 2})
-
-
-METRICS = """
-import dspy
-
-def full(gold, pred, trace=None, pred_name=None, pred_trace=None):
-    if pred_name == "silent":
-        return dspy.Prediction(score=1.0)
-    if pred_name == "mapped":
-        return {"score": 1.0, "feedback": f"{gold.label}: {trace} {pred_trace}"}
-    if pred_name == "number":
-        return 1.0
-    return dspy.Prediction(score=0.5, feedback=f"{pred_name}: {gold.label}")
-
-def short(gold, pred, trace=None):
-    return gold.answer == pred.answer
-"""
-
-
-@pytest.fixture
-def metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.chdir(tmp_path)
-    name = f"metrics_{tmp_path.name}"
-    (tmp_path / f"{name}.py").write_text(METRICS)
-    yield name
-    sys.modules.pop(name, None)
-
-
-def test_a_dspy_metric_scores_and_gives_feedback_on_a_predictor(metrics: str) -> None:
-    sample = AnsweredSample("q?", "a", "a")
-    full, short = FunctionScorer(f"{metrics}:full", target_field="label"), FunctionScorer(f"{metrics}:short")
-    assert asyncio.run(full.score_sample(sample)) == Score(0.5, "None: a")
-    assert asyncio.run(short.score_sample(sample)) == Score(1.0, "right")
-    assert full.give_feedback(sample, "solve", "T", "P") == "solve: a"
-    assert full.give_feedback(sample, "mapped", "T", "P") == "a: T P"
-    assert [full.give_feedback(sample, name, "T", "P") for name in ("silent", "number")] == [None, None]
-    assert short.give_feedback(sample, "solve", "T", "P") is None
-    assert full.reads_outputs() and short.reads_outputs()
-
-
-def test_a_plain_function_reads_no_outputs_and_its_source_has_a_digest(rules: str) -> None:
-    scorer = FunctionScorer(f"{rules}:same")
-    assert not scorer.reads_outputs() and scorer.give_feedback(AnsweredSample("q?", "a", "a"), "p", None, None) is None
-    digest = scorer.source_sha256
-    assert len(digest) == 64 and FunctionScorer(f"{rules}:half").source_sha256 == digest
-    Path(f"{rules}.py").write_text(RULES + "\nx = 1\n")
-    assert FunctionScorer(f"{rules}.same").source_sha256 != digest
-
-
-def test_a_function_of_a_module_that_was_written_after_the_last_look_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for number in range(3):
-        (tmp_path / f"late_{number}_rules.py").write_text("def f(q, a, t):\n    return True\n")
-        assert judged(f"late_{number}_rules:f") == Score(1.0, "right")

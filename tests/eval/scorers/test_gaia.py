@@ -15,8 +15,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from eval.scorers.gaia import GaiaScorer, match_leniently, question_scorer
-from eval.scorers.score import Score
+from eval.scorers.gaia import question_scorer
 from tests.eval.scorers import reference_scorer as reference
 
 Verdict = tuple[str | int | float | None, str, bool]  # answer, ground truth, is it right
@@ -355,85 +354,3 @@ def test_unparsable_answers_match_only_an_infinite_truth(score: QuestionScorer, 
     assume(not reference.is_number(re.sub("[$%,]", "", answer)))
     assert score(answer, "inf")
     assert not score(answer, repr(truth))
-
-
-WRAPPED = (
-    "; its content is right and only its format is wrong: give the bare answer, without a sentence around it, "
-    "units, thousands separators, quotes or a final period"
-)
-LIST = "expected a list separated by commas or semicolons; "
-
-
-@pytest.mark.parametrize(
-    ("answer", "target", "value", "why", "lost"),
-    [
-        ("$17", "17", 1.0, "right: a number, as expected", 0.0),
-        ("A; b", "a, b", 1.0, "right: a list, as expected", 0.0),
-        ("rome", "Rome", 1.0, "right: a text, as expected", 0.0),
-        (None, "17", 0.0, "expected a number; there is no answer", 0.0),
-        (" \n", "a; b", 0.0, "expected a list; there is no answer", 0.0),
-        ("", "Rome", 0.0, "expected a text; there is no answer", 0.0),
-        ("18", "17", 0.0, "expected a number; the answer is another number", 0.0),
-        ("many", "17", 0.0, "expected a number; the answer does not parse as one", 0.0),
-        ("17 km", "17", 0.0, f"expected a number; the answer does not parse as one{WRAPPED}", 1.0),
-        ("Oslo", "Rome", 0.0, "expected a text; the answer is another text", 0.0),
-        ("It is Rome.", "Rome", 0.0, f"expected a text; the answer is another text{WRAPPED}", 1.0),
-        ("a", "a, b", 0.0, f"{LIST}the answer has too few elements", 0.0),
-        ("a, b, c", "a, b", 0.0, f"{LIST}the answer has too many elements", 0.0),
-        ("a and b", "a, b", 0.0, f"{LIST}the answer has too few elements{WRAPPED}", 1.0),
-        ("a, x, 4", "a, b, 3", 0.0, f"{LIST}these elements of the answer differ, counted from 1: 2, 3", 0.0),
-        ("a, b.", "a, b", 0.0, f"{LIST}these elements of the answer differ, counted from 1: 2{WRAPPED}", 1.0),
-    ],
-)
-def test_a_verdict_says_what_was_expected_and_whether_only_the_format_is_wrong(
-    answer: str | None, target: str, value: float, why: str, lost: float
-) -> None:
-    assert GaiaScorer()("?", answer, target) == Score(value, why, {"format_loss": lost})
-
-
-@pytest.mark.parametrize(
-    ("answer", "target", "right"),
-    [
-        ("The answer is 17.", "17", True),
-        ("My final answer would be: \N{LEFT DOUBLE QUOTATION MARK}Rome\N{RIGHT DOUBLE QUOTATION MARK}.", "Rome", True),
-        ("Answer = **17**", "17", True),
-        ("There were 17", "17", True),
-        ("the Rome", "Rome", True),
-        ("an A and b", "a, b", True),
-        ("1,234.50", "1234.5", True),
-        ("1 234", "1234", True),
-        ("12,34", "1234", False),
-        ("\N{MINUS SIGN}5", "-5", True),
-        ("5", "-5", False),
-        (".5", "0.5", True),
-        ("5.", "5", True),
-        ("17 km", "17", True),
-        ("17", "17 km", False),
-        ("17 km", "17 KM", True),
-        ("17 m", "17 km", False),
-        ("50%", "50", True),
-        ("$5", "5", True),
-        ("5 million", "5", False),
-        ("5k", "5", False),
-        ("5 or", "5", False),
-        ("5", "five", False),
-        ("five", "5", False),
-        ("a; b", "a, b", True),
-        ("x & y\nz", "x, y, z", True),
-        ("a, b, and c", "a, b, c", True),
-        ("b, a", "a, b", False),
-        ("a", "a, b", False),
-        ("a, b", "ab", True),
-        ("1,000", "1, 000", True),
-        ("St. Paul!", "st paul", True),
-        ("!", "?", False),
-        ("", "", False),
-        (None, "None", False),
-        (17, "17", True),
-        ("2e3", "2000", True),
-        ("x" * 2000, "x" * 2000, True),
-        ("x" * 2001, "x" * 2001, False),
-    ],
-)
-def test_the_lenient_rule_forgives_form_and_nothing_else(answer: object, target: str, right: bool) -> None:
-    assert match_leniently(answer, target) is right

@@ -5,7 +5,6 @@ from random import Random
 import pytest
 
 from eval.scorers.rouge_l import RougeLScorer, measure_common_subsequence
-from eval.scorers.score import Score
 
 
 @pytest.mark.parametrize(
@@ -33,41 +32,3 @@ def test_the_bits_give_the_length_of_the_textbook_table() -> None:
             for place, other in enumerate(second, start=1):
                 row[place] = before[place - 1] + 1 if one == other else max(before[place], row[place - 1])
         assert measure_common_subsequence(first, second) == row[-1], (first, second)
-
-
-@pytest.mark.parametrize(
-    ("answer", "target", "score"),
-    [
-        (None, "one", Score(0.0, "there is no answer", {"precision": 0.0, "recall": 0.0})),
-        (" ", "!", Score(0.0, "there is no answer", {"precision": 0.0, "recall": 0.0})),
-        (
-            "one",
-            "one two three four",
-            Score(
-                0.4,
-                "partly right: 100% of the answer's words in order are expected, 25% of the expected ones are in it",
-                {"precision": 1.0, "recall": 0.25},
-            ),
-        ),
-        (
-            " ?! ",
-            "?!",
-            Score(
-                1.0,
-                "right: 100% of the answer's words in order are expected, 100% of the expected ones are in it",
-                {"precision": 1.0, "recall": 1.0},
-            ),
-        ),
-        (
-            "?!",
-            "!?",
-            Score(
-                0.0,
-                "wrong: 0% of the answer's words in order are expected, 0% of the expected ones are in it",
-                {"precision": 0.0, "recall": 0.0},
-            ),
-        ),
-    ],
-)
-def test_the_score_tells_both_shares(answer: str | None, target: str, score: Score) -> None:
-    assert RougeLScorer()("?", answer, target) == score

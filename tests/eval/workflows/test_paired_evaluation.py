@@ -156,38 +156,3 @@ def test_a_folder_that_another_process_writes_to_is_refused(
     made[0].folder.mkdir(parents=True)
     with RunStore(made[0].folder / "run.db"), pytest.raises(UserError, match=r"another process|in use"):
         asked(made, config)
-
-
-def test_an_arm_keeps_what_it_was_told_and_how_it_ended(config: EvalConfig, prompts: PromptSet, tmp_path: Path) -> None:
-    changed = list[object]()
-    (made, _) = arms(config, tmp_path / "not" / "yet", prompts)
-    made = replace(made, change_program=changed.append, gold_informed="control")
-    stop = StopController(say=lambda line: None)
-    stop.stop_now("because")
-    assert asked([made], config, stop=stop)[0] == "because"
-    (program,) = changed
-    assert {name for name, _ in program.named_predictors()} >= {"plan"}  # type: ignore[attr-defined]
-    with RunStore(made.folder / "run.db", read_only=True) as store:
-        info, (session,) = store.read_info(), store.read_state().sessions
-    assert (info.gold_informed, info.command, info.epochs) == ("control", [], EPOCHS)
-    assert session.ended_at and session.stopped == "because"
-    summary = json.loads((made.folder / "summary.json").read_text("utf-8"))
-    assert summary["stopped"] == "because"
-    lines = [json.loads(line) for line in (made.folder / "logs" / "entry_point.log").read_text("utf-8").splitlines()]
-    (loaded,) = [each for each in lines if each["event"] == "prompts loaded"]
-    assert loaded["prompts"] == prompts.name and "program built" in [each["event"] for each in lines]
-
-
-def test_what_the_server_failed_to_answer_is_asked_again_by_a_later_session(
-    config: EvalConfig, prompts: PromptSet, tmp_path: Path
-) -> None:
-    (made, _) = arms(config, tmp_path, prompts)
-    assert asked([made], config)[0] is None
-    with RunStore(made.folder / "run.db") as store:
-        first = next(iter(store.final_records()))
-        down = replace(first, attempt=first.attempt + 1, error="down", error_class="infrastructure", score=None)
-        store.write(down)
-    assert first.error is None
-    assert [each.error for each in read_arm_records(made) if each.error] == ["down"]
-    assert asked([made], config)[0] is None
-    assert not [each for each in read_arm_records(made) if each.error]

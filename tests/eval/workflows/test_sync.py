@@ -1,14 +1,12 @@
 """`eval/sync.py` sends what is missing in MLflow. Runs that failed on the way: test_exporter_launcher.py."""
 
 import base64
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,8 +14,7 @@ from eval import rescore
 from eval.analysis.human_review.labels import append_label, describe_label, withdraw
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
-from eval.runs.folder import RunLock
-from eval.runs.mlflow_state import STATE, ExportState, read_state, write_state
+from eval.runs.mlflow_state import read_state
 from eval.runs.store import RunStore
 from eval.sync import sync as run_command
 from tests.eval.mlflow_export.exporting import a_run, everything, exported, in_mlflow, own_records
@@ -94,18 +91,6 @@ def test_a_run_that_is_elsewhere_in_this_mlflow_keeps_its_traces(
     assert everything(in_mlflow(local, state)) == before
 
 
-def test_one_option_changes_one_thing_of_the_run_s_own_place_and_only_once(
-    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = a_run(tmp_path / "run", local, own_records("q1"))
-    assert synced(folder, f"tracking.experiment={local.experiment} b") == FINISHED
-    state = read_state(folder)
-    assert state is not None
-    assert (state.experiment, state.uri) == (f"{local.experiment} b", local.shown_uri)
-    assert synced(folder) == USER_ERROR  # MLflow would move the traces
-    assert f"is in the experiment {local.experiment} b there already" in capsys.readouterr().err
-
-
 @contextmanager
 def refusing_server() -> Iterator[tuple[str, set[str]]]:
     """Its host and port, and the `Authorization` headers that it saw."""
@@ -148,94 +133,6 @@ def test_a_password_from_an_address_is_asked_of_the_environment_afterwards(tmp_p
         assert (again.code, seen) == (STOPPED, {login}), again.err
 
 
-def test_all_means_those_that_are_not_complete(
-    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
-    for name in ("one", "two"):
-        a_run(tmp_path / "eval" / name, local, own_records("q1"))
-    a_run(tmp_path / "eval" / "off", local, own_records("q1"), config=OFF)
-    assert synced(tmp_path / "eval" / "one") == FINISHED
-    nowhere = {**asdict(local), "_target_": "eval.config.tracking.LocalTracking", "folder": str(tmp_path / "file")}
-    (tmp_path / "file").write_text("in the way")
-    lost = {**CONFIG, "tracking": {**nowhere, "wait_seconds": 0.5}}
-    a_run(tmp_path / "eval" / "lost", local, own_records("q1"), config=lost)
-    capsys.readouterr()
-    assert synced("--all") == STOPPED
-    out, err = capsys.readouterr()
-    assert "2 runs were not complete in MLflow; 1 of them are now" in out
-    assert "two: sent 1 traces" in out
-    assert not {"one", "off"} & {line.partition(":")[0] for line in out.splitlines()}
-    assert "MLflow has nothing of this run" in err
-
-
-def test_all_sees_a_run_that_was_resumed_without_tracking(
-    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
-    first, second = own_records("q1", "q2")
-    folder = a_run(tmp_path / "eval" / "run", local, [first], planned=["q1", "q2"], finished=False)
-    assert synced(folder) == FINISHED
-    with RunStore(folder / "run.db") as store:
-        store.write(second)
-        store.write_state(replace(store.read_state(), finished=True))
-        store.write_info(replace(store.read_info(), config=OFF))
-    capsys.readouterr()
-    assert synced("--all") == FINISHED
-    assert "run: sent 1 traces" in capsys.readouterr().out
-    assert synced("--all") == FINISHED
-    assert "0 runs were not complete" in capsys.readouterr().out
-
-
-SENT_AT = 1_800_000_000
-
-
-@pytest.mark.parametrize(
-    ("changes", "labelled_at", "is_sent"),
-    [
-        ({}, None, False),
-        ({"complete": False}, None, True),
-        ({"uri": "sqlite:///elsewhere.db"}, None, True),
-        ({"experiment": "another"}, None, True),
-        ({"counts": {"traces": {"store": 1}}}, None, True),
-        ({"counts": {}}, None, True),
-        ({}, SENT_AT, False),
-        ({}, SENT_AT + 1, True),
-    ],
-)
-def test_a_run_is_complete_if_nothing_came_since_it_was_sent_to_its_place(
-    changes: dict[str, Any],
-    labelled_at: int | None,
-    is_sent: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
-    settings = LocalTracking("x", str(tmp_path / "mlflow"))
-    records = own_records("q1", "q2")
-    folder = a_run(tmp_path / "eval" / "run", settings, records)
-    counts = {"traces": {"store": 2, "mlflow": 2}}
-    state = ExportState(uri=settings.shown_uri, experiment="x", complete=True, counts=counts)
-    write_state(folder, replace(state, **changes))
-    os.utime(folder / STATE, (SENT_AT, SENT_AT))
-    if labelled_at is not None:
-        label = describe_label(records[0], "wrong", file_sha256=None, who="ada", run="run", note="")
-        append_label(tmp_path / "gold", "d" * 64, label)
-        for path in (tmp_path / "gold").glob("*.jsonl"):
-            os.utime(path, (labelled_at, labelled_at))
-    sent: list[Path] = []
-
-    def send(source: object, folder: Path, overrides: object) -> int:
-        sent.append(folder)
-        return FINISHED
-
-    monkeypatch.setattr("eval.workflows.sync.sync_run", send)
-    assert synced("--all") == FINISHED
-    assert sent == [folder] * is_sent
-    assert f"{len(sent)} runs were not complete in MLflow; {len(sent)} of them are now" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -264,33 +161,6 @@ def test_each_mistake_is_one_sentence(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert words in err
-
-
-def test_a_run_that_somebody_else_is_busy_with_is_left_alone(
-    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("eval.workflows.sync.EXPORTER_SECONDS", 0.2)
-    folder = a_run(tmp_path / "run", local, own_records("q1"))
-    with RunStore(folder / "run.db"):
-        assert synced(folder) == USER_ERROR
-    assert "run is still going on" in capsys.readouterr().err
-    exporter = RunLock(folder / "mlflow.json")
-    exporter.take()
-    assert synced(folder) == USER_ERROR
-    assert "another process is just sending run" in capsys.readouterr().err
-    exporter.release()
-    assert read_state(folder) is None
-
-
-def test_the_exporter_that_a_run_left_behind_is_waited_for(
-    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = a_run(tmp_path / "run", local, own_records("q1"))
-    exporter = RunLock(folder / "mlflow.json")
-    exporter.take()
-    threading.Timer(1.5, exporter.release).start()  # later than a lock is waited for in silence
-    assert synced(folder) == FINISHED
-    assert "waiting for the process that is just sending run" in capsys.readouterr().out
 
 
 def test_labels_of_people_reach_mlflow_when_they_are_applied_and_their_withdrawal_at_the_next_sync(

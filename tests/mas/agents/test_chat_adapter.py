@@ -9,7 +9,7 @@ import dspy
 import pytest
 from dspy.lm15 import Request, ToolCallPart, ToolResultPart
 
-from mas.agents.chat_adapter import ChatAdapter, JSONAdapter, ProgramAdapter
+from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.demos import EXAMPLE
@@ -17,21 +17,7 @@ from mas.systems.gaia import nodes as signatures
 from tests.scripted_model import UNREADABLE, Answer, Call, ScriptedModel, answering, in_turn
 from tests.servers.running import RunningServer
 
-ALL = [signatures.Plan, signatures.Research, signatures.ReviewAnswer, signatures.Finalize]
 both_ways = pytest.mark.parametrize("native", [True, False], ids=["native", "text"])
-
-
-@pytest.mark.parametrize("signature", ALL)
-@pytest.mark.parametrize("native", [True, False])
-def test_the_system_message_is_dspys_own_each_time(signature: type[dspy.Signature], native: bool) -> None:
-    ours, dspys = ChatAdapter(use_native_function_calling=native), dspy.ChatAdapter(use_native_function_calling=native)
-    for _ in range(2):
-        assert ours.format_system_message(signature) == dspys.format_system_message(signature)
-
-
-def test_new_instructions_are_a_new_message() -> None:
-    for text in ("Say it once.", "Say it twice."):
-        assert text in ChatAdapter().format_system_message(signatures.Finalize.with_instructions(text))
 
 
 @dataclass(frozen=True)
@@ -234,34 +220,6 @@ def test_examples_without_a_history_are_rendered_by_dspy(demos: list[dspy.Exampl
     assert [message["role"] for message in rendered] == ["user", "assistant"] * len(demos)
 
 
-@pytest.mark.parametrize("adapter", [ChatAdapter(), JSONAdapter(False, {})], ids=["chat", "json"])
-def test_an_example_without_an_attachment_is_whole_and_says_so_as_a_request_does(adapter: Any) -> None:
-    """DSPy's own opens with the remark that some fields are not supplied."""
-    demos = [plan_reviewed(), plan_reviewed(file=None)]
-    with_file, _, without_file, reply, request = adapter.format(
-        signatures.ReviewPlan, demos, {"plan_to_review": "Guess.", "file": None}
-    )[1:]
-    assert with_file["content"] == "[[ ## plan_to_review ## ]]\nGuess.\n\n[[ ## file ## ]]\na.csv"
-    assert without_file["content"] == "[[ ## plan_to_review ## ]]\nGuess.\n\n[[ ## file ## ]]\nNone"
-    assert request["content"].startswith(without_file["content"])
-    assert "reject" in reply["content"]
-    assert demos[1].file is None, "the example itself is as it was"
-
-
-@pytest.mark.parametrize(
-    "demo",
-    [
-        dspy.Example(question="q", answer="a"),
-        dspy.Example(research_request="Find.", file=None, tool_calls=dspy.ToolCalls.from_dict_list([
-            {"name": "add", "args": {}}]), result=None),
-    ],
-    ids=["fields of something else", "ends in a call"],
-)  # fmt: skip
-def test_what_is_no_whole_request_is_not_shown(demo: dspy.Example) -> None:
-    for native in (True, False):
-        assert ChatAdapter(use_native_function_calling=native).format_demos(signatures.Research, [demo]) == []
-
-
 def test_an_openai_server_gets_calls_and_results_of_an_example(
     llm_server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,36 +241,6 @@ def test_an_openai_server_gets_calls_and_results_of_an_example(
     assert body[6]["role"] == "user" and "Say something." in str(body[6]["content"])
 
 
-class WithHistory(dspy.Signature):
-    """Answer."""
-
-    question: str = dspy.InputField()
-    hint: str | None = dspy.InputField()
-    history: dspy.History = dspy.InputField()
-    answer: str = dspy.OutputField()
-
-
-def test_a_users_program_sends_examples_as_dspy_itself_does() -> None:
-    demos = [
-        dspy.Example(question="One?", answer="1"),
-        dspy.Example(question="Two?", hint="2", history=dspy.History(messages=[{"question": "One?"}]), answer="2"),
-    ]
-    ours, of_dspy = ProgramAdapter(), dspy.ChatAdapter()
-    pairs = [(ours, of_dspy), (ours._make_json_adapter_fallback(), dspy.JSONAdapter())]
-    for own, plain in pairs:
-        assert own.format_demos(WithHistory, demos) == plain.format_demos(WithHistory, demos)
-        assert EXAMPLE not in str(own.format_demos(WithHistory, demos))
-    assert ChatAdapter().format_demos(WithHistory, demos) != of_dspy.format_demos(WithHistory, demos)
-
-
-MARK = "<<CUSTOM-TYPE-START-IDENTIFIER>>"
-PICTURE: list[dict[str, object]] = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
-FILES = {"map.png": PICTURE}
-BOTH = pytest.mark.parametrize(
-    "make", [lambda files: ChatAdapter(files=files), lambda files: JSONAdapter(False, files)], ids=["chat", "json"]
-)
-
-
 class Look(dspy.Signature):
     """Look at it."""
 
@@ -321,122 +249,3 @@ class Look(dspy.Signature):
     hint: str = dspy.InputField()
     history: dspy.History = dspy.InputField()
     answer: str = dspy.OutputField()
-
-
-def looked(**inputs: Any) -> dict[str, Any]:
-    return {"question": "What?", "file": "map.png", "hint": "north", "history": dspy.History(messages=[]), **inputs}
-
-
-def texts_of(messages: list[Any]) -> list[Any]:
-    """The content of the user's messages."""
-    return [message["content"] for message in messages if message["role"] == "user"]
-
-
-@BOTH
-def test_a_file_is_shown_next_to_its_name_within_the_text(make: Any) -> None:
-    (plain,) = texts_of(make({}).format(Look, [], looked()))
-    (shown,) = texts_of(make(FILES).format(Look, [], looked()))
-    before, name, after = plain.partition("[[ ## file ## ]]\nmap.png")
-    assert shown == [{"type": "text", "text": before + name}, *PICTURE, {"type": "text", "text": after}]
-    assert "north" in after and "What?" in before
-
-
-@BOTH
-def test_a_file_is_shown_once_where_the_conversation_first_names_it(make: Any) -> None:
-    turns = [
-        {"question": "One?", "file": None, "hint": "a", "answer": "1"},
-        {"question": "Two?", "file": "map.png", "hint": "b", "answer": "2"},
-        {"question": "Three?", "file": "map.png", "hint": "c", "answer": "3"},
-    ]
-    inputs = looked(history=dspy.History(messages=turns))
-    plain = texts_of(make({}).format(Look, [], inputs))
-    shown = texts_of(make(FILES).format(Look, [], inputs))
-    assert [isinstance(content, list) for content in shown] == [False, True, False, False]
-    assert [part for part in shown[1] if part["type"] != "text"] == PICTURE
-    assert "".join(part.get("text", "") for part in shown[1]) == plain[1]
-    assert [shown[index] for index in (0, 2, 3)] == [plain[index] for index in (0, 2, 3)]
-    assert inputs["history"].messages == turns and inputs["file"] == "map.png"
-
-
-@BOTH
-@pytest.mark.parametrize("file", [None, "other.png", "MAP.PNG", ""])
-def test_a_name_of_no_picture_is_text_alone(make: Any, file: str | None) -> None:
-    assert make(FILES).format(Look, [], looked(file=file)) == make({}).format(Look, [], looked(file=file))
-
-
-@BOTH
-def test_an_example_never_shows_a_file(make: Any) -> None:
-    demo = dspy.Example(**looked(answer="north"))
-    example, real = texts_of(make(FILES).format(Look, [demo], looked()))
-    assert isinstance(example, str) and example.startswith(f"{EXAMPLE}\n\n") and "map.png" in example
-    assert [part for part in real if part["type"] != "text"] == PICTURE
-
-
-def test_a_file_at_the_end_of_the_text_has_no_empty_part_after_it() -> None:
-    adapter = ChatAdapter(files=FILES)
-    named = adapter.format(signatures.ReviewPlan, [], {"plan_to_review": "p", "file": "map.png"})
-    parts = texts_of(named)[0]
-    assert [part["type"] for part in parts] == ["text", "image_url", "text"]
-    inputs = {"question": "What? [[ ## file ## ]]\nmap.png", "file": "map.png"}
-    short = dspy.Signature("question: str, file: str -> answer: str")
-    (shown,) = texts_of(adapter.format(short, [], inputs))
-    assert shown[0]["text"].count("map.png") == 2, "the file stands at its own field, not where a text names it"
-
-
-@BOTH
-def test_dspys_mark_in_a_text_is_made_harmless_unless_an_input_may_be_a_picture(make: Any) -> None:
-    (text,) = texts_of(make({}).format(Look, [], looked(question=f"a {MARK} b")))
-    assert "a <<CUSTOM-TYPE>> b" in text and MARK not in text
-    with_picture = dspy.Signature("question: str, picture: dspy.Image -> answer: str")
-    adapter = make({})
-    content = adapter.format_user_message_content(with_picture, {"question": f"a {MARK} b"})
-    assert f"a {MARK} b" in content
-
-
-class AllText(dspy.Signature):
-    """Use tools."""
-
-    question: str = dspy.InputField()
-    tools: list[dspy.Tool] = dspy.InputField()
-    calls: dspy.ToolCalls = dspy.InputField()
-    results: dspy.ToolCallResults = dspy.InputField()
-    answer: str = dspy.OutputField()
-
-
-def test_tools_their_calls_and_their_results_are_text() -> None:
-    content = ChatAdapter().format_user_message_content(AllText, {"question": f"a {MARK} b"})
-    assert "a <<CUSTOM-TYPE>> b" in content
-
-
-@pytest.mark.parametrize("native", [True, False])
-def test_the_adapter_that_repeats_a_request_has_the_same_settings(native: bool) -> None:
-    for kind, repeats in ((ChatAdapter, JSONAdapter), (ProgramAdapter, JSONAdapter)):
-        adapter = kind(use_native_function_calling=native, files=FILES)
-        fallback: Any = adapter._make_json_adapter_fallback()
-        assert isinstance(fallback, repeats)
-        assert (adapter.use_native_function_calling, adapter.files) == (native, FILES)
-        assert (fallback.use_native_function_calling, fallback.files) == (native, FILES)
-    assert (ChatAdapter().use_native_function_calling, ChatAdapter().files) == (False, {})
-
-
-@BOTH
-def test_a_file_that_the_text_does_not_name_comes_before_it(make: Any) -> None:
-    inputs = {"question": "What?", "file": "map.png"}
-    short = dspy.Signature("question: str -> answer: str")
-    (plain,) = texts_of(make({}).format(short, [], inputs))
-    assert texts_of(make(FILES).format(short, [], inputs)) == [[*PICTURE, {"type": "text", "text": plain}]]
-
-
-@BOTH
-def test_several_files_in_one_field_are_no_name(make: Any) -> None:
-    several = dspy.Signature("question: str, file: list[str] -> answer: str")
-    inputs = {"question": "What?", "file": ["map.png"]}
-    assert make(FILES).format(several, [], inputs) == make({}).format(several, [], inputs)
-
-
-def test_an_example_is_completed_only_in_inputs_that_may_be_missing() -> None:
-    demos = [plan_reviewed(plan_to_review=None), plan_reviewed(file=None).without("plan_to_review")]
-    first, _, second, _ = ChatAdapter().format_demos(signatures.ReviewPlan, demos)
-    own = dspy.ChatAdapter().format_demos(signatures.ReviewPlan, demos)
-    assert first == own[0]
-    assert second["content"].endswith("[[ ## file ## ]]\nNone")

@@ -2,23 +2,18 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import dspy
 import pytest
 from dspy.lm15 import (
-    CapabilityError,
-    ConfigurationError,
     ImagePart,
-    LockTimeoutError,
     Message,
     Request,
     TextPart,
 )
 from dspy.utils.exceptions import LMError
 
-from mas.llm.budget_reservation import record_aborted_cost, reserve_budget
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
@@ -29,10 +24,8 @@ from mas.runtime.sample_context import (
     Payment,
     SampleContext,
     SampleKey,
-    SampleLimits,
     use_context,
 )
-from mas.runtime.trace import Span
 from tests.mas.llm.loopback import Handler, Received, answer, complete_with, drip, serving
 
 ANSWERED = Payment(30, 0, 4, (30 * 1.0 + 4 * 2.0) / 1e6)  # of one reply of the server on loopback
@@ -98,34 +91,9 @@ OUTCOMES: dict[str, tuple[Handler, list[Payment | None]]] = {
 }
 
 
-@pytest.mark.parametrize("outcome", OUTCOMES)
-@pytest.mark.parametrize("in_a_thread", [False, True])
-def test_every_reservation_is_settled_once(outcome: str, in_a_thread: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mas.llm.adaptive_pace.MAX_PAUSE_SECONDS", 0.01)
-    handler, settled = OUTCOMES[outcome]
-    ledger = Ledger()
-    with serving(handler) as server, use_context(ledger.question()), suppress(LMError):
-        lm = lm_at(server.base_url, call_deadline_seconds=0.3 if handler is drip else 30.0)
-        if in_a_thread:
-            lm("hi")
-        else:
-            run_blocking(lm.acall("hi"))
-    assert (ledger.reserved, ledger.settled) == (len(settled), settled)
-    assert len(server.requests) == len(settled)
-
-
 async def asked_on_the_loop(lm: Any) -> None:
     """Synchronously, where waiting would block."""
     lm("hi")
-
-
-@pytest.mark.parametrize("outcome", ["a whole reply", "a truncated reply", "a bad request", "resets"])
-def test_a_synchronous_call_on_the_loop_is_settled_as_well(outcome: str) -> None:
-    handler, settled = OUTCOMES[outcome]
-    ledger = Ledger()
-    with serving(handler) as server, use_context(ledger.question()), suppress(LMError):
-        run_blocking(asked_on_the_loop(lm_at(server.base_url)))
-    assert ledger.settled == settled[:1], "it is not retried"
 
 
 def test_a_request_that_nobody_takes_or_that_may_not_be_made_was_never_sent() -> None:
@@ -165,30 +133,11 @@ def test_a_call_that_is_cancelled_is_settled_as_cut_off_or_as_never_sent() -> No
     assert ledger.settled == [ANSWERED, NEVER_SENT]
 
 
-def test_it_is_reserved_before_it_waits_at_the_rate_limiter() -> None:
-    ledger = Ledger(requests=1)
-    with serving(complete_with("hello")) as server, use_context(ledger.question()):
-        lm = lm_at(server.base_url, rate=RateSettings(requests_per_minute=1))
-        run_blocking(lm.acall("hi"))
-        with pytest.raises(LimitReachedError):
-            run_blocking(asyncio.wait_for(lm.acall("hi"), 5.0))
-
-
 class Kept(dict[str, str]):
     """`mas.runtime.sample_context.ReplyLog` in memory."""
 
     def put(self, key: str, reply: str) -> None:
         self[key] = reply
-
-
-@pytest.mark.parametrize("place", ["call_log", "shared_cache"])
-def test_what_is_kept_needs_no_reservation(place: str) -> None:
-    ledger, kept = Ledger(requests=1), {place: Kept()}
-    with serving(complete_with("hello")) as server:
-        for _ in range(3):
-            with use_context(ledger.question(**kept)):
-                assert run_blocking(lm_at(server.base_url).acall("hi")) == ["hello"]
-    assert (ledger.reserved, len(server.requests)) == (1, 1)
 
 
 @pytest.mark.parametrize("ask", ["awaited", "in a thread", "on the loop"])
@@ -213,21 +162,6 @@ def test_a_refusal_of_the_run_leaves_dspy_as_itself_and_nothing_is_sent(ask: str
     assert (server.requests, ledger.settled) == ([], [])
 
 
-def test_a_refusal_of_the_run_ends_the_retries() -> None:
-    ledger = Ledger(requests=2)
-    refused = pytest.raises(LimitReachedError)
-    with serving(failing("503 Service Unavailable")) as server, use_context(ledger.question()), refused:
-        run_blocking(lm_at(server.base_url, num_retries=5).acall("hi"))
-    assert (len(server.requests), ledger.settled) == (2, [REFUSED] * 2)
-
-
-def test_the_questions_own_limit_comes_first() -> None:
-    ledger = Ledger()
-    with use_context(ledger.question(limits=SampleLimits(lm_calls=0))), pytest.raises(LimitReachedError) as raised:
-        run_blocking(lm_at("http://127.0.0.1:9/v1").acall("hi"))
-    assert (raised.value.limit, ledger.reserved) == ("lm_calls", 0)
-
-
 def test_a_reply_is_paid_for_before_it_is_kept() -> None:
     """A process that is killed in between has paid for nothing that is not counted."""
     order: list[str] = []
@@ -244,37 +178,3 @@ def test_a_reply_is_paid_for_before_it_is_kept() -> None:
     with serving(complete_with("hello")) as server, use_context(context):
         run_blocking(lm_at(server.base_url).acall("hi"))
     assert order == ["settled", "kept"]
-
-
-def settle_failure(error: BaseException, price: Price | None) -> tuple[Payment | None, dict[str, object]]:
-    """Return what is settled of a request that failed so, and what its span says."""
-    ledger, current = Ledger(), Span(0, None, "lm", "any", 0.0)
-
-    def fail() -> None:
-        with reserve_budget(ledger.question()) as reservation, record_aborted_cost(price, reservation, current):
-            raise error
-
-    with pytest.raises(type(error)):
-        fail()
-    (settled,) = ledger.settled
-    return settled, current.attributes
-
-
-@pytest.mark.parametrize(
-    ("price", "cost"),
-    [
-        (None, None),
-        (Price(0.0, 0.0), 0.0),
-        (Price(0.0, 2.0), None),
-        (Price(2.0, 0.0), None),
-        (Price(1.0, 2.0), None),
-    ],
-)
-def test_what_was_cut_off_is_free_only_where_everything_is(price: Price | None, cost: float | None) -> None:
-    assert settle_failure(ValueError("cut off"), price) == (Payment(cost_usd=cost), {"cost_usd": cost})
-
-
-@pytest.mark.parametrize("kind", [CapabilityError, ConfigurationError, LockTimeoutError])
-def test_what_was_never_sent_costs_nothing(kind: type[BaseException]) -> None:
-    error = kind.__new__(kind)
-    assert settle_failure(error, Price(1.0, 2.0)) == (NEVER_SENT, {})

@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from mas.llm.profiles.model import AgentModel, Model
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.profile import RateSettings
-from mas.runtime.errors import UserError
-from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
-from mas.runtime.trace import Trace, record_trace
-from mas.simulation import SimulatedModel
-from tests.mas.llm.loopback import Received, answer, complete_with, completion, serving
+from tests.mas.llm.loopback import Received, answer, completion, serving
 from tests.mas.llm.test_budget_reservation import REFUSED, Ledger
 
 REFLECTION = SampleKey("reflection", epoch=0)
@@ -42,21 +36,6 @@ def test_it_is_asked_for_variety_unless_the_server_takes_no_temperature(
 ) -> None:
     lm = profile.create_reflection_lm(name)
     assert (lm.model, lm.kwargs["temperature"]) == expected
-
-
-def test_the_profiles_other_settings_hold_for_it_as_well() -> None:
-    assert OpenAIChatModel("base", max_tokens=500).create_reflection_lm().kwargs["max_tokens"] == 500
-    with pytest.raises(UserError, match=r"model\.max_tokens=500 is too small for o3"):
-        OpenAIChatModel("base", max_tokens=500).create_reflection_lm("o3")
-
-
-def test_it_waits_at_the_rate_limiter_of_the_agents() -> None:
-    with serving(complete_with("hello")) as server:
-        profile = OpenAIChatModel("base", base_url=server.base_url, rate=RateSettings(requests_per_minute=1))
-        assert profile.create_lm(AgentModel())("hi") == ["hello"]
-        with use_context(SampleContext(REFLECTION, deadline=now() + 0.2)), pytest.raises(LimitReachedError):
-            profile.create_reflection_lm("strong")("hi")
-        assert len(server.requests) == 1
 
 
 class Counting:
@@ -111,15 +90,3 @@ def test_a_budget_that_is_used_up_reaches_the_optimizer_as_itself() -> None:
         pytest.raises(LimitReachedError, match="its 0 requests"),
     ):
         lm("improve this")
-
-
-def test_the_simulated_one_takes_any_name_and_is_replayed_too() -> None:
-    model: Model = SimulatedModel(world="harmful", seed=2)
-    named, unnamed = model.create_reflection_lm("gpt-4o"), model.create_reflection_lm(None)
-    assert named.model == unnamed.model == "offline/harmful-2"
-    log = Kept()
-    for replayed in (False, True):
-        with use_context(SampleContext(REFLECTION, call_log=log)), record_trace(Trace("thread")) as trace:
-            named("```\nAnswer.\n```")
-        assert trace.spans[0].attributes.get("replayed", False) is replayed
-        assert trace.spans[0].attributes["cost_usd"] == 0.0

@@ -9,7 +9,7 @@ import pydantic
 import pytest
 
 import mas_harness
-from mas.prompt_sets.module_prompts import PROJECT_ROOT, apply_prompts, derive_prompt_set, write_state
+from mas.prompt_sets.module_prompts import apply_prompts, derive_prompt_set, write_state
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set, write_prompt_set
 from mas.runtime.errors import UserError
 
@@ -125,79 +125,3 @@ def test_no_file_is_overwritten_by_a_state(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=sentence):
             write_state(Support(), path)
     assert json.loads(place.read_text()) == {"mine": 1}
-
-
-def test_a_derived_set_is_the_modules_own_and_says_where_it_comes_from() -> None:
-    assert derive_prompt_set(compiled(), "dspy", "mine:Support") == PromptSet(
-        name="own",
-        system="dspy",
-        texts={NAMES[0]: TUNED, NAMES[1]: "Given the fields `label`, `question`, produce the fields `reply`."},
-        folder=Path("own"),
-        description="The instructions and demos of mine:Support itself.",
-        demos={
-            NAMES[0]: [
-                {
-                    "ticket": {"title": "Late", "tags": ["a"]},
-                    "hints": ["the “title”", "b"],
-                    "reasoning": "It is late.",
-                    "label": "shipping",
-                    "certainty": 0.5,
-                },
-                {"ticket": {"title": "Late", "tags": ["a"]}, "hints": ["the “title”", "b"], "label": "billing"},
-            ]
-        },
-    )
-
-
-def test_a_set_is_applied_to_the_program_itself_and_leaves_its_models(tmp_path: Path) -> None:
-    program = Support()
-    lm = program.classify.predict.lm = dspy.LM("openai/none", api_key="none")
-    prompts = PromptSet("mine", "dspy", dict.fromkeys(NAMES, "Do it."), tmp_path)
-    assert apply_prompts(program, prompts) is program
-    assert program.classify.predict.lm is lm
-    assert [each.signature.instructions for _, each in program.named_predictors()] == ["Do it."] * 2
-    assert Path(__file__).parents[3] == PROJECT_ROOT
-
-
-def test_a_set_for_a_program_without_predictors_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError) as caught:
-        apply_prompts(Bare(), PromptSet("mine", "dspy", {"b": "Do.", "a": "Do."}, tmp_path))
-    assert str(caught.value) == (
-        "The prompt set mine is for the predictors a, b, but this program has none; choose a set that was made for it."
-    )
-
-
-class Failing:
-    """A program that begins its file and cannot end it."""
-
-    def __init__(self, error: Exception, begins: bool = True) -> None:
-        self.error = error
-        self.begins = begins
-
-    def save(self, path: str, save_program: bool = False) -> None:
-        assert save_program is False
-        if self.begins:
-            Path(path).write_text("half of it")
-        raise self.error
-
-
-@pytest.mark.parametrize("begins", [True, False])
-@pytest.mark.parametrize("error", [OSError("no space\nleft"), RuntimeError("no  space left")])
-def test_a_state_that_cannot_be_written_leaves_no_half_of_it(tmp_path: Path, error: Exception, begins: bool) -> None:
-    place = tmp_path / "a" / "b" / "out.json"
-    with pytest.raises(UserError) as caught:
-        write_state(Failing(error, begins), place)
-    assert str(caught.value) == f"{place} cannot be written (no space left); check the folder and the program."
-    assert caught.value.__cause__ is error
-    assert list(place.parent.iterdir()) == []
-
-
-def test_an_error_of_the_program_itself_is_not_taken_for_one_of_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(KeyError):
-        write_state(Failing(KeyError("x")), tmp_path / "out.json")
-
-
-def test_a_state_goes_beside_others_of_its_folder(tmp_path: Path) -> None:
-    for name in ("one.json", "two.json"):
-        write_state(Support(), tmp_path / "new" / name)
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["one.json", "two.json"]

@@ -57,16 +57,6 @@ def test_in_the_null_world_200_random_prompt_sets_score_as_the_baseline_does() -
     assert p < 0.05
 
 
-@pytest.mark.slow
-def test_in_the_normal_world_the_same_prompt_sets_do_not_score_alike() -> None:
-    examples = ToyDataset(n_val=60).load("val").samples
-    denied = {agent: f"{text} Do not use the calculator. Answer in full sentences." for agent, text in TOY.items()}
-    normal = statistics.mean(toy_score(denied, examples, World("normal", seed)) for seed in range(5))
-    null = statistics.mean(toy_score(denied, examples, World("null", seed)) for seed in range(5))
-
-    assert normal < null - 0.2
-
-
 @pytest.mark.parametrize(
     ("role", "clause", "skill"),
     [

@@ -1,24 +1,19 @@
 """The tool `python` as an agent meets it: state for a question, limits that say what to do, and nothing left behind."""
 
 import asyncio
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
-from mas.tools.python_code import FRESH, NO_OUTPUT, STATE_KEY, format_cell, python
-from mas.tools.read_only import is_read_only
+from mas.tools.python_code import FRESH, NO_OUTPUT, STATE_KEY, python
 from mas.tools.results import ToolError
-from mas.tools.sandbox.interpreter import Cell, Interpreter, TimeSpentError
 from mas.tools.sandbox.selection import try_isolations
-from mas.tools.sandbox.session import NotAvailableError, Reply, SessionLostError
 from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -109,30 +104,12 @@ def test_the_seconds_of_a_question_add_up() -> None:
     assert spent == "error: This question has used its 0.5 s of python; answer without running code."
 
 
-def test_long_output_is_cut_and_says_how_much() -> None:
-    with question(max_output_chars=100):
-        printed, shown, raised = calls("print('x' * 1_000)", "'v' * 1_000", "raise ValueError('e' * 1_000)")
-    assert printed == f"{'x' * 100}\n[cut: 901 characters are missing]"
-    assert shown.endswith("characters are missing]") and len(shown) < 200
-    assert "eee" in raised and len(raised) < 200
-
-
 def test_code_is_bounded_and_wanted() -> None:
     with question(max_code_chars=50) as at:
         long, empty = calls("x" * 51, "  \n")
         assert long == "error: The code has 51 characters; at most 50 are run: split it."
         assert empty.startswith("error: The code is empty")
         assert STATE_KEY not in at.tool_state, "nothing was started"
-
-
-def test_strange_text_of_a_model_is_run_or_refused_and_never_breaks_the_tool() -> None:
-    with question():
-        answers = calls("'\ud83d'", "x = '\x00'", "'é😀'", "\ufeff1 + 1", "print('a\\ud800')", "1\r\n2")
-    assert answers[0].startswith("UnicodeEncodeError: ")
-    assert "source code string cannot contain null bytes" in answers[1]
-    assert answers[2] == "'é😀'"
-    assert answers[4] == "a?"
-    assert answers[5] == "2"
 
 
 def test_calls_made_side_by_side_take_turns_in_one_session() -> None:
@@ -183,75 +160,8 @@ def test_a_cancelled_call_loses_the_session_and_the_next_says_so() -> None:
         assert told(cancelled) == f"{FRESH}\nFalse"
 
 
-def test_outside_a_run_every_call_stands_alone() -> None:
-    settings = ToolSettings()
-    settings.sandbox = SandboxSettings(kind=BUBBLEWRAP, memory_mb=512)  # type: ignore[attr-defined,unused-ignore]
-    with use_tool_context(Resources(settings)):
-        assert calls("x = 1; x", "'x' in globals()") == ["1", "False"]
-
-
 def test_refused_where_nothing_can_shut_it_in() -> None:
     with question(kind="refuse"):
         (answer,) = calls("1")
     assert answer.startswith("error: python is not available: ")
     assert "tools.sandbox.kind=refuse" in answer
-
-
-def test_as_a_tool_it_is_async_and_never_replayed() -> None:
-    tool = dspy.Tool(python)
-    assert (tool.name, tool.args) == ("python", {"code": {"type": "string"}})
-    assert inspect.iscoroutinefunction(tool.func)
-    assert not is_read_only(python)
-
-
-@pytest.mark.parametrize(
-    ("reply", "fresh", "shown", "truncated"),
-    [
-        (Reply(), False, NO_OUTPUT, False),
-        (Reply("out\n", value="1", error="boom"), False, "out\n1\nboom", False),
-        (Reply("out"), True, f"{FRESH}\nout", False),
-        (Reply("x" * 6, value="y" * 7, error="z" * 5), False,
-         "xxxxxx\nyyyyyy\n[cut: 1 characters are missing]\nzzzzz", True),
-        (Reply("a", 3, "", 2, "", 1), False, "a\n[cut: 3 characters are missing]\n[cut: 2 characters are missing]\n"
-         "[cut: 1 characters are missing]", True),
-    ],
-)  # fmt: skip
-def test_what_code_has_shown_comes_in_its_order_and_each_cut_is_counted(
-    reply: Reply, fresh: bool, shown: str, truncated: bool
-) -> None:
-    result = format_cell(Cell(reply, fresh_after_loss=fresh), 6)
-    assert (result, result.kind, result.truncated) == (shown, "code", truncated)
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (
-            SessionLostError("it took too long"),
-            "python was stopped: it took too long. All variables are lost; the next call starts a new session: "
-            "do less at once, or in another way.",
-        ),
-        (
-            NotAvailableError("There is no jail."),
-            "python is not available: There is no jail. Answer without running code.",
-        ),
-        (TimeSpentError(), "This question has used its 90 s of python; answer without running code."),
-    ],
-)
-def test_code_that_cannot_run_has_its_sentence(error: Exception, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(self: Interpreter, code: str) -> Cell:
-        raise error
-
-    monkeypatch.setattr(Interpreter, "run", fail)
-    settings = ToolSettings(sandbox=SandboxSettings(seconds_per_question=90, max_code_chars=5))
-    with use_tool_context(Resources(settings)):
-        with pytest.raises(ToolError) as failed:
-            asyncio.run(python("x = 1"))
-        assert str(failed.value) == said
-        for code, refused in (
-            (" \n", "The code is empty; write Python such as print(6 * 7)."),
-            ("x = 12", "The code has 6 characters; at most 5 are run: split it."),
-        ):
-            with pytest.raises(ToolError) as failed:
-                asyncio.run(python(code))
-            assert str(failed.value) == refused

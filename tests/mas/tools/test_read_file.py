@@ -3,23 +3,16 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import dspy
 import openpyxl
 import pytest
 
-from mas.tools import read_file as file_tool
 from mas.tools.attachments import use_attachments
 from mas.tools.files import kinds
-from mas.tools.files.document import Document
 from mas.tools.files.paging import MAX_PAGE_CHARS
-from mas.tools.files.tasks import Answer
 from mas.tools.read_file import read_file
-from mas.tools.results import Excerpt, ToolError
-from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import Resources, use_tool_context
-from mas.tools.transcription import TranscriptionSettings
+from mas.tools.results import ToolError
 from scripts.sample_data.office import pdf_bytes
 
 
@@ -78,11 +71,6 @@ def test_an_absolute_path_of_an_attached_file_is_no_name(folder: Path) -> None:
         read_file(str(folder / "notes.txt"))
 
 
-def test_without_attachments_the_error_says_so() -> None:
-    with pytest.raises(ToolError, match="this question has no attachment"):
-        read_file("notes.txt")
-
-
 def test_text_pages_hold_every_line_once_and_stay_below_the_limit(folder: Path) -> None:
     pages = all_pages("notes.txt")
     assert len(pages) > 1
@@ -126,10 +114,6 @@ def test_search_returns_matches_with_two_lines_around(folder: Path) -> None:
 
 def test_search_without_a_match_says_so(folder: Path) -> None:
     assert "lines that contain 'elephant': 0" in read_file("rows.csv", search="elephant")
-
-
-def test_a_long_search_result_is_paged_too(folder: Path) -> None:
-    assert "lines that contain 'line': 3000; page 2 of" in read_file("notes.txt", search="line", page=2)
 
 
 @pytest.mark.parametrize("wanted", ["1499-1501", " rows 1499 - 1501 ", "lines 1499\u20131501"])
@@ -182,32 +166,12 @@ def test_lines_that_there_are_not_are_refused_with_those_that_there_are(folder: 
     )
 
 
-def test_empty_optional_arguments_count_as_not_given(folder: Path) -> None:
-    assert read_file("book.xlsx", sheet="", search=" ", lines="  ") == read_file("book.xlsx")
-
-
 def test_one_sheet_alone(folder: Path) -> None:
     both, costs = read_file("book.xlsx"), read_file("book.xlsx", sheet=" costs")
     assert "1 | city | n" in both
     assert "1 | rent | 7" in both
     assert "1 | city | n" not in costs
     assert "1 | rent | 7" in costs
-
-
-def test_an_unknown_sheet_is_refused_with_the_names(folder: Path) -> None:
-    with pytest.raises(ToolError, match="named 'Sale'; its sheets: 'Sales', 'Costs'"):
-        read_file("book.xlsx", sheet="Sale")
-
-
-def test_a_sheet_of_a_text_is_refused(folder: Path) -> None:
-    with pytest.raises(ToolError, match=r"notes\.txt has no sheets"):
-        read_file("notes.txt", sheet="Sheet1")
-
-
-def test_a_changed_file_is_read_again(folder: Path) -> None:
-    read_file("rows.csv")
-    (folder / "rows.csv").write_text("id,name\n1,new\n")
-    assert "1 | 1 | new" in read_file("rows.csv")
 
 
 def test_a_file_that_has_gone_is_named(folder: Path) -> None:
@@ -230,17 +194,6 @@ def test_lone_surrogates_are_replaced(folder: Path) -> None:
     assert '"a": "x\ufffdy"' in shown
     assert '"b": "\U0001f600"' in shown
     shown.encode("utf-8")
-
-
-def test_a_huge_header_leaves_the_page_number_and_the_limit_intact(tmp_path: Path) -> None:
-    book = openpyxl.Workbook()
-    for number in range(150):
-        book.create_sheet(f"{number} {'s' * 25}").append(["x" * 200])
-    book.save(tmp_path / "many.xlsx")
-    with use_attachments([tmp_path / "many.xlsx"]):
-        pages = all_pages("many.xlsx")
-    assert all(len(page) <= MAX_PAGE_CHARS for page in pages)
-    assert sum(page.count("x" * 200) for page in pages) == 150
 
 
 def test_an_attachment_that_cannot_be_opened_is_named_without_its_path(
@@ -292,92 +245,3 @@ def test_a_number_may_stand_where_a_name_or_a_range_is_asked_for(folder: Path) -
     assert tool(file="notes.txt", lines=7) == read_file("notes.txt", lines="7")
     with pytest.raises(ToolError, match=r"No sheet of book\.xlsx is named '3'"):
         tool(file="book.xlsx", sheet=3)
-
-
-class Shown:
-    """Stand-in of what shows a packed document: keeps what it was asked for."""
-
-    def __init__(self, is_incomplete: bool = False) -> None:
-        self.asked: list[tuple[str, bytes, dict[str, object]]] = []
-        self.is_incomplete = is_incomplete
-
-    def __call__(self, task: str, packed: bytes, wanted: dict[str, object]) -> Answer:
-        self.asked.append((task, packed, wanted))
-        return Answer({"text": "header\n\nrows", "start": 8, "is_incomplete": self.is_incomplete})
-
-
-@pytest.mark.parametrize(
-    ("given", "wanted", "name"),
-    [
-        ({}, {"sheet": "", "page": 1, "lines": "", "search": ""}, "data.zip"),
-        (
-            {"sheet": 3, "page": 2, "lines": 7, "search": " a ", "member": "b"},
-            {"sheet": "3", "page": 2, "lines": "7", "search": "a"},
-            "data.zip: b",
-        ),
-        ({"member": "a/b.csv"}, {"sheet": "", "page": 1, "lines": "", "search": ""}, "data.zip: a/b.csv"),
-        ({"member": "  "}, {"sheet": "", "page": 1, "lines": "", "search": ""}, "data.zip"),
-    ],
-)
-def test_each_argument_reaches_what_shows_the_file_and_the_result_names_its_source(
-    given: dict[str, Any], wanted: dict[str, object], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[tuple[Path, str | None]] = []
-    monkeypatch.setattr(
-        file_tool,
-        "read_document",
-        lambda path, member=None: read.append((path, member)) or Answer({"summary": "archive"}, b"packed"),
-    )
-    for is_incomplete in (True, False):
-        shown = Shown(is_incomplete)
-        monkeypatch.setattr(file_tool, "show", shown)
-        with use_attachments([tmp_path / "data.zip"]):
-            result = read_file("data.zip", **given)
-        assert shown.asked == [(file_tool.SHOW_FILE, b"packed", {"file": "data.zip", "name": name, **wanted})]
-        assert (result, result.kind, result.is_temporary) == ("header\n\nrows", "file", is_incomplete)
-        assert result.excerpts == (Excerpt(name, "archive", 8, 12, has_line_marks="search" in given),)
-    assert read == [(tmp_path / "data.zip", given.get("member", "").strip() or None)] * 2
-
-
-@pytest.mark.parametrize(
-    ("said", "lines", "note"),
-    [
-        (
-            " One. Two!  Three?\nfour \n\n five ",
-            ["One.", "Two!", "Three?", "four ", " five"],
-            "What follows is its transcript, generated by speech recognition; words may be misheard.",
-        ),
-        (" \n", [""], "No speech was recognised in it."),
-    ],
-)
-def test_a_transcript_is_shown_sentence_by_sentence(said: str, lines: list[str], note: str) -> None:
-    answer = file_tool._add_transcript("sound, WAV", said)
-    document = Document.unpack(answer.packed)
-    assert (answer.facts, document.summary, document.notes) == ({"summary": "sound, WAV"}, "sound, WAV", [note])
-    assert [line.text for part in document.parts for line in part.lines] == lines
-
-
-@pytest.mark.parametrize(
-    ("name", "member", "model", "is_heard"),
-    [("a.WAV", None, "m", True), ("a.wav", "b", "m", False), ("a.txt", None, "m", False), ("a.wav", None, None, False)],
-)
-def test_a_sound_is_transcribed_if_that_is_on_and_it_is_no_member(
-    name: str, member: str | None, model: str | None, is_heard: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard: list[tuple[Path, str]] = []
-    settings = TranscriptionSettings(model, api_key_env=None)
-    monkeypatch.setattr(file_tool, "transcribe", lambda path, name, given: heard.append((path, name)) or "Yes.")
-
-    def refuse(path: Path, member: str | None = None) -> Answer:
-        raise ToolError("no reader")
-
-    monkeypatch.setattr(file_tool, "read_document", refuse)
-    with use_attachments([tmp_path / name]), use_tool_context(Resources(ToolSettings(transcription=settings))):
-        if is_heard:
-            shown = read_file(name, member=member)
-            assert shown.startswith(f"{name}: sound; page 1 of 1\n") and shown.endswith("\n\nYes.")
-            assert heard == [(tmp_path / name, name)]
-            return
-        with pytest.raises(ToolError, match="no reader"):
-            read_file(name, member=member)
-        assert heard == []

@@ -8,15 +8,13 @@ from typing import ClassVar
 
 import pytest
 
-from mas.runtime.errors import UserError
-from mas.tools import transcription
 from mas.tools.attachments import use_attachments
 from mas.tools.catalogue import open_tools
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
-from mas.tools.transcription import MAX_BYTES, TranscriptionSettings, describe_missing_key, transcribe
+from mas.tools.transcription import TranscriptionSettings
 from tests.servers.loopback import CUT, DRIP, HANG, HTML, RESET, Answer, Asked, LoopbackServer, running
 
 KEY = "sk-transcription-12345678"
@@ -108,84 +106,3 @@ def test_each_failure_is_a_sentence_without_the_key(sound: Path, fault: str, wor
     with transcribing(fault, fault, seconds=0.6), pytest.raises(ToolError, match=words) as raised:
         read(sound)
     assert "memo.wav" in str(raised.value) and "\n" not in str(raised.value) and KEY not in str(raised.value)
-
-
-def test_a_sound_that_is_too_large_is_not_sent(tmp_path: Path) -> None:
-    large = tmp_path / "large.mp3"
-    with large.open("wb") as file:
-        file.truncate(MAX_BYTES + 1)
-    with transcribing() as server, pytest.raises(ToolError, match=f"{MAX_BYTES + 1} bytes"):
-        read(large)
-    assert server.requests == []
-
-
-def test_the_key_is_a_secret_of_the_tools_and_times_are_checked() -> None:
-    settings = ToolSettings(transcription=TranscriptionSettings("whisper-1", api_key_env="SPEECH_KEY"))
-    assert KEY in settings.secrets()
-    with pytest.raises(UserError, match=r"tools\.transcription\.seconds=0"):
-        TranscriptionSettings(seconds=0).check()
-
-
-def test_a_sound_of_exactly_the_limit_is_sent_and_a_long_transcript_is_cut(
-    sound: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    size = sound.stat().st_size
-    monkeypatch.setattr(transcription, "MAX_TRANSCRIPT_CHARS", 9)
-    with transcribing() as server:
-        settings = TranscriptionSettings("whisper-1", f"{server.base_url}/v1", "SPEECH_KEY")
-        monkeypatch.setattr(transcription, "MAX_BYTES", size)
-        assert transcribe(sound, "memo.wav", settings) == "Buy three"
-        monkeypatch.setattr(transcription, "MAX_BYTES", size - 1)
-        with pytest.raises(ToolError) as refused:
-            transcribe(sound, "memo.wav", settings)
-    assert str(refused.value) == (
-        f"The transcript of memo.wav cannot be had: the sound has {size} bytes, and at most {size - 1} are sent."
-    )
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("status", "reason"),
-    [
-        (401, "; check the key in SPEECH_KEY"),
-        (403, "; check the key in SPEECH_KEY"),
-        (404, "; check tools.transcription.model and base_url"),
-        (400, ""),
-    ],
-)
-def test_a_refusal_names_what_to_check(sound: Path, status: int, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TranscriptionServer, "faults", {"refused": Answer(b"{}", status)})
-    with transcribing("refused") as server, pytest.raises(ToolError) as refused:
-        transcribe(sound, "memo.wav", TranscriptionSettings("whisper-1", f"{server.base_url}/v1", "SPEECH_KEY"))
-    said = f"The transcript of memo.wav cannot be had: the server refuses it (HTTP {status}){reason}."
-    assert str(refused.value) == said
-    assert len(server.requests) == 1
-
-
-def test_a_failure_of_the_server_is_tried_once_more(sound: Path) -> None:
-    with transcribing("500", "ok") as server:
-        settings = TranscriptionSettings("whisper-1", f"{server.base_url}/v1", "SPEECH_KEY")
-        assert transcribe(sound, "memo.wav", settings).startswith("Buy three pounds")
-    assert len(server.requests) == 2
-
-
-def test_a_sound_that_is_gone_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ToolError) as failed:
-        transcribe(tmp_path / "gone.wav", "gone.wav", TranscriptionSettings("whisper-1"))
-    assert str(failed.value) == "gone.wav cannot be read: No such file or directory."
-
-
-def test_transcription_is_on_with_a_model_and_a_key_where_one_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not TranscriptionSettings(api_key_env="SPEECH_KEY").is_on
-    assert describe_missing_key(TranscriptionSettings(api_key_env="NO_SUCH_KEY")) is None
-    assert TranscriptionSettings("whisper-1", api_key_env="SPEECH_KEY").is_on
-    assert describe_missing_key(TranscriptionSettings("whisper-1", api_key_env="SPEECH_KEY")) is None
-    keyless = TranscriptionSettings("whisper-1", api_key_env=None)
-    assert keyless.is_on and keyless.api_key == "" and describe_missing_key(keyless) is None
-    monkeypatch.setenv("SPEECH_KEY", "  ")
-    missing = TranscriptionSettings("whisper-1", api_key_env="SPEECH_KEY")
-    assert not missing.is_on and missing.api_key == "" and describe_missing_key(missing) is not None
-
-
-def test_any_time_above_zero_is_accepted() -> None:
-    TranscriptionSettings(seconds=0.001).check()

@@ -9,7 +9,7 @@ from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
 from optimize.feedback.expectation import Expectation
-from optimize.feedback.feedback import MAX_OWN_CHARS, MAX_QUOTED_CHARS, build_feedback, join_unquoted, remove_quotes
+from optimize.feedback.feedback import MAX_OWN_CHARS, build_feedback, join_unquoted, remove_quotes
 from tests.optimize.simulated_runs import record, step, tool
 
 MATCHER = TargetMatcher("Korthburg")
@@ -212,12 +212,3 @@ def test_a_critic_hears_that_it_rejected_until_the_limit(
     for agent in ("critic_expert", "expert"):
         told = build_feedback(agent, made, Expectation.of("Figolth", made.question))
         assert (given_up in told) is (is_told and agent == "critic_expert")
-
-
-@pytest.mark.parametrize(
-    ("n_chars", "shown"), [(MAX_QUOTED_CHARS, "x" * 300 + "."), (MAX_QUOTED_CHARS + 1, "x" * 300 + "…")]
-)
-def test_a_long_message_is_cut(n_chars: int, shown: str) -> None:
-    made = replace(record("Figolth", None, WRONG), error="x" * n_chars, score=None)
-    said = build_feedback("expert", made, Expectation.of("Figolth", made.question))
-    assert said.startswith(f"The question failed without an answer: {shown} ")

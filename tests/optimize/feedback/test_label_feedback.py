@@ -1,18 +1,11 @@
 """Feedback names the expected label, and still no answer that is none."""
 
-from types import SimpleNamespace
-
-import dspy
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from eval.analysis.attribution.target_matcher import LabelMatcher
-from eval.benchmarks.dataset import Sample
 from eval.scorers.labels import LabelSet
 from optimize.feedback.expectation import Expectation
 from optimize.feedback.feedback import build_feedback
-from optimize.search.student import Objective
 from tests.optimize.simulated_runs import record, step
 
 LABELS = LabelSet(("+", "-", "-1", "1", "Paris", "billing", "bug", "not a bug", "refund"))
@@ -44,15 +37,6 @@ def test_an_answer_that_is_no_label_is_never_named() -> None:
     assert "label" not in tell("refund", "billing", LabelSet())
 
 
-def test_the_objective_knows_the_labels_of_its_run() -> None:
-    made = record("refund", "billing", [step("label", label="billing")])
-    sample = Sample(made.sample_id, made.question, target="refund")
-    prediction = dspy.Prediction(trial=SimpleNamespace(record=made, completed=True))
-    for labels, named in ((LABELS, True), (None, False)):
-        learnt = Objective([sample], labels=labels)(dspy.Example(sample_id=sample.id), prediction, pred_name="label")
-        assert ("'refund'" in learnt.feedback) is named
-
-
 @pytest.mark.parametrize(
     ("label", "answer", "right"),
     [
@@ -75,10 +59,3 @@ def test_an_answer_is_right_in_content_if_it_names_this_label_alone(label: str, 
     matcher = LabelMatcher(label, LABELS)
     assert (matcher.matches(answer), matcher.is_contained_in(answer)) == (right, right)
     assert not matcher.is_quoted_in(label) and not matcher.is_within(label), "no secret, and no evidence"
-
-
-@given(st.text("abcde -1,.", max_size=20))
-@settings(max_examples=100, deadline=None)
-def test_targets_that_are_no_labels_have_the_feedback_that_they_have_without_labels(target: str) -> None:
-    if LABELS.find(target) is None:
-        assert tell(target, "refund") == tell(target, "refund", LabelSet())

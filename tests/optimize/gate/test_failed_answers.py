@@ -4,7 +4,6 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,19 @@ import pytest
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
 from eval.benchmarks.toy_set import ToyDataset
-from eval.execution.termination import MIN_FAILURES, FailuresInARow
+from eval.execution.termination import FailuresInARow
 from eval.runs.record import Record, Usage
 from eval.workflows.paired_evaluation import Arm, read_arm_records
 from optimize.gate.failed_answers import (
     AGAINST,
     COUNTED_AS_RIGHT,
-    HALT,
     ImputedAnswers,
     describe_failures,
     exceeds_failure_limit,
-    format_ids,
     impute_failures,
     max_failing_questions,
 )
-from optimize.gate.gate import GateSettings, GateVerdict, judge
+from optimize.gate.gate import GateSettings, judge
 from optimize.pipeline.terminal import show_finished_run
 from tests.eval.command_line import without_pauses
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
@@ -56,12 +53,6 @@ def made(counted: ImputedAnswers) -> Comparison:
 def gain(parent: Sequence[bool | None], winner: Sequence[bool | None]) -> float:
     """On one question."""
     return made(impute_failures(side(parent), side(winner))).score.difference
-
-
-def test_five_ids_are_all_shown_and_of_six_one_is_counted() -> None:
-    ids = [f"q{number}" for number in range(6)]
-    assert format_ids(ids[:5]) == "q0, q1, q2, q3, q4"
-    assert format_ids(ids) == "q0, q1, q2, q3, q4 and 1 more"
 
 
 @pytest.mark.parametrize("fails", ["parent", "winner"])
@@ -93,13 +84,6 @@ def test_what_the_parent_failed_alone_counts_as_right_and_is_told() -> None:
     assert (found.first.errors_by_class, found.second.errors_by_class) == ({"infrastructure": 1}, {"infrastructure": 2})
 
 
-def test_where_the_server_failed_nothing_all_counts_as_it_is() -> None:
-    parent, winner = side((True, False)), side((False, True))
-    assert impute_failures(parent, winner) == ImputedAnswers(
-        parent, winner, {"parent": 0, "winner": 0, "as_right": 0}, []
-    )
-
-
 def test_a_set_is_not_cheaper_for_the_answers_that_it_failed() -> None:
     dear, cheap = side(*[(True,)] * 40), side(*[(True,)] * 39, (FAILED,), cost_usd=0.01)
     settings = GateSettings("cost", margin=0.2)
@@ -108,21 +92,6 @@ def test_a_set_is_not_cheaper_for_the_answers_that_it_failed() -> None:
     assert verdict.reasons == [
         "The cost of 1 of the 40 sealed questions is unknown, so the answers cannot be called cheaper."
     ]
-
-
-def test_the_verdict_says_in_words_how_many_failed_and_to_which_questions() -> None:
-    counts = {"parent": 9, "winner": 1, "as_right": 8}
-    verdict = {"sealed": {"failed_answers": counts}, "winner": {"candidate_id": "c1"}}
-    assert describe_failures({**verdict, "failed_questions": [f"q{n}" for n in range(7)]}) == (
-        "answers that the server failed each time: 9 before, 1 with c1 (to q0, q1, q2, q3, q4 and 2 more); 8 of before "
-        "count as right, the others as wrong"
-    )
-    verdict = {**verdict, "sealed": {"failed_answers": {**counts, "as_right": 0}}}
-    assert describe_failures({**verdict, "failed_questions": ["q0"]}) == (
-        "answers that the server failed each time: 9 before, 1 with c1 (to q0); all count as wrong"
-    )
-    assert describe_failures({**verdict, "failed_questions": []}) is None
-    assert describe_failures({"finish_reason": "metric_errors"}) is None
 
 
 # ---------------------------------------------------------------- the whole command
@@ -228,74 +197,6 @@ def test_answers_that_fail_on_one_side_alone_count_against_the_new_prompts(
     assert verdict["winner"]["accuracy"] == accuracy(counted["winner"])
     gains = sum(alone["winner"].values()) - sum(alone["parent"].values())
     assert verdict["gain"] < gains / (N_SEALED * EPOCHS), "what was won on that question is won no more"
-
-
-@pytest.mark.slow  # whole runs
-@pytest.mark.parametrize("choice", [HALT, AGAINST])
-def test_too_many_failed_answers_are_no_verdict_whatever_is_asked_for(
-    choice: str, server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Three questions of twenty: more than one answer in ten."""
-    server.always_fails = about(*list(QUESTIONS)[:3])
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS, f"run.failed_answers={choice}")
-    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
-    stopped, going_on = without_pauses(capsys.readouterr().err).splitlines()
-    assert stopped.startswith(
-        "stopped: the server failed 18 of the 120 sealed answers, and again when asked once more: too many for a "
-        "verdict; going on asks them again. The first error: "
-    )
-    assert AGAINST not in stopped
-    assert re.fullmatch(r"continue with: python \S+ resume=\S+", going_on)
-    assert run.read("verdict") is None
-    server.always_fails = lambda messages: False
-    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
-    assert run.verdict["failed_questions"] == []
-
-
-@pytest.mark.slow  # whole runs
-def test_a_server_that_is_down_gives_no_verdict_however_often_it_is_asked(
-    server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server.always_fails = about(*QUESTIONS)
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS, f"run.failed_answers={AGAINST}")
-    n_asked, said = [], ""
-    for _ in range(5):
-        before = server.asked
-        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
-        n_asked.append(server.asked - before)
-        said = capsys.readouterr().err
-        assert run.read("verdict") is None
-    assert f"\nstopped: the model's server has failed {MIN_FAILURES} questions in a row once more" in said
-    assert max(n_asked[1:]) < N_SEALED * EPOCHS, "a part of what both sides were to answer, in a late session, too"
-
-
-@pytest.mark.slow  # whole runs
-def test_a_test_that_was_judged_is_not_asked_again_under_another_name(
-    server: SimulatedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`against` was given in a later session, so that it is not in what the run was started with."""
-    shelf = tmp_path / "shelf"
-
-    def published_under_a_name_that_is_taken(*given: Any, **named: Any) -> GateVerdict:
-        (shelf / "w").mkdir(parents=True, exist_ok=True)
-        return replace(judge(*given, **named), published=True, finish_reason="improved")
-
-    monkeypatch.setattr("optimize.pipeline.publication.judge", published_under_a_name_that_is_taken)
-    one = next(iter(QUESTIONS))
-    server.always_fails = about(one)
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS)
-    assert tuned_here(run.folder, asked, shelf) == 3
-    assert tuned_here(run.folder, [*asked, f"run.failed_answers={AGAINST}"], shelf) == 3
-    said = capsys.readouterr().err.splitlines()
-    assert "The sealed test is done and kept: none of it is asked again" in said[-2]
-    assert said[-1].endswith(f" name=ANOTHER_NAME run.failed_answers={AGAINST}")
-    server.always_fails = lambda messages: False
-    before = server.asked
-    assert tuned_here(run.folder, [*asked, "name=other"], shelf) == 0
-    assert server.asked == before
-    assert run.verdict["failed_questions"] == [one]
-    assert run.verdict["sealed"]["failed_answers"] == {"parent": EPOCHS, "winner": EPOCHS, "as_right": 0}
-    assert run.verdict["set"] == "shelf/other"
 
 
 def test_as_many_questions_as_a_verdict_may_do_without_can_fail_each_time() -> None:

@@ -5,9 +5,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
-from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -16,19 +13,13 @@ from scipy.stats import beta, binom
 
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
-from eval.analysis.statistics.intervals import Interval
-from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import (
     Pair,
-    PairedResult,
-    compute_standard_error,
     plan_looks,
     run_paired_test,
 )
 from eval.runs.record import Record, Usage
-from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
-from optimize.gate import gate
 from optimize.gate.gate import (
     ACCURACY,
     MAX_LOOKS,
@@ -36,11 +27,7 @@ from optimize.gate.gate import (
     GateSettings,
     compute_smallest_gain,
     compute_smallest_margin,
-    describe_margin,
-    describe_power,
-    find_long_prompts,
     judge,
-    power_table,
 )
 from optimize.gate.sealed_log import FIRST_LEVEL
 from optimize.gate.sequential import Look
@@ -184,13 +171,6 @@ def test_new_losses_by_format_are_a_reason_of_their_own(malformed: int, publishe
         )
 
 
-def test_fewer_losses_by_format_are_welcome() -> None:
-    rights = [[True]] * 12 + [[False]] * 41
-    before = records([[False]] * 53, malformed=20)
-    found = compare_answers(build_answers(before), build_answers(records(rights)))
-    assert judge(GateSettings(), found).published
-
-
 def test_for_cost_the_answers_must_be_cheaper_and_not_worse() -> None:
     settings = GateSettings(objective="cost", margin=0.08)
     cheaper, dearer = made(3, 3, 200, cost_usd=0.01), made(3, 3, 200, cost_usd=0.03)
@@ -236,13 +216,6 @@ def test_one_question_passes_no_gate() -> None:
         verdict = judge(GateSettings(objective), made(1, 0, 0, cost_usd=0.01))
         assert not verdict.published
         assert any("there is no interval that could lie above" in each for each in verdict.reasons)
-
-
-def test_a_prompt_is_measured_with_its_demos() -> None:
-    demos: dict[str, list[dict[str, Any]]] = {"finalizer": [{"answer_request": "é" * 60}]}
-    prompts = PromptSet("s", "toy", {"planner": "p" * 100, "finalizer": "f" * 50}, Path(), demos=demos)
-    assert find_long_prompts(GateSettings(max_prompt_chars=100), prompts) == ["finalizer (134 characters)"]
-    assert find_long_prompts(GateSettings(), prompts) == []
 
 
 @pytest.mark.parametrize(
@@ -314,139 +287,10 @@ def test_the_smallest_gain_passes_the_gate_in_80_of_100_simulated_runs(n: int, e
     assert share_passing(n, epochs, gain, correlation) == pytest.approx(0.8, abs=0.09)  # one standard error is 0.023
 
 
-def test_half_of_that_gain_mostly_does_not_pass() -> None:
-    gain = compute_smallest_gain(53, 5)
-    assert gain is not None
-    assert share_passing(53, 5, gain / 2, 0.5) < 0.4
-
-
 def test_prompts_as_good_pass_with_the_smallest_margin_in_80_of_100_simulated_runs() -> None:
     margin = compute_smallest_margin(60, 5)
     assert margin is not None
     assert share_passing(60, 5, 0.0, 0.5, margin) == pytest.approx(0.8, abs=0.06)
-
-
-def test_the_gains_are_those_that_were_measured_for_gaia_level_1() -> None:
-    gains = {
-        (n, k): compute_smallest_gain(n, k, accuracy=0.35, level=0.05) or 1.0 for n in (26, 53) for k in (1, 3, 5, 10)
-    }
-    assert 0.18 <= gains[53, 1] <= 0.24
-    assert 0.13 <= gains[53, 3] <= 0.15
-    assert 0.11 <= gains[53, 5] <= 0.14
-    assert 0.09 <= gains[53, 10] <= 0.13
-    assert 0.17 <= gains[26, 5] <= 0.20
-    assert gains[53, 1] > gains[53, 3] > gains[53, 5] > gains[53, 10]
-
-
-def test_more_questions_more_answers_and_no_least_gain_show_smaller_gains() -> None:
-    gains = [compute_smallest_gain(*each) for each in ((50, 3), (100, 3), (100, 5), (1_000, 5))]
-    assert all(one is not None and other is not None and one > other for one, other in pairwise(gains))
-    with_least = compute_smallest_gain(100, 5, min_gain=0.05)
-    assert with_least is not None and gains[2] is not None
-    assert with_least > gains[2] + 0.04
-
-
-def test_too_few_questions_show_nothing() -> None:
-    assert compute_smallest_gain(2, 5) is None
-    assert compute_smallest_gain(30, 1, accuracy=0.95) is None
-    assert compute_smallest_gain(200, 5, accuracy=1.0) is None
-    assert "too few to show any gain" in describe_power(2, 1)
-
-
-def test_the_standard_error_is_that_of_the_paired_test() -> None:
-    random = Random(0)
-    differences = [random.choice([-1.0, -0.5, 0.0, 0.0, 0.5, 1.0]) for _ in range(400)]
-    mean = math.fsum(differences) / 400
-    variance = math.fsum((each - mean) ** 2 for each in differences) / 399
-    ours = math.sqrt((variance + gate._EXTRA_ANSWERS / 2 / 399) / 400)
-    assert compute_standard_error(differences, epochs=2) == pytest.approx(ours)
-
-
-def test_exactly_the_smallest_margin_is_enough() -> None:
-    margin = gate.compute_smallest_margin(53, 5)
-    assert margin is not None
-    assert "in 80 of 100 cases or more" in describe_margin(53, 5, margin)
-    assert "will mostly fail" in describe_margin(53, 5, math.nextafter(margin, 0.0))
-
-
-def test_the_line_says_what_it_rests_on() -> None:
-    assert describe_power(53, 5) == (
-        "power: 53 sealed questions, 5 answers each: a true gain of 14 points passes the gate in 80 of 100 cases "
-        "(assuming that 40% are right now; the same for answers to one question that are less or more alike)"
-    )
-    assert "with 62% right on validation; 19 to 24 for answers" in describe_power(53, 1, accuracy=0.62)
-    # Where answers are alike no gain can be shown reliably, so that the largest possible one is named.
-    assert "with 60% right on validation; 33 to 40 for answers" in describe_power(17, 2, accuracy=0.6)
-
-
-def test_with_a_cost_objective_the_line_is_about_the_margin() -> None:
-    assert "will mostly fail a margin of 2 points" in describe_margin(53, 5, 0.02)
-    assert "pass with a margin of 50 points" in describe_margin(53, 5, 0.5)
-    assert describe_margin(2, 1, 0.02).endswith("raise gate.epochs or gate.margin")
-
-
-def test_the_table_has_a_line_for_each_size() -> None:
-    lines = power_table().splitlines()
-    assert len(lines) == 2 + 7 * 4
-    assert lines[10].startswith("| 53 | 1 | ")
-
-
-@pytest.mark.parametrize(
-    "edge", [{"n_questions": 2}, {"epochs": 1}, {"accuracy": 0.0}, {"accuracy": 1.0}, {"correlation": 0.0},
-             {"correlation": 1.0}],
-)  # fmt: skip
-def test_numbers_at_the_edge_are_accepted(edge: dict[str, float]) -> None:
-    compute_smallest_gain(**{"n_questions": 53, "epochs": 5, **edge})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"n_questions": 1}, {"epochs": 0}, {"accuracy": 1.1}, {"accuracy": -0.1}, {"correlation": -0.1},
-              {"correlation": 1.1}],
-)  # fmt: skip
-def test_numbers_out_of_range_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="expected at least 2"):
-        compute_smallest_gain(**{"n_questions": 53, "epochs": 5, **wrong})  # type: ignore[arg-type]
-
-
-class Fixed(PairedResult):
-    """A result whose interval is the same at any level."""
-
-    def compute_interval(self, alpha: float) -> Interval | None:
-        return self.ci95
-
-
-class FixedCost(MeanDifference):
-    def compute_interval(self, alpha: float) -> Interval | None:
-        return self.ci95
-
-
-def sealed_result(low: float, p: float = 0.01) -> PairedResult:
-    return Fixed(53, 5, 0.2, (low, 0.4), p, "t", 10, 2, 41, 0.1, 0.05)
-
-
-@pytest.mark.parametrize("level", [FIRST_LEVEL, 0.0075])
-def test_a_p_of_exactly_the_level_passes(level: float) -> None:
-    for p, holds in ((level, True), (math.nextafter(level, 1.0), False)):
-        assert gate._not_by_luck(sealed_result(0.1, p), Look.only(level))[0] is holds
-
-
-def test_the_level_decides_on_p_on_both_intervals_and_on_the_power() -> None:
-    """What passes as the first test with its questions does not as the fourth."""
-    gains = made(12, 2, 39)
-    first, fourth = (judge(GateSettings(), gains, Look.only(level)) for level in (FIRST_LEVEL, 0.03 / 16))
-    assert (first.published, fourth.published) == (True, False)
-    assert "the 97% interval, +" in first.reasons[0] and "does not lie above 0" in fourth.reasons[0]
-    assert "the 99.81% interval" in fourth.reasons[0] and "above the required 0.00187" in fourth.reasons[1]
-    assert first.gain_interval and fourth.gain_interval and first.gain_interval[0] > 0 >= fourth.gain_interval[0]
-    assert first.gain_ci95 == fourth.gain_ci95
-    assert first.smallest_difference and fourth.smallest_difference
-    assert first.smallest_difference < fourth.smallest_difference
-
-    same, cost = made(0, 0, 200, cost_usd=0.01), GateSettings(objective="cost", margin=0.03)
-    assert (judge(cost, same).published, judge(cost, same, Look.only(0.0001)).published) == (True, False)
-    dear = MeanDifference(53, 0.5, 0.4, -0.1, None, standard_error=0.04)
-    assert [gate._cheaper(dear, 53, Look.only(level))[0] for level in (FIRST_LEVEL, 0.0075)] == [True, False]
-    assert "99.25% interval" in gate._cheaper(dear, 53, Look.only(0.0075))[1]
 
 
 def test_an_early_look_asks_for_more_and_its_intervals_are_wider() -> None:
@@ -473,155 +317,3 @@ def test_a_repeated_interval_holds_at_all_looks_together() -> None:
         ]
         missed += any(each is None or not each[0] <= 0.2 <= each[1] for each in found)
     assert missed / runs < 0.1 + 2 * math.sqrt(0.1 * 0.9 / runs)
-
-
-def test_the_planned_power_is_that_of_the_level() -> None:
-    assert "a true gain of 18 points" in describe_power(53, 5, level=0.03 / 16)
-    least = gate.compute_smallest_margin(53, 5, level=0.0075)
-    assert least and least > (gate.compute_smallest_margin(53, 5) or 1)
-    assert "in 80 of 100 cases or more" in describe_margin(53, 5, least)
-    assert "will mostly fail" in describe_margin(53, 5, least - 0.001, level=0.0075)
-
-
-def test_an_interval_that_touches_the_limit_does_not_pass() -> None:
-    settings = GateSettings(min_gain=0.125, margin=0.25)
-    above = math.nextafter(0.125, 1.0), math.nextafter(-0.25, 1.0)
-    assert [
-        gate._better(settings, sealed_result(low), "accuracy", Look.only(FIRST_LEVEL))[0] for low in (0.125, above[0])
-    ] == [
-        False,
-        True,
-    ]
-    assert [
-        gate._not_worse(settings, sealed_result(low), "accuracy", Look.only(FIRST_LEVEL))[0]
-        for low in (-0.25, above[1])
-    ] == [
-        False,
-        True,
-    ]
-    costs = [FixedCost(53, 0.5, 0.25, -0.25, (-0.5, high)) for high in (0.0, math.nextafter(0.0, -1.0))]
-    assert [gate._cheaper(cost, 53, Look.only(FIRST_LEVEL))[0] for cost in costs] == [False, True]
-    losses = [MeanDifference(53, 0.25, 0.5, 0.25, (low, 0.5)) for low in (0.0, math.nextafter(0.0, 1.0))]
-    none, found = MeanDifference(53, 0.25, 0.25, 0.0, (-0.5, 0.5)), made(12, 1, 40)
-    for each, holds in zip(losses, (False, True), strict=True):
-        unreadable, in_form = (replace(found, unreadable=a, format_losses=b) for a, b in ((each, none), (none, each)))
-        assert bool(gate._new_format_losses(settings, unreadable)) is holds
-        assert not gate._new_format_losses(settings, in_form)
-        by_cost = replace(settings, objective="cost")
-        assert bool(gate._new_format_losses(by_cost, in_form)) is holds
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "expected"),
-    [
-        ("min_gain", -0.1, "a share from 0 to below 1, such as 0.05 for 5 points"),
-        ("margin", 1.0, "a share from 0 to below 1, such as 0.02 for 2 points"),
-        ("epochs", 0, "at least 1"),
-        ("looks", 11, "1 to 10"),
-        ("max_prompt_chars", 0, "at least 1"),
-        ("max_metric_error_share", 1.01, "a share from 0 to 1"),
-    ],
-)
-def test_a_setting_out_of_range_is_refused_in_a_sentence(key: str, value: float, expected: str) -> None:
-    with pytest.raises(UserError) as refused:
-        GateSettings(**{key: value}).check()  # type: ignore[arg-type]
-    assert str(refused.value) == f"gate.{key}={value:g} is out of range; expected {expected}."
-    with pytest.raises(UserError) as refused:
-        GateSettings(objective="speed").check()
-    assert str(refused.value) == "gate.objective=speed is not known; choose one of: score, cost."
-
-
-def test_the_settings_of_the_configuration_are_those_of_the_gate_and_its_edges_pass() -> None:
-    assert GateSettings() == GateSettings("score", 0.0, 0.02, 5, 4, 12_000, 0.1)
-    GateSettings(objective="cost", min_gain=0.0, margin=0.999).check()
-
-
-SCORES = Fixed(53, 5, 0.2, (0.1, 0.4), 0.0123, "sign flip", 10, 2, 41, 0.1, 0.05)
-
-
-@pytest.mark.parametrize(
-    ("settings", "score", "told"),
-    [
-        (
-            GateSettings(min_gain=0.05),
-            SCORES,
-            [
-                "passed: The gain in accuracy on the sealed questions is +20.0 points (95% interval +10.0 to +40.0; 53 "
-                "questions, 5 answers each); the 97% interval, +10.0 to +40.0, lies above +5.0.",
-                "passed: p is 0.0123 (sign flip), at most the required 0.03.",
-            ],
-        ),
-        (
-            GateSettings(),
-            replace(SCORES, difference=0.0, ci95=(-0.1, 0.0), p=0.5, epochs=1),
-            [
-                "failed: The gain in accuracy on the sealed questions is 0 points (95% interval -10.0 to 0; 53 "
-                "questions, 1 answer each); the 97% interval, -10.0 to 0, does not lie above 0.",
-                "failed: p is 0.5 (sign flip), above the required 0.03.",
-            ],
-        ),
-        (
-            GateSettings(),
-            replace(SCORES, ci95=None, n_questions=1),
-            [
-                "failed: The gain in accuracy on the sealed questions is +20.0 points (no interval; 1 question, 5 "
-                "answers each); there is no interval that could lie above 0.",
-                "passed: p is 0.0123 (sign flip), at most the required 0.03.",
-            ],
-        ),
-        (
-            GateSettings("cost", margin=0.05),
-            replace(SCORES, difference=-0.01, ci95=(-0.04, 0.02)),
-            [
-                "passed: The change in accuracy on the sealed questions is -1.0 points (95% interval -4.0 to +2.0; 53 "
-                "questions, 5 answers each); the 97% interval, -4.0 to +2.0, lies above -5.0 (gate.margin).",
-                "passed: An answer cost $0.50000 before, $0.25000 now, -0.25000 (97% interval -0.50000 to -0.10000); "
-                "the interval lies below 0.",
-            ],
-        ),
-    ],
-)
-def test_each_check_is_told_whole(settings: GateSettings, score: PairedResult, told: list[str]) -> None:
-    cost = FixedCost(53, 0.5, 0.25, -0.25, (-0.5, -0.1))
-    verdict = judge(settings, replace(made(12, 1, 40), score=score, cost_usd=cost))
-    assert verdict.checks == told
-    assert verdict.published == all(each.startswith("passed") for each in told)
-    assert (verdict.gain, verdict.p, verdict.gain_ci95) == (score.difference, score.p, score.ci95)
-    wanted = "passed: " if verdict.published else "failed: "
-    assert verdict.reasons == [each.removeprefix(wanted) for each in told if each.startswith(wanted)]
-
-
-def test_a_cost_that_is_not_known_is_told_whole() -> None:
-    only, cost = Look.only(FIRST_LEVEL), FixedCost(50, 0.5, 0.25, -0.25, None)
-    assert gate._cheaper(None, 53, only) == (
-        False,
-        "The cost of the answers is unknown, so none can be called cheaper; set model.prices.",
-    )
-    assert gate._cheaper(cost, 53, only) == (
-        False,
-        "The cost of 3 of the 53 sealed questions is unknown, so the answers cannot be called cheaper.",
-    )
-    assert gate._cheaper(cost, 50, only) == (
-        False,
-        "An answer cost $0.50000 before, $0.25000 now, -0.25000; the interval does not lie below 0.",
-    )
-
-
-def test_losses_by_format_are_told_with_the_net_scores() -> None:
-    before, after = records([[True]] * 60 + [[False]] * 40), records([[True]] * 70 + [[False]] * 30, malformed=20)
-    verdict = judge(GateSettings(), compare_answers(build_answers(before), build_answers(after)))
-    told = (
-        "More answers cannot be read: 20.0% of the answers, 0.0% with the parent's prompts; that is beyond chance. Net "
-        "accuracy, in which they count as wrong: 60.0% before, 70.0% now (+10.0 points)."
-    )
-    assert verdict.finish_reason == "format_loss" and verdict.reasons == [told]
-    assert verdict.checks[-1] == f"failed: {told}" and not verdict.published
-
-
-def test_prompts_may_be_exactly_as_long_as_the_limit() -> None:
-    texts = {"planner": "p" * 12_000, "solver": "s" * 12_001, "finalizer": "f" * 11_995}
-    demos: dict[str, list[dict[str, Any]]] = {"finalizer": [{}], "planner": []}  # [{}] has four characters
-    prompts = PromptSet("s", "toy", texts, Path(), demos=demos)
-    assert find_long_prompts(GateSettings(), prompts) == ["solver (12,001 characters)"]
-    longer = replace(prompts, texts={**texts, "finalizer": "f" * 11_997})
-    assert find_long_prompts(GateSettings(), longer) == ["solver (12,001 characters)", "finalizer (12,001 characters)"]

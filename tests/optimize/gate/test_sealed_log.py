@@ -1,8 +1,6 @@
 """Every sealed test is counted, and alpha is spent: across runs, splits, processes, crashes and second draws."""
 
 import json
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -13,7 +11,6 @@ import pytest
 from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.benchmarks.dataset import Sample
-from eval.cli.paths import PROJECT_ROOT
 from mas.runtime.errors import UserError
 from optimize.gate.gate import GateSettings, judge
 from optimize.gate.sealed_log import (
@@ -27,9 +24,7 @@ from optimize.gate.sealed_log import (
     begin_test,
     compute_level,
     describe_earlier_tests,
-    describe_level,
     find_allowance,
-    find_log,
     list_draws,
     record_judgement,
 )
@@ -51,11 +46,6 @@ def start(draw: str, run: str = "r1", winner: str = "aa", simulated: bool = Fals
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "state" / "sealed_tests.jsonl"
-
-
-def test_the_log_is_with_the_key_of_the_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert find_log() == tmp_path / "mas-harness" / "sealed_tests.jsonl"
 
 
 def test_each_draw_spends_its_own_level_and_a_resumed_one_nothing(file: Path) -> None:
@@ -122,15 +112,6 @@ def test_a_simulated_model_spends_nothing_of_a_real_ones_level(file: Path) -> No
     assert begin_test(start("d3", simulated=True), SET, file).level == 0.0075
 
 
-def test_the_level_is_described_with_what_is_left() -> None:
-    assert describe_level(0.0075, 0.0125) == (
-        "the gate requires p of at most 0.0075 (two-sided); 0.0125 of 0.05 is left for later tests with these questions"
-    )
-    looks = "the gate's level is 0.0075 (two-sided), spent over 4 looks; 0.0125 of 0.05 is left for later tests"
-    assert describe_level(0.0075, 0.0125, 4).startswith(looks)
-    assert describe_level(0.0001, 0.00005).endswith("nothing is left for later tests: seal other questions for them")
-
-
 def test_another_draw_is_not_judged_in_the_place_of_the_first(file: Path) -> None:
     begin_test(start("d1"), SET, file)
     record_judgement("d1", Judgement(0.2, "answers"), file)
@@ -173,13 +154,6 @@ def test_a_draw_keeps_the_order_of_its_questions(file: Path) -> None:
         begin_test(start("d1"), a_set("Where?", "Who?"), file)
 
 
-def test_a_line_holds_no_question_and_stays_small(file: Path) -> None:
-    begin_test(start("d1"), a_set(*(f"What is {n} plus one?" for n in range(53))), file)
-    (line,) = file.read_text().splitlines()
-    assert "plus" not in line and len(line) < 1_400
-    assert {len(mark) for mark in json.loads(line)["questions"]} == {16}
-
-
 def three_lines(file: Path) -> list[str]:
     begin_test(start("d1"), SET, file)
     record_judgement("d1", Judgement(0.2, "answers"), file)
@@ -192,53 +166,6 @@ def test_a_line_that_a_crash_cut_off_is_overwritten(file: Path) -> None:
     file.write_text("".join(lines[:2]) + lines[2][:-20])
     assert begin_test(start("d3"), SET, file).level == 0.0075, "nothing was answered before the line was complete"
     assert list_draws("r1", file) == ["d1", "d3"]
-
-
-@pytest.mark.parametrize(
-    ("change", "number"),
-    [
-        (lambda lines: [lines[0].replace("0.03", "0.01"), *lines[1:]], 1),
-        (lambda lines: lines[1:], 1),
-        (lambda lines: [lines[0], lines[2]], 2),
-        (lambda lines: [lines[0], lines[2], lines[1]], 2),
-        (lambda lines: [*lines[:2], "\n"], 3),
-        (lambda lines: [*lines[:2], '{"begun": 1}\n'], 3),
-        (lambda lines: [*lines, lines[0]], 4),
-        (lambda lines: [*lines[:2], "\xff\x00 […\n"], 3),
-    ],
-)
-def test_a_log_that_was_changed_is_refused(file: Path, change, number: int) -> None:  # type: ignore[no-untyped-def]
-    file.write_text("".join(change(three_lines(file))), "utf-8")
-    before = file.read_bytes()
-    for use in (
-        lambda: find_allowance(SET, simulated=False, file=file),
-        lambda: begin_test(start("d9"), SET, file),
-        lambda: record_judgement("d1", Judgement(0.1, "answers"), file),
-    ):
-        with pytest.raises(UserError, match=rf"line {number} is damaged, .* restore the file, or the key"):
-            use()
-    assert file.read_bytes() == before
-
-
-def test_a_log_of_another_installation_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    three_lines(file)
-    monkeypatch.setenv("MAS_HARNESS_KEY", "another key of an installation")
-    with pytest.raises(UserError, match="line 1 is damaged, or was not written with this installation's key"):
-        find_allowance(SET, simulated=False, file=file)
-
-
-def test_processes_at_the_same_time_lose_nothing_and_share_the_levels(file: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from optimize.gate.sealed_log import *\n"
-        "for n in range(4): begin_test(SealedTestStart(f'{sys.argv[2]}-{n}', 'r', 'aa', False), "
-        "SealedSet(('00',)), Path(sys.argv[1]))"
-    )
-    running = [
-        subprocess.Popen([sys.executable, "-c", code, str(file), name], cwd=PROJECT_ROOT) for name in ("a", "b", "c")
-    ]
-    assert [each.wait(60) for each in running] == [0, 0, 0]
-    levels = [json.loads(line)["level"] for line in file.read_text().splitlines()]
-    assert levels == [pytest.approx(0.03 / k**2) for k in range(1, 13)]
 
 
 def test_no_test_begins_unrecorded(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from scipy.stats import norm
 from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import LookPlan, Pair, PairedResult, plan_looks, run_paired_test
 from optimize.gate.gate import GateSettings
-from optimize.gate.looks import LookLine, decide_look, describe_look, describe_stop
+from optimize.gate.looks import decide_look
 from optimize.gate.sequential import Decision, Look
-from optimize.gate.verdict import SealedNumbers
 from scripts.sequential_gate import build_comparison
 
 
@@ -86,23 +85,6 @@ def test_a_gain_whose_format_fails_goes_on_and_with_cost_only_the_margin_is_hope
     assert decide_look(cost, worse, Look(plan, 2)) == "hopeless"
 
 
-def test_where_it_stopped_is_said_in_words_without_a_score_before_the_end() -> None:
-    line: LookLine = {"look": 2, "n_questions": 27, "gain": 0.3, "p": 0.0005, "level": 0.0012, "decision": "success"}
-    assert describe_look(line, 4, 53) == "look 2 of 4, 27 of 53 questions: the test stops early, with a gain"
-    goes_on = describe_look({**line, "decision": "continue"}, 4, 53)
-    assert goes_on == "look 2 of 4, 27 of 53 questions: the test goes on"
-    sealed: SealedNumbers = {
-        "looks": 4, "look": 2, "stopped": "hopeless", "n_questions": 27, "n_sealed": 53, "n_answers": 54,
-        "n_answers_saved": 52,
-    }  # fmt: skip
-    assert describe_stop(sealed) == (
-        "stopped at look 2 of 4, after 27 of 53 questions: a gain at the end had become improbable (below 5%); 52 of "
-        "106 answers were saved; the intervals are adjusted for the looks"
-    )
-    assert "no answer was saved" in str(describe_stop({**sealed, "look": 4}))
-    assert describe_stop({"n_questions": 53}) is None
-
-
 def test_what_is_predicted_is_what_happens_without_any_other_knowledge() -> None:
     """The true effect is as likely anywhere; of the paths near a statistic at half of the answers, so many succeed."""
     plan, random, n_paths = plan_looks(2, 0.05), np.random.default_rng(2), 400_000
@@ -113,9 +95,3 @@ def test_what_is_predicted_is_what_happens_without_any_other_knowledge() -> None
     succeeded = (whole[near] >= plan.bounds[-1]).mean()
     assert plan.predict_success(1, 1.5) == pytest.approx(succeeded, abs=0.03)
     assert norm.cdf((1.5 - plan.bounds[-1] * np.sqrt(0.5)) / np.sqrt(0.5)) == plan.predict_success(1, 1.5)
-
-
-@pytest.mark.parametrize(("n_looks", "level"), [(0, 0.05), (4, 0.0), (4, 1.0)])
-def test_a_plan_that_makes_no_sense_is_refused(n_looks: int, level: float) -> None:
-    with pytest.raises(ValueError, match="expected at least 1, and a level between 0 and 1"):
-        plan_looks(n_looks, level)

@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,7 @@ from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet, read_prompt_set
 from mas.simulation.reflection import HELPFUL, USELESS
-from optimize.publishing.leak_lookup import Lookup
-from optimize.publishing.leaks import OF_TRAINING, OF_UNGATED_PARENT, Hit, LeakIndex, LeakReport, collect_system_words
-from tests.mas.systems.gaia.building import build
-from tests.scripted_model import ScriptedModel
+from optimize.publishing.leaks import OF_TRAINING, OF_UNGATED_PARENT, Hit, LeakIndex
 
 TRAIN = (
     Sample("train-0001", "How many lanterns did the harbour of Ostrel sell in its first winter?", target="4,812"),
@@ -86,20 +82,6 @@ def blocking(text: str) -> set[tuple[str, str]]:
     ],
 )
 def test_a_name_is_found_however_it_is_written(text: str) -> None:
-    assert ("gold", "val-0001") in blocking(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Marabundas",
-        "the Marabunda's",
-        "M\N{CYRILLIC SMALL LETTER A}r\N{GREEK SMALL LETTER ALPHA}bund\N{LATIN SMALL LETTER ALPHA}",
-        "\N{CYRILLIC CAPITAL LETTER EM}arabunda",
-        "M a r a b u n d a",
-    ],
-)
-def test_lookalike_letters_and_a_plural_hide_no_name(text: str) -> None:
     assert ("gold", "val-0001") in blocking(text)
 
 
@@ -244,16 +226,6 @@ def test_a_demo_of_a_training_question_with_the_gold_of_another_is_blocked() -> 
     assert INDEX.check(prompts(solver=[stranger]), prompts()).blocked
 
 
-def test_numbers_met_by_chance_in_training_demos_do_not_block() -> None:
-    index = LeakIndex.of(TRAIN, (Sample("v-12345", "How many sacks of flour came to Brimm?", target="5791"),), ())
-    table = {"task": TRAIN[0].question, "history": {"messages": [{"content": "a;5791\nb;4023"}]}, "result": "4812"}
-    assert not index.check(prompts(solver=[table]), prompts()).blocked
-    table["history"] = {"messages": [{"content": "sacks of flour came: 5791"}]}
-    assert index.check(prompts(solver=[table]), prompts()).blocked
-    bare = {"step": "look", "history": {"messages": [{"content": "a;5791"}]}}
-    assert index.check(prompts(solver=[bare]), prompts()).blocked
-
-
 def test_words_of_the_system_and_of_training_questions_need_the_question_beside_them() -> None:
     index = LeakIndex.of(
         (Sample("t-000001", "Was it the calculator of Ostrel or the abacus?", target="3"),),
@@ -303,26 +275,6 @@ def test_a_gold_query_is_protected_and_neither_its_json_nor_what_a_training_quer
     assert report.blocked and {hit.sample_id for hit in report.hits} == {"val-000001", "test-000000"}
 
 
-def test_the_words_of_a_system_are_its_tools_and_fields() -> None:
-    program = build(ScriptedModel(lambda agent, request: ""))
-    assert {"calculator", "read_file", "final_answer"} <= set(collect_system_words(program))
-
-
-def test_the_index_holds_no_text() -> None:
-    lookup = Lookup.of(TRAIN, VAL, SEALED)
-    kept = repr(vars(lookup)).lower()
-    for gold in ("marabunda", "1234.5", "gorvanna", "ferry", "hamrun"):
-        assert gold not in kept
-    assert vars(lookup)["_forms"].keys().isdisjoint(vars(Lookup.of(TRAIN, VAL, SEALED))["_forms"].keys())
-
-
-def test_a_report_survives_the_way_through_json() -> None:
-    report = INDEX.check(prompts("Marabunda and Gorvanna"), prompts())
-    assert LeakReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
-    assert report.summary().startswith("val gold (solver, text line 1, val-0001)")
-    assert report.checked == {"train": 2, "val": 3, "test": 5}
-
-
 def benchmarks() -> list[dict[str, tuple[Sample, ...]]]:
     sample = BundledDataset(name="sample", on_bad_row="refuse", default_split="val")
     toy = ToyDataset(name="toy", n_train=60, n_val=60, n_test=100, seed=0, default_split="val")
@@ -366,102 +318,6 @@ def test_every_planted_gold_is_found_in_any_company(data: dict[str, tuple[Sample
         hits = index.check(prompts(" ".join(around)), prompts()).hits
         assert any(hit.sample_id == sample.id and hit.status == "blocking" for hit in hits), gold
     assert n_alone > 20
-
-
-def test_unrelated_words_give_no_hit() -> None:
-    data = benchmarks()[0]
-    index = LeakIndex.of(data["train"], data["val"], data["test"])
-    draw = random.Random(3)
-    for _ in range(20):
-        letters = ["".join(draw.choices("abcdefgh", k=draw.randint(2, 9))) for _ in range(300)]
-        numbers = [str(draw.choice([draw.randrange(100), draw.randrange(10**7, 10**8)])) for _ in range(60)]
-        said = [*letters, *numbers]
-        draw.shuffle(said)
-        assert index.check(prompts(" ".join(said)), prompts()).hits == []
-
-
-def test_long_prompts_and_many_questions_take_well_under_a_second() -> None:
-    draw = random.Random(1)
-    names = ["".join(draw.choices("abcdefghijklmnop", k=8)) for _ in range(4000)]
-    many = [
-        Sample(
-            f"q-{number:06}",
-            " ".join(draw.choices(names, k=60)),
-            target=", ".join(draw.choices(names, k=1 + number % 4)),
-        )
-        for number in range(500)
-    ]
-    index = LeakIndex.of(many[:150], many[150:300], many[300:])
-    text = "\n".join(" ".join(draw.choices(["solve", "brief", "step", *names[:3000]], k=12)) for _ in range(960))
-    long = prompts(text[:100_000])
-    started = time.process_time()
-    index.check(long, prompts())
-    assert time.process_time() - started < 3.0  # 0.5 s on an idle machine
-
-
-def a_hit(number: int, status: Any = "blocking", note: str = "") -> Hit:
-    return Hit("gold", "val", "solver", f"text line {number}", f"q{number}", status, note)
-
-
-@pytest.mark.parametrize(
-    ("hits", "told"),
-    [
-        ([], "nothing that blocks"),
-        ([a_hit(1)], "val gold (solver, text line 1, q1)"),
-        (
-            [a_hit(n) for n in (1, 2, 3)],
-            "val gold (solver, text line 1, q1), val gold (solver, text line 2, q2), val gold (solver, text line 3, "
-            "q3)",
-        ),
-        (
-            [a_hit(n) for n in (1, 2, 3, 4, 5)],
-            "val gold (solver, text line 1, q1), val gold (solver, text line 2, q2), val gold (solver, text line 3, "
-            "q3), 2 more",
-        ),
-        (
-            [a_hit(1, "shown"), a_hit(2, "shown"), a_hit(3, "inherited"), a_hit(4, "allowed", OF_TRAINING)],
-            "nothing that blocks; 2 of training questions; 1 that the parent has as well; 1 in demos of training "
-            "questions",
-        ),
-        (
-            [a_hit(1, "shown"), a_hit(2, note=OF_UNGATED_PARENT), a_hit(3)],
-            "val gold (solver, text line 2, q2), val gold (solver, text line 3, q3); 1 in the starting prompts as "
-            "well, which have not passed the gate as they are; 1 of training questions",
-        ),
-    ],
-)
-def test_a_summary_names_three_hits_and_counts_the_others(hits: list[Hit], told: str) -> None:
-    report = LeakReport(hits, {"val": 3})
-    assert report.summary() == told
-    assert report.blocked == any(hit.status == "blocking" for hit in hits)
-    assert report.to_dict()["blocked"] == report.blocked and report.to_dict()["checked"] == {"val": 3}
-
-
-def test_an_excerpt_has_forty_characters_on_both_sides_of_its_own_line() -> None:
-    def excerpts(text: str) -> set[str | None]:
-        return {hit.excerpt for hit in INDEX.check(prompts(text), prompts()).hits}
-
-    before, after = "word " * 20, " tail" * 20
-    assert excerpts(f"another line\n{before}Gorvanna{after}\nlast line") == {f"{'word ' * 8}[…]{' tail' * 8}".strip()}
-    assert excerpts("another line\nsay Gorvanna now\nlast line") == {"say […] now"}
-    assert excerpts("Gorvanna") == {"[…]"}
-    assert excerpts("Gorvanna met Gorvanna again") == {"[…] met […] again"}
-
-
-def test_a_hit_is_told_by_its_agent_its_place_and_its_question() -> None:
-    texts = {"planner": "Be brief.\n\nIt was Marabunda.", "solver": "Go."}
-    demos = {"solver": [{"task": "a"}, {"task": "b", "result": "Marabunda"}]}
-    report = INDEX.check(PromptSet("c", "toy", texts, Path("c"), demos=demos), prompts())
-    assert report.hits == [
-        Hit("gold", "val", "planner", "text line 3", "val-0001", "blocking"),
-        Hit("gold", "val", "solver", "demo 2 field result", "val-0001", "blocking"),
-    ]
-
-
-def test_of_two_hits_in_one_place_the_worse_one_is_kept() -> None:
-    parent = prompts("Say Marabunda.")
-    report = INDEX.check(prompts("Say Marabunda. Say Marabunda."), parent, is_parent_gated=True)
-    assert [(hit.place, hit.status) for hit in report.hits] == [("text line 1", "blocking")]
 
 
 @pytest.mark.parametrize(

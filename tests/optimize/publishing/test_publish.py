@@ -1,7 +1,6 @@
 """A set is published whole, once, with what is known about it, and without anything of the machine."""
 
 import getpass
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from mas.prompt_sets.provenance import sign_provenance
 from mas.runtime.errors import UserError
 from optimize.publishing import publish as publishing
 from optimize.publishing.provenance import Provenance, build_headline, build_provenance
-from optimize.publishing.publish import publish, reject
+from optimize.publishing.publish import publish
 
 AGENTS = ("plan", "solve")
 DEMOS: dict[str, list[dict[str, Any]]] = {
@@ -149,18 +148,6 @@ def test_nothing_of_the_machine_or_a_secret_is_in_it(tmp_path: Path) -> None:
     assert secret.gate["settings"] == {"k": "[redacted]"} and secret.leaks is None and secret.scores == {}
 
 
-def test_scores_of_another_candidate_are_not_its_own() -> None:
-    other = build_provenance(INFO, VERDICT, None, run="r", parent=PARENT, candidate_id="c001", gated=False)
-    assert other.scores == {} and other.gate["verdict"] == {}
-    assert "not tested" in build_headline(other.to_dict()) and "UNGATED" in build_headline(other.to_dict())
-
-
-def test_an_edited_set_is_seen(tmp_path: Path) -> None:
-    publish(TUNED, tmp_path / "prompts" / "tuned", told())
-    (tmp_path / "prompts" / "tuned" / "plan_system_prompt.txt").write_text("Mine.\n", "utf-8")
-    assert read_prompt_set("tuned", AGENTS, "toy", tmp_path).edited == ("plan_system_prompt.txt",)
-
-
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a/b", "../x", ".hidden", "a b", "-x", "x.", "ä", "x" * 101, "a\n", "~"]
 )
@@ -223,29 +210,3 @@ def test_a_kill_before_the_move_leaves_no_set(tmp_path: Path) -> None:
         read_prompt_set("tuned", AGENTS, "toy", tmp_path)
     publish(TUNED, tmp_path / "prompts" / "tuned", told())
     assert digest(read_prompt_set("tuned", AGENTS, "toy", tmp_path)) == digest(TUNED)
-
-
-def test_a_resumed_run_finds_the_set_that_it_has_published(tmp_path: Path) -> None:
-    first = publish(TUNED, tmp_path / "tuned", told())
-    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "tuned").iterdir()}
-    assert publish(TUNED, tmp_path / "tuned", told()) == first
-    assert files == {path: path.stat().st_mtime_ns for path in (tmp_path / "tuned").iterdir()}
-    for prompts, provenance in ((PARENT, told()), (TUNED, told(run="run_2")), (TUNED, told(gated=False))):
-        with pytest.raises(UserError, match="ever overwritten"):
-            publish(prompts, tmp_path / "tuned", provenance)
-
-
-def test_a_rejected_set_says_why_and_may_be_written_again(tmp_path: Path) -> None:
-    for _ in range(2):
-        kept = reject(TUNED, tmp_path, "c004", told(gated=False, finish_reason="not_significant"))
-    assert kept.folder == tmp_path / "rejected" / "c004"
-    read = read_prompt_set(kept.folder, AGENTS, "toy", tmp_path)
-    assert read.provenance["finish_reason"] == "not_significant" and read.provenance["gated"] is False
-    assert read.description.startswith("UNGATED (not_significant)")
-    assert digest(read) == digest(TUNED) and read.edited == ()
-
-
-def test_numbers_that_are_none_do_not_keep_a_set_from_being_published(tmp_path: Path) -> None:
-    scores = {"gain": float("nan"), "gain_ci95": None, "p": None}
-    kept = publish(TUNED, tmp_path / "tuned", told(scores=scores, spend={"cost_usd": float("inf")}))
-    assert json.dumps(dict(kept.provenance))

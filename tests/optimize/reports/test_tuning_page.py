@@ -3,18 +3,14 @@
 import base64
 import gzip
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval.reports.html.charts import Chart, Point
-from eval.runs.folder import REPORT
 from mas.runtime.errors import UserError
-from optimize.report import task
 from optimize.reports import tuning_page
-from optimize.reports.candidate_tree import build_tree
 from optimize.reports.outcome import describe_outcome
 from optimize.reports.snapshot import read_tuning
 from optimize.reports.tuning_page import _build_page, _draw_budget, write_tuning_page
@@ -33,24 +29,6 @@ def write_flips(folder: Path) -> None:
 
 def write_page(folder: Path) -> str:
     return write_tuning_page(folder).read_text("utf-8")
-
-
-def test_a_published_run_says_first_how_much_better_its_prompts_are(tmp_path: Path) -> None:
-    found = verdict(set="prompts/mine", gain_shrunken=0.09, sealed=SEALED, reasons=["It holds."], resumable=False)
-    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=found, simulated=True)
-    outcome = describe_outcome(read_tuning(folder))
-    assert outcome.label == "published"
-    assert outcome.sentence == (
-        "Published as prompts/mine: the gate's conditions hold. With c001 the accuracy on 8 sealed questions went from "
-        "25.0% to 37.5%: +12.5 points (95% interval +1.0 to +24.0), p = 0.03, where at most 0.03 is required."
-    )
-    assert outcome.notes[:2] == [
-        "Passed: better by more than gate.min_gain",
-        "Estimated true gain: +9.0 points. Gains that must be significant to be published look too large on average.",
-    ]
-    page = write_page(folder)
-    assert "Simulated model" in page and "(simulated)" in page
-    assert page.index("Published as prompts/mine") < page.index("Sealed test") < page.index("Candidates")
 
 
 def test_a_test_that_stopped_early_says_at_which_look_and_what_its_interval_is(tmp_path: Path) -> None:
@@ -96,39 +74,6 @@ def test_targets_of_sealed_questions_are_shown_only_after_a_final_verdict(tmp_pa
     assert "SECRET GOLD" in write_page(final)
 
 
-def test_no_text_of_a_run_becomes_markup(tmp_path: Path) -> None:
-    proposals = [a_proposal(1, reason=EVIL, agents=[EVIL], origin=EVIL)]
-    found = verdict(False, reasons=[EVIL], resumable=False)
-    folder = a_tuning(tmp_path / "run", proposals, verdict=found, name=EVIL, model=EVIL, command=[EVIL])
-    write_flips(folder)
-    page = write_page(folder)
-    assert "<img" not in page and page.count("</script>") == page.count("<script")
-    assert re.search(r"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-", page)
-
-
-def test_candidates_are_listed_below_those_that_they_were_derived_from(tmp_path: Path) -> None:
-    proposals = [
-        a_proposal(1),
-        *(a_proposal(number, "rejected", parent="c001") for number in (2, 3, 4)),
-        a_proposal(5, parent="c001"),
-        a_proposal(6, "rejected", parent="c005"),
-        a_proposal(7),
-        a_proposal(8, parent="c009"),  # of nobody: a folder of others
-    ]
-    tree = build_tree(read_tuning(a_tuning(tmp_path / "run", proposals, verdict=verdict(resumable=False))))
-    assert [(each.row.candidate_id, each.depth) for each in tree] == [
-        ("parent", 0),
-        ("c001", 1),
-        ("c005", 2),
-        ("c006", 3),
-        ("c007", 1),
-        ("c008", 1),
-    ]
-    assert [each.row.candidate_id for each in tree[1].folded] == ["c002", "c003", "c004"]
-    assert tree[1].marks == ["published"]
-    assert "as c001 of" in str(tree[1].difference)
-
-
 def test_the_budget_is_shown_by_phase_and_against_the_best_score(tmp_path: Path) -> None:
     began = {"baseline": {"lm_calls": 1}, "search": {"lm_calls": 11, "metric_calls": 10}, "shortlist": {"lm_calls": 51}}
     phases = {name: {"cost_usd": 0.0, "seconds": 0.0, **spend} for name, spend in began.items()}
@@ -167,102 +112,9 @@ def test_a_changed_and_a_foreign_folder_are_marked_and_a_broken_one_is_refused(
         write_tuning_page(folder)
 
 
-def test_the_command_names_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = a_tuning(tmp_path / "run", PROPOSALS)
-    assert task([str(folder)]) == 0
-    assert str(folder / REPORT) in capsys.readouterr().out.replace("\n", "")
-
-
-def test_the_page_says_what_the_headroom_preflight_could_show(tmp_path: Path) -> None:
-    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(), simulated=True)
-    found = {"worth_it": False, "n_questions": 30, "n_answers": 60, "rewrites": [], "smallest_gain": 0.061}
-    (folder / "headroom.json").write_text(json.dumps(found))
-    page = write_page(folder)
-    assert "30 training questions, before the search; the sealed questions can show 6.1 points or more" in page
-    (folder / "headroom.json").write_text(json.dumps({**found, "smallest_gain": None, "reflection_failed": True}))
-    assert "before the search; the reflection failed; the sealed questions can show no gain" in write_page(folder)
-
-
 def build(folder: Path) -> dict[str, Any]:
     """What the template is given."""
     return _build_page(read_tuning(folder))
-
-
-def test_the_numbers_at_the_top_of_a_tested_run(tmp_path: Path) -> None:
-    sealed = {"n_questions": 8, "epochs": 5, "wins": 4, "losses": 1, "ties": 3, "level": 0.03}
-    spend = {"lm_calls": 12_345, "input_tokens": 1_000, "output_tokens": 234, "seconds": 125.0, "cost_usd": 1.5}
-    found = verdict(sealed=sealed, metric="f1", gain_shrunken=0.09, spend=spend, resumable=False)
-    shortlist = [{"candidate_id": name, "fresh_score": 0.5} for name in ("parent", "c001", "c003")]
-    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=found, shortlist=shortlist, spend={"lm_calls": 9})
-    tiles = [
-        ("+12.5", "points gained in f1", "95% interval +1.0 to +24.0"),
-        ("+9.0", "estimated true gain", "corrected for being selected"),
-        ("25.0% → 37.5%", "f1 before → after", ""),
-        ("0.03", "p value", "at most 0.03 required"),
-        ("4/1/3", "questions better / worse / same", "5 answers each, both sides"),
-        ("3", "proposals", "1 accepted, 2 re-evaluated"),
-        ("12,345", "requests", "$1.5000, 1,234 tokens, 2 min"),
-    ]
-    assert build(folder)["tiles"] == tiles
-    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": [0.1, 0.3], "n_questions": 10}))
-    assert build(folder)["tiles"] == tiles, "next to the sealed test, that of the search says nothing"
-
-
-def test_a_verdict_of_few_words_has_its_numbers_all_the_same(tmp_path: Path) -> None:
-    """Of an earlier version, or without a gain, an interval, an estimate or a level."""
-    sealed = {"n_questions": 8, "epochs": None, "wins": 0, "losses": 0, "ties": 8, "looks": 1}
-    found = verdict(sealed=sealed, gain=None, gain_ci95=None, p=None, baseline=None, spend=None, resumable=False)
-    assert build(a_tuning(tmp_path / "run", verdict=found))["tiles"] == [
-        ("+0.0", "points gained in accuracy", "95% interval unknown"),
-        ("n/a → 37.5%", "accuracy before → after", ""),
-        ("0", "p value", ""),
-        ("0/0/8", "questions better / worse / same", "0 answers each, both sides"),
-        ("0", "proposals", "0 accepted, 0 re-evaluated"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("looks", "stopped"), [({}, ""), ({"looks": 1, "look": 1}, ""), ({"looks": 2, "look": 1}, "; look 1 of 2")]
-)
-def test_only_a_test_with_looks_says_where_it_stopped(tmp_path: Path, looks: dict[str, int], stopped: str) -> None:
-    sealed = {**SEALED, **LOOKS, **looks} if looks else SEALED
-    page = build(a_tuning(tmp_path / "run", verdict=verdict(sealed=sealed, resumable=False)))
-    assert page["tiles"][3][2] == f"5 answers each, both sides{stopped}"
-    adjusted = "; intervals adjusted for the looks" if stopped else ""
-    assert page["test_charts"][1].title == f"gain, in points{adjusted}"
-
-
-def test_before_the_test_the_top_has_the_starting_prompts_and_the_headroom(tmp_path: Path) -> None:
-    folder = a_tuning(tmp_path / "run", PROPOSALS, spend={"lm_calls": 7, "cost_usd": 0.25, "seconds": 3.0})
-    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": [0.1, 0.3], "n_questions": 10}))
-    rewrites = [{"name": "a", "gain": 0.02, "p": 0.5}, {"name": "b", "gain": 0.05, "p": 0.1}]
-    headroom = {"worth_it": True, "n_questions": 30, "rewrites": rewrites, "smallest_gain": 0.061}
-    (folder / "headroom.json").write_text(json.dumps(headroom))
-    page = build(folder)
-    assert page["tiles"] == [
-        ("20.0%", "starting prompts on validation", "95% interval 10.0% to 30.0%"),
-        (
-            "worth it",
-            "headroom for prompts",
-            "+5.0 points by the best rewrite on 30 training questions, before the search; the sealed questions can "
-            "show 6.1 points or more",
-        ),
-        ("3", "proposals", "1 accepted, 0 re-evaluated"),
-        ("7", "requests", "$0.2500, 0 tokens, 3.0 s"),
-    ]
-    assert page["test_charts"] == [] and not page["tested"] and page["sealed"] == {}
-    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": None}))
-    (folder / "headroom.json").write_text(
-        json.dumps({**headroom, "worth_it": False, "rewrites": [], "smallest_gain": None, "reflection_failed": True})
-    )
-    assert build(folder)["tiles"][:2] == [
-        ("20.0%", "starting prompts on validation", "95% interval n/a to n/a"),
-        (
-            "not here",
-            "headroom for prompts",
-            "30 training questions, before the search; the reflection failed; the sealed questions can show no gain",
-        ),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,10 @@
 """What a tuning run may spend: what is refused, when, in which words, and by how much a budget can be exceeded."""
 
 import asyncio
-import random
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.projection import UNKNOWN, Projection
 from eval.execution.runner import SampleRunner
 from eval.runs.call_log import CallLog
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
-from mas.runtime.event_loop import background_loop
-from mas.runtime.loop_clock import SteadyLoop, WatchTimes, share_clock
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.simulation import SimulatedModel
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
@@ -68,19 +63,6 @@ def test_a_budget_of_nothing_is_a_mistake(option: str, value: float) -> None:
     BudgetSettings(**{option: None}).check()
 
 
-def test_without_a_budget_nothing_is_refused_and_everything_is_counted() -> None:
-    held = BudgetLedger(NO_LIMIT)
-    for payment in (Payment(100, 40, 20, 0.25), Payment(cost_usd=None), FREE, None):
-        pay(held, payment)
-    pay(held, reflection=True, payment=Payment(10, 0, 5, 0.5))
-    assert held.take_metric_call()
-    spend = held.spend()
-    assert 0 <= spend.seconds < 60
-    spend.seconds = 0.0
-    assert spend == Spend(1, 4, 1, 110, 25, 0.75, 1)
-    assert held.refusal is None
-
-
 def test_requests_are_counted_exactly_with_those_in_flight() -> None:
     held = ledger(lm_calls=3)
     first, second, third = (reserve(held) for _ in range(3))
@@ -93,14 +75,6 @@ def test_requests_are_counted_exactly_with_those_in_flight() -> None:
     assert held.spend().lm_calls == 2
     refusal(held)
     assert held.refusal == str(error), "what was refused once stays refused"
-
-
-def test_what_is_used_up_is_no_reason_to_stop_before_somebody_wants_more() -> None:
-    held = ledger(lm_calls=1)
-    pay(held, FREE)
-    assert held.refusal is None, "a resumed run has it all spent, and has to go through its replies again"
-    refusal(held)
-    assert held.refusal is not None
 
 
 def test_money_in_flight_is_taken_to_be_as_much_as_the_dearest_request() -> None:
@@ -116,41 +90,6 @@ def test_money_in_flight_is_taken_to_be_as_much_as_the_dearest_request() -> None
     held.release()
     pay(held, cost(0.4))
     assert str(refusal(held)) == "the run has used its 1 US dollars (budget.usd=1.0)"
-
-
-def test_the_reflections_requests_are_not_taken_for_the_systems() -> None:
-    held = ledger(tokens=1_000)
-    pay(held, reflection=True, payment=cost(tokens=700))
-    pay(held, cost(tokens=10))
-    for _ in range(20):  # 710 spent, 10 each
-        reserve(held)
-    reserve(held, reflection=True)
-    assert str(refusal(held)).startswith(
-        "the requests in flight may use up the rest of the run's 1,000 tokens (budget.tok"
-    )
-
-
-def test_a_request_of_unknown_cost_is_taken_for_the_dearest() -> None:
-    held = ledger(usd=1.0)
-    pay(held, cost(0.3))
-    pay(held, cost(None))
-    pay(held, cost(None))
-    pay(held, cost(0.05))
-    spend = held.spend()
-    assert (spend.cost_usd, spend.unknown_cost_calls) == (pytest.approx(0.35), 2)
-    pay(held, cost(0.05))
-    refusal(held)
-
-
-def test_time_is_that_of_all_sessions() -> None:
-    now = [100.0]
-    held = ledger(Spend(seconds=50.0), clock=lambda: now[0], seconds=60.0)
-    pay(held, FREE)
-    now[0] = 110.0
-    assert held.spend().seconds == 60.0
-    assert not held.take_metric_call()
-    assert held.refusal == "the run has used its 60 seconds (budget.seconds=60.0)"
-    assert refusal(held).limit == "budget.seconds"
 
 
 def test_answers_are_counted_and_their_end_refuses_no_request() -> None:
@@ -183,25 +122,6 @@ def test_what_is_kept_back_ends_the_search_earlier_and_is_there_afterwards() -> 
     for _ in range(3):
         pay(held, cost(0.1))
     assert str(refusal(held)) == "the run has used its 5 requests (budget.lm_calls=5)"
-
-
-@pytest.mark.parametrize("kept_back", [Spend(metric_calls=2), Spend(metric_calls=9)])
-def test_answers_are_kept_back_as_well(kept_back: Spend) -> None:
-    held = ledger(metric_calls=3)
-    held.hold_back(kept_back)
-    assert [held.take_metric_call() for _ in range(3)] == [kept_back.metric_calls == 2, False, False]
-    held.release()
-    assert held.take_metric_call()
-
-
-def test_a_payment_is_told_unless_nothing_was_sent() -> None:
-    paid: list[Payment] = []
-    held = BudgetLedger(NO_LIMIT)
-    for payment in (cost(0.5), FREE, None):
-        account = held.open_account(paid.append)
-        account.reserve()
-        account.settle(payment)
-    assert paid == [cost(0.5), FREE]
 
 
 # ---------------------------------------------------------------- the bound
@@ -239,37 +159,6 @@ def _settle_all(in_flight: list[tuple[RunBudget, bool, int]], seen: list[int]) -
         account.settle(cost(tokens=tokens))
         seen[reflection] = max(seen[reflection], tokens)
     in_flight.clear()
-
-
-@dataclass
-class Worker:
-    """Sends requests until one is refused."""
-
-    held: BudgetLedger
-    costs: Iterator[float]
-
-    def __call__(self) -> None:
-        with suppress(LimitReachedError):
-            for usd in self.costs:
-                account = reserve(self.held)
-                time.sleep(0.0001)  # the others come in between
-                account.settle(cost(usd))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_threads_at_once_keep_the_bound_and_the_count(seed: int) -> None:
-    draw, threads, budget_usd, budget_calls = random.Random(seed), 8, 2.0, 150 + seed
-    by_money, by_count = ledger(usd=budget_usd), ledger(lm_calls=budget_calls)
-    for held in (by_money, by_count):
-        costs = [[draw.uniform(0.0, 0.03) for _ in range(400)] for _ in range(threads)]
-        workers = [threading.Thread(target=Worker(held, iter(each))) for each in costs]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    assert budget_usd - threads * 0.03 <= by_money.spend().cost_usd < budget_usd + 0.03 * threads
-    assert by_money.refusal is not None
-    assert by_count.spend().lm_calls == budget_calls
 
 
 # ---------------------------------------------------------------- in a run
@@ -330,58 +219,3 @@ def test_a_question_that_the_run_cannot_pay_for_is_a_row_of_the_limit_class() ->
     assert (second.error_class, second.limit, second.score) == ("limit", "budget.lm_calls", None)
     assert second.error == "the run has used its 5 requests (budget.lm_calls=5)"
     assert held.spend().lm_calls == 5
-
-
-def test_the_time_in_which_the_process_was_stopped_is_not_spent() -> None:
-    async def stop() -> None:
-        time.sleep(1.2)  # noqa: ASYNC251  as a stopped process
-        await asyncio.sleep(0)
-
-    times = WatchTimes(beat_seconds=0.1, pause_seconds=0.6)
-    with closing(SteadyLoop(lambda call: None, lambda seconds, call: None, times)) as loop:
-        share_clock(loop)
-        try:
-            spent = BudgetLedger(BudgetSettings(seconds=60.0))
-            loop.run_until_complete(stop())
-            assert 0 < spent.spend().seconds < 0.6
-        finally:
-            share_clock(background_loop())
-
-
-def test_what_a_run_takes_in_all_is_projected_during_the_search() -> None:
-    moments = iter([0.0, *[100.0] * 99])
-    held = BudgetLedger(BudgetSettings(metric_calls=40), Spend(), clock=lambda: next(moments))
-    for _ in range(10):
-        assert held.take_metric_call()
-        pay(held, cost(0.5, 10))
-    assert held.project_rest(4) == UNKNOWN, "before anything is held back for the phases after the search"
-    held.hold_back(Spend(lm_calls=100, cost_usd=7.0, seconds=1000.0))
-    assert held.project_rest(4) == Projection(300.0 + 1000.0, 20.0 + 7.0)
-    assert held.project_rest(16) == UNKNOWN, "as many answers are under way as are finished"
-    pay(held, cost(None))
-    assert held.project_rest(4) == Projection(1300.0, None)
-    held.release()
-    assert held.project_rest(4) == UNKNOWN
-
-
-def test_the_requests_of_an_account_are_the_systems_unless_it_is_the_reflections() -> None:
-    held = BudgetLedger(NO_LIMIT)
-    for account in (held.open_account(lambda _: None), held.open_account(lambda _: None, True)):
-        account.reserve()
-        account.settle(Payment(10, 0, 5, 0.5))
-        account.reserve()
-        account.settle(Payment(10, 0, 5, 0.5))
-        assert held.spend().lm_calls - held.spend().reflection_calls == 2
-    assert held.spend().reflection_calls == 2
-
-
-def test_the_budget_that_refused_is_named() -> None:
-    answers = BudgetLedger(BudgetSettings(metric_calls=1))
-    assert answers.refused_budget is None and answers.take_metric_call()
-    assert answers.refused_budget is None and not answers.take_metric_call()
-    assert answers.refused_budget == "metric_calls"
-    requests = BudgetLedger(BudgetSettings(metric_calls=None, lm_calls=1))
-    pay(requests, FREE)
-    assert requests.refused_budget is None
-    refusal(requests)
-    assert requests.refused_budget == "lm_calls"

@@ -8,7 +8,6 @@ from eval.analysis.attribution.broken_link import BrokenLink, Evidence
 from eval.analysis.attribution.critics import CriticCount, CriticTally, was_last_approval_right
 from eval.analysis.attribution.predictor_attribution import INPUTS
 from eval.runs.record import Record
-from eval.scorers.labels import LabelSet
 from tests.optimize.simulated_runs import lm, record, step
 
 APPROVED, REJECTED = {"decision": "approve"}, {"decision": "reject: no"}
@@ -122,65 +121,3 @@ def test_the_cost_is_that_of_the_critics_own_steps_and_requests() -> None:
 )
 def test_the_last_approval_was_right_only_of_a_right_draft(steps: list, expected: bool) -> None:  # type: ignore[type-arg]
     assert was_last_approval_right(record("17", "18", steps)) is expected
-
-
-def test_each_answer_of_a_run_adds_to_its_samples_and_to_the_critics_of_its_own() -> None:
-    tally = CriticTally(None)
-    wrong_then_right = [WRONG, step("critic", **REJECTED), RIGHT, step("critic", **APPROVED), step("other", **REJECTED)]
-    for sample_id, answer in (("q1", "17"), ("q1", "18"), ("q2", "17")):
-        tally.add(replace(record("17", answer, [*wrong_then_right, LAST]), sample_id=sample_id), None)
-    critic, other = tally.counts["critic"], tally.counts["other"]
-    assert list(tally.counts) == ["critic", "other"]
-    assert {name: astuple(each) for name, each in critic.by_sample.items()} == {"q1": (2, 0, 0, 2), "q2": (1, 0, 0, 1)}
-    assert {name: astuple(each) for name, each in other.by_sample.items()} == {"q1": (0, 0, 2, 0), "q2": (0, 0, 1, 0)}
-    assert (critic.n_reviews, critic.n_drafts, critic.n_rejecting, critic.n_recovered) == (6, 6, 3, 2)
-    assert (other.n_reviews, other.n_drafts, other.n_rejecting, other.n_recovered) == (3, 3, 3, 0)
-    assert critic.judges == other.judges == {"expert"}
-
-
-def test_what_belongs_to_a_critic_is_all_that_its_span_holds_at_any_depth() -> None:
-    def spent(**amounts: object) -> dict[str, object]:
-        return {"kind": "lm", "name": "m", "attributes": amounts}
-
-    inside = {"id": 4, "parent": 3, **spent(input_tokens=5, cost_usd=0.25)}
-    spans = [
-        {"id": 1, "parent": None, "kind": "agent", "name": "expert", "outputs": {"result": "17"}, "start_seconds": 1.0,
-         "end_seconds": 9.0},
-        {"id": 2, "parent": None, "kind": "agent", "name": "critic", "outputs": APPROVED, "start_seconds": 0.0,
-         "end_seconds": 2.5},
-        {"id": 3, "parent": 2, "kind": "module", "name": "inner"},
-        inside,
-        {"id": 5, "parent": 2, "kind": "tool", "name": "search", "attributes": {"input_tokens": 99}},
-        {"id": 6, "parent": 2, "kind": "lm", "name": "m"},
-        {"id": 7, "parent": 99, **spent(input_tokens=50, cost_usd=5.0)},
-        {"id": 8, "parent": 1, **spent(input_tokens=70, cost_usd=7.0)},
-        {"id": 9, "parent": 2, "kind": "lm", "name": "m", "attributes": None},
-        {"id": 10, "parent": None, "kind": "agent", "name": "critic", "outputs": APPROVED, "end_seconds": 7.0},
-    ]  # fmt: skip
-    found = count(replace(record("17", "17"), trajectory=spans))
-    assert (found.lm_calls, found.input_tokens, found.output_tokens) == (3, 5, 0)
-    assert (found.known_cost_usd, found.unknown_cost_calls, found.seconds) == (0.25, 2, 2.5)
-
-
-@pytest.mark.parametrize(("labels", "is_right"), [(LabelSet(("York", "New York")), False), (None, True)])
-def test_labels_decide_whether_a_draft_was_right(labels: LabelSet | None, is_right: bool) -> None:
-    made = record("York", "no", [step("expert", result="in New York"), step("critic", **APPROVED), LAST])
-    tally = CriticTally(["critic"], labels)
-    tally.add(made, None)
-    assert astuple(tally.counts["critic"].by_sample["q1"]) == (is_right, not is_right, 0, 0)
-    assert was_last_approval_right(made, labels) is is_right
-
-
-def test_an_approval_recovers_nothing_and_nor_does_a_false_alarm_after_it() -> None:
-    approved = [REPORT, step("critic", **APPROVED)]
-    found = count(record("17", "17", [*approved, *approved, RIGHT, step("critic", **REJECTED), RIGHT, LAST]))
-    assert verdicts(found) == (1, 0, 1, 0, 1) and (found.n_rejecting, found.n_recovered) == (1, 0)
-
-
-def test_an_answer_in_error_may_still_have_had_a_right_draft_but_has_recovered_nothing() -> None:
-    failed = record("17", None, [WRONG, step("critic", **REJECTED), RIGHT, step("critic", **APPROVED)], error="gone")
-    found = count(failed, blame("server", "error"))
-    assert verdicts(found) == (1, 0, 0, 1, 0) and (found.n_rejecting, found.n_recovered) == (1, 0)
-    unscored = replace(failed, target=None, error=None, score=None)
-    assert verdicts(count(unscored)) == (0, 0, 0, 0, 2)
-    assert (count(unscored).n_rejecting, count(unscored).n_recovered) == (1, 0), "nobody knows whether it was right"

@@ -51,20 +51,6 @@ def test_the_difference_on_the_other_questions_stands_beside(
     assert "warning: 4 of the 8" in page
 
 
-def test_where_none_is_left_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (made,) = compared(tmp_path, run(tmp_path / "a", 2, "0123"), run(tmp_path / "b", 6, "", "34567"))
-    assert (made["used_to_tune"]["without"], made["used_to_tune"]["n_without"]) == (None, 0)
-    out = capsys.readouterr().out
-    assert "warning: all 8 questions were used to tune the prompts of A, a (4 for training) and of B, b (5 for" in out
-    assert "no question is left that was not" in out
-
-
-def test_without_any_nothing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (made,) = compared(tmp_path, run(tmp_path / "a", 2), run(tmp_path / "b", 6, known=False))
-    assert made["used_to_tune"] is None
-    assert "tuned on" not in capsys.readouterr().out
-
-
 def test_of_an_edited_set_it_says_that_nothing_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edited = {"tuning_use": TuningUse("mine", [], [], {"digest": "mine"})}
     records = [answered(id, "17") for id in IDS]
@@ -72,13 +58,6 @@ def test_of_an_edited_set_it_says_that_nothing_is_known(tmp_path: Path, capsys: 
     told = "warning: B: tuned_on.json of mine was edited or removed: which questions it was tuned on is not known"
     assert told in " ".join(capsys.readouterr().out.split())
     assert told in (tmp_path / "c.html").read_text("utf-8")
-
-
-def test_of_several_comparisons_the_p_on_the_others_is_told_to_be_unadjusted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compared(tmp_path, run(tmp_path / "a", 2), run(tmp_path / "b", 6, "0"), run(tmp_path / "c", 3))
-    assert "not adjusted for 2 comparisons" in capsys.readouterr().out
 
 
 def test_only_questions_that_are_compared_count(tmp_path: Path) -> None:

@@ -4,12 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from eval.analysis.human_review.labels import append_label, describe_label, withdraw
-from eval.analysis.run_list import cleaning
 from eval.analysis.run_list.cleaning import plan_cleaning, read_protection
 from eval.analysis.run_list.read_runs import COMPLETE, REFUSED, RUNNING, RunEntry
 from mas.runtime.errors import UserError
-from tests.eval.stored_run import answered
 
 
 @pytest.fixture
@@ -73,45 +70,3 @@ def test_runs_that_published_a_set_are_protected(tmp_path: Path, outputs: Path) 
     (tmp_path / "prompts" / "own" / "provenance.yaml").write_text("run: [")
     with pytest.raises(UserError, match=r"yaml cannot be read \(.*\), and may name a run that must stay"):
         read_protection(tmp_path / "prompts", outputs)
-
-
-def test_runs_in_which_a_person_has_labelled_an_answer_are_protected_also_if_it_was_taken_back(
-    tmp_path: Path, outputs: Path
-) -> None:
-    gold = outputs / "gold"
-    record = answered("q1", "18")
-    kept, taken_back = (
-        describe_label(record, "right", file_sha256=None, who="ada", run=run) for run in ("night", "day")
-    )
-    for each in (kept, taken_back, withdraw(taken_back, "ada")):
-        append_label(gold, "d" * 64, each)
-    why = "a person has labelled an answer of it"
-    assert read_protection(tmp_path / "prompts", gold) == {"night": why, "day": why}
-    with (gold / f"{'d' * 64}.jsonl").open("a") as file:
-        file.write("no label\n")
-    with pytest.raises(UserError) as refused:
-        read_protection(tmp_path / "prompts", gold)
-    assert str(refused.value) == (
-        f"{'d' * 64}.jsonl:4 is no label, and may name a run that must stay; repair the file first."
-    )
-
-
-def test_a_provenance_is_read_up_to_its_limit(tmp_path: Path, outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "prompts" / "tuned" / "provenance.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text("run: night\n")
-    monkeypatch.setattr(cleaning, "_MAX_BYTES", 11)
-    assert read_protection(tmp_path / "prompts", outputs) == {"night": "prompts/tuned was published by it"}
-    monkeypatch.setattr(cleaning, "_MAX_BYTES", 10)
-    with pytest.raises(UserError) as refused:
-        read_protection(tmp_path / "prompts", outputs)
-    assert str(refused.value) == f"{path} cannot be read (too large), and may name a run that must stay; repair it."
-    path.write_text("run: 7\n")
-    assert read_protection(tmp_path / "prompts", outputs) == {}
-
-
-def test_a_run_is_protected_by_its_own_name_without_the_time(outputs: Path) -> None:
-    run = entry(outputs / "2026-11-21_08-30-00_short_2", run_id="")
-    for name, n_kept in (("short", 1), ("short_2", 0), ("", 0), ("other", 0)):
-        plan = plan_cleaning([run], {name: "somebody needs it"}, outputs)
-        assert (len(plan.kept), len(plan.chosen), plan.n_bytes) == (n_kept, 1 - n_kept, 10 * (1 - n_kept)), name

@@ -8,7 +8,6 @@ from eval.analysis.statistics.intervals import (
     Tally,
     compute_accuracy_interval,
     compute_clustered_interval,
-    compute_graded_icc,
     compute_icc,
     compute_mean_interval,
     compute_share_interval,
@@ -65,14 +64,6 @@ def test_intraclass_correlation_agrees_with_the_analysis_of_variance_by_hand() -
     assert compute_icc([(1, 2)] * 10) == 0.0, "below 0 is cut"
 
 
-def test_graded_answers_are_as_alike_as_right_ones_if_they_are_right_or_wrong() -> None:
-    samples = [(1.0, 0.0, 1.0), (0.0, 0.0), (1.0, 1.0, 1.0, 0.0)]
-    tallies = [(int(sum(values)), len(values)) for values in samples]
-    assert compute_graded_icc(samples) == pytest.approx(compute_icc(tallies))
-    assert compute_graded_icc([(0.2, 0.2), (0.9, 0.9)]) == pytest.approx(1.0)
-    assert compute_graded_icc([(0.2, 0.9), (0.9, 0.2)]) == 0.0
-
-
 def test_repeats_that_always_agree_prove_no_more_than_the_questions_do() -> None:
     assert compute_clustered_interval([(5, 5)] * 20 + [(0, 5)] * 33) == pytest.approx(compute_accuracy_interval(20, 53))
     for tallies in ([(5, 5)] * 20, [(0, 5)] * 20):
@@ -83,12 +74,6 @@ def test_repeats_that_always_agree_prove_no_more_than_the_questions_do() -> None
 
 def test_repeats_as_different_as_any_answers_count_in_full() -> None:
     assert compute_clustered_interval([(1, 2)] * 30) == pytest.approx(compute_share_interval(0.5, 60, 30))
-
-
-def test_questions_of_unequal_repeats_lie_between_all_and_none_alike() -> None:
-    low, high = compute_clustered_interval([(3, 3), (0, 1), (1, 2), (2, 2), (0, 3)]) or (0.0, 0.0)
-    narrow, wide = compute_share_interval(6 / 11, 11, 5), compute_share_interval(6 / 11, 4, 5)
-    assert narrow[1] - narrow[0] < high - low < wide[1] - wide[0]
 
 
 def test_a_mean_of_right_or_wrong_values_has_the_plain_interval() -> None:
@@ -167,72 +152,3 @@ def wilson(share: float, n: float, samples: int) -> tuple[float, float]:
 )
 def test_a_share_has_the_bounds_of_the_score_test_at_students_quantile(share: float, n: float, samples: int) -> None:
     assert compute_share_interval(share, n, samples) == pytest.approx(wilson(share, n, samples))
-
-
-@pytest.mark.parametrize(
-    ("share", "effective", "n", "expected"),
-    [
-        (1, 7.5, 3, (0.025 ** (1 / 7.5), 1.0)),
-        (0, 7.5, 3, (0.0, 1 - 0.025 ** (1 / 7.5))),
-        (1, 2.0, 1, (0.025**0.5, 1.0)),
-        (0.5, 2.0, 1, (0.0, 1.0)),
-    ],
-)
-def test_the_bounds_where_all_are_alike_and_of_one_sample(
-    share: float, effective: float, n: int, expected: tuple[float, float]
-) -> None:
-    assert compute_share_interval(share, effective, n) == pytest.approx(expected)
-
-
-def test_repeats_count_by_how_alike_the_answers_to_a_sample_are() -> None:
-    """As the module's description has them."""
-    assert compute_accuracy_interval(20, 53) == (pytest.approx(0.2569, abs=1e-4), pytest.approx(0.5151, abs=1e-4))
-    # 9 answers, 3 to each sample, and an intraclass correlation of 2/3: as many as 9/(1 + 2·2/3)
-    tallies = [(3, 3), (0, 3), (1, 3)]
-    assert compute_clustered_interval(tallies) == pytest.approx(compute_share_interval(4 / 9, 9 / (1 + 4 / 3), 3))
-    unequal = [(3, 3), (0, 1), (1, 2), (2, 2), (0, 3)]
-    others = (9 + 1 + 4 + 4 + 9) / 11 - 1
-    effective = 11 / (1 + others * compute_icc(unequal))
-    assert compute_clustered_interval(unequal) == pytest.approx(compute_share_interval(6 / 11, effective, 5))
-
-
-@pytest.mark.parametrize(
-    ("values", "extra", "max_n", "effective"),
-    [
-        ([0.2, 0.4, 0.9], 0.0, math.inf, 3 * 0.25 / 0.13),  # squares 0.09 + 0.01 + 0.16, over 2
-        ([0.2, 0.4, 0.9], 0.14, math.inf, 3 * 0.25 / 0.2),
-        ([0.2, 0.4, 0.9], 0.0, 4.0, 4.0),
-        ([0.2, 0.4, 0.9], 2.0, math.inf, 3.0),  # never fewer than the samples
-        ([0.5, 0.5], 0.0, math.inf, 2.0),
-        ([0.5, 0.5], 0.25, math.inf, 2.0),
-    ],
-)
-def test_a_mean_counts_for_as_many_right_or_wrong_values_as_vary_so(
-    values: list[float], extra: float, max_n: float, effective: float
-) -> None:
-    mean = sum(values) / len(values)
-    found = compute_mean_interval(values, max_n=max_n, extra_squares=extra)
-    assert found == pytest.approx(compute_share_interval(mean, effective, len(values)))
-
-
-def test_one_value_says_nothing_about_others_unless_it_is_certain() -> None:
-    assert compute_mean_interval([0.5]) == (0.0, 1.0)
-    assert compute_mean_interval([1.0]) == pytest.approx((0.025, 1.0))
-    assert compute_mean_interval([0.0]) == pytest.approx((0.0, 0.975))
-    assert compute_mean_interval([1.0 + 1e-12] * 3) == compute_mean_interval([1.0] * 3), "rounding is no error"
-    assert compute_mean_interval([-1e-12] * 3) == compute_mean_interval([0.0] * 3)
-
-
-@pytest.mark.parametrize(
-    ("tallies", "icc"),
-    [
-        ([(2, 3)], 1.0),  # one sample
-        ([(1, 1), (0, 1)], 1.0),  # no repeats
-        ([(2, 2), (2, 2)], 1.0),  # nothing varies
-        ([(2, 2), (0, 2)], 1.0),
-        # between: (2/4 + 2/4 + 0)/2 = 1/2; within: 1/5; typical size: (8 - 24/8)/2 = 5/2
-        ([(2, 2), (0, 2), (2, 4)], (0.5 - 0.2) / (0.5 + 1.5 * 0.2)),
-    ],
-)
-def test_how_alike_answers_are_at_its_edges_and_of_unequal_samples(tallies: list[Tally], icc: float) -> None:
-    assert compute_icc(tallies) == pytest.approx(icc)

@@ -13,7 +13,6 @@ from eval.analysis.statistics.paired_interval import (
     compute_paired_interval,
     compute_paired_statistic,
     compute_score_interval,
-    compute_score_statistic,
     sum_differences,
 )
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
@@ -121,32 +120,3 @@ def test_one_question_has_no_interval_and_a_level_is_a_share() -> None:
     assert run_paired_test([Pair((0, 1), (1, 1))]).compute_interval(0.05) is None
     with pytest.raises(ValueError, match="alpha=5"):
         run_paired_test([Pair((0,), (1,))] * 3).compute_interval(5)
-
-
-def test_the_intervals_of_small_examples() -> None:
-    """As the module's description has them."""
-    found = compute_paired_interval(sum_differences([0.2, -0.2, 0.0, 0.6], max_weight=5))
-    assert found == (pytest.approx(-0.3505, abs=1e-4), pytest.approx(0.5646, abs=1e-4))
-    assert compute_score_interval(8, 4, 20) == (pytest.approx(-0.1421, abs=1e-4), pytest.approx(0.4948, abs=1e-4))
-
-
-@pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5])
-def test_a_level_is_between_0_and_1(alpha: float) -> None:
-    with pytest.raises(ValueError, match=rf"^alpha={alpha}; expected a level between 0 and 1, such as 0.05$"):
-        compute_score_interval(8, 4, 20, alpha)
-
-
-def test_the_sums_are_of_gains_losses_and_squares() -> None:
-    assert sum_differences([0.5, -0.25, 0.0], 3) == DifferenceSums(3, 0.5, 0.25, 0.3125, 3)
-    assert sum_differences([0.5, -0.25, 0.0], math.inf, 0.5) == DifferenceSums(3, 0.5, 0.25, 0.8125, math.inf)
-
-
-@pytest.mark.parametrize(
-    ("difference", "wins", "losses", "expected"),
-    [(0.0, 0, 0, 0.0), (1.0, 5, 0, -math.inf), (-1.0, 5, 0, math.inf), (0.0, 8, 2, 6 / 10**0.5)],
-)
-def test_a_difference_without_variance_is_certain_or_impossible(
-    difference: float, wins: float, losses: float, expected: float
-) -> None:
-    """At a difference of 0 the statistic is McNemar's."""
-    assert compute_score_statistic(difference, wins, losses, 10) == pytest.approx(expected)

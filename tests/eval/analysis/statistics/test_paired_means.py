@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.analysis.statistics.paired_means import MeanDifference, compare_means
+from eval.analysis.statistics.paired_means import compare_means
 
 PAIRS = [(0.02, 0.01), (0.05, 0.02), (0.03, 0.02)]
 
@@ -31,23 +31,3 @@ def test_one_sample_has_no_interval_and_none_no_means() -> None:
 def test_a_file_has_the_interval_as_a_list() -> None:
     found = compare_means(PAIRS)
     assert found is not None and found.ci95 is not None and found.to_dict()["ci95"] == list(found.ci95)
-
-
-def test_two_samples_have_an_interval_and_no_difference_has_one_without_width() -> None:
-    # differences 1 and 3: mean 2, standard deviation the root of 2, its error 1; t with 1 degree of freedom: 12.7062
-    found = compare_means([(1.0, 2.0), (5.0, 8.0)])
-    assert found is not None and found.ci95 is not None
-    assert found.to_dict() == {
-        "n_questions": 2, "first": 3.0, "second": 5.0, "difference": 2.0, "ci95": list(found.ci95),
-        "standard_error": pytest.approx(1.0),
-    }  # fmt: skip
-    assert found.ci95 == pytest.approx((2 - 12.7062, 2 + 12.7062), abs=1e-3)
-    assert found.compute_interval(0.5) == pytest.approx((1.0, 3.0)), "the quartiles of that t are 1 and -1"
-    same = compare_means([(1.0, 2.0), (5.0, 6.0)])
-    assert same is not None and (same.standard_error, same.ci95) == (0.0, (1.0, 1.0))
-
-
-def test_a_difference_of_which_the_error_is_unknown_has_no_other_interval() -> None:
-    shares = MeanDifference(9, 0.5, 0.25, -0.25, (-0.5, 0.0))
-    assert shares.standard_error is None and shares.compute_interval(0.05) is None
-    assert shares.to_dict()["ci95"] == [-0.5, 0.0]

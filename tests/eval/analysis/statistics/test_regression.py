@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
-from scipy.stats import t
 
 from eval.analysis.statistics.paired_tests import Pair
 from eval.analysis.statistics.regression import Effect, Judgement, judge_effect, measure_ratio, measure_shares
@@ -149,90 +148,9 @@ def test_amounts_with_long_tails_are_judged_nearly_at_their_level(spread: float)
 SPLIT = [Pair((1.0, 0.0), (1.0, 1.0)), Pair((0.0, 0.0), (0.0, 1.0)), Pair((1.0, 1.0, 0.5), (0.0, 1.0))]
 
 
-def test_the_variance_and_the_bounds_of_amounts_are_students() -> None:
-    effect = Effect(1.0, 2.0, 0.3, SPLIT, extra=0.5)
-    differences = [0.5, 0.5, -1 / 3]
-    variance = np.var(differences, ddof=1) + 0.5 / 2
-    assert (effect.n_questions, effect.epochs) == (3, 2)
-    assert effect.compute_variance() == pytest.approx(variance)
-    half = t.ppf(0.9, 2) * math.sqrt(variance / 3)
-    assert effect.compute_bounds(0.1) == (pytest.approx(0.3 - half), pytest.approx(0.3 + half))
-    with pytest.raises(ValueError, match=r"^1 question; expected 2 at least$"):
-        Effect(1.0, 2.0, 0.3, SPLIT[:1]).compute_bounds(0.1)
-    assert Effect(1.0, 2.0, 0.3, SPLIT[:2]).compute_bounds(0.1)
-
-
 def test_shares_have_the_means_and_the_interval_of_their_paired_test() -> None:
     effect = measure_shares(SPLIT)
     assert (effect.first, effect.second) == (pytest.approx((0.5 + 0 + 5 / 6) / 3), pytest.approx(2 / 3))
     assert effect.paired is not None and effect.gain == effect.paired.difference
     assert effect.compute_bounds(0.1) == effect.paired.compute_interval(0.2)
     assert effect.compute_variance() == pytest.approx((effect.paired.standard_error or 0.0) ** 2 * 3)
-
-
-def test_a_contribution_is_how_the_logarithm_changes_without_the_question() -> None:
-    pairs = [Pair((1.0, 3.0), (4.0,)), Pair((2.0,), (0.0, 0.0)), Pair((4.0,), (6.0,))]
-    effect = measure_ratio(pairs)
-    assert (effect.first, effect.second) == (pytest.approx(8 / 3), pytest.approx(10 / 3))
-    assert effect.gain == pytest.approx(-math.log(10 / 8))
-    for pair, own in zip(effect.contributions, [(2.0, 4.0), (2.0, 0.0), (4.0, 6.0)], strict=True):
-        for found, taken, total in zip(pair, own, (8.0, 10.0), strict=True):
-            assert np.mean(found) == pytest.approx(2 * math.log((total - taken) / total))
-    assert effect.contributions[0].first[1] == pytest.approx(3 * effect.contributions[0].first[0]), "by their amounts"
-    assert effect.contributions[1].second == [0.0, 0.0]
-
-
-@pytest.mark.parametrize("means", [(0.0, 1.0), (1.0, 0.0)])
-def test_a_mean_of_0_has_no_ratio(means: tuple[float, float]) -> None:
-    with pytest.raises(ValueError, match=rf"^the means are {means[0]} and {means[1]}; expected positive amounts$"):
-        measure_ratio([Pair(*((each,) for each in means))] * 3)
-
-
-def test_a_bound_at_the_margin_itself_decides_nothing() -> None:
-    effect = shares(1, 8, 30)
-    low, high = effect.compute_bounds(LEVEL)
-    at_low, below_low = (judge_effect(effect, margin, LEVEL) for margin in (-low, -low + 1e-9))
-    assert (at_low.verdict, below_low.verdict) == ("inconclusive", "pass")
-    at_high, above = (judge_effect(effect, margin, LEVEL) for margin in (-high, -high - 1e-9))
-    assert (at_high.verdict, at_high.by_chance) == ("inconclusive", False)
-    assert (above.verdict, above.by_chance) == ("inconclusive", True)
-    assert at_high.bounds == (low, high)
-
-
-@pytest.mark.parametrize(("margin", "level"), [(0.02, 0.05), (0.1, 0.05), (0.05, 0.01)])
-def test_the_questions_that_are_needed_are_the_first_whose_bound_is_within_the_margin_in_80_of_100_cases(
-    margin: float, level: float
-) -> None:
-    effect = shares(12, 12, 60)
-    found = judge_effect(effect, margin, level)
-    distance = ndtri(1 - level) + ndtri(0.8)
-    assert found.epochs_needed is None, "one epoch says nothing of more"
-    needed = found.questions_needed
-    assert needed is not None
-    assert distance * math.sqrt(effect.compute_variance() / needed) <= margin
-    assert distance * math.sqrt(effect.compute_variance() / (needed - 1)) > margin
-    assert judge_effect(effect, 0.0, level).questions_needed is None, "no number shows that nothing at all is lost"
-
-
-def test_the_epochs_that_are_needed_are_the_first_that_leave_so_little_variance() -> None:
-    halves = [Pair((1.0, 0.0), (0.0, 1.0))] * 20 + [Pair((1.0, 1.0), (1.0, 0.0))] * 10
-    halves += [Pair((1.0, 0.0), (1.0, 1.0))] * 10
-    effect = Effect(0.5, 0.5, 0.0, halves)  # each half of an answer varies by 1/2, the other by nothing
-    within = 2 * (20 * 1.0 + 20 * 0.5) / 80
-    between = effect.compute_variance() - within / 2
-    assert between < 0, "all of it is within the questions"
-    found = judge_effect(effect, 0.06, LEVEL).epochs_needed
-    wanted = (0.06 / (ndtri(1 - LEVEL) + ndtri(0.8))) ** 2
-    assert found is not None and within / found / 40 <= wanted < within / (found - 1) / 40
-    assert judge_effect(effect, 0.6, LEVEL).epochs_needed == 1
-    assert judge_effect(effect, 0.01, LEVEL).epochs_needed is None, "more than 100"
-
-
-def test_few_equal_answers_need_as_many_questions_as_a_score_interval_without_any_difference() -> None:
-    least = ndtri(1 - LEVEL) ** 2 * (1 - MARGIN) / MARGIN
-    assert judged(0, 0, 100).questions_needed == math.ceil(least) == 133
-    alike = [Pair((1.0, 1.0), (1.0, 1.0))]
-    few, enough = (judge_effect(measure_shares(alike * n), MARGIN, LEVEL) for n in (132, 133))
-    assert (few.epochs_needed, enough.epochs_needed) == (None, 1)
-    same = Effect(1.0, 1.0, 0.0, alike * 5)
-    assert judge_effect(same, 0.1, LEVEL).questions_needed == 2, "of amounts, two at least"

@@ -5,20 +5,15 @@ import pytest
 
 from eval.analysis.statistics.intervals import (
     compute_accuracy_interval,
-    compute_clustered_interval,
-    compute_mean_interval,
 )
 from eval.analysis.summary.epochs import (
-    count_correct,
     estimate_pass_at,
     estimate_pass_hat,
-    group_by_sample,
-    measure_agreement,
     score_majority,
     summarise_epochs,
 )
 from eval.analysis.summary.rows import Row, build_row
-from eval.analysis.summary.summary import Agreement, EpochNumbers
+from eval.analysis.summary.summary import EpochNumbers
 from eval.runs.record import Record
 from eval.scorers.score import normalise_answer
 
@@ -121,58 +116,3 @@ def test_one_epoch_and_questions_without_gold_have_no_such_numbers(record: Make)
     assert summarise_epochs(unscored, 2) is None
     assert summarise_epochs([], 3) is None
     assert found(record, "111").n_questions == 1
-
-
-def test_the_numbers_of_epochs_whole(record: Make) -> None:
-    """Of 4 samples, 3 epochs each; 2 of 3 answers are alike in the middle of what nothing and everything would be."""
-    numbers = found(record, "111", "100", "000", "110")
-    tallies = [(3, 3), (1, 3), (0, 3), (2, 3)]
-    # between: 3(1/4 + 1/36 + 1/4 + 1/36)/3 = 5/9; within: (2/3 + 2/3)/8 = 1/6; (5/9 - 1/6)/(5/9 + 2/6) = 7/16
-    assert (numbers.n_questions, numbers.icc) == (4, 0.4375)
-    assert list(numbers.pass_at) == list(numbers.pass_hat) == ["1", "2", "3"]
-    assert numbers.pass_at["1"].ci95 == compute_clustered_interval(tallies)
-    pairs = [1.0, 2 / 3, 0.0, 1.0]
-    assert numbers.pass_at["2"].ci95 == pytest.approx(compute_mean_interval(pairs, max_n=6))
-    assert numbers.pass_hat["2"].ci95 == pytest.approx(compute_mean_interval([1.0, 0.0, 0.0, 1 / 3], max_n=6))
-    assert numbers.majority.ci95 == pytest.approx(compute_mean_interval([1.0, 0.0, 0.0, 1.0], max_n=4))
-
-
-def test_more_answers_than_were_planned_count_as_they_are(record: Make) -> None:
-    assert found(record, "1100", epochs=2).pass_at["1"].value == 0.5
-    assert list(found(record, "1100", epochs=2).pass_at) == ["1", "2"]
-    assert found(record, "10", "11", epochs=2).icc == 0.0
-    # between: 2(1/4 + 1/4)/2 = 1/2; within: (1/2)/3 = 1/6; (1/2 - 1/6)/(1/2 + 1/6) = 1/2
-    assert found(record, "11", "00", "10", epochs=2).icc == 0.5
-
-
-def test_one_answer_with_two_verdicts_is_a_part_of_a_vote(record: Make) -> None:
-    """A judge may accept one text once and reject it once."""
-    assert score_majority(answers(record, ("a", 1.0), ("a", 0.0), ("b", 1.0))) == 0.5
-    assert score_majority(answers(record, ("a", 1.0), ("a", 0.0), ("b", 1.0), ("b", 1.0))) == 0.75
-    assert score_majority(answers(record, ("a", 0.5))) == 0.0, "partly right is not right"
-    assert score_majority([]) == 0.0
-
-
-def test_rows_are_grouped_in_the_order_in_which_their_samples_first_appear(record: Make) -> None:
-    made = [build_row(record(name, epoch=epoch)) for name, epoch in (("b", 1), ("a", 1), ("b", 2))]
-    assert group_by_sample(iter(made)) == [[made[0], made[2]], [made[1]]]
-    right = build_row(record("b", epoch=3, score=1.0))
-    assert count_correct([*made, right]) == (1, 4) and count_correct([]) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("pairs", "share", "kappa"),
-    [
-        ([(True, True)] * 20 + [(True, False)] * 5 + [(False, True)] * 10 + [(False, False)] * 15, 0.7, 0.4),
-        ([(True, True)] * 3, 1.0, None),
-        ([(False, False)] * 3, 1.0, None),
-        ([(True, False)] * 3, 0.0, 0.0),  # by chance they would agree as seldom
-        ([(True, True), (False, False)], 1.0, 1.0),
-        ([(True, False), (False, True)], 0.0, -1.0),
-        ([(True, True), (True, True), (True, False)], 0.6667, 0.0),
-    ],
-)
-def test_agreement_of_two_judges_is_cohens_kappa(
-    pairs: list[tuple[bool, bool]], share: float, kappa: float | None
-) -> None:
-    assert measure_agreement(pairs) == Agreement(n=len(pairs), share=share, kappa=kappa)

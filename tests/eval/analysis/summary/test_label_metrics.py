@@ -6,22 +6,17 @@ from random import Random
 import numpy as np
 import pytest
 
-from eval.analysis.statistics.intervals import compute_clustered_interval, compute_share_interval
 from eval.analysis.summary.label_metrics import (
     NO_ANSWER,
     OTHER,
     OTHER_TARGET,
-    compute_f1_interval,
     compute_macro_interval,
-    summarise_labels,
 )
-from eval.analysis.summary.rows import build_row
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import LabelNumbers, LabelSummary
+from eval.analysis.summary.summary import LabelSummary
 from eval.reports.notes import describe_labels
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
-from tests.eval.stored_run import answered
 
 Make = Callable[..., Record]
 NAMES = ("billing", "login", "refund")
@@ -135,82 +130,3 @@ def test_the_macro_f1_of_an_incomplete_run_is_no_bound(labels_of: Callable[..., 
     assert describe_labels(early, incomplete=True).startswith("macro F1 50.0% (")
     assert " so far over 2 labels; " in describe_labels(early, incomplete=True)
     assert " so far" not in describe_labels(late, incomplete=False)
-
-
-TWO = ("yes", "no")
-
-
-def test_the_interval_of_the_macro_f1_by_hand() -> None:
-    """Of each sample and label: how often it is right, and how often it is the target or the answer."""
-    samples = [[("yes", "yes"), ("yes", "yes")], [("yes", "no")], [("no", "no")], [("no", "yes")]]
-    named = np.array([[4, 0], [1, 1], [0, 2], [1, 1]])
-    right = np.array([[2, 0], [0, 0], [0, 1], [0, 0]])
-    f1 = 2 * right.sum(0) / named.sum(0)
-    assert f1.tolist() == [pytest.approx(4 / 6), pytest.approx(2 / 4)]
-    macro = f1.mean()
-    slopes = (2 * right / named.sum(0) - 2 * right.sum(0) * named / named.sum(0) ** 2).mean(1)
-    variance = (slopes**2).sum() * 4 / 3 + 0.5 / 4**2
-    effective = min(macro * (1 - macro) / variance, 5)
-    expected = compute_share_interval(macro, effective * (4 - 2) / 4, 4)
-    assert compute_macro_interval(samples, TWO) == pytest.approx(expected)
-    extra = ("unused", *TWO)
-    assert compute_macro_interval(samples, extra) == pytest.approx(expected), "a label that is no target says nothing"
-
-
-def test_answers_and_targets_that_are_no_labels_count_where_the_other_is_one() -> None:
-    samples = [[("yes", "yes")]] * 3 + [[("yes", OTHER)], [(OTHER_TARGET, "yes")], [("no", "no")], [("no", "no")]]
-    # yes: right 3, named 2·3 + 2; no: right 2, named 4. Slopes of yes: 2(r·8 - 3·n)/64, of no: 2(r·4 - 2·n)/16 = 0
-    macro = (6 / 8 + 1) / 2
-    yes = [2 * (8 - 6) / 64] * 3 + [2 * (0 - 3) / 64] * 2
-    variance = sum((each / 2) ** 2 for each in yes) * 7 / 6 + 0.5 / 49
-    effective = min(macro * (1 - macro) / variance, 7)
-    assert compute_macro_interval(samples, TWO) == pytest.approx(compute_share_interval(macro, effective * 5 / 7, 7))
-
-
-def test_as_few_samples_as_labels_have_the_interval_of_all_right_answers() -> None:
-    pair = [[("yes", "yes"), ("yes", "no")], [("no", "no")]]
-    assert compute_macro_interval(pair, TWO) == compute_clustered_interval([(1, 2), (1, 1)])
-    assert compute_macro_interval([*pair, [("no", "no")]], TWO) != compute_clustered_interval([(1, 2), (1, 1), (1, 1)])
-    for answer, share in (("same", 1.0), (OTHER, 0.0)):
-        cells = [[(name, name if answer == "same" else answer)] for name in TWO * 3]
-        assert compute_macro_interval(cells, TWO) == compute_share_interval(share, 6 - 2, 6)
-
-
-def test_the_numbers_of_a_label_whole(labels_of: Callable[..., LabelSummary]) -> None:
-    found = labels_of(("billing", "billing"), ("billing", "login"), ("refund", "billing"), ("login", None))
-    by_f1 = compute_clustered_interval([(1, 1), (0, 1), (0, 1)])
-    assert by_f1 is not None
-    assert found.by_label["billing"] == LabelNumbers(
-        n=2, n_given=2, precision=0.5, precision_ci95=compute_clustered_interval([(1, 1), (0, 1)]), recall=0.5,
-        recall_ci95=compute_clustered_interval([(1, 1), (0, 1)]), f1=0.5,
-        f1_ci95=(2 * by_f1[0] / (1 + by_f1[0]), 2 * by_f1[1] / (1 + by_f1[1])),
-    )  # fmt: skip
-    refund = found.by_label["refund"]
-    assert (refund.n, refund.n_given, refund.precision, refund.precision_ci95, refund.recall, refund.f1) == (
-        1, 0, None, None, 0.0, 0.0,
-    )  # fmt: skip
-    assert found.macro_f1 == pytest.approx((0.5 + 0 + 0) / 3)
-    assert compute_f1_interval("nothing", [[("billing", "login")]]) is None
-    assert compute_f1_interval("billing", [[("billing", "billing"), ("login", "login")]]) == (
-        pytest.approx(2 * 0.025 / 1.025), 1.0,
-    )  # fmt: skip
-
-
-def test_an_incomplete_run_has_numbers_and_no_interval() -> None:
-    rows = [
-        build_row(answered("q1", "yes", "yes"), LabelSet(TWO)),
-        build_row(answered("q2", "odd", "no"), LabelSet(TWO)),
-        build_row(answered("q3", "", "17"), LabelSet(TWO)),
-        build_row(answered("q4", "yes", None), LabelSet(TWO)),
-    ]
-    for incomplete in (False, True):
-        found = summarise_labels(rows, TWO, incomplete)
-        assert found is not None
-        numbers = found.by_label["yes"]
-        bounds = (found.macro_f1_ci95, numbers.precision_ci95, numbers.recall_ci95, numbers.f1_ci95)
-        assert [each is None for each in bounds] == [incomplete] * 4
-        assert (found.macro_f1, found.n_other, found.n_no_answer) == (0.5, 1, 1)
-        assert found.confusion == {"yes": {"yes": 1}, "no": {OTHER: 1}, OTHER_TARGET: {NO_ANSWER: 1}}
-    assert summarise_labels(rows[3:], TWO, False) is None and summarise_labels(rows, (), False) is None
-    nothing = summarise_labels(rows[2:3], TWO, False)
-    assert nothing is not None and (nothing.macro_f1, nothing.macro_f1_ci95) == (None, None)

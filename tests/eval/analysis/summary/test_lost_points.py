@@ -5,10 +5,8 @@ import pytest
 from eval.analysis.attribution.broken_link import BrokenLink, Evidence
 from eval.analysis.attribution.critics import CriticCount, SampleReviews
 from eval.analysis.statistics.intervals import compute_clustered_interval
-from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.analysis.summary.lost_points import count_lost_points, summarise_critics
 from eval.analysis.summary.rows import Row, build_row
-from eval.analysis.summary.summary import CriticNumbers, LostPoints
 from tests.eval.stored_run import answered
 
 
@@ -70,40 +68,3 @@ def test_a_critic_has_the_numbers_of_a_classifier() -> None:
     count.unknown_cost_calls, count.n_drafts = 1, 9
     partly = summarise_critics({"a": count}, incomplete=True)["a"]
     assert partly.cost_usd is partly.precision_ci95 is partly.recall_ci95 is None and not partly.is_exact
-
-
-def test_points_that_are_partly_lost_and_answers_without_a_record_are_counted_whole() -> None:
-    rows = [
-        row("q1", "17", score=0.75),
-        row("q1", "17", epoch=2, score=0.5),
-        row("q2", None, score=None, error="x", error_class="not_run"),
-        row("q3", "17"),
-        row("q4", "3", gold=None),
-    ]
-    links = {("q1", 1): link("b"), ("q1", 2): link("a"), ("q3", 1): link("c"), ("q4", 1): link("d")}
-    assert count_lost_points(rows, links, incomplete=False) == (
-        LostPoints(kind="error", name="not_run", n=1, points=1 / 4,
-                   points_ci95=compute_metric_interval([(0.0, 0.0), (1.0,), (0.0,)])),
-        LostPoints(kind="agent", name="a", n=1, points=0.5 / 4,
-                   points_ci95=compute_metric_interval([(0.0, 0.5), (0.0,), (0.0,)])),
-        LostPoints(kind="agent", name="b", n=1, points=0.25 / 4,
-                   points_ci95=compute_metric_interval([(0.25, 0.0), (0.0,), (0.0,)])),
-    )  # fmt: skip
-    alike = [row(f"q{n}", "3") for n in range(3)]
-    tied = count_lost_points(alike, {("q0", 1): link("b"), ("q1", 1): link("z", "error"), ("q2", 1): link("a")}, True)
-    assert [(each.kind, each.name) for each in tied] == [("agent", "a"), ("agent", "b"), ("error", "z")]
-
-
-def test_the_numbers_of_a_critic_whole() -> None:
-    count = CriticCount(
-        judges={"b", "a"}, n_reviews=9, n_drafts=8, n_unknown=1, n_rejecting=4, n_recovered=3, lm_calls=5,
-        input_tokens=60, output_tokens=7, known_cost_usd=0.125, unknown_cost_calls=0, seconds=2.0005,
-    )  # fmt: skip
-    count.by_sample["q1"] = SampleReviews(approved_right=1, approved_wrong=0, rejected_right=3, rejected_wrong=1)
-    (found,) = summarise_critics({"c": count}, incomplete=False).values()
-    assert found == CriticNumbers(
-        judges=("a", "b"), is_exact=False, n_reviews=9, approved_right=1, misses=0, false_alarms=3, hits=1, n_unknown=1,
-        precision=0.25, precision_ci95=(0.0, 1.0), recall=1.0, recall_ci95=compute_clustered_interval([(1, 1)]),
-        n_rejecting=4, n_recovered=3, lm_calls=5, input_tokens=60, output_tokens=7, cost_usd=0.125,
-        seconds=round(2.0005, 3),
-    )  # fmt: skip

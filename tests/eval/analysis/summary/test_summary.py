@@ -10,17 +10,12 @@ from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.rows import MAX_ERROR_CHARS
 from eval.analysis.summary.summarise import RunDetails, select_final_attempts, summarise
 from eval.analysis.summary.summary import (
-    SUMMARY_VERSION,
     Agreement,
-    BlockedPages,
-    EpochNumbers,
-    Estimate,
     Leaks,
     PaceChange,
     Retried,
     Reviews,
     SessionSummary,
-    build_from_json,
     read_summary,
 )
 from eval.analysis.tuned_on import UsedToTune
@@ -368,39 +363,3 @@ def test_tags_have_numbers_of_their_own_and_very_many_values_are_one_row(record:
     assert len(found["source"]) == 31
     assert found["source"]["s40"].n == 2, "the most frequent are kept"
     assert found["source"]["(11 other values)"].n == 11
-
-
-def test_a_summary_that_says_nothing_of_it_is_of_a_whole_run_of_a_real_model(record: Make, tmp_path: Path) -> None:
-    written = asdict(summarise([record("a")], RunDetails(run_id="run-1", simulated=True, stopped="by you")))
-    for name in ("simulated", "notice", "no_measurement", "stopped", "incomplete"):
-        written.pop(name)
-    path = tmp_path / "summary.json"
-    path.write_text(json.dumps(written))
-    read = read_summary(path)
-    assert (read.simulated, read.notice, read.no_measurement, read.stopped, read.incomplete) == (
-        False, None, "", None, False,
-    )  # fmt: skip
-
-
-def test_values_of_a_summary_are_built_by_the_types_of_their_fields() -> None:
-    review = {"reviews": 1, "rejected": 0, "retried": 0, "recovered": 0}
-    assert build_from_json(Reviews, {**review, "later": 7}) == Reviews(**review), "a field of a later version"
-    counts = {"n_questions": 1, "icc": 0.5, "majority": {"value": 1, "ci95": [0, 1]}, "pass_hat": {}}
-    made = build_from_json(EpochNumbers, {**counts, "pass_at": {"1": {"value": 0.5, "ci95": None}}})
-    assert made.majority == Estimate(value=1, ci95=(0, 1)) and made.pass_hat == {}
-    assert made.pass_at == {"1": Estimate(value=0.5, ci95=None)}
-    session = build_from_json(SessionSummary, {"changes": {"a": "1 → 2"}, "peak_memory_mb": None})
-    assert session == SessionSummary(changes={"a": "1 → 2"}, peak_memory_mb=None)
-    blocked = build_from_json(BlockedPages, {"n": 2, "hosts": {"x.org": 2}})
-    assert blocked == BlockedPages(n=2, hosts={"x.org": 2})
-    with pytest.raises(ValueError, match=r"^not a Reviews: "):
-        build_from_json(Reviews, {"reviews": 1})
-
-
-@pytest.mark.parametrize("text", ["[]", "{}", "7", '{"version": null}'])
-def test_json_that_is_no_summary_is_refused(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "summary.json"
-    path.write_text(text)
-    with pytest.raises(ValueError) as refused:
-        read_summary(path)
-    assert str(refused.value) == f"{path} is not a summary of version {SUMMARY_VERSION}"

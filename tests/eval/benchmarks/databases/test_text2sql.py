@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eval.benchmarks.databases.bundled import SHOP
-from eval.benchmarks.databases.text2sql import Text2SqlDataset, find_databases
+from eval.benchmarks.databases.text2sql import Text2SqlDataset
 from eval.benchmarks.dataset import EXPECTED
 from mas.runtime.errors import UserError
 from mas.simulation.skills.behaviour import Behaviour
@@ -80,67 +80,6 @@ def test_a_file_without_questions_is_one_sentence(tmp_path: Path, content: str) 
         Text2SqlDataset(path=str(tmp_path)).load("dev")
     with pytest.raises(UserError, match=r"split=…: dev"):
         Text2SqlDataset(path=str(tmp_path)).load("train")
-
-
-def test_a_sample_has_its_gold_query_for_the_scorer_and_its_tables_for_the_program(tmp_path: Path) -> None:
-    dataset = Text2SqlDataset(path=str(write(tmp_path, {**BIRD, "question": f" {QUESTION} ", "evidence": "é"})))
-    (sample,) = dataset.load("dev").samples
-    table = {"database": "shop", "query": QUERY, "ordered": False, "extra_columns": False}
-    assert sample.tags == {"database": "shop", EXPECTED: json.dumps({"tables": [table]}, ensure_ascii=False)}
-    assert sample.inputs == {"question": QUESTION, "database": "shop", "evidence": "é"}
-    assert (sample.question, sample.file) == (QUESTION, None)
-
-
-def test_databases_are_named_like_their_folder_or_lie_in_the_one_that_is_given(tmp_path: Path) -> None:
-    names = ("a/a.sqlite", "b.db", "deep/c/c.sqlite3", "d/other.sqlite", "e/e.txt")
-    for name in names:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    found = [each.relative_to(tmp_path).as_posix() for each in find_databases(tmp_path)]
-    assert found == ["a/a.sqlite", "b.db", "deep/c/c.sqlite3"]
-
-
-def test_databases_may_lie_in_another_folder(tmp_path: Path) -> None:
-    folder = write(tmp_path / "asked", SPIDER, databases="none")
-    elsewhere = write(tmp_path / "elsewhere", databases="shop")
-    with pytest.raises(UserError, match="no database 'shop'"):
-        Text2SqlDataset(path=str(folder)).load("dev")
-    assert len(Text2SqlDataset(path=str(folder), databases=str(elsewhere)).load("dev").samples) == 1
-    for key in ("path", "databases"):
-        given = {"path": str(folder), "databases": str(elsewhere), key: str(tmp_path / "gone")}
-        with pytest.raises(UserError) as refused:
-            Text2SqlDataset(**given).check()
-        assert str(refused.value) == (
-            f"data.{key}={tmp_path}/gone is not a folder; give the one with the questions' JSON files."
-        )
-
-
-def test_bad_entries_are_counted_and_without_a_good_one_the_first_is_named(tmp_path: Path) -> None:
-    dataset = Text2SqlDataset(path=str(write(tmp_path, SPIDER, 7, {**SPIDER, "db_id": " "})))
-    with pytest.raises(UserError) as refused:
-        dataset.load("dev")
-    assert str(refused.value) == (
-        "dev.json, entry 2: it is an int, not an object; correct it, or leave bad entries out with "
-        "data.on_bad_row=skip (2 are bad)."
-    )
-    dataset.on_bad_row = "skip"
-    assert dataset.load("dev").bad_rows == (
-        "dev.json, entry 2: it is an int, not an object", "dev.json, entry 3: db_id is missing or no text"
-    )  # fmt: skip
-    for content, reason in (("[7]", "dev.json, entry 1: it is an int, not an object"), ("[]", "its list is empty")):
-        (tmp_path / "dev.json").write_text(content)
-        with pytest.raises(UserError) as refused:
-            dataset.load("dev")
-        assert str(refused.value) == f"{tmp_path}/dev.json has no question that can be used; {reason}."
-    (tmp_path / "a.json").touch()
-    (tmp_path / "dev.json").write_text('{"a": 1}')
-    for split, said in (
-        ("dev", f"{tmp_path}/dev.json holds a dict; expected a list of questions."),
-        ("x", f"{tmp_path}/x.json is not there; give one of the folder's JSON files with split=…: a, dev."),
-    ):
-        with pytest.raises(UserError) as refused:
-            dataset.load(split)
-        assert str(refused.value) == said
 
 
 @pytest.mark.slow

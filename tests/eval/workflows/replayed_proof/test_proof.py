@@ -1,39 +1,26 @@
 """What corrections of agents prove, from the scores with them and without."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.analysis.statistics.paired_interval import ALPHA
-from eval.analysis.statistics.paired_tests import Pair, PairedResult, adjust_p_values, run_paired_test
-from eval.benchmarks.dataset import Sample
-from eval.config.evaluation import EvalConfig
+from eval.analysis.statistics.paired_tests import PairedResult
 from eval.execution.console import Output
-from eval.execution.termination import StopController
-from eval.runs.run_info import RunInfo, SweepJob, TaskInfo, describe_task
 from eval.workflows.paired_evaluation import Arm
-from eval.workflows.replayed_proof import proof as proof_module
 from eval.workflows.replayed_proof.correction import Correction, Kind
-from eval.workflows.replayed_proof.plan import Request
 from eval.workflows.replayed_proof.proof import (
     Proof,
     ProvenAgent,
     Scores,
     judge_corrections,
     name_responsible,
-    prove,
     read_scores,
 )
 from eval.workflows.replayed_proof.table import describe_agent, print_proof
 from mas.prompt_sets.prompt_set import PromptSet
-from mas.simulation import SIMULATED_NOTICE
-from tests.eval.config.test_evaluation import config as read
-from tests.eval.stored_run import CONFIG, answered, stored_run
+from tests.eval.stored_run import answered, stored_run
 
 IDS = [f"q{number}" for number in range(12)]
 LOST: Scores = {each: [0.0] for each in IDS}
@@ -131,31 +118,6 @@ def test_a_gain_is_proven_at_five_in_a_hundred(difference: float | None, p_holm:
     assert ProvenAgent("expert", "answer", 1.0, 0, result, p_holm).is_proven is proven
 
 
-@pytest.mark.parametrize(("kind", "critic"), [("review", True), ("approval", True), ("answer", False), ("hint", False)])
-def test_a_critic_is_whose_decision_is_corrected(kind: Kind, critic: bool) -> None:
-    assert ProvenAgent("a", kind, None, 0, None).is_critic is critic
-
-
-def test_the_effect_of_each_correction_has_all_its_parts() -> None:
-    control: Scores = {"q1": [0.0, 1.0], "q2": [0.0], "q3": [1.0]}
-    expert: Scores = {"q1": [1.0], "q2": [1.0, 0.0, 0.0], "q9": [1.0]}
-    critic: Scores = {"q1": [1.0], "q2": [1.0], "q3": [1.0]}
-    corrections = [
-        Correction("expert", "answer", {}),
-        Correction("none", "hint", {}),
-        Correction("critic", "review", {}),
-    ]
-    first = run_paired_test([Pair(control[each], expert[each]) for each in ("q1", "q2")])
-    third = run_paired_test([Pair(control[each], critic[each]) for each in ("q1", "q2", "q3")])
-    adjusted = adjust_p_values([first.p, third.p])
-    assert first.difference == pytest.approx((0.5 + 1 / 3) / 2)
-    assert judge_corrections(corrections, control, [expert, {}, critic], [2, 1, 0]) == [
-        ProvenAgent("expert", "answer", pytest.approx((1 + 1 / 3) / 2), 2, first, adjusted[0]),
-        ProvenAgent("none", "hint", None, 1, None, None),
-        ProvenAgent("critic", "review", 1.0, 0, third, adjusted[1]),
-    ]
-
-
 def test_of_several_critics_the_one_that_gained_most_is_named_and_none_without_a_gain() -> None:
     first, second, weak = (ProvenAgent(name, "review", 1.0, 0, paired(0.5, 0.01), 0.01) for name in ("a", "b", "c"))
     weak = replace(weak, p_holm=0.2)
@@ -169,127 +131,3 @@ def test_of_several_critics_the_one_that_gained_most_is_named_and_none_without_a
     expected = {"q1": "b", "q2": "a", "q3": "planner", "q4": "planner", "q5": "planner", "q6": "planner"}
     assert name_responsible(blamed, control, agents) == expected
     assert set(blamed.values()) == {"planner"}
-
-
-SAMPLES = [Sample("q1", "What is q1?", None, "Zurich"), Sample("q2", "What is q2?", None, "Geneva")]
-STOPPED = "interrupted by SIGINT"
-
-
-def said(agent: str, inputs: str, outputs: str, tool: str | None = None) -> list[dict[str, Any]]:
-    spans = [{"id": 1, "kind": "agent", "name": agent, "inputs": {"x": inputs}, "outputs": {"y": outputs}}]
-    if tool is not None:
-        spans.append({"id": 2, "kind": "tool", "name": "t", "parent": 1, "inputs": {}, "outputs": {"z": tool}})
-    return spans
-
-
-class Asked:
-    """What was asked side by side, in place of asking: each arm gets stored answers."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: list[Any]) -> None:
-        self.answers = answers
-        self.calls: list[tuple[Sequence[Arm], EvalConfig, object, RunInfo, StopController, object]] = []
-        monkeypatch.setattr(proof_module, "evaluate_pairs", self)
-
-    def __call__(self, *call: Any) -> str | None:
-        self.calls.append(call)
-        for arm in call[0]:
-            stored_run(arm.folder, self.answers[arm.name])
-        return STOPPED
-
-
-def request_of(config: EvalConfig, original: Path, corrections: Sequence[Correction], **changes: Any) -> Request:
-    info = RunInfo(run_id="r", started_at="2026", system="toy", model="m", command=["x"], task=TaskInfo(labels=["a"]))
-    info = replace(info, sweep=SweepJob("s", "n", "2026", "h", 1, 0, []), critics=["critic"])
-    prompts = PromptSet("baseline", "toy", {"planner": "Plan."}, original)
-    links = {"q1": "planner", "q2": "expert"}
-    made = Request(original, config, CONFIG, prompts, SAMPLES, list(corrections), {"finalizer": "why"}, links, info)
-    return replace(made, **changes)
-
-
-def test_every_arm_is_asked_the_same_and_the_proof_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
-    matchers = {each.id: TargetMatcher(each.target or "") for each in SAMPLES}
-    hint, answer = Correction("planner", "hint", matchers), Correction("expert", "answer", matchers)
-    gave = said("planner", "the question", "it is Zurich", tool="nothing")
-    seen = said("planner", "", "see Geneva", tool="Geneva is in the west")
-    asked = Asked(
-        monkeypatch,
-        control=[answered("q1", "1", gold="Zurich"), answered("q2", "Geneva", gold="Geneva")],
-        planner=[
-            answered("q1", "Zurich", gold="Zurich", trajectory=gave),
-            answered("q2", "Geneva", gold="Geneva", trajectory=seen),
-        ],
-        expert=[
-            answered("q1", "1", gold="Zurich", trajectory=said("expert", "", "it is Zurich")),
-            answered("q2", "1", gold="Geneva"),
-        ],
-    )
-    config = read("run.epochs=2", "run.max_cost_usd=6", "run.max_errors=7", "run.fail_fast=true", "run.max_seconds=90")
-    request = request_of(config, tmp_path / "2026-11-21_08-00-00_night", [hint, answer])
-    output = Output()
-    found = prove(request, output)
-
-    assert found.folder.parent == tmp_path / "attribution"
-    assert found.folder.name.endswith("_night")
-    ((arms, used, samples, info, stop, console),) = asked.calls
-    assert [(each.name, each.folder, each.prompts, each.gold_informed) for each in arms] == [
-        (name, found.folder / name, request.prompts, name) for name in ("control", "planner", "expert")
-    ]
-    assert [each.change_program for each in arms] == [None, hint.change_program, answer.change_program]
-    assert len({id(each.resources) for each in arms}) == 1
-    assert used == replace(config, run=replace(config.run, max_cost_usd=2.0))
-    assert (samples, console) == (SAMPLES, output.console)
-    assert info == replace(
-        request.info,
-        run_id="",
-        started_at="",
-        command=None,
-        sweep=None,
-        simulated=True,
-        config=CONFIG,
-        task=describe_task(SAMPLES, CONFIG["scorer"], None, ["a"]),
-    )
-    assert vars(stop) == vars(StopController(config.run.drain_seconds, True, 7, 90)) | {
-        "_same_errors": stop._same_errors
-    }
-
-    effects = judge_corrections(
-        [hint, answer],
-        {"q1": [0.0], "q2": [1.0]},
-        [{"q1": [1.0], "q2": [1.0]}, {"q1": [0.0], "q2": [0.0]}],
-        [1, 0],
-    )
-    assert found == Proof(
-        found.folder, 2, 2, 0.5, effects, {"finalizer": "why"}, request.links, request.links, STOPPED, simulated=True
-    )
-    text = (found.folder / "attribution.json").read_text("utf-8")
-    assert text == json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n"
-    kept = json.loads(text)
-    assert kept["folder"] == found.folder.name
-    assert [(each["agent"], each["n_given_away"], each["recovered"]) for each in kept["agents"]] == [
-        ("planner", 1, 1.0), ("expert", 0, 0.0),
-    ]  # fmt: skip
-    assert kept["agents"][0]["difference"] == effects[0].difference.to_dict()  # type: ignore[union-attr]
-
-
-def test_a_proof_without_a_budget_has_none_and_its_folder_and_first_line_follow_the_options(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
-    down = answered("q1", None, score=None, error="down", error_class="infrastructure")
-    asked = Asked(monkeypatch, control=[down], expert=[answered("q1", "17")])
-    lines = []
-    for simulated, number in ((True, 1), (False, 2)):
-        config = read("run.epochs=3", f"run.dir={tmp_path / str(number)}", "run.name=mine")
-        if not simulated:
-            config.model = read("model=openai_compatible", "model.base_url=http://127.0.0.1:9/v1", "model.name=m").model
-        request = request_of(config, tmp_path / "old", [Correction("expert", "answer", {})])
-        found = prove(request, Output())
-        assert (found.folder, found.control, found.simulated) == (tmp_path / str(number), None, simulated)
-        assert asked.calls[-1][1].run.max_cost_usd is None
-        lines.append(capsys.readouterr().out)
-    assert lines[0] == f"{SIMULATED_NOTICE}\n"
-    assert lines[1].startswith("estimate: 12 answers")
-    assert asked.calls[-1][3].simulated is False
-    config = read("run.name=mine")
-    assert prove(request_of(config, tmp_path / "old", []), Output()).folder.name.endswith("_mine")

@@ -9,7 +9,6 @@ from hydra import compose, initialize_config_dir
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import build_part
-from mas.agents.spec import ModelSettings
 from mas.llm.agent_lm import AgentLM
 from mas.llm.profiles.model import AgentModel, AgentOverride, Model, check_agents
 from mas.llm.profiles.openai_chat import OpenAIChatModel
@@ -18,31 +17,12 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
-from mas.systems.toy.system import ToySystem
-from mas.tools.tool_context import Resources
 from tests.mas.llm.loopback import Server, complete_with, serving
 from tests.mas.llm.stand_ins import ollama, vllm
 
 PROFILE = OpenAIChatModel(
     "base", temperature=0.1, agents={"planner": AgentOverride("strong", 0.2), "critic": AgentOverride(temperature=0.3)}
 )
-
-
-@pytest.mark.parametrize(
-    ("agent", "expected"),
-    [
-        (AgentModel(), ("openai/base", 0.1)),
-        (AgentModel(agent="expert"), ("openai/base", 0.1)),
-        (AgentModel(agent="planner"), ("openai/strong", 0.2)),
-        (AgentModel(agent="critic"), ("openai/base", 0.3)),
-        (AgentModel("mine", None, "planner"), ("openai/mine", 0.2)),
-        (AgentModel(None, 0.9, "planner"), ("openai/strong", 0.9)),
-        (AgentModel("mine", 0.0, "planner"), ("openai/mine", 0.0)),
-    ],
-)
-def test_the_first_source_that_says_something_counts(agent: AgentModel, expected: tuple[str, float]) -> None:
-    lm = PROFILE.create_lm(agent)
-    assert (lm.model, lm.kwargs["temperature"]) == expected
 
 
 def ask(profile: OpenAIChatModel, agent: AgentModel) -> None:
@@ -105,27 +85,12 @@ def test_what_is_missing_at_an_agents_server_is_named_with_its_option(monkeypatc
         OpenAIChatModel("o3").create_lm(AgentModel(agent="planner", max_tokens=500))
 
 
-def test_the_length_of_an_agents_replies_is_a_setting_of_the_system_too() -> None:
-    agents = {"plan": ModelSettings(max_tokens=55), "solve": ModelSettings()}
-    program = ToySystem(agents=agents).build(OpenAIChatModel("base", max_tokens=99), None, Resources())
-    assert {name: predictor.lm.kwargs["max_tokens"] for name, predictor in program.named_predictors()} == {
-        "plan": 55, "solve": 99, "finalize": 99,
-    }  # fmt: skip
-    with pytest.raises(UserError, match=r"system\.agents\.plan\.max_tokens=0 is too small"):
-        ToySystem(agents={"plan": ModelSettings(max_tokens=0)}).check()
-
-
 def test_agents_that_the_system_does_not_have_are_refused() -> None:
     check_agents(PROFILE, ["planner", "critic", "expert"])
     check_agents(OpenAIChatModel("base"), [])
     check_agents(OpenAIChatModel("base", agents={"reflection": AgentOverride("strong")}), [])
     with pytest.raises(UserError, match=r"model\.agents names critic, planner, which this system does not have"):
         check_agents(PROFILE, ["agent"])
-
-
-def test_an_agents_temperature_out_of_range_is_named() -> None:
-    with pytest.raises(UserError, match=r"model\.agents\.planner\.temperature=3 is out of range"):
-        OpenAIChatModel("base", agents={"planner": AgentOverride(temperature=3)}).check()
 
 
 OPTIONS = sorted(path.stem for path in (PROJECT_ROOT / "conf" / "model").glob("*.yaml"))

@@ -47,17 +47,6 @@ def test_a_missing_key_is_one_sentence_that_names_the_variable_and_a_way_out(mon
     OpenAIChatModel("gpt-4o-mini", api_key_env="SOME_KEY").check()
 
 
-def test_a_missing_key_is_told_without_loading_anything_heavy() -> None:
-    code = (
-        "import sys\n"
-        "from mas.llm.profiles.openai_chat import OpenAIChatModel\n"
-        "try:\n    OpenAIChatModel('m', api_key_env='NO_SUCH_KEY').check()\n"
-        "except Exception as error:\n    print(type(error).__name__)\n"
-        "print([name for name in ('dspy', 'langgraph', 'mlflow', 'litellm', 'openai') if name in sys.modules])"
-    )
-    assert in_a_new_process(code) == ["UserError", "[]"]
-
-
 def test_a_server_that_is_not_there_is_one_sentence() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -70,28 +59,6 @@ def test_a_server_that_is_not_there_is_one_sentence() -> None:
 def test_an_address_that_is_no_url_is_one_sentence(url: str) -> None:
     with pytest.raises(UserError, match=r"is not a URL; expected something like http://"):
         OpenAIChatModel("any", base_url=url).check()
-
-
-def test_a_port_that_is_no_number_is_one_sentence() -> None:
-    with pytest.raises(UserError) as caught:
-        OpenAIChatModel("any", base_url="http://127.0.0.1:port/v1").check()
-    assert "\n" not in str(caught.value)
-
-
-def test_a_server_that_listens_passes_the_check() -> None:
-    with serving(complete_with("hello")) as server:
-        OpenAIChatModel("any", base_url=server.base_url).check()
-        assert server.requests == [], "a check spends nothing"
-
-
-def test_the_secrets_are_the_key_and_only_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_KEY", "sk-12345678")
-    assert OpenAIChatModel("m", api_key_env="SOME_KEY").secrets() == ["sk-12345678"]
-    monkeypatch.setenv("SOME_KEY", "x")
-    assert OpenAIChatModel("m", api_key_env="SOME_KEY").secrets() == []
-    monkeypatch.delenv("SOME_KEY")
-    assert OpenAIChatModel("m", api_key_env="SOME_KEY").secrets() == []
-    assert OpenAIChatModel("m").secrets() == []
 
 
 def test_name_key_and_settings_arrive_at_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,12 +75,6 @@ def test_name_key_and_settings_arrive_at_the_server(monkeypatch: pytest.MonkeyPa
     assert (first.body["model"], first.body["temperature"]) == ("org/model:7b", 0.2)
     assert 77 in (first.body.get("max_tokens"), first.body.get("max_completion_tokens"))
     assert (second.body["model"], second.body["temperature"]) == ("other", 0.9)
-
-
-def test_what_is_null_is_not_sent() -> None:
-    with serving(complete_with("hello")) as server:
-        ask(server, temperature=None, max_tokens=None)
-    assert server.requests[0].body.keys() == {"model", "messages"}
 
 
 class Lookup(dspy.Signature):
@@ -221,11 +182,6 @@ def test_a_withheld_reply_is_no_answer() -> None:
         assert len(server.requests) == 1
 
 
-def test_lone_surrogates_in_a_reply_are_replaced() -> None:
-    with serving(complete_with("a\ud83db \U0001f600")) as server:
-        assert ask(server) == ["a?b \U0001f600"]
-
-
 def test_usage_and_the_end_of_the_reply_are_on_the_span() -> None:
     trace = Trace("thread")
     with serving(complete_with("hello")) as server, record_trace(trace):
@@ -244,15 +200,6 @@ def test_usage_and_the_end_of_the_reply_are_on_the_span() -> None:
     assert "what is it?" in json.dumps(span.inputs) and "hello" in json.dumps(span.outputs)
 
 
-def test_a_truncated_reply_is_on_the_span_with_its_cost() -> None:
-    trace = Trace("thread")
-    with serving(complete_with("The ans", "length")) as server, record_trace(trace), pytest.raises(TruncatedReplyError):
-        ask(server)
-    (span,) = trace.spans
-    assert span.error is not None and span.error.startswith("TruncatedReplyError")
-    assert (span.attributes["finish_reason"], span.attributes["output_tokens"]) == ("length", 4)
-
-
 def test_the_key_is_nowhere_in_the_trace_or_the_saved_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-very-secret")
     trace = Trace("thread")
@@ -262,15 +209,6 @@ def test_the_key_is_nowhere_in_the_trace_or_the_saved_state(monkeypatch: pytest.
     assert server.requests[0].headers["authorization"] == "Bearer sk-very-secret"
     assert "sk-very-secret" not in repr([vars(span) for span in trace.spans])
     assert "sk-very-secret" not in json.dumps(lm.dump_state(), default=repr)
-
-
-def test_lms_of_one_profile_share_their_connections() -> None:
-    profile = OpenAIChatModel("any", base_url="http://127.0.0.1:1/v1")
-    one, two = profile.create_lm(AgentModel()), profile.create_lm(AgentModel(name="other"))
-    assert one._async_engine_spec.inner is two._async_engine_spec.inner
-    elsewhere = OpenAIChatModel("any", base_url="http://127.0.0.1:2/v1").create_lm(AgentModel())
-    assert elsewhere._async_engine_spec.inner is not one._async_engine_spec.inner
-    assert one._async_engine_spec.policy.rate_limiter is two._async_engine_spec.policy.rate_limiter
 
 
 def in_a_new_process(code: str, **environment: str) -> list[str]:

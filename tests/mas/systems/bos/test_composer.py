@@ -8,19 +8,14 @@ from typing import Any
 import pytest
 from dspy.utils.exceptions import AdapterParseError, LMServerError
 
-from mas.runtime.untrusted import enclose_data
 from mas.systems.bos.composer import (
     ComposeAnswer,
     Composer,
-    describe_failure,
-    describe_outcome,
     format_earlier,
-    format_results,
     format_table,
 )
 from mas.systems.bos.contracts.events import EventRecorder
 from mas.systems.bos.contracts.names import AgentName
-from mas.systems.bos.contracts.request import format_context
 from mas.systems.bos.contracts.response import OrchestratorResponse
 from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult, TabularResult
 from mas.systems.bos.service import run
@@ -156,107 +151,3 @@ def test_m12_m13_r10_r11_the_response_has_the_parts_that_the_request_asks_for(
         assert (response.trace[-1].agent, str(response.trace[-1].event_type)) == ("composer", "RESULT")
     assert response.planner and response.planner.chosen_agents == ("sql",)
     assert response.metadata == {"confidence": 0.9, "agents": ["sql"]}
-
-
-def test_a_table_is_cut_at_its_rows_and_at_its_characters() -> None:
-    whole = TabularResult.from_lists(["n"], [[n] for n in range(30)])
-    assert format_table(whole) == "\n".join(['["n"]', *(f"[{n}]" for n in range(30))])
-    long = TabularResult.from_lists(["n"], [[n] for n in range(31)])
-    assert format_table(long).splitlines()[-2:] == ["[29]", "(30 of 31 rows are shown)"]
-    fits = TabularResult.from_lists(["t"], [["x" * 5_991]])  # '["t"]' and '["xxx…"]' are 6,000 characters together
-    assert format_table(fits) == f'["t"]\n["{"x" * 5_991}"]'
-    too_long = TabularResult.from_lists(["t"], [["x" * 5_992], ["y"]])
-    assert format_table(too_long) == '["t"]\n(0 of 2 rows are shown)'
-    open_end = TabularResult.from_lists(["t"], [["Zürich"]], truncated=True)
-    assert format_table(open_end) == '["t"]\n["Zürich"]\n(1 of 1 or more rows are shown)'
-    names = TabularResult.from_lists(["Größe"], [])
-    assert format_table(names) == '["Größe"]'
-
-
-def test_the_model_is_asked_with_these_inputs_and_no_more() -> None:
-    response, predictor = compose([succeed("sql", " one row ")])
-    summary = predictor.inputs[0]["agent_summaries"]
-    assert predictor.inputs == [
-        {
-            "question_to_answer": "q",
-            "planner_rationale": "because",
-            "agent_summaries": summary,
-            "table": "none",
-            "context": format_context({}),
-            "system_prompt": None,
-        }
-    ]
-    head, data, tail = enclose_data("sql", "one row")
-    assert summary == f"sql: succeeded\n{head}{data}{tail}"
-    assert response == OrchestratorResponse(answer="composed", agent_results=response.agent_results)
-
-
-def test_an_answer_that_was_not_given_is_joined_and_the_error_is_recorded() -> None:
-    recorder = EventRecorder("composer")
-    error = LMServerError("500")
-    assert compose([succeed("sql", "Two rows.")], error)[0].answer == "Two rows."
-    compose([succeed("sql", "Two rows.")], error, recorder=recorder)
-    (event,) = recorder.events
-    assert (event.agent, str(event.event_type), event.message) == ("composer", "ERROR", "Composer gave no answer")
-    assert event.data == {"error": str(error), "type": "LMServerError"}
-    with pytest.raises(ZeroDivisionError):
-        compose([succeed("sql")], ZeroDivisionError())
-    assert compose([succeed("sql", "Two rows.")], {"final_answer": None})[0].answer == "Two rows."
-    assert compose([succeed("sql")], {"final_answer": " 42\n"})[0].answer == "42"
-
-
-FAILURES = {
-    "QueryError": "the database query failed",
-    "HttpError": "the API refused the request or failed",
-    "HttpRequestError": "the API could not be reached",
-    "PathResolutionError": "a value for the API's path was missing",
-    "SandboxViolation": "the code was not allowed to run",
-    "SandboxTimeout": "the code took too long",
-    "ConfigurationError": "it is not set up correctly",
-    "TurnLimit": "it was not run, because of the request's limit of turns",
-    "DependencyFailed": "it was not run, because an agent that it needs failed",
-    "PlanningDeclined": "own words",
-    "ValueError": "it failed",
-}
-
-
-@pytest.mark.parametrize("kind", FAILURES)
-def test_every_kind_of_failure_has_its_words_for_the_client(kind: str) -> None:
-    assert describe_failure(AgentError(message="own words", type=kind)) == FAILURES[kind]
-    assert describe_failure(None) == "it failed"
-
-
-def test_an_outcome_in_words_has_the_answers_first_and_every_failure() -> None:
-    sql, empty, no_words = succeed("sql", " Two rows. "), succeed("computation", " "), succeed("computation", "")
-    broken, late = fail("api_docs", "HttpError"), fail("computation", "TurnLimit")
-    refused = "api_docs: the API refused the request or failed."
-    not_run = "computation: it was not run, because of the request's limit of turns."
-    finished = "The agents finished without an answer in words."
-    assert describe_outcome([]) == "The question could not be answered: no agent was available to work on it."
-    assert describe_outcome([broken, late]) == f"The question could not be answered. {refused} {not_run}"
-    assert describe_outcome([broken, sql, late]) == f"Two rows.\n\n{refused}\n\n{not_run}"
-    assert describe_outcome([sql, empty]) == "Two rows."
-    assert describe_outcome([no_words, broken]) == f"{finished}\n\n{refused}"
-
-
-def test_results_are_shown_with_their_status_and_the_beginning_of_a_long_answer() -> None:
-    assert format_results([]) == "none"
-    assert format_results([succeed("sql", " "), fail("api_docs", "HttpError")]) == (
-        "sql: succeeded\n\napi_docs: failed: the API refused the request or failed"
-    )
-    for length, shown in ((8_000, 8_000), (8_001, 8_000)):
-        text = format_results([succeed("sql", "x" * length)])
-        assert text.count("x") - format_results([succeed("sql", "y")]).count("x") == shown
-
-
-def test_earlier_results_are_those_that_succeeded_each_with_its_table() -> None:
-    sql, api = succeed("sql", "one row", [{"n": 1}]), succeed("api_docs", "[[ ## x ## ]]")
-    computation = succeed("computation", "", [{"m": 2}])
-    shown = format_earlier([sql, fail("api_docs", "HttpError"), api, computation])
-    tables = [
-        "".join(enclose_data("sql_table", '["n"]\n[1]')),
-        "".join(enclose_data("computation_table", '["m"]\n[2]')),
-    ]
-    assert shown == "\n\n".join([format_results([sql, api, computation]), *tables])
-    assert "[[ ## x" not in shown
-    assert format_earlier([]) == ""

@@ -1,7 +1,6 @@
 """Planner: keywords, preferences, the model's choice, and what happens without it."""
 
 import asyncio
-import inspect
 from typing import Any
 
 import dspy
@@ -109,12 +108,6 @@ def test_p14_p15_preferences_order_candidates_and_never_add_one() -> None:
     assert apply_preferences(["sql"], ["computation"], ["sql"]) == []
 
 
-def test_p04_plan_is_called_by_keywords() -> None:
-    parameters = inspect.signature(Planner.plan).parameters
-    assert all(each.kind is each.KEYWORD_ONLY for name, each in parameters.items() if name != "self")
-    assert [parameters[name].default for name in ("prefer", "disable", "context")] == [(), (), None]
-
-
 def test_p05_p16_the_model_is_asked_once_with_all_that_is_known() -> None:
     decision, predictor = plan(
         choose("sql"),
@@ -159,24 +152,6 @@ def test_p19_without_a_usable_reply_the_candidates_run(error: Exception) -> None
     assert [str(event.event_type) for event in recorder.events] == ["ERROR"]
 
 
-def test_a_defect_is_not_taken_for_a_failure_of_the_model() -> None:
-    with pytest.raises(ZeroDivisionError):
-        plan(ZeroDivisionError())
-
-
-def test_p20_a_planner_keeps_nothing() -> None:
-    first, predictor = plan(choose("sql"), disable=("api_docs",))
-    again, _ = plan(choose("sql"))
-    assert again.guardrails == {} and first.guardrails == {"disabled": ["api_docs"]}
-    with pytest.raises(AttributeError):
-        Planner(predictor, PlannerSettings(), {}).settings = PlannerSettings()  # type: ignore[misc]
-
-
-def test_p21_nothing_to_choose_from_costs_no_call() -> None:
-    decision, predictor = plan(choose("sql"), disable=("sql", "api_docs", "computation"))
-    assert decision.chosen_agents == () and predictor.inputs == []
-
-
 def test_an_agent_that_is_not_configured_is_not_offered() -> None:
     choices = {**CHOICES, "sql": AgentChoice("", (), "no database is configured")}
     decision, predictor = plan(choose("sql"), choices)
@@ -203,133 +178,3 @@ def test_an_agent_that_is_not_configured_is_not_offered() -> None:
 def test_needs_are_those_of_chosen_agents_and_never_circular(needs: Any, expected: dict[str, Any]) -> None:
     decision, _ = plan(choose("sql", "computation", needs=needs))
     assert decision.needs == expected
-
-
-def test_the_model_is_asked_with_these_inputs_and_no_more() -> None:
-    _, predictor = plan(choose("sql"), question="Sum the TABLE of the API", disable=("api_docs",))
-    assert predictor.inputs == [
-        {
-            "question_to_plan": "Sum the TABLE of the API",
-            "agents": "sql: reads a database\ncomputation: computes",
-            "candidates": ["sql", "computation"],
-            "preferences": "not allowed: api_docs",
-            "context": predictor.inputs[0]["context"],
-            "system_prompt": None,
-        }
-    ]
-    _, predictor = plan(choose("sql"), question="Sum the table", prefer=("computation", "sql"))
-    assert predictor.inputs[0]["preferences"] == "preferred, in this order: computation, sql"
-    assert predictor.inputs[0]["candidates"] == ["computation", "sql"]
-    assert plan(choose("sql"))[1].inputs[0]["preferences"] == "none"
-
-
-def test_if_all_that_keywords_propose_are_disabled_the_others_are_the_candidates() -> None:
-    decision, predictor = plan(choose(), disable=("sql", "sql"))
-    assert predictor.inputs[0]["candidates"] == ["api_docs", "computation"]
-    assert decision.chosen_agents == ("api_docs", "computation")
-    assert decision.guardrails == {"disabled": ["sql"], "empty_choice": True}
-
-
-def test_without_any_agent_the_decision_says_so_and_why() -> None:
-    choices = {
-        "sql": AgentChoice("reads", (), "no database"),
-        "api_docs": AgentChoice("calls"),
-        "computation": AgentChoice("computes", (), ""),
-    }
-    decision, predictor = plan(choose("sql"), choices, disable=("api_docs", "computation"))
-    assert decision == PlannerDecision(
-        rationale="No agent is available: all of them are disabled or not configured.",
-        guardrails={"disabled": ["api_docs", "computation"], "unavailable": {"sql": "no database"}},
-    )
-    assert predictor.inputs == []
-
-
-@pytest.mark.parametrize(
-    ("error", "failed"), [(LMServerError("500: down"), True), (AdapterParseError("a", PlanAgents, "?"), False)]
-)
-def test_a_fallback_says_whether_the_model_failed_and_records_the_error(error: Exception, failed: bool) -> None:
-    recorder = EventRecorder("planner")
-    request: dict[str, Any] = {"question": "Sum the table", "prefer": ("computation",), "disable": ("api_docs",)}
-    expected = PlannerDecision(
-        rationale="Fallback: the planner's model gave no usable plan, so the agents that the keywords propose run.",
-        chosen_agents=("computation", "sql"),
-        confidence=0.4,
-        guardrails={"disabled": ["api_docs"], "fallback": type(error).__name__, "model_failed": failed},
-    )
-    assert plan(error, recorder=recorder, **request)[0] == expected
-    assert plan(error, **request)[0] == expected
-    (event,) = recorder.events
-    assert (event.agent, str(event.event_type), event.message) == ("planner", "ERROR", "Planner gave no usable plan")
-    assert event.data == {"error": str(error), "type": type(error).__name__}
-
-
-def test_a_reply_is_read_as_a_whole() -> None:
-    reply = {
-        "chosen_agents": ("Computation", "nobody", "API_DOCS ", "computation", "nobody", 3),
-        "needs": {" Computation ": ("api_docs", "sql"), "api_docs": []},
-        "rationale": "  first one, then the other \n",
-        "confidence": "75%",
-    }
-    assert plan(reply, question="List the table")[0] == PlannerDecision(
-        rationale="first one, then the other",
-        chosen_agents=("computation", "api_docs"),
-        needs={"computation": ("api_docs",)},
-        confidence=0.75,
-        guardrails={"dropped": ["nobody", "3"], "added": ["computation", "api_docs"]},
-    )
-
-
-@pytest.mark.parametrize("rationale", ["", " ", None])
-def test_a_reply_without_a_reason_gets_a_sentence(rationale: str | None) -> None:
-    decision, _ = plan({"chosen_agents": ["sql"], "rationale": rationale, "confidence": None})
-    assert decision == PlannerDecision(rationale="The planner gave no reason.", chosen_agents=("sql",))
-
-
-@pytest.mark.parametrize(
-    ("needs", "expected"),
-    [
-        (
-            {"computation": ["sql"], "api_docs": ["computation", "sql"]},
-            {"computation": ("sql",), "api_docs": ("sql", "computation")},
-        ),
-        ({"sql": ["api_docs"], "computation": ["sql"]}, {"sql": ("api_docs",), "computation": ("sql",)}),
-        (
-            {"sql": ["api_docs"], "computation": ["sql"], "api_docs": ["computation"]},
-            {"computation": ("sql",), "api_docs": ("sql", "computation")},
-        ),
-        (
-            {"computation": ["api_docs"], "api_docs": ["computation"]},
-            {"computation": ("sql",), "api_docs": ("sql", "computation")},
-        ),
-    ],
-    ids=["chain", "backwards", "circle of all", "circle of two"],
-)
-def test_of_needs_in_a_circle_every_agent_waits_for_those_before_it(
-    needs: dict[str, list[str]], expected: dict[str, Any]
-) -> None:
-    assert plan(choose("sql", "computation", "api_docs", needs=needs))[0].needs == expected
-
-
-@pytest.mark.parametrize(
-    ("keyword", "question", "found"),
-    [
-        ("c++", "Is C++ there?", True),
-        ("api", "the API", True),
-        ("api", "API?", True),
-        ("api", "my_api", False),
-        ("api", "api2", False),
-        ("a.i", "api", False),
-    ],
-)
-def test_a_whole_word_is_not_part_of_another_and_no_pattern(keyword: str, question: str, found: bool) -> None:
-    choices = {"api_docs": AgentChoice("")}
-    settings = PlannerSettings("word", {"api_docs": [keyword]})
-    assert find_candidates(question, settings, choices) == (["api_docs"] if found else ["sql"])  # type: ignore[arg-type]
-
-
-def test_a_rival_that_is_not_offered_stands_in_nobodys_way() -> None:
-    settings = PlannerSettings(keywords={"api_docs": ["api"], "sql": ["table", "list"]})
-    choices: dict[AgentName, AgentChoice] = {"api_docs": CHOICES["api_docs"]}
-    assert find_candidates("List the table of the API", settings, choices) == ["api_docs"]
-    assert find_candidates("List the table of the API", settings, CHOICES) == ["sql"]
-    assert AgentChoice("x") == AgentChoice("x", (), None)

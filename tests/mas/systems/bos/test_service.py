@@ -3,9 +3,7 @@
 import asyncio
 from typing import Any
 
-import dspy
 import pytest
-from dspy.clients.base_lm import GLOBAL_HISTORY
 from pydantic import ValidationError
 
 from mas.runtime.event_loop import run_blocking
@@ -44,22 +42,6 @@ def test_g13_astream_yields_a_chunk_a_node_and_the_last_has_the_response(monkeyp
     chunks = run_blocking(collect())
     assert [list(chunk) for chunk in chunks] == [["plan"], ["execute_agent"], ["compose"]]
     assert chunks[-1]["compose"]["response"].answer == "42"
-
-
-def test_no_prompt_of_a_request_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = program(monkeypatch)
-
-    async def stream() -> list[Any]:
-        return [chunk async for chunk in astream(made, {"question": "q"})]
-
-    def count() -> tuple[int, ...]:
-        return (len(GLOBAL_HISTORY), len(dspy.settings.trace), *(len(each.history) for each in made.predictors()))
-
-    before = count()
-    run(made, {"question": "q"})
-    run_blocking(arun(made, {"question": "q"}))
-    run_blocking(stream())
-    assert count() == before
 
 
 def test_a_stream_passes_a_failure_on_and_may_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,11 +110,3 @@ def test_g14_concurrent_requests_share_nothing(monkeypatch: pytest.MonkeyPatch) 
     responses = run_blocking(ask())
     assert [response.answer for response in responses] == [f"q{n:02}" for n in range(20)]
     assert len({event.event_id for response in responses for event in response.trace}) == 20 * 4
-
-
-def test_g16_resources_and_predictors_are_shared_by_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = program(monkeypatch)
-    first, second = made.make_graph_context(), made.make_graph_context()
-    assert first.planner.predictor is second.planner.predictor is made.planner
-    assert first.composer.predictor is second.composer.predictor is made.composer
-    assert made.deepcopy().shared is made.shared

@@ -1,6 +1,5 @@
 """From a target to a call: what is loaded, which arguments it gets, and what is said if it cannot be called."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,24 +114,3 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, mistake: str) -> None:
     message = str(caught.value)
     assert [word for word in words if word not in message] == [], message
     assert "\n" not in message and message.endswith(".")
-
-
-def test_the_current_folder_is_searched_first_and_only_while_importing(tmp_path: Path) -> None:
-    (tmp_path / "store.py").write_text(
-        "def answer(question): return 'mine'"
-    )  # as eval/runs/store.py, where run.py lies
-    before = list(sys.path)
-    try:
-        assert load_agent("store:answer").value("?") == "mine"
-    finally:
-        sys.modules.pop("store", None)
-    assert sys.path == before
-
-
-def test_a_package_and_what_lies_beside_it_can_be_imported(tmp_path: Path) -> None:
-    beside = module(tmp_path, "ANSWER = '5'")
-    package = tmp_path / f"package_{beside}"
-    (package / "inner").mkdir(parents=True)
-    (package / "__init__.py").touch()
-    (package / "inner" / "agent.py").write_text(f"from {beside} import ANSWER\ndef answer(question): return ANSWER")
-    assert load_agent(f"{package.name}.inner.agent:answer").value("?") == "5"

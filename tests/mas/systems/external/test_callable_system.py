@@ -1,19 +1,14 @@
 """The callable system as a program: threads and loops, files, models, tuning, and failures of a user's code."""
 
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mas.prompt_sets.prompt_set import PromptSet
-from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
+from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.external.callable_system import CallableSystem
-from mas.systems.external.target import compute_source_digest
-from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
 from tests.mas.systems.external.user_code import AnyonesModel, module
 
@@ -79,20 +74,6 @@ def test_a_coroutine_runs_on_the_loop_of_all_questions(tmp_path: Path, source: s
     assert program(tmp_path, source)(question="?").final_answer == "mas-loop"
 
 
-def test_blocking_functions_run_side_by_side(tmp_path: Path) -> None:
-    agent = program(tmp_path, "import time\ndef answer(question):\n    time.sleep(0.3)\n    return question")
-    started = time.monotonic()
-
-    async def all_of_them() -> list[Any]:
-        import asyncio
-
-        return list(await asyncio.gather(*(agent.acall(question=str(number)) for number in range(16))))
-
-    answers = [prediction.final_answer for prediction in run_blocking(all_of_them())]
-    assert answers == [str(number) for number in range(16)]
-    assert time.monotonic() - started < 16 * 0.3 / 3
-
-
 def test_the_file_arrives_as_a_path_and_by_its_bare_name_for_the_tools(tmp_path: Path) -> None:
     source = (
         "from mas.tools.read_file import read_file\n"
@@ -140,13 +121,6 @@ def test_a_failure_is_the_questions_and_the_loop_goes_on(tmp_path: Path, failure
     assert agent(question="?").final_answer == "5"
 
 
-def test_next_on_an_empty_iterator_does_not_hang(tmp_path: Path) -> None:
-    """asyncio cannot carry a StopIteration out of a thread: on Python 3.11 whoever waits would wait for ever."""
-    agent = program(tmp_path, "def answer(question): return next(iter([]))")
-    with pytest.raises(AgentReplyError, match="ended with StopIteration instead of an answer"):
-        agent(question="?")
-
-
 def test_a_questions_deadline_still_cancels_a_coroutine(tmp_path: Path) -> None:
     agent = program(tmp_path, "import asyncio\nasync def answer(question): await asyncio.sleep(60)")
 
@@ -164,24 +138,3 @@ def test_dspy_inside_a_plain_function_gets_the_runs_model_too(tmp_path: Path) ->
     source = "import dspy\ndef answer(question): return dspy.Predict('question -> answer')(question=question)"
     agent = program(tmp_path, source, "answer", AnyonesModel(answer="42"), needs_model=True)
     assert agent(question="?").final_answer == "42"
-
-
-def test_nothing_is_left_running(tmp_path: Path) -> None:
-    before = {thread.name for thread in threading.enumerate() if not thread.name.startswith("mas-")}
-    program(tmp_path, "def answer(question): return '5'")(question="?")
-    assert {thread.name for thread in threading.enumerate() if not thread.name.startswith("mas-")} <= before
-
-
-def test_prompts_for_a_function_are_refused_and_the_function_keeps_its_secrets(tmp_path: Path) -> None:
-    made = system(tmp_path, "def answer(question): return '5'")
-    prompts = PromptSet("mine", "callable", {"planner": "Plan it."}, tmp_path)
-    with pytest.raises(ValueError, match=r"agents \['planner'\] of the prompt set 'mine'"):
-        made.build(None, prompts, Resources())  # type: ignore[arg-type]
-    settings = ToolSettings(max_output_chars=7)
-    with made.open_resources(settings, lambda text: None) as resources:
-        assert resources == Resources(settings)
-    assert (made.secrets(), made.model_names(), made.agent_specs) == ((), (), ())
-    assert (made.name, made.default_prompts, made.needs_model) == ("callable", None, False)
-    assert made.source_sha256 == compute_source_digest(made.target)
-    with pytest.raises(UserError, match="there is no other in"):
-        system(tmp_path, "def answer(question): return '5'", "other")

@@ -93,9 +93,6 @@ def test_a_changed_program_is_not_resumed(eval_command: EvalCommand) -> None:
     assert run(eval_command, "limit=1", *resume).code == 0
 
 
-OTHER = {"answer": {"signature": {"instructions": "x", "fields": []}, "demos": [], "lm": None}}
-
-
 def saved(*predictors: tuple[str, Sequence[str]]) -> str:
     """Return a saved state of predictors with fields of these prefixes."""
     state: dict[str, Any] = {"metadata": {"dependency_versions": {}}}

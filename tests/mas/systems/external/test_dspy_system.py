@@ -7,18 +7,14 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.utils.dummies import DummyLM
 from dspy.utils.exceptions import AdapterParseError
 
 from eval.execution.budget import sum_usage
-from mas.agents.in_memory import name_object
-from mas.prompt_sets.prompt_set import PromptSet
-from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
+from mas.runtime.errors import AgentReplyError
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace
-from mas.system import Resources, agent_names
+from mas.system import Resources
 from mas.systems.external.dspy_system import DspySystem
-from mas.tools.settings import ToolSettings
 from tests.mas.systems.external.user_code import AnyonesModel, module
 from tests.scripted_model import system_text
 
@@ -122,18 +118,6 @@ def test_the_answer_is_one_of_the_outputs(
         assert agent(question="…", inputs=inputs).final_answer == answer
 
 
-def test_a_forward_that_replaces_that_of_dspys_own_module_is_the_program(tmp_path: Path) -> None:
-    source = (
-        "import dspy\nclass Program(dspy.ChainOfThought):\n    def __init__(self):\n"
-        "        super().__init__('question -> answer')\n"
-        "    def forward(self, text): return super().forward(question=text.upper())\n"
-    )
-    model = AnyonesModel(reasoning="so", answer="42")
-    agent = program(tmp_path, source, "Program", model, data_inputs=["text"])
-    assert agent(question="…", inputs={"text": "how many?"}).final_answer == "42"
-    assert "HOW MANY?" in str(model.requests[0][1])
-
-
 TYPED = """
 from __future__ import annotations
 from typing import Any, Optional
@@ -160,42 +144,6 @@ def test_an_input_has_the_type_that_the_program_says(
     names = ["tags", "n", "note", "size", "extra", "times"]
     agent = program(tmp_path, TYPED, "Program", AnyonesModel(), data_inputs=names)
     assert agent(question="…", inputs=dict(zip(names, values, strict=True))).final_answer == repr(arguments)
-
-
-NAMED = """
-import dspy
-class Part(dspy.Module):
-    def __init__(self):
-        super().__init__()
-        self.answer = dspy.ChainOfThought("question -> answer")
-    def forward(self, question): return self.answer(question=question)
-class Program(dspy.Module):
-    def __init__(self):
-        super().__init__()
-        self.parts = {"a b": dspy.Predict("question -> answer"), "a/b": dspy.Predict("question -> answer")}
-        self.steps = [dspy.Predict("question -> answer"), Part()]
-        self.frozen = dspy.Predict("question -> answer")
-    def forward(self, question):
-        for each in (*self.parts.values(), *self.steps, self.steps[0]):
-            found = each(question=question)
-        return dspy.Predict("question -> answer")(question=question)
-"""
-
-
-def test_predictors_have_the_same_names_everywhere(tmp_path: Path) -> None:
-    made = system(tmp_path, NAMED)
-    names = ["parts['a b']", "parts['a/b']", "steps[0]", "steps[1].answer.predict", "frozen"]
-    assert agent_names(made) == names
-    texts = {name: f"You are {name}." for name in names}
-    model = AnyonesModel(reasoning="so", answer="42")
-    agent = made.build(model, PromptSet("mine", "dspy", texts, tmp_path), Resources())
-    with record_trace(Trace("t")) as trace:
-        agent(question="?")
-    spans = [each.name for each in trace.spans if each.kind == "agent"]
-    assert spans == [*names[:-1], "steps[0]", "unnamed predictor"]
-    asked = [system_text(request) for _, request in model.requests]
-    assert [f"You are {name}." in text for name, text in zip(spans, asked, strict=True)] == [True] * 5 + [False]
-    assert dict(agent.deepcopy().named_predictors()).keys() == set(names)
 
 
 REACT = """
@@ -274,12 +222,6 @@ def test_a_predictors_failure_is_its_own(tmp_path: Path) -> None:
     assert trace.state["question"] == "?"
 
 
-def test_its_own_timeout_is_no_deadline_of_the_sample(tmp_path: Path) -> None:
-    source = FORWARD.replace("        notes = ", "        raise TimeoutError('socket')\n        notes = ")
-    with pytest.raises(AgentUnavailableError, match=r"gave up waiting \(TimeoutError: socket\)"):
-        program(tmp_path, source, "Program", solving())(question="?")
-
-
 def test_a_copy_can_be_changed_and_run_without_touching_the_original(tmp_path: Path) -> None:
     """What an optimizer does to a program."""
     model = solving()
@@ -293,14 +235,6 @@ def test_a_copy_can_be_changed_and_run_without_touching_the_original(tmp_path: P
             assert each(question="How many?").final_answer == "42"
         assert ("Changed." in system_text(model.requests[0][1])) == changed
         assert [span.name for span in trace.spans if span.kind == "agent"] == ["draft", "solve.predict"]
-
-
-def test_one_runs_model_does_not_stay_on_the_users_module(tmp_path: Path) -> None:
-    """`-m model=a,b` runs both in one process, on one imported module."""
-    made = system(tmp_path, AFORWARD, "program")
-    first, second = (AnyonesModel(notes="six", reasoning="so", answer=answer) for answer in ("1", "2"))
-    assert made.build(first, None, Resources())(question="?").final_answer == "1"
-    assert made.build(second, None, Resources())(question="?").final_answer == "2"
 
 
 def test_a_predictor_with_a_model_of_its_own_keeps_it(tmp_path: Path) -> None:
@@ -327,16 +261,6 @@ def test_calls_of_a_model_of_its_own_are_recorded_at_an_unknown_cost(tmp_path: P
     assert (usage.lm_calls, usage.unknown_cost_calls, usage.cost_usd) == (2, 2, None)
 
 
-def test_the_target_is_loaded_once(tmp_path: Path) -> None:
-    source = "import dspy\nmade = []\ndef make():\n    made.append(1)\n    return dspy.Predict('question -> answer')\n"
-    made = system(tmp_path, source, "make")
-    assert (agent_names(made), agent_names(made)) == (["self"], ["self"])
-    assert made.build(AnyonesModel(answer="42"), None, Resources())(question="?").final_answer == "42"
-    import sys
-
-    assert sys.modules[made.target.partition(":")[0]].made == [1]
-
-
 def save_state(folder: Path, source: str, change: Mapping[str, str]) -> Path:
     """Return the state of a program with other instructions, as its owner saves it."""
     owned: Any = system(folder, source).loaded.module.deepcopy()
@@ -354,109 +278,3 @@ def test_a_saved_state_is_loaded_and_its_model_is_not(tmp_path: Path) -> None:
     assert agent(question="?").final_answer == "42"
     first, second = (system_text(request) for _, request in model.requests)
     assert "Note it down." in first and "Solve it." in second
-
-
-def test_the_state_of_a_predictor_alone_is_loaded(tmp_path: Path) -> None:
-    """DSPy saves it without a name of the predictor."""
-    alone = 'import dspy\nProgram = dspy.Predict("question -> answer")\n'
-    state = save_state(tmp_path, alone, {"self": "Solve it."})
-    assert "self" not in json.loads(state.read_text())
-    model = solving()
-    assert program(tmp_path, alone, "Program", model, state=str(state))(question="?").final_answer == "42"
-    assert "Solve it." in system_text(model.requests[0][1])
-    with pytest.raises(UserError, match=r"holds no saved program; expected the JSON that program\.save"):
-        system(tmp_path, FORWARD, state=str(state))
-
-
-def test_the_source_digest_changes_with_the_program_and_its_state(tmp_path: Path) -> None:
-    state = save_state(tmp_path, FORWARD, {"draft": "Note it down.", "solve.predict": "Solve it."})
-    made = system(tmp_path, FORWARD, state=str(state))
-    digests = [made.source_sha256, system(tmp_path, FORWARD).source_sha256]
-    state.write_text(state.read_text() + " ")
-    digests.append(made.source_sha256)
-    file = tmp_path / f"{made.target.partition(':')[0]}.py"
-    file.write_text(file.read_text() + "\n")
-    assert len({*digests, made.source_sha256}) == 4
-    with pytest.raises(UserError, match="was saved by another program"):
-        system(tmp_path, REACT.format(""), "program", state=str(state))
-
-
-def checked(found: object, **settings: Any) -> str | None:
-    """What the check says of a module; None: nothing. The target is called T."""
-    with name_object(found, "Program") as target:
-        try:
-            DspySystem(target, **settings).check()
-        except UserError as error:
-            return str(error).replace(target, "T")
-    return None
-
-
-@pytest.mark.parametrize("given", ["title", ["title"], ("title",), {"title": "column"}, "", [], {}, 5])
-def test_named_inputs_that_fit_or_cannot_be_read_pass_the_check_of_the_program(given: object) -> None:
-    assert checked(dspy.Predict("title -> label"), data_inputs=given) is None
-
-
-def test_inputs_and_answer_of_a_program_are_checked_before_anything_is_spent() -> None:
-    several = dspy.Predict("title -> label, urgency")
-    fits = {"data_inputs": "title"}
-    choose = "system.target=T returns several fields; name the one with the answer with system.answer_field=NAME: "
-    other = "the program has no input field day; leave it out, or map it with 'data.inputs={field: column}'."
-    assert [
-        checked(several),
-        checked(several, data_inputs=["title", "day"]),
-        checked(several, data_inputs={"title": "a", "day": "b"}),
-        checked(several, **fits),
-        checked(several, **fits, target_column="id"),
-        checked(several, **fits, answer_field="lable", target_column="label"),
-        checked(several, **fits, target_column="label"),
-        checked(several, **fits, answer_field="urgency"),
-    ] == [
-        "system.target=T takes title, and the data give question, file: name the columns of its input fields with "
-        "data.inputs=[title], or 'data.inputs={field: column}'.",
-        f"system.target=T takes title, and data.inputs gives title, day: {other}",
-        f"system.target=T takes title, and data.inputs gives title, day: {other}",
-        f"{choose}label, urgency.",
-        f"{choose}label, urgency.",
-        "system.answer_field=lable is no output of system.target=T; choose one of its outputs: label, urgency.",
-        None,
-        None,
-    ]
-
-
-def test_predictors_need_a_model_from_the_run_or_from_their_owner() -> None:
-    class Own(dspy.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.second, self.third = (dspy.Predict("question -> answer") for _ in range(3))
-            self.second.lm = DummyLM([{"answer": "5"}])
-
-        def forward(self, question: str) -> None: ...
-
-    message = (
-        "system.target=T has predictors without a language model (first, third); leave out system.needs_model=false, "
-        "so that they get the run's, or give them one of their own."
-    )
-    made = Own()
-    with dspy.context(lm=None):
-        assert (checked(made), checked(made, needs_model=False)) == (None, message)
-    with dspy.context(lm=made.second.lm):
-        assert checked(made, needs_model=False) is None
-    made.first.lm = made.third.lm = made.second.lm
-    with dspy.context(lm=None):
-        assert checked(made, needs_model=False) is None
-
-
-def test_a_program_of_dspy_keeps_its_own_secrets_and_has_the_runs_settings(tmp_path: Path) -> None:
-    with name_object(dspy.Predict("question -> answer"), "Program") as target:
-        made = DspySystem(target)
-        settings = ToolSettings(max_output_chars=7)
-        with made.open_resources(settings, lambda text: None) as resources:
-            assert resources == Resources(settings)
-        assert (made.secrets(), made.model_names(), made.name, made.default_prompts) == ((), (), "dspy", None)
-        assert [(each.name) for each in made.agent_specs] == ["self"]
-        own = made.derive_prompts()
-        assert made.derive_prompts() is own
-        assert own.texts == {"self": made.loaded.predictors["self"].signature.instructions}
-        made.save_state(PromptSet("mine", "dspy", {"self": "Say it."}, tmp_path), tmp_path / "state.json")
-        assert json.loads((tmp_path / "state.json").read_text())["signature"]["instructions"] == "Say it."
-        assert made.loaded.predictors["self"].signature.instructions == own.texts["self"]

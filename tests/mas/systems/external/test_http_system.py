@@ -1,6 +1,5 @@
 """The HTTP system over a real server: what goes over the wire, what comes back, and how failures are told apart."""
 
-import asyncio
 import base64
 import socket
 from collections.abc import Iterator
@@ -11,12 +10,8 @@ from typing import Any
 import pytest
 
 from eval.execution.failure import describe_failure
-from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
-from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
-from mas.system import Resources
-from mas.systems.external.http_program import HttpProgram
 from mas.systems.external.http_system import HttpSystem
 from mas.tools.settings import ToolSettings
 from tests.servers.answering_agent import Raw, answering_agent
@@ -123,34 +118,6 @@ def test_an_agent_that_went_away_is_unavailable() -> None:
             asked(question="?")
 
 
-def test_more_questions_run_at_once_than_httpx_allows_by_default() -> None:
-    def slow(body: dict[str, Any]) -> Raw:
-        return Raw(f'{{"answer": "{body["question"]}"}}', wait_seconds=0.5)
-
-    async def all_of_them(asked: Any) -> list[str]:
-        async with asyncio.timeout(20):
-            predictions = await asyncio.gather(*(asked.acall(question=str(number)) for number in range(130)))
-        return [prediction.final_answer for prediction in predictions]
-
-    with answering_agent(slow) as agent, program(agent.url) as asked:
-        assert run_blocking(all_of_them(asked)) == [str(number) for number in range(130)]
-        assert len(agent.connections) == 130
-
-
-def test_a_connection_is_used_again_by_copies_of_the_program_too() -> None:
-    with answering_agent(lambda body: FIVE) as agent, program(agent.url) as asked:
-        for each in (asked, asked.deepcopy(), asked):
-            each(question="?")
-        assert len(agent.connections) == 1
-
-
-def test_the_client_is_closed_with_the_run_even_when_it_fails() -> None:
-    with answering_agent(lambda body: FIVE) as agent:
-        with pytest.raises(RuntimeError, match="stop"), opened(HttpSystem(agent.url)) as resources:
-            raise RuntimeError("stop")
-        assert resources.services["http_client"].is_closed
-
-
 def closed_port() -> int:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -177,65 +144,3 @@ def test_a_mistake_in_the_settings_is_one_sentence(mistake: str, monkeypatch: py
     assert [word for word in words if word not in message] == [], message
     assert "\n" not in message and message.endswith(".")
     assert "secret" not in message and "X-Other" not in message
-
-
-def test_a_part_of_a_header_is_a_secret_from_eight_characters_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    system = HttpSystem("http://127.0.0.1", headers_env="MY_AGENT")
-    for value, secrets in (
-        ("12345678", ["12345678"]),
-        ("1234567", []),
-        ("Bearer 12345678", ["Bearer 12345678", "12345678"]),
-        ("Bearer 1234567", ["Bearer 1234567"]),
-        (" ", []),
-    ):
-        monkeypatch.setenv("MY_AGENT", value)
-        assert system.secrets() == secrets
-    assert (system.needs_model, system.model_names(), system.name, system.default_prompts) == (False, (), "http", None)
-
-
-NOT_SENT = "the value of MY_AGENT cannot be sent as a header; expected one line of ASCII."
-
-
-@pytest.mark.parametrize(
-    ("url", "settings", "value", "message"),
-    [
-        ("", {"timeout_seconds": 0}, "k", "system.timeout_seconds=0 is out of range; expected more than 0."),
-        ("", {"timeout_seconds": -0.5}, "k", "system.timeout_seconds=-0.5 is out of range; expected more than 0."),
-        (
-            "http://me@127.0.0.1/x",
-            {"timeout_seconds": 0.001},
-            "",
-            "system.url holds a user name or password, which would be saved with the run; put the Authorization "
-            "header into an environment variable and give that variable's name as system.headers_env.",
-        ),
-        (
-            "http://127.0.0.1/x@y",
-            {},
-            "",
-            "system.headers_env=MY_AGENT is not set; put the Authorization header's value, such as 'Bearer …', into "
-            "that environment variable (or into .env).",
-        ),
-        ("http://127.0.0.1/x", {}, "Bearer ü", NOT_SENT),
-        ("http://127.0.0.1/x", {}, "Bearer a\tb", NOT_SENT),
-    ],
-    ids=["no time", "less than none", "a name", "no header", "no ASCII", "a control character"],
-)
-def test_a_mistake_is_told_before_the_agent_is_looked_for(
-    url: str, settings: dict[str, Any], value: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MY_AGENT", value)
-    with pytest.raises(UserError) as caught:
-        HttpSystem(url, headers_env="MY_AGENT", **settings).check()
-    assert str(caught.value) == message
-
-
-def test_prompts_for_an_agent_without_any_are_refused(tmp_path: Path) -> None:
-    prompts = PromptSet("mine", "http", {"planner": "Plan it."}, tmp_path)
-    system = HttpSystem("http://127.0.0.1/x")
-    resources = Resources(ToolSettings(), {"http_client": object()})
-    with pytest.raises(ValueError, match=r"agents \['planner'\] of the prompt set 'mine'"):
-        system.build(None, prompts, resources)  # type: ignore[arg-type]
-    built = system.build(None, PromptSet("none", "http", {}, tmp_path), resources)  # type: ignore[arg-type]
-    assert isinstance(built, HttpProgram)
-    assert (built.name, built.url, built.timeout_seconds) == ("http", "http://127.0.0.1/x", 600.0)
-    assert built.client.value is resources.services["http_client"]

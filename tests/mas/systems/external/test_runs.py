@@ -1,7 +1,6 @@
 """The three systems beside gaia through the whole command: one table, one store, one answers file for all of them."""
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,11 +100,6 @@ def test_a_single_agent(eval_command: EvalCommand, data: list[str]) -> None:
     assert tools == ["read_file"]
 
 
-def test_the_single_agent_runs_with_the_simulated_model(eval_command: EvalCommand) -> None:
-    finished = eval_command("system=single_agent", "experiment=offline", "limit=3")
-    assert (finished.code in (0, 2), finished.summary["n"], finished.summary["simulated"]) == (True, 3, True)
-
-
 MODULE = """
 import dspy
 class Program(dspy.Module):
@@ -151,14 +145,6 @@ def test_no_model_is_checked_or_named_where_none_is_needed(
     assert simulated.summary["simulated"] is False
 
 
-def test_a_model_that_is_needed_is_checked(eval_command: EvalCommand, data: list[str]) -> None:
-    name = module(Path.cwd(), MODULE)
-    target = ["system=dspy", f"system.target={name}:Program"]
-    finished = eval_command(*target, "model=gpt-4o-mini", *data)
-    assert finished.code == 1
-    assert "OPENAI_API_KEY" in finished.err and len(finished.err.splitlines()) == 1
-
-
 def test_a_question_that_takes_too_long_ends_by_its_deadline(eval_command: EvalCommand, data: list[str]) -> None:
     name = module(Path.cwd(), "import time\ndef answer(question):\n    time.sleep(1)\n    return '5'")
     finished = eval_command("system=callable", f"system.target={name}:answer", *data, "run.deadline_seconds=0.1")
@@ -198,10 +184,3 @@ def test_a_mistake_is_one_sentence_and_nothing_is_left(
     assert finished.err.startswith("error: ") and len(finished.err.splitlines()) == 1
     assert [word for word in words if word not in finished.err] == [], finished.err
     assert not finished.folder.exists()
-
-
-def test_the_current_folder_is_off_the_path_after_a_run(eval_command: EvalCommand, data: list[str]) -> None:
-    before = list(sys.path)
-    name = module(Path.cwd(), SOURCE)
-    eval_command("system=callable", f"system.target={name}:answer", *data, "limit=1")
-    assert sys.path == before

@@ -7,19 +7,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
 
 import dspy
 import pytest
 
-from mas.agents.chat_adapter import ChatAdapter
-from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
-from mas.runtime.event_loop import background_loop, run_blocking
+from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
-from mas.systems.gaia.agents import AGENTS, Worker, initial_state
-from mas.systems.gaia.graph import recursion_limit
-from mas.systems.gaia.nodes import GraphContext
+from mas.systems.gaia.agents import AGENTS, initial_state
 from tests.mas.systems.gaia.building import build, csv_file, without_times
 from tests.scripted_model import (
     APPROVE,
@@ -90,16 +85,6 @@ def test_sixteen_threads_each_get_their_own_answer() -> None:
         assert list(threads.map(ask, range(THREADS))) == [str(number) for number in range(THREADS)]
 
 
-def test_many_questions_at_once_on_one_loop_keep_apart() -> None:
-    program = build(ScriptedModel(by_question, reply_seconds=0.001))
-
-    async def everything() -> list[str]:
-        questions = [program.acall(question=f"What is number {number}?") for number in range(THREADS)]
-        return [str(prediction.final_answer) for prediction in await asyncio.gather(*questions)]
-
-    assert asyncio.run(everything()) == [str(number) for number in range(THREADS)]
-
-
 def test_attachments_of_questions_side_by_side_keep_apart(tmp_path: Path) -> None:
     """Every question has a file of the same name and another content."""
 
@@ -127,16 +112,6 @@ def test_attachments_of_questions_side_by_side_keep_apart(tmp_path: Path) -> Non
     assert asyncio.run(everything()) == [[str(number)] for number in range(THREADS)]
 
 
-def test_called_synchronously_on_its_own_loop_it_says_what_to_do() -> None:
-    program = build(ScriptedModel(answering()))
-
-    async def wrongly() -> Any:
-        return program(question="How many?")
-
-    with pytest.raises(RuntimeError, match="await the async form instead"):
-        asyncio.run_coroutine_threadsafe(wrongly(), background_loop()).result(PATIENCE_SECONDS)
-
-
 def test_it_runs_inside_dspy_evaluate() -> None:
     program = build(ScriptedModel(by_question))
     examples = [
@@ -151,39 +126,6 @@ def test_it_runs_inside_dspy_evaluate() -> None:
     result = evaluate(program)
     assert result.score == 70.0
     assert [prediction.final_answer for _, prediction, _ in result.results] == [str(number) for number in range(10)]
-
-
-@pytest.mark.parametrize("synchronous", [True, False])
-def test_the_callers_dspy_trace_gets_an_entry_for_each_predictor_call(tmp_path: Path, synchronous: bool) -> None:
-    model = ScriptedModel(answering(**eventful()))
-    program = build(model)
-    with dspy.context(trace=[]):
-        if synchronous:
-            program(question="How many?", file=csv_file(tmp_path))
-        else:
-            asyncio.run(program.acall(question="How many?", file=csv_file(tmp_path)))
-        entries = list(dspy.settings.trace)
-    names = {id(predictor): name for name, predictor in program.named_predictors()}
-    assert [names[id(predictor)] for predictor, _, _ in entries] == model.agents_asked
-    for _, inputs, outputs in entries:
-        assert inputs and isinstance(outputs, dspy.Prediction)
-
-
-def test_usage_tracking_of_the_caller_sees_every_call() -> None:
-    program = build(ScriptedModel(answering()))
-    with dspy.context(track_usage=True):
-        usage = program(question="How many?").get_lm_usage()
-    assert usage["scripted/scripted"]["prompt_tokens"] == 5 * 11
-
-
-def test_a_caller_without_lms_of_the_programs_own_may_give_one_by_context() -> None:
-    program = build(ScriptedModel(answering()))
-    for predictor in program.predictors():
-        predictor.lm = None
-    model = ScriptedModel(answering())
-    with dspy.context(lm=model.create_lm(AgentModel())):
-        assert program(question="How many?").final_answer == "42"
-    assert len(model.requests) == 5
 
 
 def instructed(program: Any, word: str) -> Any:
@@ -221,15 +163,6 @@ def test_deep_copies_in_sixteen_threads_each_send_their_own_text() -> None:
     assert "Alpha" not in json.dumps(original.dump_state(), default=repr)
 
 
-def test_a_deep_copy_answers_like_the_original(tmp_path: Path) -> None:
-    models = [ScriptedModel(answering(**eventful())) for _ in range(2)]
-    original, other = build(models[0]), build(models[1])
-    first = original(question="How many?", file=csv_file(tmp_path))
-    second = other.deepcopy()(question="How many?", file=csv_file(tmp_path))
-    assert without_times(first.state) == without_times(second.state)
-    assert models[0].requests == models[1].requests
-
-
 def test_the_graph_takes_a_question_in_and_sets_every_field() -> None:
     model = ScriptedModel(answering())
     program = build(model, limits={"planner": 2, "researcher": 4, "expert": 6})
@@ -250,23 +183,6 @@ def test_the_predictors_are_exactly_the_seven_agents() -> None:
     program = build(ScriptedModel(answering()))
     assert [name for name, _ in program.named_predictors()] == list(AGENTS)
     assert [name for name, _ in program.deepcopy().named_predictors()] == list(AGENTS)
-
-
-def test_every_signature_differs_from_every_other() -> None:
-    """GEPA tells predictors apart by their fields and instructions."""
-    predictors = build(ScriptedModel(answering())).predictors()
-    inputs = [tuple(predictor.signature.input_fields) for predictor in predictors]
-    assert len(set(inputs)) == len(AGENTS)
-    outputs = {name: list(p.signature.output_fields) for name, p in zip(AGENTS, predictors, strict=True)}
-    assert outputs == {
-        "planner": ["research_steps", "expert_steps"],
-        "critic_planner": ["decision", "feedback"],
-        "researcher": ["tool_calls", "result"],
-        "critic_researcher": ["decision", "feedback"],
-        "expert": ["tool_calls", "expert_answer", "reasoning_trace"],
-        "critic_expert": ["decision", "feedback"],
-        "finalizer": ["final_answer", "final_reasoning_trace"],
-    }
 
 
 def test_the_saved_state_fits_into_json_and_brings_the_texts_back() -> None:
@@ -298,40 +214,3 @@ def test_a_prompt_set_reaches_the_wire_character_for_character() -> None:
     for agent, request in model.requests:
         lines = [line.strip() for line in system_text(request).splitlines()]
         assert [line for line in texts[agent].splitlines() if line.strip() not in lines] == []
-
-
-def test_a_question_with_a_lone_surrogate_is_asked_all_the_same() -> None:
-    model = ScriptedModel(answering())
-    assert build(model)(question="How many \ud83d?").final_answer == "42"
-
-
-def test_escaped_surrogates_in_a_plan_do_not_end_the_question() -> None:
-    text = '[[ ## research_steps ## ]]\n["find \\ud83d"]\n\n[[ ## expert_steps ## ]]\n["add"]\n'
-    model = ScriptedModel(answering(planner=text))
-    assert build(model)(question="How many?").final_answer == "42"
-
-
-@pytest.mark.parametrize(("file", "name"), [("towns.csv", "towns.csv"), (None, None)])
-def test_the_graph_is_asked_with_the_programs_own_predictors_and_settings(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str | None, name: str | None
-) -> None:
-    limits: dict[Worker, int] = {"planner": 2, "researcher": 4, "expert": 6}
-    program = build(ScriptedModel(answering()), limits, max_research_steps=3, on_retry_exhausted="best_effort")
-    graph, adapters = AsyncMock(), list[Any]()
-    final = {"final_answer": "42", "final_reasoning_trace": "so"}
-
-    async def ainvoke(*args: Any, **settings: Any) -> dict[str, str]:
-        adapters.append(dspy.settings.adapter)
-        return final
-
-    graph.ainvoke.side_effect = ainvoke
-    monkeypatch.setattr("mas.systems.gaia.program.workflow", lambda: graph)
-    assert asyncio.run(program.answer("How many?", tmp_path / file if file else None, "thread-7")) == final
-    asked = {"question": "How many?", "file": name, "correlation_id": "thread-7"}
-    predictors = dict(program.named_predictors())
-    context = GraphContext(predictors, program.toolboxes, program.retry_limits, 3, "best_effort")
-    limit = recursion_limit(limits, 3)
-    graph.ainvoke.assert_awaited_once_with(asked, context=context, config={"recursion_limit": limit})
-    (adapter,) = adapters
-    assert isinstance(adapter, ChatAdapter) and adapter.use_native_function_calling is True
-    assert program.retry_limits == limits and list(predictors) == list(AGENTS)

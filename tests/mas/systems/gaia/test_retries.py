@@ -73,10 +73,3 @@ def test_rejections_and_the_limit_are_warnings_in_the_trace() -> None:
     assert [(each["decision"], each["feedback"]) for each in decisions] == [("reject", NEVER)] * LIMITS["planner"]
     (exhausted,) = [fields for name, fields in warnings if name == "retries exhausted"]
     assert (exhausted["agent"], exhausted["retry_count"]) == ("planner", LIMITS["planner"])
-
-
-def test_approvals_are_no_warnings() -> None:
-    heard: list[str] = []
-    with record_trace(Trace("thread", lambda level, name, fields: heard.append(level))):
-        build(ScriptedModel(answering()))(question="How many?")
-    assert set(heard) == {"info"}

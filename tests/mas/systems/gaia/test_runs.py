@@ -6,12 +6,11 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from mas.agents.react import Toolbox
 from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.agents import GraphState
-from mas.systems.gaia.graph import recursion_limit, workflow
-from tests.mas.systems.gaia.building import LIMITS, build, csv_file, toolbox
+from mas.systems.gaia.graph import recursion_limit
+from tests.mas.systems.gaia.building import LIMITS, build, csv_file
 from tests.scripted_model import (
     APPROVE,
     STRAIGHT,
@@ -129,12 +128,6 @@ def test_a_file_that_has_gone_does_not_betray_its_folder(tmp_path: Path) -> None
     assert str(tmp_path) not in "".join(all_text(request) for _, request in model.requests)
 
 
-def test_no_attachment_is_said_as_none() -> None:
-    model = ScriptedModel(answering())
-    build(model)(question="How many?")
-    assert "[[ ## file ## ]]\nNone" in all_text(model.asked("expert")[0])
-
-
 def test_the_final_state_is_complete_and_fits_into_json(tmp_path: Path) -> None:
     model = ScriptedModel(
         answering(
@@ -218,25 +211,3 @@ def test_the_longest_legal_run_is_not_cut_off() -> None:
     assert len(model.requests) == 2 * attempts + 1
     assert (prediction.final_answer, prediction.state["retry_failed"]) == ("42", False)
     assert 4 * attempts + 3 <= recursion_limit(LIMITS, 6)
-
-
-def test_an_agent_may_take_more_tool_steps_than_the_question_takes_supersteps() -> None:
-    limits = {"planner": 1, "researcher": 1, "expert": 1}
-    calls = [[Call("tick", {})]] * 40
-    model = ScriptedModel(answering(expert=in_turn(*calls, STRAIGHT["expert"])))
-    program = build(model, limits=limits, max_research_steps=0)  # type: ignore[arg-type]
-
-    def tick() -> str:
-        return "tock"
-
-    program.toolboxes["expert"] = toolbox(tick, max_steps=40)
-    assert recursion_limit(limits, 0) < 40  # type: ignore[arg-type]
-    assert program(question="How many?").final_answer == "42"
-    assert len(model.asked("expert")) == 41
-
-
-def test_the_graph_is_compiled_once_and_not_kept_on_the_program() -> None:
-    assert workflow() is workflow()
-    program = build(ScriptedModel(answering()))
-    assert [type(value) for value in vars(program).values() if type(value) is type(workflow())] == []
-    assert isinstance(program.toolboxes["expert"], Toolbox)

@@ -10,12 +10,10 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from mas.tools.browser import jail
 from mas.tools.browser.jail import PROXY_PORT, PROXY_SOCKET, Jail, build_jail_environment, find_jail
 from mas.tools.browser.proxy import start_proxy
 from mas.tools.sandbox.bubblewrap import Bubblewrap, find_program
@@ -167,103 +165,3 @@ def test_it_ends_with_whoever_started_it(bwrap: str, tmp_path: Path) -> None:
 def test_a_chromium_that_does_not_run_in_it_is_a_sentence(bwrap: str, tmp_path: Path, chromium: str) -> None:
     with pytest.raises(NotAvailableError, match=r"^bubblewrap cannot run Chromium here \(.+\)\.$"):
         find_jail(chromium, tmp_path)
-
-
-def probe_with(
-    monkeypatch: pytest.MonkeyPatch, found: subprocess.CompletedProcess[str] | Exception
-) -> list[tuple[list[str], dict[str, object]]]:
-    """Let the trial of Chromium end as `found`, without a process; return what is started."""
-    started: list[tuple[list[str], dict[str, object]]] = []
-
-    def run(command: list[str], **how: object) -> subprocess.CompletedProcess[str]:
-        started.append((command, how))
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    monkeypatch.setattr(jail, "subprocess", SimpleNamespace(run=run, TimeoutExpired=subprocess.TimeoutExpired))
-    monkeypatch.setattr(jail, "find_program", lambda: ("/opt/bwrap", "0.8"))
-    return started
-
-
-def completed(stdout: str = "", stderr: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
-    return subprocess.CompletedProcess([], code, stdout, stderr)
-
-
-def test_chromium_is_tried_on_an_empty_page_behind_the_walls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = probe_with(monkeypatch, completed("<html><head></head></html>", "bwrap: a warning", 1))
-    assert find_jail("/usr/bin/chromium", tmp_path) == Jail("/opt/bwrap")
-    walls = jail.build_walls("/opt/bwrap", tmp_path)
-    page = ["--", "/usr/bin/chromium", "--headless", "--disable-gpu", "--no-first-run", "--dump-dom", "about:blank"]
-    how = {"env": build_jail_environment(), "capture_output": True, "text": True, "timeout": 60.0, "check": False}
-    assert started == [([*walls, *page], how)]
-
-
-@pytest.mark.parametrize(
-    ("found", "cause"),
-    [
-        (PermissionError(13, "no"), "PermissionError"),
-        (FileNotFoundError(2, "no"), "FileNotFoundError"),
-        (subprocess.TimeoutExpired("bwrap", 60), "TimeoutExpired"),
-        (completed(code=3), "exit code 3"),
-        (completed("<body>", "of no interest\nnor bwrap: this", 4), "exit code 4"),
-        (completed("", "first\nbwrap: no rights\nFATAL: later", 1), "bwrap: no rights"),
-        (completed("", "[1:1:FATAL:zygote] no sandbox\nbwrap: later", 1), "[1:1:FATAL:zygote] no sandbox"),
-        (completed("", "bwrap: " + "x" * 193), "bwrap: " + "x" * 193),
-        (completed("", "bwrap: " + "x" * 194), "bwrap: " + "x" * 193),
-    ],
-)
-def test_why_there_is_no_jail_is_one_sentence_with_the_first_cause(
-    found: subprocess.CompletedProcess[str] | Exception, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    probe_with(monkeypatch, found)
-    with pytest.raises(NotAvailableError) as refused:
-        find_jail("/usr/bin/chromium", tmp_path)
-    assert str(refused.value) == f"bubblewrap cannot run Chromium here ({cause})."
-
-
-def test_the_walls_leave_nothing_but_programs_their_data_and_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jail, "bind_links", lambda links: ["--symlink", *links])
-    monkeypatch.setattr(jail, "ROOT_LINKS", ("/bin", "/lib"))
-    data = (
-        *("/opt", "/var/cache/fontconfig", "/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime"),
-        *("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/chromium", "/etc/chromium.d", "/etc/mime.types"),
-    )
-    assert jail.build_walls("bwrap", Path("/srv/work")) == [
-        *("bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
-        *("--unshare-cgroup-try", "--uid", "65534", "--gid", "65534", "--die-with-parent", "--new-session"),
-        *("--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/usr", "/usr"),
-        *("--symlink", "/bin", "/lib"),
-        *(word for path in data for word in ("--ro-bind-try", path, path)),
-        *("--bind", "/srv/work", "/tmp"),
-    ]
-
-
-def test_the_command_shows_the_server_its_programs_and_tells_the_doors_their_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(jail, "build_walls", lambda bwrap, folder: [bwrap, str(folder)])
-    monkeypatch.setattr(jail, "find_installation", lambda: ["/usr/lib/python3", "/srv/python"])
-    doors = str(Path(jail.__file__).with_name("doors.py"))
-    with socket.socket() as listener:
-        command = Jail("bwrap").build_command(
-            Path("/srv/work"), listener, 3000, [Path("/opt/mcp"), Path("/usr/bin/node")], ["node", "cli.js"]
-        )
-        told = {"listener": listener.fileno(), "port": 3000, "proxy_port": 1024, "proxy": "/tmp/proxy.sock"}
-    at = command.index(doors, command.index("--"))
-    assert command[:at] == [
-        *("bwrap", "/srv/work", "--ro-bind", "/opt/mcp", "/opt/mcp", "--ro-bind", "/srv/python", "/srv/python"),
-        *("--ro-bind", doors, doors, "--remount-ro", "/", "--chdir", "/tmp", "--"),
-        *(PYTHON, "-s", "-S", "-B", "-P"),
-    ]
-    assert json.loads(command[at + 1]) == {**told, "environment": build_jail_environment()}
-    assert command[at + 2 :] == ["node", "cli.js"]
-
-
-def test_the_jails_environment_has_the_jails_own_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FONTCONFIG_PATH", "/etc/fonts")
-    monkeypatch.setenv("HOME", "/home/somebody")
-    monkeypatch.setenv("OPENAI_API_KEY", "canary")
-    found = build_jail_environment()
-    assert (found["HOME"], found["TMPDIR"], found["FONTCONFIG_PATH"]) == ("/tmp", "/tmp", "/etc/fonts")
-    assert "OPENAI_API_KEY" not in found

@@ -18,7 +18,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.browser.session import BrowserSession, describe_missing_browser, open_browser
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED, build_browser_tools
-from mas.tools.mcp.connection import ConnectionLostError, Reply
+from mas.tools.mcp.connection import Reply
 from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -132,17 +132,6 @@ def test_two_actions_of_one_turn_share_the_window_one_after_the_other(
     assert first.endswith("visited /one") and second.endswith("visited /one /two")
 
 
-def test_outside_a_run_a_window_lasts_for_one_call(session: BrowserSession) -> None:
-    assert [seen.rpartition("visited ")[2] for seen in acted(session, None, navigate("/a"), navigate("/b"))] == [
-        "/a",
-        "/b",
-    ]
-
-
-def test_a_tool_may_be_awaited_on_any_loop(session: BrowserSession) -> None:
-    assert "/towns" in asyncio.run(build_browser_tools(session)["browser_navigate"].acall(url=f"{SITE}/towns"))
-
-
 def test_a_question_that_is_over_leaves_its_window_to_the_next(settings: BrowserSettings) -> None:
     with opened(replace(settings, max_sessions=1)) as session:
         for name in ("first", "second", "third"):
@@ -190,17 +179,6 @@ def test_a_dialog_cannot_pass_for_an_allowed_page(session: BrowserSession, quest
         assert seen.startswith(f"{SITE}/dialog (browser)\n\nThe page has opened a dialog:")
         assert "browser_handle_dialog" in seen
     assert '- heading "/dialog"' in answered
-
-
-def test_a_server_that_does_not_say_where_it_is_shows_nothing(session: BrowserSession, question: SampleContext) -> None:
-    [seen] = acted(session, question, navigate("/untold"))
-    assert seen.startswith("ToolError: browser_navigate: the browser's server does not say which page is open")
-
-
-def test_a_page_without_text_is_said_to_have_none(session: BrowserSession, question: SampleContext) -> None:
-    fresh, empty = acted(session, question, ("browser_snapshot", {}), navigate("/empty"))
-    assert fresh.endswith("(No page is open; browser_navigate opens one.)")
-    assert "perhaps a file such as a PDF" in empty
 
 
 def test_a_failure_is_one_line_with_its_reason(session: BrowserSession, question: SampleContext) -> None:
@@ -279,14 +257,6 @@ def test_a_wrong_host_name_is_explained() -> None:
 def test_something_else_at_the_address_is_no_browser() -> None:
     with running_stub("--garbage") as server:
         assert "does not answer as an MCP server (" in describe_missing_browser(BrowserSettings(url=server.url))
-
-
-def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mas.tools.browser.session.START_SECONDS", 0.5)
-    with running_stub("--hang") as server:
-        began = time.monotonic()
-        assert "no answer in 0.5 seconds" in describe_missing_browser(BrowserSettings(url=server.url))
-        assert time.monotonic() - began < 3
 
 
 def test_the_list_of_tools_is_configuration_and_a_name_that_the_server_does_not_have_is_refused(
@@ -369,124 +339,3 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Opened]:
     monkeypatch.setattr("mas.tools.browser.session.Connection.open", open_connection)
     monkeypatch.setattr(Opened, "made", [])
     return Opened.made
-
-
-def made_session(**changes: Any) -> BrowserSession:
-    return BrowserSession(BrowserSettings(**changes), "http://127.0.0.1:1/mcp", [], only_the_site)
-
-
-LOOK = ("browser_snapshot", dict[str, Any]())
-
-
-def test_a_window_is_opened_once_for_a_question_and_closed_with_it(made: list[Opened]) -> None:
-    session, question = made_session(max_sessions=1, action_seconds=0.2), SampleContext(SampleKey("q"))
-    assert len(acted(session, question, LOOK, LOOK)) == 2 and len(made) == 1
-    (refused,) = acted(session, SampleContext(SampleKey("other")), LOOK)
-    assert refused == (
-        "ToolError: All 1 browser windows were in use by other questions for 0.2 seconds (tools.browser.max_sessions); "
-        "use another tool, or try again later."
-    )
-    question.close()
-    (seen,) = acted(session, SampleContext(SampleKey("third")), LOOK)
-    assert seen.startswith(SITE) and [each.closed.is_set() for each in made] == [True, False]
-    run_blocking(session.aclose())
-    assert all(each.closed.is_set() and each.owner.done() for each in made)
-
-
-def test_outside_a_question_each_call_has_a_window_that_it_closes(made: list[Opened]) -> None:
-    session = made_session(max_sessions=1, action_seconds=5)
-    assert len(acted(session, None, LOOK, LOOK)) == 2
-    run_blocking(session.aclose())
-    assert len(made) == 2 and all(each.closed.is_set() for each in made)
-    assert session._open == set(), "what has ended is forgotten"
-
-
-def test_a_window_that_cannot_be_opened_gives_its_place_back(
-    made: list[Opened], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = made_session(max_sessions=1, action_seconds=0.2)
-
-    async def fail(url: str, seconds: float) -> Opened:
-        raise ConnectionLostError("nobody there")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("mas.tools.browser.session.Connection.open", fail)
-        (refused,) = acted(session, None, LOOK)
-    assert refused == "ToolError: browser_snapshot: the browser cannot be reached (nobody there); go on without it."
-    assert acted(session, None, LOOK)[0].startswith(SITE)
-
-
-def test_what_is_seen_leaves_room_for_what_others_write_around_it(made: list[Opened]) -> None:
-    session = made_session()
-    with use_tool_context(Resources(ToolSettings(max_output_chars=1_500))):
-
-        async def look() -> str:
-            return await session.act(*LOOK)
-
-        seen = asyncio.run(look())
-    assert len(seen) == 1_000 and "[cut: " in seen
-
-
-def test_waiting_for_a_window_is_not_work_of_the_question(made: list[Opened]) -> None:
-    session, first, second = (
-        made_session(max_sessions=1, action_seconds=0.1),
-        *(SampleContext(SampleKey(name)) for name in ("a", "b")),
-    )
-    acted(session, first, LOOK)
-    acted(session, second, LOOK)
-    assert second.usage.waited_seconds > 0
-    first.close()
-
-
-@pytest.mark.parametrize(
-    ("url", "address"),
-    [
-        ("http://127.0.0.1:3000/mcp", ("127.0.0.1", 3000)),
-        ("http://host/mcp", ("host", 80)),
-        ("https://host/mcp", ("host", 443)),
-    ],
-)
-def test_the_servers_port_is_tried_before_anything_is_loaded(
-    url: str, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[object, object]] = []
-
-    def refuse(at: object, timeout: float) -> None:
-        asked.append((at, timeout))
-        raise ConnectionRefusedError
-
-    monkeypatch.setattr("socket.create_connection", refuse)
-    assert describe_missing_browser(BrowserSettings(url=url)) == (
-        f"No browser: nothing listens at {url}, so the run goes on without browser tools; start one with "
-        "`make browser`, or set tools.browser.url=null."
-    )
-    assert asked == [(address, 0.5)]
-    assert describe_missing_browser(BrowserSettings(url=None)) == ""
-
-
-@pytest.mark.parametrize(
-    ("cause", "said"),
-    [
-        (
-            "HTTP 403 no",
-            "No browser: the server at http://h:1/mcp does not serve under that host name (HTTP 403 no), so the run "
-            "goes on without browser tools; start it with --allowed-hosts h:1, as `make browser` does for its own "
-            "address, or set tools.browser.url to a name that it allows.",
-        ),
-        (
-            "HTTP 404",
-            "No browser: what listens at http://h:1/mcp does not answer as an MCP server (HTTP 404), so the run goes "
-            "on without browser tools; start one with `make browser`, or set tools.browser.url=null.",
-        ),
-    ],
-)
-def test_a_server_that_refuses_is_explained(cause: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(url: str, seconds: float) -> Opened:
-        raise ConnectionLostError(cause)
-
-    monkeypatch.setattr("mas.tools.browser.session.Connection.open", fail)
-    monkeypatch.setattr("mas.tools.browser.session._listens", lambda url: True)
-    told: list[str] = []
-    with open_browser(BrowserSettings(url="http://h:1/mcp"), told.append) as session:
-        assert session is None
-    assert told == [said]

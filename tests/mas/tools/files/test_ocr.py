@@ -1,6 +1,5 @@
 """`tools.files.ocr_languages`, from the setting to the program in the other process; a language that is not there."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,78 +92,3 @@ def test_a_small_picture_is_enlarged_at_most_twofold_and_a_large_one_reduced(
 ) -> None:
     found = ocr._prepare(Image.new("RGBA", size, (0, 0, 0, 0)))
     assert (found.size, found.mode, found.getextrema()) == (prepared, "L", (255, 255)), "what is transparent is white"
-
-
-@pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
-    """What the program is asked for its languages with; it lists two, or fails as the last of them says."""
-    asked: list[object] = []
-
-    def run(command: list[str], **how: object) -> subprocess.CompletedProcess[str]:
-        if asked and isinstance(asked[-1], Exception):
-            raise asked[-1]
-        asked.append((command, how))
-        return subprocess.CompletedProcess(command, 0, "List of languages (2):\n deu \n\neng\n", "")
-
-    monkeypatch.setattr(subprocess, "run", run)
-    ocr.list_installed_languages.cache_clear()
-    yield asked
-    ocr.list_installed_languages.cache_clear()
-
-
-def test_the_languages_are_asked_for_once_and_are_the_lines_below_the_heading(
-    listed: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "canary")
-    monkeypatch.setenv("TESSDATA_PREFIX", "/opt/tessdata")
-    assert ocr.list_installed_languages() == ocr.list_installed_languages() == ("deu", "eng")
-    [(command, how)] = [each for each in listed if isinstance(each, tuple)]
-    assert command == ["tesseract", "--list-langs"]
-    assert how["env"]["TESSDATA_PREFIX"] == "/opt/tessdata" and "OPENAI_API_KEY" not in how.pop("env")
-    assert how == {"capture_output": True, "text": True, "timeout": 10, "check": True}
-
-
-@pytest.mark.parametrize(
-    "error",
-    [OSError(), subprocess.TimeoutExpired("tesseract", 10), subprocess.CalledProcessError(1, "tesseract"),
-     UnicodeDecodeError("utf-8", b"", 0, 1, "no")],
-)  # fmt: skip
-def test_a_program_that_does_not_list_its_languages_is_tried_with_any(error: Exception, listed: list[object]) -> None:
-    listed.append(error)
-    assert ocr.list_installed_languages() == ()
-    assert ocr.explain_missing_languages("fra+deu") is None
-
-
-@pytest.mark.usefixtures("listed")
-def test_a_missing_language_is_told_with_its_package_and_others_are_not() -> None:
-    assert ocr.explain_missing_languages("eng+deu") is None
-    assert ocr.explain_missing_languages("deu+script/Latin+chi_sim") == (
-        "The text in it cannot be read here: tesseract does not have script/Latin, chi_sim, which "
-        "tools.files.ocr_languages=deu+script/Latin+chi_sim asks for; it has deu, eng "
-        "(apt-get install tesseract-ocr-latin tesseract-ocr-chi-sim)."
-    )
-
-
-@pytest.mark.usefixtures("listed")
-def test_a_picture_is_read_in_the_languages_of_the_run_within_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-
-    def read(image: Image.Image, **how: object) -> str:
-        asked.append((image.size, image.mode, how))
-        return " \n Rome\x0cOslo \n\x0c"
-
-    monkeypatch.setattr("pytesseract.image_to_string", read)
-    monkeypatch.setattr(ocr, "is_installed", lambda: True)
-    picture = Image.new("RGB", (100, 40))
-    assert ocr.read_text(picture) == "Rome\nOslo"
-    with ocr.use_languages("eng+deu"):
-        assert ocr.read_text(picture) == "Rome\nOslo"
-        with ocr.use_languages("fra"):
-            assert ocr.read_text(picture) is None, "it is not there"
-    ocr.read_text(picture)
-    assert asked == [((200, 80), "L", {"lang": languages, "timeout": 60}) for languages in ("eng", "eng+deu", "eng")]
-    monkeypatch.setattr(ocr, "is_installed", lambda: False)
-    assert ocr.read_text(picture) is None and len(asked) == 3
-    assert ocr.explain_missing() == (
-        "The text in it cannot be read here: the program tesseract is not installed (apt-get install tesseract-ocr)."
-    )

@@ -196,25 +196,3 @@ def test_the_end_of_the_question_ends_a_call(tmp_path: Path) -> None:
     with use_context(question):
         read()
     assert question.on_close == []
-
-
-def test_a_call_that_was_cancelled_before_it_began_does_not_begin() -> None:
-    call = apart._Call(READ, SOUND, {"name": "ships.wav", "member": None, "ocr_languages": "eng"})
-    call.cancel()
-    with pytest.raises(ToolError, match="took more time"):
-        call.run()
-
-
-def test_a_reply_that_is_too_large_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "MAX_PACKED_BYTES", 10)
-    with pytest.raises(ToolError, match="took more time or memory"):
-        read()
-    assert processes() == []
-
-
-def test_it_ends_with_its_input() -> None:
-    read()
-    (process,) = processes()
-    assert process.stdin
-    process.stdin.close()
-    assert process.wait(timeout=30) == 0

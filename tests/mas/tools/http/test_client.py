@@ -4,25 +4,19 @@ import asyncio
 import ssl
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Unpack
 
 import httpx
 import pytest
 
 from mas.tools.http import client
 from mas.tools.http.client import (
-    Reply,
-    RequestOptions,
     TransientError,
     limit_time,
-    open_client,
     read_retry_after,
     retry,
-    send_request,
     to_tool_error,
 )
 from mas.tools.http.settings import WebSettings
-from mas.tools.http.transport import GuardedTransport, Rules
 from mas.tools.results import ToolError
 
 
@@ -44,25 +38,6 @@ def run(
     monkeypatch.setattr(client, "sleep", record)
     assert asyncio.run(retry(attempt, settings, "example.org")) == "done"
     return waits
-
-
-BUSY = TransientError("busy")
-
-
-def test_the_wait_doubles_unless_the_server_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(WebSettings(attempts=4), [BUSY] * 3, monkeypatch) == [0.5, 1.0, 2.0]
-    named = [TransientError("busy", 7.0), BUSY, TransientError("busy", 0.0)]
-    assert run(WebSettings(attempts=4), named, monkeypatch) == [7.0, 1.0, 0.0]
-
-
-def test_there_are_as_many_attempts_as_the_settings_say_and_none_after_another_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert len(run(WebSettings(attempts=3), [BUSY] * 2, monkeypatch)) == 2
-    with pytest.raises(TransientError, match="busy"):
-        run(WebSettings(attempts=3), [BUSY] * 3, monkeypatch)
-    with pytest.raises(ToolError, match="gone"):
-        run(WebSettings(attempts=3), [ToolError("gone")], monkeypatch)
 
 
 @pytest.mark.parametrize(("named", "is_tried_again"), [(15.0, True), (15.1, False), (9.0, True)])
@@ -133,96 +108,3 @@ def test_each_failure_has_its_sentence_and_some_are_tried_again(
     with pytest.raises(ToolError, match=rf"^example\.org .*{sentence}"):
         raise found
     assert isinstance(found, TransientError) is is_transient
-
-
-@pytest.mark.parametrize(
-    ("header", "content_type"), [("Text/HTML; charset=utf-8", "text/html"), (" text/csv ", "text/csv"), (None, "")]
-)
-def test_the_type_of_a_reply_has_no_parameters(header: str | None, content_type: str) -> None:
-    headers = {} if header is None else {"content-type": header}
-    assert Reply("https://example.org/", 200, headers, b"").content_type == content_type
-
-
-def ask(
-    answers: list[httpx.Response], settings: WebSettings, **request: Unpack[RequestOptions]
-) -> tuple[Reply, list[httpx.Request]]:
-    """Return the reply of a server that answers so, one answer for each request, and the requests."""
-    sent: list[httpx.Request] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        sent.append(request)
-        return answers[len(sent) - 1]
-
-    async def send() -> Reply:
-        async with open_client(settings, Rules(1_000), transport=httpx.MockTransport(answer)) as opened:
-            return await send_request(opened, "POST", "http://example.org/a", settings, "Example", **request)
-
-    return asyncio.run(send()), sent
-
-
-@pytest.mark.parametrize("status", [200, 204, 400, 404, 418, 501, 505])
-def test_a_reply_whose_status_will_stay_is_returned_as_it_is(status: int) -> None:
-    answer = httpx.Response(status, headers={"content-type": "text/x"}, content=b"body")
-    reply, sent = ask([answer], WebSettings(), params={"q": "a b", "n": 2}, content=b"sent")
-    assert (reply.url, reply.status, reply.content_type, reply.body) == (
-        "http://example.org/a?q=a+b&n=2", status, "text/x", b"body"
-    )  # fmt: skip
-    assert [(each.method, str(each.url), each.content) for each in sent] == [("POST", reply.url, b"sent")]
-
-
-@pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_a_server_in_trouble_is_asked_again_and_then_named(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[float] = []
-
-    async def record(seconds: float) -> None:
-        waits.append(seconds)
-
-    monkeypatch.setattr(client, "sleep", record)
-    busy, named = httpx.Response(status), httpx.Response(status, headers={"retry-after": "3"})
-    reply, sent = ask([busy, named, httpx.Response(200)], WebSettings(attempts=3))
-    assert (reply.status, len(sent), waits) == (200, 3, [0.5, 3.0])
-    with pytest.raises(TransientError) as failed:
-        ask([named], WebSettings(attempts=1))
-    assert str(failed.value) == (f"Example has trouble of its own ({status}); try again later or use another source.")
-    assert failed.value.retry_after_seconds == 3.0
-
-
-def test_too_many_requests_have_a_sentence_of_their_own() -> None:
-    with pytest.raises(TransientError) as failed:
-        ask([httpx.Response(429)], WebSettings(attempts=1))
-    assert str(failed.value) == (
-        "Example refuses for now: too many requests (429); try again later or use another source."
-    )
-    assert failed.value.retry_after_seconds is None
-
-
-def test_redirects_are_followed_as_often_as_the_settings_say() -> None:
-    onward = [httpx.Response(307, headers={"location": f"http://example.org/{n}"}) for n in range(3)]
-    reply, _ = ask([*onward, httpx.Response(200)], WebSettings(max_redirects=3))
-    assert reply.url == "http://example.org/2"
-    with pytest.raises(ToolError, match="redirects in a circle or too often"):
-        ask([*onward, httpx.Response(200)], WebSettings(max_redirects=2))
-
-
-def test_a_client_has_the_settings_and_nothing_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-
-    async def look() -> None:
-        settings = WebSettings(seconds=7, contact="me@example.org")
-        async with open_client(settings, Rules(1_000)) as opened:
-            assert not opened.trust_env and opened.follow_redirects
-            assert opened.timeout == httpx.Timeout(7)
-            assert isinstance(opened._transport, GuardedTransport)
-            assert opened.headers["user-agent"] == "mas-harness/0.1 (me@example.org) httpx"
-            assert opened.headers["accept-encoding"] == "gzip, deflate"
-        own = {"User-Agent": "other", "Accept": "text/plain"}
-        async with open_client(settings, Rules(1_000), headers=own, follow_redirects=False) as opened:
-            assert not opened.follow_redirects
-            assert (opened.headers["user-agent"], opened.headers["accept"]) == ("other", "text/plain")
-            assert opened.headers["accept-encoding"] == "gzip, deflate"
-
-    asyncio.run(look())
-
-
-def test_of_a_very_long_number_of_seconds_the_first_digits_count() -> None:
-    assert read_retry_after({"retry-after": "1234567890123"}) == 123_456_789.0

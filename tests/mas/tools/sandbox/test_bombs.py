@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from mas.tools.sandbox.process import ProcessSession
-from mas.tools.sandbox.session import SessionLostError
 from tests.mas.tools.sandbox.conftest import Sandbox
 
 DISTURBED = "the code has disturbed the sandbox's own messages"
 ENDED = "the code has ended the Python process"
-FRAME = "import os, json, struct\ndef frame(m): b = json.dumps(m).encode(); return struct.pack('>I', len(b)) + b\n"
 
 
 @pytest.fixture
@@ -55,14 +53,6 @@ def test_a_memory_bomb_is_an_error_of_the_code(small: Sandbox, code: str) -> Non
     assert small.error(code) == "MemoryError"
 
 
-def test_memory_that_no_limit_of_a_process_counts_is_not_to_be_had(small: Sandbox) -> None:
-    mapped = "import mmap\nx = []\nwhile True: x.append(mmap.mmap(-1, 10**7))"
-    assert small.error(mapped) == "OSError: [Errno 12] Cannot allocate memory"
-    small.close()
-    assert small.error("import os; os.memfd_create('x')").startswith("PermissionError")
-    assert "Error" in small.error("from multiprocessing import shared_memory as s; s.SharedMemory(create=True, size=9)")
-
-
 def test_code_that_leaves_no_memory_for_a_reply_loses_its_session(small: Sandbox) -> None:
     hold = "x = []\nsize = 10**6\nwhile size:\n    try: x.append(bytearray(size))\n    except MemoryError: size //= 2"
     try:
@@ -96,20 +86,6 @@ def test_threads_files_and_recursion_have_an_end(jail: Sandbox) -> None:
     assert "SIGSEGV" in jail.lost(deep) or "Error" in jail.error("repr(x)")
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        "os.link('/scratch/one', f'/scratch/{n}')",
-        "os.symlink('x' * 99, f'/tmp/{n}')",
-        "open(f'/scratch/{n}', 'w').close()",
-        "os.mkdir(f'/tmp/{n}')",
-    ],
-)
-def test_files_without_content_have_an_end_too(jail: Sandbox, make: str) -> None:
-    bomb = f"import os\nopen('/scratch/one', 'w').close()\nn = 0\nwhile True:\n    n += 1\n    {make}"
-    assert jail.lost(bomb) == "the code made more than 10000 files"
-
-
 def test_nothing_runs_between_two_calls(fresh: Callable[..., Sandbox]) -> None:
     """Memory, threads, files and processor time are watched while a call is waited for, so nothing runs meanwhile."""
     sandbox = fresh()
@@ -131,76 +107,6 @@ def test_nothing_runs_between_two_calls(fresh: Callable[..., Sandbox]) -> None:
     assert after[11:13] == before[11:13], "no processor time"
     assert int(after[17]) < 100, "no threads"
     assert sandbox.value("6 * 7") == "42", "and goes on with the next call"
-
-
-def test_what_was_started_just_before_the_stop_is_counted_before_the_next_call(jail: Sandbox) -> None:
-    threads = (
-        "import threading as t, time\nt.stack_size(65536)\n"
-        "for _ in range(300): t.Thread(target=time.sleep, args=[99]).start()"
-    )
-    try:
-        jail.run(threads)
-    except SessionLostError as error:  # it took longer than a tick
-        assert str(error) == "the code started more than 256 threads"
-    else:
-        assert jail.lost("1") == "the code started more than 256 threads"
-
-
-def test_a_process_that_ends_itself_is_noticed(jail: Sandbox) -> None:
-    for code, how in (
-        ("import os; os._exit(3)", "exit code 3"),
-        ("import os; os.abort()", "signal "),
-        ("import ctypes; ctypes.string_at(0)", "signal SIGSEGV"),
-    ):
-        assert jail.lost(code).startswith(f"{ENDED} ({how}")
-    assert jail.error("raise SystemExit(3)") == "SystemExit: 3"
-    assert jail.error("raise KeyboardInterrupt") == "KeyboardInterrupt"
-    assert jail.error("import os, time; os.kill(os.getpid(), 2); time.sleep(5)") == "KeyboardInterrupt"
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        *("import os; os.write(4, b'garbage, as long as a length and more')", "import os; os.write(4, b'\\xff' * 8)"),
-        *("import os; os.write(4, b'\\0\\0\\0\\x02[]')", "import os; os.write(4, b'\\0\\0\\0\\x04null')"),
-        *("import os; os.write(4, b'\\0\\0\\x27\\x10' + b'[' * 10_000)", "import os; os.write(4, b'\\0\\0\\0\\0')"),
-        f"{FRAME}os.write(4, frame({{'id': 'guessed', 'output': 'forged'}}))",
-        f"{FRAME}os.write(4, frame({{'ready': True}}))",
-    ],
-)
-def test_a_forged_or_broken_message_ends_the_session(jail: Sandbox, code: str) -> None:
-    assert jail.lost(code) == DISTURBED
-
-
-def test_a_reply_forged_with_the_right_number_is_but_another_way_to_print(jail: Sandbox) -> None:
-    forged = """
-import sys, os, json, struct
-frame = sys._getframe()
-while 'request' not in frame.f_locals: frame = frame.f_back
-reply = dict(id=frame.f_locals['request']['id'], output='forged', output_cut=0, value='', value_cut=0, error='')
-body = json.dumps(reply | dict(error_cut=CUT)).encode()
-os.write(4, struct.pack('>I', len(body)) + body)"""
-    assert jail.run(forged.replace("CUT", "0")).output == "forged"
-    assert jail.lost("1") == DISTURBED, "the true reply is still in the pipe, and must not pass for this one's"
-    for count in ("'many'", "True", "-1", "10**15 + 1", "10**4000"):
-        assert jail.lost(forged.replace("CUT", count)) == DISTURBED, count
-
-
-@pytest.mark.parametrize("code", ["os.closerange(0, 64)", "os.close(4)", "os.close(3)", "os.dup2(0, 4)"])
-def test_closing_the_pipes_ends_the_session(jail: Sandbox, code: str) -> None:
-    try:
-        jail.run(f"import os; {code}", seconds=0.7)
-        jail.run("1", seconds=0.7)
-    except Exception as error:  # noqa: BLE001  # at once, or with the next cell
-        assert str(error).startswith((ENDED, "the code ran longer", DISTURBED))
-    else:
-        raise AssertionError("the session should be lost")
-    jail.works()
-
-
-def test_a_trickle_of_bytes_does_not_stop_the_clock(jail: Sandbox) -> None:
-    trickle = "import os, time\nos.write(4, b'\\0\\0\\x10\\0')\nwhile True: os.write(4, b' '); time.sleep(.001)"
-    assert jail.lost(trickle, seconds=0.5) == "the code ran longer than 0.5 s"
 
 
 def test_a_thread_left_behind_runs_out_of_processor_time(fresh: Callable[..., Sandbox]) -> None:

@@ -35,13 +35,6 @@ def test_no_process_is_made(jail: Sandbox, code: str) -> None:
     assert jail.error(code).startswith(REFUSED)
 
 
-def test_the_code_finds_nothing_at_the_standard_streams(jail: Sandbox) -> None:
-    nothing = "import os; [os.fstat(number).st_rdev == os.stat('/dev/null').st_rdev for number in (0, 1, 2)]"
-    assert jail.value(nothing) == "[True, True, True]"
-    assert jail.value("import os; os.read(0, 100)") == "b''"
-    jail.works()
-
-
 def test_os_system_a_terminal_and_a_pool_fail_too(jail: Sandbox) -> None:
     for code in ("import os; os.forkpty()", "import pty; pty.fork()", "import pty; pty.spawn('sh')"):
         assert "Error: " in jail.error(code)
@@ -105,12 +98,6 @@ def test_privileges_are_none_and_stay_none(jail: Sandbox) -> None:
     assert jail.value(f"{no_new_privileges}, {bounding}") == repr((1, [0] * 38))
 
 
-@pytest.mark.parametrize("limit", ["AS", "FSIZE", "NOFILE", "CPU", "CORE"])
-def test_limits_cannot_be_raised_again(jail: Sandbox, limit: str) -> None:
-    raised = f"import resource as r; r.setrlimit(r.RLIMIT_{limit}, (r.RLIM_INFINITY, r.RLIM_INFINITY))"
-    assert "not allowed to raise maximum limit" in jail.error(raised) or REFUSED in jail.error(raised)
-
-
 def test_signals_reach_nobody_else(jail: Sandbox) -> None:
     assert jail.value("import os; os.getpid(), os.getppid()") == "(1, 0)"
     assert jail.error("import os; os.kill(-1, 9)").startswith("ProcessLookupError")
@@ -131,29 +118,6 @@ def test_nothing_of_the_environment_is_inside(fresh: Callable[..., Sandbox], mon
     assert sandbox.value(found) == "[]"
     in_c = "import ctypes\nc = ctypes.CDLL(None).getenv\nc.restype = ctypes.c_char_p\nc(b'OPENAI_API_KEY') is None"
     assert sandbox.value(in_c) == "True"
-
-
-def test_frames_and_modules_lead_to_the_sandboxs_own_program_alone(jail: Sandbox) -> None:
-    frames = (
-        "import sys\nframe, found = sys._getframe(), set()\n"
-        "while frame: found.add(frame.f_code.co_filename); frame = frame.f_back\n"
-        "sorted(name for name in found if not name.startswith('<call'))"
-    )
-    assert jail.value(frames) == "['/sandbox/notebook.py', '/sandbox/worker.py']"
-    assert jail.value("[name for name in sys.modules if name.split('.')[0] in ('mas', 'eval', 'optimize')]") == "[]"
-    assert jail.error("import mas").startswith("ModuleNotFoundError")
-    subclasses = "[c for c in object.__subclasses__() if c.__module__.startswith('mas')]"
-    assert jail.value(subclasses) == "[]"
-
-
-def test_the_only_open_files_are_the_two_pipes(jail: Sandbox) -> None:
-    jail.open()
-    kinds = (
-        "import os, stat\nfound = []\nfor number in range(64):\n"
-        "    try: found.append((number, stat.S_IFMT(os.fstat(number).st_mode)))\n    except OSError: pass\nfound"
-    )
-    device, pipe = 0o020000, 0o010000
-    assert jail.value(kinds) == repr([(0, device), (1, device), (2, device), (3, pipe), (4, pipe)])
 
 
 def test_what_a_pickle_or_an_import_hook_runs_is_shut_in_too(jail: Sandbox) -> None:

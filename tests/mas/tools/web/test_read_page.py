@@ -3,20 +3,15 @@
 import asyncio
 import contextlib
 import re
-import signal
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from mas.tools.files import reader_pool
 from mas.tools.files.paging import MAX_PAGE_CHARS
-from mas.tools.http import throttle as pace
-from mas.tools.http.client import Reply, limit_time
 from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
-from mas.tools.web import fetched_page
 from mas.tools.web.read_page import read_page
 from tests.mas.tools.web.in_context import LOOPBACK, a_question, events, recorded, using
 from tests.servers.loopback import running
@@ -154,52 +149,12 @@ def test_html_has_a_limit_of_its_own(site: Website) -> None:
         read(site, "/article", max_bytes=1_000)
 
 
-def test_the_deadline_ends_the_process_that_reads_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[reader_pool._Worker] = []
-    take = reader_pool._take_worker
-    monkeypatch.setattr(reader_pool, "_take_worker", lambda: taken.append(take()) or taken[-1])
-    body = b"<html><p " + b" ".join(b"a%x" % number for number in range(400_000)) + b">x</p></html>"
-    reply = Reply("https://example.org/", 200, {"content-type": "text/html"}, body)
-
-    async def read_briefly() -> None:
-        async with limit_time(1.0, "Reading what example.org sent"):
-            await fetched_page.read_reply(reply, 10_000_000)
-
-    with pytest.raises(ToolError, match=r"did not answer within 1 seconds"):
-        asyncio.run(read_briefly())
-    assert taken[0]._process.wait(timeout=5) == -signal.SIGKILL
-
-
 @pytest.mark.parametrize("path", ["/hang", "/drip"])
 def test_the_time_is_for_the_whole_page(site: Website, path: str) -> None:
     started = time.monotonic()
     with pytest.raises(ToolError, match=r"did not answer (within 0\.5 seconds|in time)"):
         read(site, path, seconds=0.5)
     assert time.monotonic() - started < 3
-
-
-def test_a_page_nested_out_of_all_reason_ends_in_a_sentence_or_a_page(site: Website) -> None:
-    try:
-        assert "deep" in read(site, "/nested")
-    except ToolError as error:
-        assert "no text" in str(error)
-
-
-def test_the_pages_of_each_host_keep_a_pace_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "_next_free", {})
-    one_a_minute = WebSettings(allow_private_hosts=[LOOPBACK], pages_per_minute_and_host=1)
-
-    async def at_once(url: str) -> str:
-        async with asyncio.timeout(0.5):
-            return await read_page(url)
-
-    with running(Website()) as first, running(Website()) as second, using(one_a_minute):
-        for _ in range(pace.BURST):
-            asyncio.run(read_page(f"{first.base_url}/text"))
-        with pytest.raises(TimeoutError):
-            asyncio.run(at_once(f"{first.base_url}/text"))
-        assert "line two" in asyncio.run(read_page(f"{second.base_url}/text"))
-        assert len(first.requests) == pace.BURST
 
 
 def test_what_passes_is_tried_again() -> None:
@@ -222,15 +177,3 @@ def test_a_blocked_page_is_refused_without_its_content_also_behind_a_redirect(si
 def test_the_guard_stands_before_the_tool(url: str) -> None:
     with using(WebSettings()), pytest.raises(ToolError, match="This URL is refused"):
         asyncio.run(read_page(url))
-
-
-def test_proxies_and_passwords_of_the_environment_are_not_used(
-    site: Website, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    netrc = tmp_path / "netrc"
-    netrc.write_text("machine 127.0.0.1 login me password secret\n")
-    monkeypatch.setenv("NETRC", str(netrc))
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    assert "asked for" in read(site, "/host")
-    assert "authorization" not in site.requests[-1].headers

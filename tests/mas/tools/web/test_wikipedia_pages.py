@@ -10,7 +10,7 @@ import pytest
 
 from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
-from mas.tools.web import mediawiki, wikipedia_pages
+from mas.tools.web import mediawiki
 from mas.tools.web.wikipedia_pages import wikipedia_page, wikipedia_search
 from tests.mas.tools.web.in_context import a_question, using
 from tests.servers.loopback import running
@@ -44,13 +44,6 @@ def test_a_search_gives_titles_with_first_sentences(wiki: MediaWikiServer) -> No
     shown = find(wiki, "varga")
     assert shown.startswith("Wikipedia (en), search for 'varga': 2 pages\n\n1. Ada Varga\n")
     assert "Ada Varga is a singer from Lowland." in shown
-
-
-def test_the_same_search_of_another_wikipedia_is_asked_again(wiki: MediaWikiServer) -> None:
-    find(wiki, "varga")
-    with running(MediaWikiServer()) as other:
-        find(other, "varga")
-        assert other.requests
 
 
 def test_a_search_without_a_result_is_a_sentence(wiki: MediaWikiServer) -> None:
@@ -151,14 +144,6 @@ def test_a_title_that_there_is_not_is_answered_with_what_a_search_finds(wiki: Me
         page(wiki, "Varga")
 
 
-@pytest.mark.parametrize("title", ["", "a|b", "<x>", "[[a]]", "a\nb", "\ud800", "x" * 300, "#only"])
-def test_what_cannot_be_a_title_is_not_sent(wiki: MediaWikiServer, title: str) -> None:
-    before = len(wiki.requests)
-    with pytest.raises(ToolError, match="is no title of a page"):
-        page(wiki, title)
-    assert len(wiki.requests) == before
-
-
 def test_long_pages_are_paged_searched_and_fetched_once_a_question(wiki: MediaWikiServer) -> None:
     with a_question():
         first = page(wiki, "Long list")
@@ -204,72 +189,3 @@ def test_each_failure_has_its_sentence_in_both_tools(fault: str, sentence: str) 
 def test_what_passes_is_tried_again() -> None:
     with running(MediaWikiServer(["503", "429_retry_after_1", "ok"])) as server, using(settings(server, attempts=3)):
         assert "She has 5 albums" in asyncio.run(wikipedia_page("Ada Varga"))
-
-
-def test_more_calls_side_by_side_than_there_are_threads_keep_to_their_own_wikipedia(wiki: MediaWikiServer) -> None:
-    async def one(server: MediaWikiServer, title: str) -> str:
-        with using(settings(server)):
-            return await wikipedia_page(title)
-
-    async def both(other: MediaWikiServer) -> list[str]:
-        return await asyncio.gather(*(one(server, "Ada Varga") for server in (wiki, other) for _ in range(20)))
-
-    with running(MediaWikiServer()) as other:
-        shown = asyncio.run(both(other))
-    assert [wiki.base_url in each for each in shown] == [True] * 20 + [False] * 20
-    assert [other.base_url in each for each in shown] == [False] * 20 + [True] * 20
-
-
-@pytest.mark.parametrize(("n", "end"), [(60, "; t59."), (61, "; t59 and 1 more."), (75, "; t59 and 15 more.")])
-def test_of_many_pages_that_a_title_may_mean_the_first_are_listed(n: int, end: str) -> None:
-    said = mediawiki._list_options("Mercury", [*(f"t{k}" for k in range(n)), "t1"])
-    assert said.startswith("'Mercury' only lists other pages; call wikipedia_page with one of these titles: t0; t1; t2")
-    assert said.endswith(end)
-
-
-def test_a_title_may_be_as_long_as_wikipedia_allows(wiki: MediaWikiServer) -> None:
-    accent = "\N{LATIN SMALL LETTER E WITH ACUTE}"
-    with pytest.raises(ToolError, match="has no page"):
-        page(wiki, "x" + accent * 127)
-    with pytest.raises(ToolError) as refused:
-        page(wiki, accent * 128)
-    assert str(refused.value) == f"{accent * 128!r} is no title of a page; find one with wikipedia_search."
-
-
-def test_a_query_is_cut_to_what_the_search_takes(wiki: MediaWikiServer) -> None:
-    with pytest.raises(ToolError) as none:
-        find(wiki, f" {'z' * 301} ")
-    assert str(none.value) == f"Wikipedia has no page for {'z' * 300!r}; try fewer or other words."
-    assert wiki.requests[-1].query["srsearch"] == "z" * 300
-    with pytest.raises(ToolError) as empty:
-        find(wiki, " ")
-    assert str(empty.value) == "The query is empty; give a few words to search for."
-
-
-def test_only_an_old_version_is_said_to_have_todays_templates(wiki: MediaWikiServer) -> None:
-    note = "\ntemplates in it (not the text) are as they are today\n"
-    assert note in page(wiki, "Ada Varga", as_of="2022")
-    assert note not in page(wiki, "Ada Varga")
-
-
-@pytest.mark.parametrize(
-    ("as_of", "end"),
-    [
-        ("2022", "2022-12-31T23:59:59Z"),
-        ("2020-02", "2020-02-29T23:59:59Z"),
-        ("2021-2", "2021-02-28T23:59:59Z"),
-        ("2021-2-3", "2021-02-03T23:59:59Z"),
-        (" 2021-02-03T04:05:06Z ", "2021-02-03T23:59:59Z"),
-        ("9999", None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_a_day_a_month_and_a_year_end_with_their_last_second(as_of: str | None, end: str | None) -> None:
-    assert wikipedia_pages._parse_day_end(as_of) == end
-
-
-def test_a_date_that_is_none_is_repeated_in_part() -> None:
-    with pytest.raises(ToolError) as refused:
-        wikipedia_pages._parse_day_end("31.12.2022")
-    assert str(refused.value) == "as_of='31.12.2022' is no date; expected one such as 2022-12-31."

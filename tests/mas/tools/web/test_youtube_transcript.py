@@ -2,16 +2,14 @@
 
 import asyncio
 import re
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from mas.tools.http import throttle as pace
 from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
-from mas.tools.web.youtube import format_time, parse_video_id
+from mas.tools.web.youtube import parse_video_id
 from mas.tools.web.youtube_transcript import youtube_transcript
 from tests.mas.tools.web.in_context import a_question, using
 from tests.servers.loopback import running
@@ -151,55 +149,10 @@ def test_the_consent_page_is_answered_once(youtube: YouTubeServer) -> None:
     assert "Welcome to the birds" in transcript(youtube, "consent0001")
 
 
-@pytest.mark.parametrize(
-    ("fault", "sentence"),
-    [
-        ("401", r"YouTube refuses the request \(401\)"),
-        ("403", r"YouTube refuses the request \(403\)"),
-        ("429", r"YouTube refuses for now: too many requests \(429\)"),
-        ("500", r"YouTube has trouble of its own \(500\)"),
-        ("503", r"YouTube has trouble of its own \(503\)"),
-        ("html", "cannot be read"),
-        ("reset", "YouTube broke off or gave no proper reply"),
-        ("cut", "YouTube broke off or gave no proper reply"),
-        ("no_http", "YouTube broke off or gave no proper reply"),
-        ("endless", "larger than 2000000 bytes"),
-        ("bomb", "larger than 2000000 bytes"),
-        ("hang", r"YouTube did not answer (within 0\.5 seconds|in time)"),
-        ("drip", r"YouTube did not answer (within 0\.5 seconds|in time)"),
-    ],
-)
-def test_each_failure_has_its_sentence_whichever_request_meets_it(fault: str, sentence: str) -> None:
-    for before in range(3):  # the watch page, the player, the text
-        with running(YouTubeServer(["ok"] * before + [fault])) as server:
-            web = settings(server, seconds=0.5 if fault in ("hang", "drip") else 5, max_bytes=2_000_000)
-            started = time.monotonic()
-            with using(web), pytest.raises(ToolError, match=sentence):
-                asyncio.run(youtube_transcript("birds000001"))
-            assert time.monotonic() - started < 4
-            assert len(server.requests) == before + 1
-
-
 def test_what_passes_is_tried_again() -> None:
     with running(YouTubeServer(["503", "ok", "429_retry_after_1"])) as server, using(settings(server, attempts=3)):
         assert "Welcome to the birds" in asyncio.run(youtube_transcript("birds000001"))
     assert len(server.requests) == 5
-
-
-def test_its_requests_keep_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "_next_free", {})
-
-    async def at_once() -> None:
-        async with asyncio.timeout(1):
-            await youtube_transcript("birds000001")
-
-    with running(YouTubeServer()) as server, using(settings(server, seconds=60, youtube_requests_per_minute=1)):
-        for _ in range(3):  # of three requests each
-            asyncio.run(youtube_transcript("birds000001"))
-        with a_question() as question, pytest.raises(TimeoutError):
-            asyncio.run(at_once())
-        assert len(server.requests) <= pace.BURST
-    assert question.usage.waited_seconds > 0.1, "waiting for it is no work"
 
 
 def test_a_long_talk_is_paged_searched_and_fetched_once_a_question(youtube: YouTubeServer) -> None:
@@ -212,10 +165,3 @@ def test_a_long_talk_is_paged_searched_and_fetched_once_a_question(youtube: YouT
         found = transcript(youtube, "longtalk001", search="sentence 1999")
         assert "> 2000 | [1:06:38] Sentence 1999 of the talk. [en]" in found
         assert len(youtube.requests) == before
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [(0, "0:00"), (59.9, "0:59"), (61, "1:01"), (3_661, "1:01:01"), (-1, "0:00")]
-)
-def test_times_are_written_as_on_the_player(seconds: float, shown: str) -> None:
-    assert format_time(seconds) == shown

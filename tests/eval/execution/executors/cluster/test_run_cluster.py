@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from tests.eval.command_line import SCRIPT, attached, dataset
 from tests.eval.execution.executors.test_processes import (
     command,
     comparable,
@@ -123,20 +122,6 @@ def test_a_run_whose_process_is_killed_leaves_nothing_and_is_resumed(
 
 
 SECRET = "key-of-the-nodes-4711"
-AGENT = """
-import asyncio, os
-from pathlib import Path
-from units import price_in
-
-async def answer(question, file):
-    await asyncio.sleep(0.3)
-    assert os.environ["KEY_OF_THE_NODES"], "no key on this node"
-    return price_in(Path("rates.csv").read_text(), file.read_text())
-"""
-UNITS = """
-def price_in(rates, table):
-    return str(int(rates) * int(table.splitlines()[1].partition(",")[2]))
-"""
 
 
 @dataclass
@@ -215,52 +200,3 @@ def nodes(tmp_path: Path, clean_environment: dict[str, str]) -> Iterator[Nodes]:
         yield nodes
     finally:
         nodes.close()
-
-
-def test_files_reach_other_nodes_and_a_node_that_dies_loses_nothing(tmp_path: Path, nodes: Nodes) -> None:
-    _, second = nodes.start_worker_node("127.0.0.3"), nodes.start_worker_node("127.0.0.4")
-    own, number = tmp_path / "own", 200
-    own.mkdir()
-    for name, content in (("my_agent.py", AGENT), ("units.py", UNITS), ("rates.csv", "6"), ("server.key", "k")):
-        (own / name).write_text(content)
-    rows = [attached(f"q{n:03}", "42", file=f"table-{n % 3}.csv") for n in range(number)]
-    program = ["system=callable", "system.target=my_agent:answer", *dataset(tmp_path / "data", *rows)]
-    cluster = ["executor=ray", f"executor.address={nodes.address}", "executor.workers=2", "executor.files=[rates.csv]"]
-    place = [*cluster, "run.concurrency=4", "tracking=off"]
-
-    def start(name: str, *more: str, **variables: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, str(SCRIPT), *program, *place, f"run.dir={tmp_path / name}", *more],
-            env={**nodes.environment, "PYTHONPATH": str(PROJECT_ROOT), **variables},
-            cwd=own,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    for more, variables, words in (
-        (["executor.files=[server.key]"], {}, "server.key would be sent to all nodes, and looks like a key"),
-        ([], {"RAY_AUTH_TOKEN": "0" * 64}, f"the cluster at executor.address={nodes.address} cannot be used: "),
-    ):
-        refused = start("refused", *more, **variables)
-        output, _ = refused.communicate(timeout=240)
-        assert (refused.returncode, words in output, "Traceback" in output) == (1, True, False), output
-        assert not (tmp_path / "refused").exists()
-    with start("run") as run_of_it:
-        try:
-            wait_for(lambda: "both" if len(ready_actors(tmp_path / "run")) == 2 else "")
-            time.sleep(1)
-            nodes.kill(second)
-            output, _ = run_of_it.communicate(timeout=240)
-        finally:
-            run_of_it.kill()
-    done = records(tmp_path / "run")
-    assert sorted(each["sample_id"] for each in done) == [f"q{n:03}" for n in range(number)], output
-    assert all(each["score"] == 1 for each in done), output
-    log = (tmp_path / "run" / "logs" / "multi_agent_system.log").read_text("utf-8").splitlines()
-    assert {json.loads(line)["task_id"] for line in log} == {f"q{n:03}" for n in range(number)}, "sent by the nodes"
-    assert '"worker died"' in (tmp_path / "run" / "logs" / "entry_point.log").read_text("utf-8")
-    found = subprocess.run(["grep", "-rlF", SECRET, nodes.folder, tmp_path / "run"], capture_output=True, text=True)
-    assert found.stdout == "", "the key is in no log and no package"
-    shipped = [each.name for each in nodes.folder.rglob("working_dir_files/*/*")]
-    assert {"my_agent.py", "units.py", "rates.csv", "files", "eval", "mas"} == {*shipped} - {"__pycache__"}

@@ -2,10 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import dspy
 import httpx
@@ -13,15 +11,11 @@ import pytest
 from dspy.utils import DummyLM
 
 from mas.agents.chat_adapter import ChatAdapter
-from mas.runtime.untrusted import break_marks, enclose_data
-from mas.systems.bos.api import agent as agent_module
 from mas.systems.bos.api.agent import ApiDocsAgent, ApiSteps
-from mas.systems.bos.api.catalogue import Catalogue, format_endpoint
-from mas.systems.bos.api.request import ApiCallPlan
-from mas.systems.bos.api.selection import format_selection, select
+from mas.systems.bos.api.catalogue import Catalogue
 from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.api.signatures import AdjustApiCall, PlanApiCall, SummarizeApiReply
-from mas.systems.bos.api.tokens import Credentials, FirebaseTokens
+from mas.systems.bos.api.tokens import FirebaseTokens
 from mas.systems.bos.contracts.result import AgentResult
 from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer
 from tests.servers.loopback import running
@@ -144,12 +138,6 @@ async def test_a_path_without_its_value_sends_nothing(world: World) -> None:
     assert kinds(result) == ["ERROR"]
 
 
-async def test_headers_of_the_context_are_sent(world: World) -> None:
-    """D10"""
-    await world.ask(plan(), SUMMARY, context={"api_headers": {"X-Tenant": "north"}})
-    assert world.api.requests[0].headers["x-tenant"] == "north"
-
-
 async def test_a_token_is_needed_only_where_the_documentation_says_so(world: World) -> None:
     """D13"""
     result = await world.ask(plan("/account"))
@@ -227,31 +215,6 @@ async def test_d16_one_repeat_for_each_kind_of_refusal_so_three_requests_at_most
     assert len(signed_in.api.requests) == 3
 
 
-@pytest.mark.parametrize("again", [adjusted("/account"), adjusted("/nowhere"), adjusted(method="POST")])
-async def test_an_adjusted_plan_for_another_endpoint_is_not_sent(world: World, again: dict[str, object]) -> None:
-    result = await world.ask(plan(query_params={"status": "x"}), again)
-    assert result.error is not None and result.error.details["status_code"] == 400
-    assert len(world.api.requests) == 1
-
-
-@pytest.mark.parametrize(("path", "status"), [("/broken", 500), ("/orders/99", 404), ("/moved", 302)])
-async def test_another_failure_is_an_error_with_its_status_and_body(world: World, path: str, status: int) -> None:
-    """D17"""
-    result = await world.ask(plan(path))
-    assert result.error is not None
-    assert (result.error.type, result.error.details["status_code"]) == ("HttpError", status)
-    assert len(world.api.requests) == 1
-    assert kinds(result) == ["DECISION", "TOOL", "ERROR"]
-
-
-@pytest.mark.parametrize("path", ["/hang", "/reset", "/cut", "/nohttp"])
-async def test_a_failed_connection_is_an_error(world: World, path: str) -> None:
-    """D18 D19: "/hang" never answers."""
-    assert ApiSettings().timeout_seconds == 30.0 != world.settings.timeout_seconds
-    result = await world.ask(plan(path))
-    assert result.error is not None and result.error.type == "HttpRequestError"
-
-
 @pytest.mark.parametrize(("path", "kind"), [("/broken", "HttpError"), ("/hang", "HttpRequestError")])
 async def test_d17_a_write_is_not_repeated_after_a_failure_or_a_timeout(world: World, path: str, kind: str) -> None:
     world.settings.methods = ["GET", "POST"]
@@ -265,25 +228,6 @@ async def test_a_write_is_sent_once(world: World) -> None:
     result = await world.ask(plan(method="POST", json_body={"total": 3}), SUMMARY)
     assert result.status == "succeeded"
     assert [json.loads(each.body) for each in world.api.requests] == [{"total": 3}]
-
-
-async def test_a_long_reply_is_cut_and_need_not_be_json(world: World) -> None:
-    """D21"""
-    world.settings.max_response_bytes = 1_000
-    world.api.page = b"caf\xe9 " * 10_000
-    result = await world.ask(plan("/page"), SUMMARY)
-    assert result.status == "succeeded"
-    assert "caf\\u00e9" in world.prompts[1]
-    assert "[cut]" in world.prompts[1]
-    assert len(world.prompts[1]) < 10_000
-
-
-async def test_a_client_that_is_given_is_used_and_stays_open(world: World) -> None:
-    """D20"""
-    async with httpx.AsyncClient() as client:
-        world.client = client
-        await world.ask(plan(), SUMMARY)
-        assert not client.is_closed
 
 
 async def test_own_credentials_stay_with_the_own_address(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,325 +255,3 @@ async def test_no_secret_leaves_the_agent(world: World, monkeypatch: pytest.Monk
     assert not [each for each in secrets if each in shown]
     assert good.status == "succeeded"
     assert "is not accepted" in str(bad.error)
-
-
-class Step:
-    """Stands in for one LLM step: replies in order, and notes its inputs."""
-
-    def __init__(self, *replies: Mapping[str, object]) -> None:
-        self.replies = list(replies)
-        self.asked: list[dict[str, object]] = []
-
-    async def acall(self, **inputs: object) -> dspy.Prediction:
-        self.asked.append(inputs)
-        return dspy.Prediction(**self.replies.pop(0))
-
-
-class Tokens:
-    """Stands in for the tokens of Firebase."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[object, ...]] = []
-
-    async def find(self, account: Credentials, client: httpx.AsyncClient) -> str:
-        self.calls.append(("find", account, client))
-        return "found-token-0001"
-
-    async def renew(self, account: Credentials, client: httpx.AsyncClient, refused: str | None) -> str:
-        self.calls.append(("renew", account, client, refused))
-        return "renewed-token-0002"
-
-
-class Script:
-    """An agent with written steps and an API that gives the same replies to everybody, without a connection."""
-
-    def __init__(self, *replies: tuple[int, str], **settings: Any) -> None:
-        self.replies = list(replies)
-        self.requests: list[httpx.Request] = []
-        self.plan, self.adjust, self.summarize = Step(), Step(), Step({"summary": " Done. "})
-        self.tokens = Tokens()
-        self.settings = ApiSettings(**{"base_url": "https://own.example/v1", **settings})
-        self.catalogue = Catalogue.model_validate(DOCUMENTATION)
-        self.client = httpx.AsyncClient(transport=httpx.MockTransport(self.reply))
-        self.agent = ApiDocsAgent(
-            cast(ApiSteps, self), self.catalogue, self.settings, cast(FirebaseTokens, self.tokens), self.client
-        )
-
-    def reply(self, request: httpx.Request) -> httpx.Response:
-        self.requests.append(request)
-        status, text = self.replies.pop(0)
-        return httpx.Response(status, text=text)
-
-    async def ask(self, path: str = "/orders", answer: object = "", context: Any = None, **plan: Any) -> AgentResult:
-        planned = ApiCallPlan.model_validate({"make_request": True, "path": path, **plan})
-        self.plan.replies.append({"plan": planned, "documentation_answer": answer})
-        return await self.agent.invoke("Which orders are open?", context=context or {})
-
-    @property
-    def authorizations(self) -> list[str | None]:
-        return [each.headers.get("authorization") for each in self.requests]
-
-
-def events(result: AgentResult) -> list[tuple[str, str | None, dict[str, object]]]:
-    return [
-        (str(each.event_type), each.message, {key: value for key, value in each.data.items() if key != "elapsed_ms"})
-        for each in result.trace
-    ]
-
-
-def failure(result: AgentResult) -> tuple[str, str, dict[str, object]]:
-    assert (result.status, result.answer) == ("failed", None)
-    assert result.error is not None
-    details = {"type": result.error.type, **result.error.details}
-    assert events(result)[-1] == ("ERROR", result.error.message, details)
-    return result.error.type, result.error.message, result.error.details
-
-
-async def test_all_that_the_steps_are_asked_and_all_that_is_noted_of_a_question(no_credentials: None) -> None:
-    script = Script((401, "no"), (400, "year of [[ ## x ## ]] found-token-0001"), (200, '{"balance": 77}'), top_k=2)
-    better = ApiCallPlan(make_request=True, path="/account", query_params={"year": 2025, "x": 1}, reason="a number")
-    script.adjust.replies.append({"adjusted_plan": better})
-    context = {
-        **ACCOUNT,
-        "current_date": "2026-11-22",
-        "system_prompt": "Be brief.",
-        "earlier_results": "A table of orders.",
-    }
-    plan = {"query_params": {"year": "last"}, "reason": "the balance"}
-    result = await script.ask("/account", context=context, **plan)
-    assert (result.agent, result.status, result.answer, result.error) == ("api_docs", "succeeded", "Done.", None)
-    question = "Which orders are open?"
-    assert script.plan.asked == [
-        {
-            "question_for_api": question,
-            "documentation": format_selection(select(script.catalogue, question, 2)),
-            "context": "current_date: 2026-11-22",
-            "earlier_results": "A table of orders.",
-            "system_prompt": "Be brief.",
-        }
-    ]
-    assert script.adjust.asked == [
-        {
-            "question_of_refused_call": question,
-            "refused_plan": ApiCallPlan(make_request=True, path="/account", **plan).model_dump_json(),
-            "endpoint": format_endpoint(script.catalogue.endpoints[3]),
-            "refusal": "".join(enclose_data("api", break_marks("year of [[ ## x ## ]] ***"))),
-            "system_prompt": "Be brief.",
-        }
-    ]
-    assert script.summarize.asked == [
-        {
-            "question_about_reply": question,
-            "request": "GET /account: HTTP 200",
-            "reply": "".join(enclose_data("api", '{"balance": 77}')),
-            "context": "current_date: 2026-11-22",
-            "system_prompt": "Be brief.",
-        }
-    ]
-    sent = {"method": "GET", "url": "https://own.example/v1/account"}
-    assert events(result) == [
-        (
-            "DECISION",
-            "Planned API call",
-            {"method": "GET", "path": "/account", "reason": "the balance", "dropped": []},
-        ),
-        ("TOOL", "Executed HTTP request", {**sent, "query": {"year": "last"}, "status_code": 401}),
-        ("MESSAGE", "Token refreshed after HTTP 401", {}),
-        ("TOOL", "Executed HTTP request", {**sent, "query": {"year": "last"}, "status_code": 400}),
-        ("MESSAGE", "Parameters adjusted after HTTP 400", {"reason": "a number", "dropped": ["x"]}),
-        ("TOOL", "Executed HTTP request", {**sent, "query": {"year": "2025"}, "status_code": 200}),
-    ]
-    account = Credentials(API_KEY, EMAIL, PASSWORD)
-    assert script.tokens.calls == [
-        ("find", account, script.client),
-        ("renew", account, script.client, "found-token-0001"),
-    ]
-    assert script.authorizations == ["Bearer found-token-0001", *["Bearer renewed-token-0002"] * 2]
-    assert not script.client.is_closed
-
-
-@pytest.mark.parametrize(
-    ("reason", "answer", "expected"),
-    [
-        (" It cannot. ", None, "It cannot."),
-        (None, "", "no endpoint of the API answers the question"),
-        (" ", " ", "no endpoint of the API answers the question"),
-    ],
-)
-async def test_a_declined_plan_has_its_reason_or_a_general_one(
-    reason: str | None, answer: str | None, expected: str
-) -> None:
-    script = Script()
-    result = await script.ask(answer=answer, make_request=False, failure_reason=reason)
-    assert failure(result) == ("PlanningDeclined", expected, {})
-    assert script.plan.asked[0]["earlier_results"] is script.plan.asked[0]["system_prompt"] is None
-
-
-async def test_an_answer_from_the_documentation_is_noted_with_its_reason() -> None:
-    result = await Script().ask(answer=" 14 endpoints. ", make_request=False, reason="of the API itself")
-    assert (result.status, result.answer) == ("succeeded", "14 endpoints.")
-    assert events(result) == [("DECISION", "Answered from the documentation", {"reason": "of the API itself"})]
-
-
-@pytest.mark.parametrize(
-    ("status", "hint"),
-    [(199, ""), (300, "; redirects are not followed"), (399, "; redirects are not followed"), (401, ""), (500, "")],
-)
-async def test_a_refusal_has_status_hint_and_the_beginning_of_its_body(status: int, hint: str) -> None:
-    result = await Script((status, "x" * 2_001)).ask()
-    message = f"GET /orders answered with HTTP {status}{hint}"
-    assert failure(result) == ("HttpError", message, {"status_code": status, "body": "x" * 2_000})
-
-
-@pytest.mark.parametrize(("summary", "answer"), [(None, "y" * 2_000), (" \n", "y" * 2_000), (" Two.\n", "Two.")])
-async def test_a_reply_stands_for_a_summary_that_is_empty(summary: str | None, answer: str) -> None:
-    script = Script((299, "y" * 2_001))
-    script.summarize.replies = [{"summary": summary}]
-    assert (await script.ask()).answer == answer
-
-
-@pytest.mark.parametrize(
-    ("body", "limit", "data"), [("", 5, "(empty body)"), ("12345", 5, "12345"), ("123456", 5, "12345 [cut]")]
-)
-async def test_a_reply_is_shown_as_data_that_is_cut_at_the_limit(body: str, limit: int, data: str) -> None:
-    script = Script((200, body), max_response_bytes=limit, timeout_seconds=7)
-    await script.ask()
-    head, _, tail = enclose_data("api", data.removesuffix(" [cut]"))
-    assert script.summarize.asked[0]["reply"] == f"{head}{data}{tail}"
-    assert script.requests[0].extensions["timeout"] == dict.fromkeys(("connect", "read", "write", "pool"), 7)
-
-
-@pytest.mark.parametrize(
-    ("path", "given", "expected"),
-    [
-        ("/orders", {"api_headers": {"Accept": "text/csv", "X-N": 3}}, {"accept": "text/csv", "x-n": "3"}),
-        ("/orders", {"api_headers": {"accept": "text/csv"}}, {"accept": "text/csv"}),
-        ("/orders", {"api_headers": ["X-N"]}, {"accept": "application/json"}),
-        ("/orders", {"api_headers": {"authorization": "Basic x"}}, {"authorization": "Basic x"}),
-        ("/account", {"api_headers": {"X-N": "1", "AUTHORIZATION": "Basic x"}}, {"authorization": "Basic x"}),
-        (
-            "/account",
-            {"api_headers": {"AUTHORIZATION": "Basic x", "X-N": "1"}, "api_bearer_token": DIRECT},
-            {"authorization": f"Bearer {DIRECT}", "x-n": "1", "accept": "application/json"},
-        ),
-    ],
-)
-async def test_headers_of_the_context_are_sent_unless_a_token_replaces_them(
-    no_credentials: None, path: str, given: dict[str, object], expected: dict[str, str]
-) -> None:
-    script = Script((200, "{}"))
-    assert (await script.ask(path, context=given)).status == "succeeded"
-    [request] = script.requests
-    assert {name: request.headers.get_list(name) for name in expected} == {key: [v] for key, v in expected.items()}
-
-
-OWN_ACCOUNT = {"KEY": "own-key-00001", "EMAIL": "own@mail.example", "PASSWORD": "own-password-1"}
-OWN_CREDENTIALS = Credentials(*OWN_ACCOUNT.values())
-
-
-@pytest.mark.parametrize(
-    ("environment", "context", "authorization", "account"),
-    [
-        ({"TOKEN": "own-token-00001"}, {}, "Bearer own-token-00001", None),
-        (OWN_ACCOUNT, {}, "Bearer found-token-0001", OWN_CREDENTIALS),
-        (OWN_ACCOUNT | {"TOKEN": ""}, {}, "Bearer found-token-0001", OWN_CREDENTIALS),
-        (OWN_ACCOUNT, ACCOUNT, "Bearer found-token-0001", Credentials(API_KEY, EMAIL, PASSWORD)),
-        (OWN_ACCOUNT, ACCOUNT | {"firebase_email": " "}, "Bearer found-token-0001", OWN_CREDENTIALS),
-        (OWN_ACCOUNT | {"TOKEN": "own-token-00001"}, {"api_bearer_token": DIRECT}, f"Bearer {DIRECT}", None),
-        ({"TOKEN": "own-token-00001"}, ACCOUNT, "Bearer found-token-0001", Credentials(API_KEY, EMAIL, PASSWORD)),
-        (OWN_ACCOUNT, {"api_base_url": "https://tenant.example"}, None, None),
-        *((OWN_ACCOUNT | {name: ""}, {}, None, None) for name in OWN_ACCOUNT),
-        ({}, {key: value for key, value in ACCOUNT.items() if key != "firebase_password"}, None, None),
-    ],
-)
-async def test_the_access_of_the_request_counts_before_that_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch,
-    environment: dict[str, str],
-    context: dict[str, str],
-    authorization: str | None,
-    account: Credentials | None,
-) -> None:
-    for name, value in environment.items():
-        monkeypatch.setenv(f"MINE_{name}", value)
-    script = Script(
-        (200, "{}"),
-        hosts=["tenant.example"],
-        token_env="MINE_TOKEN",
-        **{f"firebase_{name.lower()}_env": f"MINE_{name}" for name in OWN_ACCOUNT},
-    )
-    result = await script.ask("/account", context=context)
-    assert script.tokens.calls == ([("find", account, script.client)] if account else [])
-    if authorization is None:
-        assert failure(result) == (
-            "ConfigurationError",
-            "GET /account needs a token; give api_bearer_token or a Firebase account in the request's context, or set "
-            "MINE_TOKEN",
-            {},
-        )
-    assert script.authorizations == ([authorization] if authorization else [])
-
-
-async def test_a_token_without_an_account_is_not_renewed_and_a_second_400_is_the_end(no_credentials: None) -> None:
-    script = Script((401, "a"))
-    result = await script.ask("/account", context={"api_bearer_token": DIRECT})
-    assert failure(result)[2] == {"status_code": 401, "body": "a"}
-    again = Script((400, "a"), (400, "b"))
-    again.adjust.replies.append({"adjusted_plan": ApiCallPlan(make_request=True, path="/orders")})
-    assert failure(await again.ask())[2] == {"status_code": 400, "body": "b"}
-    assert again.adjust.asked[0]["system_prompt"] is None
-
-
-@pytest.mark.parametrize(
-    ("path", "event"),
-    [
-        (
-            "/nowhere",
-            (
-                "ERROR",
-                "Adjusted request cannot be sent",
-                {"reason": "GET /nowhere is not in the API's documentation"},
-            ),
-        ),
-        ("/account", ("ERROR", "Adjusted request is for another endpoint", {"path": "/account"})),
-    ],
-)
-async def test_an_adjusted_plan_of_no_use_is_noted_and_the_refusal_stays(path: str, event: tuple[object, ...]) -> None:
-    script = Script((400, "wrong"))
-    script.adjust.replies.append({"adjusted_plan": ApiCallPlan(make_request=True, path=path)})
-    result = await script.ask()
-    assert failure(result) == (
-        "HttpError",
-        "GET /orders answered with HTTP 400",
-        {"status_code": 400, "body": "wrong"},
-    )
-    assert [each[0] for each in events(result)] == ["DECISION", "TOOL", "ERROR", "ERROR"]
-    assert events(result)[2] == event
-
-
-async def test_secrets_of_the_environment_and_new_tokens_are_in_no_answer_error_or_prompt(
-    monkeypatch: pytest.MonkeyPatch, no_credentials: None
-) -> None:
-    monkeypatch.setenv("BOS_API_TOKEN", "own-token-00001")
-    shown = "own-token-00001 found-token-0001 renewed-token-0002"
-    context = {**ACCOUNT}
-    script = Script((401, ""), (200, shown))
-    script.summarize.replies = [{"summary": shown}]
-    result = await script.ask("/account", context=context)
-    assert result.answer == "*** *** ***"
-    assert script.summarize.asked[0]["reply"] == "".join(enclose_data("api", "*** *** ***"))
-    refused = await Script((401, ""), (500, shown)).ask("/account", context=context)
-    assert failure(refused)[2] == {"status_code": 500, "body": "*** *** ***"}
-    declined = await Script().ask(make_request=False, failure_reason="own-token-00001 is wrong")
-    assert failure(declined)[1] == "*** is wrong"
-
-
-async def test_a_question_has_its_milliseconds_and_a_client_of_its_own_is_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    script, times = Script((200, "{}")), iter([10.0, 10.25])
-    monkeypatch.setattr(agent_module, "time", SimpleNamespace(perf_counter=lambda: next(times)))
-    monkeypatch.setattr(httpx, "AsyncClient", lambda: script.client)
-    script.agent = replace(script.agent, client=None)
-    result = await script.ask()
-    assert (result.status, result.latency_ms) == ("succeeded", 250.0)
-    assert script.client.is_closed

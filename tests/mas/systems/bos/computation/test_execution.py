@@ -1,18 +1,14 @@
 """Code in the real sandbox: what is captured, and what the code cannot reach."""
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mas.runtime.event_loop import run_blocking
-from mas.systems.bos.computation import execution as module
 from mas.systems.bos.computation.execution import Execution, _parse, _read_table, execute
-from mas.systems.bos.contracts.result import TabularResult
-from mas.tools.sandbox.interpreter import Cell
-from mas.tools.sandbox.session import NotAvailableError, Reply, SessionLostError, SessionTimeoutError
+from mas.tools.sandbox.session import SessionLostError, SessionTimeoutError
 from mas.tools.sandbox.settings import BUBBLEWRAP, UNSAFE_LOCAL, SandboxSettings
 
 KIND = BUBBLEWRAP if shutil.which("bwrap") else UNSAFE_LOCAL
@@ -119,120 +115,3 @@ def test_what_the_code_forges_is_data() -> None:
     assert _parse("[" * 100_000) == _parse("3") == {}
     for forged in (3, {"columns": 1}, {"columns": ["a"], "rows": [1]}, {"columns": ["a"], "rows": [[1, 2]]}):
         assert _read_table(forged) is None
-
-
-class ScriptedInterpreter:
-    """Interpreter whose calls give these replies one after another, or raise them; it notes all."""
-
-    def __init__(self, *replies: Reply | Exception) -> None:
-        self.replies, self.codes = list(replies), list[str]()
-        self.made: list[tuple[object, object]] = []
-        self.closed = 0
-
-    def __call__(self, settings: SandboxSettings, files: Mapping[str, Path]) -> "ScriptedInterpreter":
-        self.made.append((settings, files))
-        return self
-
-    async def run(self, code: str) -> Cell:
-        assert not self.closed
-        self.codes.append(code)
-        reply = self.replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return Cell(reply, fresh_after_loss=False)
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-def script(monkeypatch: pytest.MonkeyPatch, *replies: Reply | Exception) -> ScriptedInterpreter:
-    interpreter = ScriptedInterpreter(*replies)
-    monkeypatch.setattr(module, "Interpreter", interpreter)
-    return interpreter
-
-
-@pytest.mark.parametrize(
-    ("reply", "captured", "expected"),
-    [
-        (
-            Reply("hi\n", 0, "42"),
-            '{"locals": {"x": 1}, "value": 42, "table": null}',
-            Execution("hi\n42", output="hi\n", value=42, variables={"x": 1}),
-        ),
-        (Reply("", 0, "0"), '{"value": 0}', Execution("0", value=0)),
-        (Reply("", 0, "[]"), '{"value": null}', Execution("[]", value="[]")),
-        (Reply("hi"), '{"value": null, "locals": [1]}', Execution("hi", output="hi")),
-        (Reply("hi"), "no JSON", Execution("hi", output="hi")),
-        (
-            Reply(),
-            '{"table": {"columns": ["n", 2], "rows": [[1, "x"]], "truncated": true}}',
-            Execution(
-                "(no output: print a value, or end the code with an expression)",
-                table=TabularResult.from_lists(["n", "2"], [[1, "x"]], truncated=True),
-            ),
-        ),
-    ],
-)
-def test_the_outcome_is_what_the_code_printed_and_what_is_captured(
-    monkeypatch: pytest.MonkeyPatch, reply: Reply, captured: str, expected: Execution
-) -> None:
-    interpreter = script(monkeypatch, reply, Reply(captured))
-    settings, files = SandboxSettings(max_output_chars=2_000), {"a.csv": Path("a.csv")}
-    assert run_blocking(execute("code", settings, files)) == expected
-    assert interpreter.made == [(settings, files)] and interpreter.closed == 1
-    first, capture = interpreter.codes
-    program = Path(module.__file__).with_name("capture.py").read_text("utf-8")
-    assert first == "code"
-    assert capture == f"{program}\nprint(_mas_capture(globals(), {bool(reply.value)}, 1500))"
-
-
-def test_what_is_captured_has_no_room_in_a_short_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    for max_chars, room in ((501, 1), (500, 0), (100, 0)):
-        interpreter = script(monkeypatch, Reply("x" * 102, 3), Reply("{}"))
-        found = run_blocking(execute("code", SandboxSettings(max_output_chars=max_chars)))
-        assert interpreter.codes[1].endswith(f"print(_mas_capture(globals(), False, {room}))")
-        assert interpreter.made[0][1] == {}
-        missing = max(102 - max_chars, 0) + 3
-        assert found.text == f"{'x' * min(102, max_chars)}\n[cut: {missing} characters are missing]"
-
-
-def test_code_that_fails_is_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    interpreter = script(monkeypatch, Reply("hi\n", 0, "7", 0, "Traceback\nValueError: x"))
-    assert run_blocking(execute("code", SandboxSettings())) == Execution(
-        "hi\n7\nTraceback\nValueError: x", error="Traceback\nValueError: x", output="hi\n"
-    )
-    assert interpreter.codes == ["code"] and interpreter.closed == 1
-
-
-def test_code_that_leaves_something_running_keeps_what_it_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    interpreter = script(monkeypatch, Reply("hi", 0, "42"), SessionLostError("busy"))
-    assert run_blocking(execute("code", SandboxSettings())) == Execution("hi\n42", output="hi", value="42")
-    assert interpreter.closed == 1
-    for raised in (SessionTimeoutError("too long"), SessionLostError("killed"), NotAvailableError("none")):
-        interpreter = script(monkeypatch, raised)
-        with pytest.raises(type(raised), match=str(raised)):
-            run_blocking(execute("code", SandboxSettings()))
-        assert interpreter.closed == 1
-
-
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [("", ""), ("ValueError: x", "ValueError: x"), ("Traceback\n  File\n  ValueError: x \n\n", "ValueError: x")],
-)
-def test_the_line_of_an_error_is_its_last_one(error: str, line: str) -> None:
-    assert Execution("text", error=error).error_line == line
-
-
-@pytest.mark.parametrize(
-    ("found", "table"),
-    [
-        ({"columns": ["a", "a"], "rows": [[1, 2]]}, TabularResult.from_lists(["a", "a"], [[1, 2]])),
-        ({"columns": [], "rows": [], "truncated": 1}, TabularResult.from_lists([], [], truncated=True)),
-        ({"columns": ["a"], "rows": {"a": 1}}, None),
-        ({"columns": "a", "rows": []}, None),
-        ({"columns": ["a"], "rows": [[1], {"a": 1}]}, None),
-        (None, None),
-    ],
-)
-def test_only_a_table_of_ours_is_one(found: object, table: TabularResult | None) -> None:
-    assert _read_table(found) == table

@@ -168,24 +168,3 @@ def test_members_are_offered_only_if_one_of_them_can_be_read() -> None:
             any("reads one of them" in note for note in read(zipped(*((name, b"x") for name in names))).notes)
             is is_offered
         )
-
-
-def test_an_archive_is_a_numbered_table_of_its_members() -> None:
-    folder = zipfile.ZipInfo("tables/")
-    document = read(zipped((folder, b""), ("a|b.txt", b"12345"), ("../c", b"x")))
-    assert (document.summary, document.notes) == (
-        "archive of 2 files, 6 bytes unpacked", ['read_file(…, member="name") reads one of them.']
-    )  # fmt: skip
-    (part,) = document.parts
-    assert (part.heading, part.numbered) == ("nr | member | bytes", True)
-    assert [tuple(line) for line in part.lines] == [
-        (1, "a\\|b.txt | 5"), (2, "../c | 1 [not read: its name leads out of the archive]")
-    ]  # fmt: skip
-
-
-def test_a_member_that_is_not_there_is_answered_with_those_that_are() -> None:
-    for source, known in ((zipped(("a", b""), ("b", b"")), "'a', 'b'"), (zipped(), "none")):
-        with pytest.raises(ToolError) as refused:
-            read_member(source, "c" * 300)
-        name = f"'{'c' * 159}… (142 more characters)"
-        assert str(refused.value) == f"data.zip has no member {name}; its members: {known}."

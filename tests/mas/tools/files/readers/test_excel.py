@@ -3,8 +3,6 @@
 import datetime
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 from openpyxl import Workbook
@@ -160,83 +158,3 @@ def test_a_damaged_workbook_is_refused(tmp_path: Path) -> None:
     cut.write_bytes(empty.read_bytes()[:60])
     with pytest.raises(ToolError, match=r"cut\.xlsx is damaged"):
         excel.read(Source.read(cut))
-
-
-def test_a_sheet_is_a_numbered_table_below_its_facts(book: Workbook, sheet: Worksheet, tmp_path: Path) -> None:
-    sheet["B2"], sheet["D3"] = 1, 2
-    (part,) = saved(book, tmp_path).parts
-    heading = 'sheet "Sheet"; cells B2:D3\nrow | B | C | D'
-    assert (part.name, part.numbered, part.heading) == ("Sheet", True, heading)
-    assert part.lines == [Line(2, "1 |  | "), Line(3, " |  | 2")]
-
-
-@pytest.mark.parametrize(("first", "last", "is_grid"), [(1, 100, True), (3, 102, True), (1, 101, False)])
-def test_a_sheet_of_up_to_a_hundred_columns_is_a_grid(
-    book: Workbook, sheet: Worksheet, tmp_path: Path, first: int, last: int, is_grid: bool
-) -> None:
-    sheet.cell(1, first).value, sheet.cell(1, last).value = "a", "b"
-    (part,) = saved(book, tmp_path).parts
-    letters = [cell.column_letter for cell in (sheet.cell(1, first), sheet.cell(1, last))]
-    aligned = f"a{' | ' * (last - first)}b"
-    assert part.lines == [Line(1, aligned if is_grid else f"{letters[0]}: a | {letters[1]}: b")]
-    assert part.heading.endswith(f" | {letters[1]}" if is_grid else "\nrow | cells with their column letters")
-
-
-@pytest.mark.parametrize(("count", "end"), [(40, "79"), (41, "79 and 1 more")])
-def test_up_to_forty_hidden_rows_are_listed(
-    book: Workbook, sheet: Worksheet, tmp_path: Path, count: int, end: str
-) -> None:
-    for row in range(1, 2 * count, 2):
-        sheet.row_dimensions[row].hidden = True
-    assert saved(book, tmp_path).parts[0].heading.split("\n")[0].endswith(f", {end}")
-
-
-def test_colours_that_no_table_holds_are_named_by_their_number(
-    book: Workbook, sheet: Worksheet, tmp_path: Path
-) -> None:
-    last = len(excel.COLOR_INDEX)
-    for row, colour in enumerate(
-        (Color(theme=11), Color(theme=12), Color(indexed=last - 1), Color(indexed=last)), start=1
-    ):
-        sheet.cell(row, 1).fill = PatternFill("solid", fgColor=colour)
-    texts = [line.text for line in saved(book, tmp_path).parts[0].lines]
-    assert texts == [
-        "[fill FF800080]", "[fill theme 12]", f"[fill FF{excel.COLOR_INDEX[-1][-6:]}]", f"[fill indexed {last}]"
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("colours", "found"),
-    [(("1", "2", "3", "4", "5", "6"), ["2", "1", "4", "3", "5", "6"]), (("1", "2", "3", "4"), ["2", "1", "4", "3"]),
-     (("1", "2", "3"), ["1", "2", "3"]), ((), [])],
-)  # fmt: skip
-def test_a_themes_light_colours_come_before_their_dark_ones(colours: tuple[str, ...], found: list[str]) -> None:
-    named = "".join(f"<a:c{n}><a:srgbClr val='{value}'/></a:c{n}>" for n, value in enumerate(colours))
-    scheme = f"<a:clrScheme>{named}<a:none/></a:clrScheme>"
-    theme = f"<a:t xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main'>{scheme}</a:t>"
-    assert excel._theme_colours(cast(Workbook, SimpleNamespace(loaded_theme=theme))) == found
-    system = theme.replace("srgbClr val='1'", "sysClr val='window' lastClr='F0'").replace(" val='2'", "")
-    if len(colours) >= 2:
-        assert sorted(excel._theme_colours(cast(Workbook, SimpleNamespace(loaded_theme=system)))[:2]) == [
-            "000000",
-            "F0",
-        ]
-    for without in (None, theme.replace("clrScheme", "other")):
-        assert excel._theme_colours(cast(Workbook, SimpleNamespace(loaded_theme=without))) == []
-
-
-@pytest.mark.parametrize(
-    ("tint", "colour"),
-    [(0.0, "FF804020"), (1.0, "FFFFFFFF"), (-1.0, "FF000000"), (0.5, "FFDC9673"), (-0.5, "FF402010")],
-)
-def test_a_tint_makes_a_colour_lighter_or_darker(tint: float, colour: str) -> None:
-    assert excel._tint("804020", tint) == colour
-
-
-def test_a_data_table_has_no_text_of_its_own() -> None:
-    assert excel._describe_formula(SimpleNamespace(ref="A1:B2")) == "=TABLE() over A1:B2"
-    assert excel._describe_formula(SimpleNamespace(text="=A1")) == "=A1 over its range"
-
-
-def test_rows_in_a_row_are_named_by_their_ends() -> None:
-    assert excel._join_spans([9, 4, 6, 5, 11]) == ["4-6", "9", "11"]

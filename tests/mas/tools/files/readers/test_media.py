@@ -1,14 +1,11 @@
 """Length and format of sounds, from headers made here byte by byte."""
 
-import io
 import struct
 
 import pytest
 
-from mas.tools.files import ocr
-from mas.tools.files.document import Document, Line, Part, Source
-from mas.tools.files.readers import media
-from mas.tools.files.readers.media import CANNOT_LISTEN, read_m4a, read_mp3, read_picture, read_wav
+from mas.tools.files.document import Source
+from mas.tools.files.readers.media import read_m4a, read_mp3, read_wav
 from mas.tools.results import ToolError
 
 FORMAT = struct.pack("<HHIIHH", 1, 2, 8_000, 32_000, 4, 16)
@@ -95,67 +92,3 @@ def test_the_length_of_an_mpeg_4_file_is_in_its_header_in_four_or_eight_bytes() 
     for data in (b"", b"mvhd", short[:-1], b"mvhd" + bytes(20)):
         with pytest.raises(ToolError, match="no MPEG-4 header"):
             read_m4a(Source("a.m4a", data))
-
-
-def test_a_sound_is_one_line_that_says_who_could_listen() -> None:
-    document = read_wav(wav(chunk(b"fmt ", FORMAT), chunk(b"data", bytes(32_000))))
-    assert document == Document("sound, WAV, 1.0 seconds, 8000 Hz, 2 channels", [Part([Line(1, CANNOT_LISTEN)])])
-
-
-@pytest.mark.parametrize(("before", "is_found"), [(0, True), (65_535, True), (65_536, False)])
-def test_the_first_frame_is_looked_for_up_to_a_distance(before: int, is_found: bool) -> None:
-    source = Source("a.mp3", bytes(before) + frame(0xFB, 0x90, 0x00) + bytes(200))
-    if is_found:
-        assert "44100 Hz" in read_mp3(source).summary
-    else:
-        with pytest.raises(ToolError, match="no MP3 header"):
-            read_mp3(source)
-
-
-def picture(size: tuple[int, int] = (8, 6), frames: int = 1, kind: str = "PNG") -> Source:
-    from PIL import Image
-
-    images = [Image.new("L", size, n * 40) for n in range(frames)]
-    written = io.BytesIO()
-    images[0].save(written, kind, save_all=frames > 1, append_images=images[1:]) if frames > 1 else images[0].save(
-        written, kind
-    )
-    return Source("a.png", written.getvalue())
-
-
-@pytest.mark.parametrize(
-    ("text", "lines", "notes", "is_incomplete"),
-    [
-        (
-            "one\ntwo",
-            [Line(1, "one"), Line(2, "two")],
-            [
-                "What follows is the text that OCR found in it; letters may be misread, shapes and colours are not "
-                "described."
-            ],
-            False,
-        ),
-        ("", [], ["OCR found no text in it."], False),
-        (None, [], ["No program."], True),
-    ],
-)
-def test_a_picture_has_its_facts_and_the_text_that_was_found_in_it(
-    text: str | None, lines: list[Line], notes: list[str], is_incomplete: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ocr, "read_text", lambda image: text)
-    monkeypatch.setattr(ocr, "explain_missing", lambda: "No program.")
-    document = read_picture(picture())
-    assert document.summary == "picture, PNG, 8 x 6 pixels, colour mode L"
-    assert ([line for part in document.parts for line in part.lines], document.notes) == (lines, notes)
-    assert document.is_incomplete is is_incomplete
-    assert read_picture(picture(frames=3, kind="GIF")).summary.endswith(", 3 frames of which the first is read")
-
-
-def test_a_picture_may_have_as_many_pixels_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ocr, "read_text", lambda image: "")
-    monkeypatch.setattr(media, "MAX_PIXELS", 48)
-    assert read_picture(picture()).summary.startswith("picture")
-    monkeypatch.setattr(media, "MAX_PIXELS", 47)
-    with pytest.raises(ToolError) as refused:
-        read_picture(picture())
-    assert str(refused.value) == "a.png has 8 x 6 pixels; read_file opens pictures up to 47."

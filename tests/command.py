@@ -1,0 +1,178 @@
+"""The project's commands as tests run them: in this process, in a folder of their own, without keys.
+
+finished = command("eval", "experiment=offline", "limit=2")     # the fixture in tests/conftest.py
+finished.code, finished.err, finished.summary["accuracy"]       # 0, "", 1.0
+command("compare", first.folder, second.folder, "--json", "c.json").out
+
+with surroundings(folder):                                      # outside the fixture
+    run_command(folder, "optimize", "system=toy", "data=toy", "model=offline").verdict["finish_reason"]     # "improved"
+"""
+
+import importlib
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import partial
+from itertools import count, takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.cli.command import run_cli
+from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
+from optimize.session.config import TuningRequest
+from tests.installation import make_installation
+
+SECRETS = ("OPENAI_API_KEY", "HF_TOKEN", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TAVILY_API_KEY")
+NO_SEARCH = "note: TAVILY_API_KEY is not set: there is no web search; Wikipedia's search answers instead.\n"
+CONTACT = "tools.web.contact=tests@example.org"  # without one each run asks for it
+NO_BROWSER = "tools.browser.url=null"  # not one that happens to run on this machine
+TUNED_SET = f"tuned_in_a_test_{os.getpid()}"  # the command also looks for it among the checkout's own sets
+_PAUSE = re.compile(
+    r"^warning: this process could not run for \d+ s \(was it stopped\?\): deadlines are extended by that\.\n", re.M
+)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One command that has ended, and its run's folder (which it may not have made)."""
+
+    code: int
+    out: str
+    err: str
+    folder: Path
+
+    def read(self, name: str) -> Any:
+        """Return the content of `<name>.json`."""
+        return json.loads((self.folder / f"{name}.json").read_text("utf-8"))
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """Return the objects of a file of JSON lines."""
+        return [json.loads(line) for line in (self.folder / name).read_text("utf-8").splitlines()]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        summary: dict[str, Any] = self.read("summary")
+        return summary
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        return self.lines("answers.jsonl")
+
+    @property
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Records by question."""
+        return {record["sample_id"]: record for record in self.lines("records.jsonl")}
+
+    @property
+    def system_log(self) -> list[dict[str, Any]]:
+        return self.lines("logs/multi_agent_system.log")
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """The verdict of a tuning run."""
+        verdict: dict[str, Any] = self.read("verdict")
+        return verdict
+
+    @property
+    def proposals(self) -> list[dict[str, Any]]:
+        return self.lines("proposals.jsonl")
+
+    @property
+    def shelf(self) -> Path:
+        """The folder of prompt sets into which a tuning run publishes."""
+        return self.folder.with_name("prompts")
+
+    @property
+    def kept_folder(self) -> Path:
+        """The folder of the prompt set that was tested, published or rejected."""
+        published, rejected = self.shelf / TUNED_SET, sorted(self.folder.glob("rejected/*"))
+        (folder,) = [published] if published.exists() else rejected
+        return folder
+
+    @property
+    def kept(self) -> PromptSet:
+        return read_set_folder(self.kept_folder)
+
+
+Command = Callable[..., Finished]
+
+
+def run_command(place: Path, name: str, *options: str | Path) -> Finished:
+    """Run `eval/run.py` ("eval"), `optimize/run.py` ("optimize") or another command ("compare", "optimize/diff").
+
+    Of an option that comes twice the last one counts. Folders of runs and published prompt sets are below `place`.
+    """
+    given = [str(option) for option in options]
+    if name == "eval":
+        folder = next(path for n in count(1) if not (path := place / f"run-{n}").exists())
+        given = [*_eval_defaults(folder, given), *given]
+    elif name == "optimize":
+        folder = place / "run"
+        given = [f"name={TUNED_SET}", "yes=true", "tracking=off", f"run.dir={folder}", *given]
+    else:
+        folder = place
+    out, err = io.StringIO(), io.StringIO()
+    with _as_script(place, [f"{name}.py", *given]), redirect_stdout(out), redirect_stderr(err):
+        code = _start(name, given, place)
+    return Finished(code, out.getvalue(), without_pauses(err.getvalue()), folder)
+
+
+def _eval_defaults(folder: Path, given: list[str]) -> list[str]:
+    flags = list(takewhile(lambda option: option.startswith("-"), given))  # Hydra wants flags before all options
+    del given[: len(flags)]
+    sweep = [f"hydra.sweep.dir={folder}-sweep"] if {"-m", "--multirun"} & {*flags, *given} else []
+    return [*flags, "tracking=off", NO_BROWSER, CONTACT, f"run.dir={folder}", *sweep]
+
+
+def _start(name: str, given: list[str], place: Path) -> int:
+    package, _, command = name.rpartition("/")
+    if name in ("eval", "optimize"):
+        code: int = importlib.import_module(f"{name}.run").main()
+        return code
+    module = importlib.import_module(f"{package or 'eval'}.{command}")
+    task = partial(module.task, shelf=place / "prompts") if name == "optimize/export" else _find_task(module)
+    return run_cli(lambda: task(given))
+
+
+def _find_task(module: Any) -> Callable[[list[str]], int]:
+    return next(getattr(module, name) for name in ("task", "sync", "remake_table", "main") if hasattr(module, name))
+
+
+@contextmanager
+def _as_script(place: Path, argv: list[str]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", argv)
+        patch.setattr("optimize.run.TuningRequest", partial(TuningRequest, shelf=place / "prompts"))
+        yield
+
+
+@contextmanager
+def surroundings(place: Path, current: str = "current") -> Iterator[None]:
+    """No keys; the current folder, Hugging Face's cache and the log of sealed tests are below `place`."""
+    state = place / "state"
+    (place / current).mkdir(parents=True, exist_ok=True)
+    if not state.exists():
+        make_installation(state)
+    folders = {"HF_HOME": str(place / "hugging-face"), "XDG_STATE_HOME": str(state)}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**without_secrets(folders), "HYDRA_FULL_ERROR": "0"}.items():
+            patch.setenv(name, value)
+        patch.chdir(place / current)
+        yield
+
+
+def without_pauses(err: str) -> str:
+    """Return standard error without the warning that other processes had all CPU time."""
+    return _PAUSE.sub("", err)
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with empty secrets: a developer's `.env` fills in only what is absent."""
+    return {**environment, **dict.fromkeys(SECRETS, "")}
