@@ -1,7 +1,6 @@
 # make eval       environment, install, then the embedded default: simulated model on the sample questions
-# make test       lint, types, architecture, tests (about 10 minutes on two cores)
-# make test-slow  kill loops and long runs (about 35 minutes on two cores)
-# make coverage   the lines that all tests together reach
+# make test       lint, types, imports, tests (4 minutes on two cores)
+# make test-slow  kill loops, browsers, servers (14 minutes)
 # make browser    a browser for the agents at http://127.0.0.1:3000/mcp (PORT=3001: another port)
 # make docs       the documentation as a site in site/; a dead link fails
 # make bench      speed and memory compared with other harnesses (about 20 minutes; BENCH=--quick: 3, BENCH=--full: an hour; see docs/explanation/performance.md)
@@ -15,7 +14,7 @@ PORT ?= 3000
 UI_PORT ?= 5000
 VERSION := -c 'import sys; print(sys.version_info[:2])'
 
-.PHONY: setup eval test test-slow coverage bench browser docs lint lock ui clean
+.PHONY: setup eval test test-slow bench browser docs lint lock ui clean
 
 # PYTHON=... asks for an environment of that version: one of another version is made again.
 ifneq ($(origin PYTHON),file)
@@ -44,15 +43,10 @@ eval: setup
 	$(BIN)/python eval/run.py experiment=offline || [ $$? -eq 2 ]
 
 test: lint
-	$(BIN)/pytest -m "not slow" -n 3
+	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
 
 test-slow: setup
-	$(BIN)/pytest -m slow -n 3 --dist loadfile
-
-coverage: setup
-	rm -f .coverage
-	$(BIN)/pytest -m "not slow" -n 2 --cov --cov-report=
-	$(BIN)/pytest -m slow -n 2 --dist loadfile --cov --cov-append --cov-report=term
+	$(BIN)/pytest -m slow -n 3 --dist loadscope
 
 # Inspect AI needs a newer openai than the lock has, so it may live in an environment of its own.
 bench: setup
@@ -69,7 +63,6 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python scripts/check_structure.py
 
 ui: setup
 	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false LITELLM_LOCAL_MODEL_COST_MAP=True $(BIN)/mlflow ui \
