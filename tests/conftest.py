@@ -14,6 +14,7 @@ from eval.config.tracking import LocalTracking
 from tests.command import Command, Finished, run_command, surroundings, without_secrets
 from tests.eval.command_line import EvalCommand
 from tests.installation import make_installation
+from tests.needs import count_missing
 from tests.servers.running import RunningServer, running_llm
 
 _experiments = count()
@@ -101,3 +102,11 @@ def local(mlflow_folder: Path, monkeypatch: pytest.MonkeyPatch) -> LocalTracking
     for name, value in settings.environment().items():
         monkeypatch.setenv(name, value)  # so that what the code sets is undone at the end
     return settings
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count the tests that were skipped for want of a program, by package."""
+    reasons = (report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
+    if missing := count_missing(reasons):
+        listed = ", ".join(f"{package} {n}" for package, n in sorted(missing.items()))
+        terminalreporter.write_line(f"skipped for want of a package: {listed}")

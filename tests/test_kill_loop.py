@@ -11,6 +11,7 @@ import pytest
 
 from tests.eval.command_line import dataset, question
 from tests.killed_run import KilledRun, Moment, moments, slow_server
+from tests.needs import needs
 
 CONCURRENCY = 4
 EPOCHS = 2
@@ -131,7 +132,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True)
     if mounted.returncode:
-        pytest.skip("to mount a disk of 1 MB one must be root")
+        pytest.skip("root is missing: only root may mount")
     yield folder
     subprocess.run(["umount", folder], check=True)
 
@@ -159,7 +160,7 @@ def test_a_run_that_fills_its_disk_stops_and_goes_on_where_there_is_room(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("faketime") is None, reason="faketime, which moves the clock, is not installed")
+@needs("faketime")
 def test_a_clock_that_jumps_ends_no_question_and_loses_none(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     """Ten minutes pass each time that anybody looks at the clock; after a kill it is two years earlier."""
     forward = ["faketime", "--exclude-monotonic", "-f", "+1y i600"]

@@ -6,7 +6,6 @@ disk fills up, its database is locked.
 
 import os
 import random
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -30,6 +29,7 @@ from tests.mlflow_runs import (
     sync,
     texts,
 )
+from tests.needs import needs
 from tests.servers.mlflow_server import MlflowServer, running_mlflow
 from tests.servers.playwright_mcp import listens
 from tests.servers.postgres import RunningPostgres, free_port, running_postgres, why_not
@@ -207,7 +207,7 @@ def without_heartbeat(dump: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+@needs("make")
 def test_make_ui_starts_no_workers_for_jobs(tmp_path: Path) -> None:
     """MLflow starts some for a feature that nothing here uses; they take memory, and act on what is in the store."""
     (tmp_path / "outputs").mkdir()

@@ -126,18 +126,23 @@ class SampleBudget:
 MAX_NAME_CHARS = 60  # a model may call a tool that does not exist by any name
 
 
-def count_tool_calls(steps: Iterable[Mapping[str, object]]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the calls by tool, and how many failed; tools without a failure are not in the second.
+def count_tool_calls(
+    steps: Iterable[Mapping[str, object]],
+) -> tuple[dict[str, int], dict[str, int], dict[str, str]]:
+    """Return the calls by tool, how many failed, and each tool's first error; only tools that failed are in the latter.
 
     A search that Wikipedia answered because the web's search failed has failed, although its agent got something.
     """
     calls, errors = Counter[str](), Counter[str]()
+    first: dict[str, str] = {}
     for step in steps:
         if step["kind"] == "tool":
             name = str(step["name"])[:MAX_NAME_CHARS]
             calls[name] += 1
             errors[name] += has_failed(step)
-    return dict(calls), {name: n for name, n in errors.items() if n}
+            if step.get("error"):
+                first.setdefault(name, str(step["error"]).partition(": ")[2])
+    return dict(calls), {name: n for name, n in errors.items() if n}, first
 
 
 def count_reviews(approvals: Sequence[bool]) -> dict[str, int]:

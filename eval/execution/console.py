@@ -208,18 +208,24 @@ class MissingServices:
     """Notes about services that are missing, printed before the first sample; until then a mistake is shown alone."""
 
     def __init__(self, simulated: bool) -> None:
-        """`simulated`: the model is, and uses no service: nothing is printed."""
+        """`simulated`: the model is, and uses no service: none is missing."""
         self._silent = simulated
         self._sentences: list[str] = []
+        self._broken: list[str] = []
 
     def note(self, sentence: str) -> None:
         self._sentences.append(sentence)
+
+    def note_broken(self, sentences: Iterable[str]) -> None:
+        """Add notes about tools that cannot work on this machine, whatever the model."""
+        self._broken.extend(sentences)
 
     def print_notes(self) -> None:
         self.report(lambda line, error: print_line(line, error=error))
 
     def report(self, show: Callable[[str, bool], None]) -> None:
         """Call `show` with each note once; True: it belongs on standard error."""
-        for sentence in [] if self._silent else self._sentences:
+        for sentence in [*self._broken, *([] if self._silent else self._sentences)]:
             show(f"note: {sentence}", True)
         self._sentences.clear()
+        self._broken.clear()

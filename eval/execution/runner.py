@@ -120,7 +120,7 @@ class SampleRunner:
         record.leaks = redact_value(find_web_leaks(record.question, record.target, steps, is_label), self.redact)
         record.blocked_pages = count_blocked_hosts(steps)
         record.trajectory = redact_value(steps, self.redact)
-        record.calls_by_tool, record.tool_errors = count_tool_calls(record.trajectory)
+        record.calls_by_tool, record.tool_errors, record.first_tool_errors = count_tool_calls(record.trajectory)
 
     def _fail(self, record: Record, failure: Failure) -> None:
         record.answer, record.reasoning_trace, record.score = None, "", None

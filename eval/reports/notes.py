@@ -448,6 +448,9 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
     if errors := summary.tool_errors:
         calls = summary.calls_by_tool
         yield "failed tool calls", ", ".join(f"{name} {n:,} of {calls[name]:,}" for name, n in errors.items())
+        for name, n in errors.items():
+            if n == calls[name] and (reason := summary.first_tool_errors.get(name)):
+                yield f"{name} never worked", shorten_line(reason, MAX_ERROR_CHARS)
     if rejected := {agent: each for agent, each in summary.reviews_by_agent.items() if each.rejected}:
         yield "rejected work", ", ".join(_format_reviews(agent, each) for agent, each in rejected.items())
     yield "tokens", _format_tokens(usage)

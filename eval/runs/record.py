@@ -113,6 +113,7 @@ class Record:
     seconds_by_agent: dict[str, float] = field(default_factory=dict)
     calls_by_tool: dict[str, int] = field(default_factory=dict)
     tool_errors: dict[str, int] = field(default_factory=dict)  # of which: tool → how many failed
+    first_tool_errors: dict[str, str] = field(default_factory=dict)  # tool → message of its first failure
     reviews: dict[str, dict[str, int]] = field(default_factory=dict)  # agent → see `count_reviews`
     leaks: list[dict[str, str]] = field(default_factory=list)  # web results that leak the answer: tool, source
     blocked_pages: dict[str, int] = field(default_factory=dict)  # host → how often; see mas/tools/http/blocked_sites.py

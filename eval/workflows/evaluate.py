@@ -87,6 +87,7 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
     changes = _find_changes(resumed, config, info) if resumed else {}
     missing = MissingServices(config.simulated)
     with config.system.open_resources(config.tools, missing.note) as resources, ExitStack() as stack:
+        missing.note_broken(resources.broken)
         executor = _create_executor(request, resources, samples, stack)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)

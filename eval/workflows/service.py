@@ -28,6 +28,7 @@ def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -
     missing = MissingServices(config.simulated)
     options = ServiceOptions(config.limits, config.redact, lambda line: print_line(config.redact(line), error=True))
     with system.open_resources(config.tools, missing.note) as resources:
+        missing.note_broken(resources.broken)
         service = system.serve_application(system.build(config.model, prompts, resources), options)
         missing.print_notes()
         server = uvicorn.Server(

@@ -45,6 +45,7 @@ def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None,
     """
     missing = MissingServices(config.simulated)
     with config.system.open_resources(config.tools, missing.note) as resources:
+        missing.note_broken(resources.broken)
         runner = SampleRunner(
             run_id="ask",
             program=config.system.build(config.model, prompts, resources),

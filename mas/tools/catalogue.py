@@ -73,7 +73,17 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
             browser = open_browser(settings.browser, say, lambda url: check_public(url, settings.web))
             if (session := stack.enter_context(browser)) is not None:
                 opened[BROWSER] = session
-        yield Resources(settings, opened)
+        yield Resources(settings, opened, list_broken_tools(settings, names))
+
+
+def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[str, ...]:
+    """Return a sentence for each tool that cannot work on this machine, whatever the model."""
+    if "python" not in names:
+        return ()
+    from mas.tools.sandbox.selection import describe_missing_isolation
+
+    sentence = describe_missing_isolation(settings.sandbox)
+    return (sentence,) if sentence else ()
 
 
 def describe_missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:

@@ -30,6 +30,7 @@ class Resources:
 
     settings: ToolLimits = field(default_factory=ToolLimits)
     services: Mapping[str, object] = field(default_factory=dict)  # by name, such as "browser"
+    broken: tuple[str, ...] = ()  # a sentence for each tool that cannot work on this machine, with the remedy
 
 
 _OUTSIDE_A_RUN = Resources()

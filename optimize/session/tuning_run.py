@@ -85,6 +85,7 @@ class TuningRun:
         base, missing = self.config.base, MissingServices(self.config.base.simulated)
         self.resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
         self._program = base.system.build(base.model, self.parent.prompts, self.resources)
+        missing.note_broken(self.resources.broken)
         missing.print_notes()
         log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
         self.place = self._open_place(stack)

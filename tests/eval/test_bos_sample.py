@@ -15,6 +15,7 @@ from eval.runs.store import RunStore
 from mas.simulation.skills.behaviour import Behaviour
 from scripts.make_bos_sample import write_sample
 from tests.eval.command_line import EvalCommand, Finished, dataset
+from tests.needs import needs
 from tests.optimize.tuned import simulated_server
 
 SAMPLE = ("system=bos", "data=bos_sample", "model=offline")
@@ -128,7 +129,7 @@ def test_the_average_of_what_an_earlier_agent_found_needs_shared_results(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("dbhub"), reason="no program dbhub (npm package @bytebase/dbhub)")
+@needs("dbhub")
 def test_another_server_of_databases_answers_as_the_page_on_the_system_says(
     eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

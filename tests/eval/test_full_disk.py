@@ -16,7 +16,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", folder], capture_output=True)
     if mounted.returncode:
-        pytest.skip("to mount a disk one must be root")
+        pytest.skip("root is missing: only root may mount")
     yield folder
     subprocess.run(["umount", "--lazy", folder], check=True)
 

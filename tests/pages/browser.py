@@ -37,8 +37,8 @@ _SERIOUS = """async () => (await axe.run(document, {resultTypes: ["violations"]}
 def why_not() -> str:
     """In one line, why there can be no browser here; empty if there can."""
     if not CHROMIUM.exists():
-        return "no Chromium (apt-get install chromium)"
-    return "" if find_spec("playwright") else "no driver for Chromium (pip install playwright)"
+        return "chromium is missing: apt-get install chromium"
+    return "" if find_spec("playwright") else "playwright is missing: pip install playwright"
 
 
 @contextmanager

@@ -79,7 +79,7 @@ def find_emulator(folder: Path) -> Iterator[str]:
         return
     program = shutil.which("firebase")
     if program is None:
-        pytest.skip(f"no Firebase emulator: no program firebase (npm: firebase-tools), and {EMULATOR} is not set")
+        pytest.skip(f"firebase is missing: npm install firebase-tools, or set {EMULATOR}")
     ports = _find_free_ports(3)
     emulators = {
         name: {"host": "127.0.0.1", "port": port} for name, port in zip(("auth", "hub", "logging"), ports, strict=True)

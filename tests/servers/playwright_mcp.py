@@ -80,7 +80,7 @@ def _running(program: Path, arguments: Sequence[str]) -> Iterator[BrowserServer]
 def why_not() -> str:
     """In one line, why the real one cannot be started here; empty if it can."""
     absent = [name for name in ("npm", "chromium") if shutil.which(name) is None]
-    return f"no {' and no '.join(absent)} (apt-get install {' '.join(absent)})" if absent else ""
+    return f"{absent[0]} is missing: apt-get install {' '.join(absent)}" if absent else ""
 
 
 def free_port() -> int:

@@ -39,9 +39,9 @@ def binaries() -> Path | None:
 def why_not() -> str:
     """In one line, why there can be no PostgreSQL here; empty if there can."""
     if binaries() is None:
-        return "no PostgreSQL (apt-get install postgresql)"
+        return "postgresql is missing: apt-get install postgresql"
     if find_spec("psycopg2") is None:
-        return "no driver for PostgreSQL (pip install psycopg2-binary)"
+        return "psycopg2 is missing: pip install psycopg2-binary"
     return ""
 
 

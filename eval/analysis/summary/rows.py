@@ -138,6 +138,7 @@ class Spending:
         self.usage, self.scorer_usage = UsageTotal(), UsageTotal()
         self.waited_seconds = 0.0
         self.calls_by_tool, self.tool_errors = Counter[str](), Counter[str]()
+        self.first_tool_errors: dict[str, str] = {}
         self.seconds_by_agent: defaultdict[str, float] = defaultdict(float)
         self.reviews: defaultdict[str, Counter[str]] = defaultdict(Counter)  # agent → see `count_reviews`
 
@@ -147,6 +148,7 @@ class Spending:
         self.waited_seconds += record.waited_seconds
         self.calls_by_tool.update(record.calls_by_tool)
         self.tool_errors.update(record.tool_errors)
+        self.first_tool_errors = {**record.first_tool_errors, **self.first_tool_errors}
         for agent, seconds in record.seconds_by_agent.items():
             self.seconds_by_agent[agent] += seconds
         for agent, counts in record.reviews.items():

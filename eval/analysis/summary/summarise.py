@@ -157,6 +157,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         reviews_by_agent={agent: Reviews(**counts) for agent, counts in spending.reviews.items()},
         calls_by_tool=dict(spending.calls_by_tool.most_common()),
         tool_errors=dict(spending.tool_errors.most_common()),
+        first_tool_errors=spending.first_tool_errors,
         wall_seconds=round(run.wall_seconds, 3),
         waited_seconds=round(spending.waited_seconds, 3),
         peak_memory_mb=max((each.peak_memory_mb or 0.0 for each in run.sessions), default=0.0) or None,

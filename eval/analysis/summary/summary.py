@@ -337,6 +337,7 @@ class Summary(Counts, RunFacts):
     reviews_by_agent: dict[str, Reviews]
     calls_by_tool: dict[str, int]
     tool_errors: dict[str, int]  # of the calls
+    first_tool_errors: dict[str, str]  # message of each tool's first failure
     wall_seconds: float  # of all sessions
     waited_seconds: float  # of all samples
     peak_memory_mb: float | None  # of the process, the highest of all sessions; None: unknown

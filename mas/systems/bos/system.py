@@ -19,6 +19,7 @@ from mas.systems.bos.serving.settings import ServiceSettings
 from mas.systems.bos.settings import EXECUTIONS, ComputationSettings, PlannerSettings
 from mas.systems.bos.sql.settings import SqlSettings
 from mas.systems.bos.temporal import Clock, read_clock
+from mas.tools.catalogue import list_broken_tools
 from mas.tools.settings import ToolSettings
 
 
@@ -93,7 +94,7 @@ class BosSystem(AgentSystem):
                 from mas.systems.bos.sql.session import open_sql_session
 
                 services[SQL] = opened.enter_context(open_sql_session(self.sql))
-            yield replace(resources, services=services)
+            yield replace(resources, services=services, broken=list_broken_tools(settings, ["python"]))
 
     def find_gaps(self) -> Mapping[AgentName, str]:
         """Return the agents that are not offered, with the reason: what they need is not configured."""

@@ -114,8 +114,16 @@ def try_isolations(kind: str) -> Choice:
             return Choice(isolation, isolation.probe(), tuple(refused))
         except NotAvailableError as error:
             refused.append(str(error))
-    why = " ".join(["Python code cannot be shut in on this machine, so none is run:", *refused])
+    why = " ".join(["no isolation for Python code works on this machine:", *refused])
     return Choice(Refusal(why), "", tuple(refused))
+
+
+def describe_missing_isolation(settings: SandboxSettings) -> str | None:
+    """Return a sentence for the user if every call of the tool python will fail on this machine; None if it works."""
+    if settings.kind in (REFUSE, UNSAFE_LOCAL):  # as the user asked for
+        return None
+    choice = choose_isolation(settings.kind)
+    return None if choice.probe_result else f"the tool python will refuse every call: {' '.join(choice.refused)}"
 
 
 @functools.cache

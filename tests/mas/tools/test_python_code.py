@@ -13,17 +13,15 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
 from mas.tools.python_code import FRESH, NO_OUTPUT, STATE_KEY, python
 from mas.tools.results import ToolError
-from mas.tools.sandbox.selection import try_isolations
 from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
+from tests.needs import skip_without
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _bubblewrap() -> None:
-    choice = try_isolations(BUBBLEWRAP)
-    if not choice.probe_result:
-        pytest.skip(" ".join(choice.refused))
+    skip_without("bubblewrap")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from mas.tools.files import ocr
 from mas.tools.read_file import read_file
 from scripts.sample_data.make_sample import KINDS, SPLITS, write_sample
 from tests.eval.command_line import EvalCommand
+from tests.needs import skip_without
 
 ABOUT = {split: json.loads((SAMPLE / split / "families.json").read_text()) for split in SPLITS}
 BY_SPLIT = {
@@ -31,8 +32,8 @@ NEEDS_OCR = {"png", "jpg", "gif", "webp"}
 
 @pytest.mark.parametrize("example", ALL, ids=lambda example: example.tags["kind"])
 def test_the_answer_is_in_the_file_once_beside_what_the_question_names(example: Sample) -> None:
-    if example.tags["kind"] in NEEDS_OCR and not ocr.is_installed():
-        pytest.skip("no tesseract")
+    if example.tags["kind"] in NEEDS_OCR:
+        skip_without("tesseract")
     assert example.file and example.target
     member = re.search(r"`(\w+/\w+\.csv)`", example.question)
     with use_attachments([example.file]):

@@ -8,6 +8,7 @@ from eval.workflows.checks.installation import OK, WARNING
 from eval.workflows.checks.machine import check_isolation
 from mas.tools.sandbox import deno
 from mas.tools.sandbox.selection import try_isolations
+from tests.needs import skip_without
 
 
 def test_a_machine_without_anything_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +32,6 @@ def test_deno_that_cannot_run_pyodide_counts_for_nothing(tmp_path: Path, monkeyp
 
 def test_what_works_here_is_named() -> None:
     choice = try_isolations("bubblewrap")
-    if not choice.probe_result:
-        pytest.skip(" ".join(choice.refused))
+    skip_without("bubblewrap")
     finding = check_isolation()
     assert (finding.state, finding.what, finding.remedy) == (OK, choice.probe_result, "")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,8 +15,9 @@ import pytest
 from eval.cli.paths import PROJECT_ROOT
 from mas.tools.browser.jail import PROXY_PORT, PROXY_SOCKET, Jail, build_jail_environment, find_jail
 from mas.tools.browser.proxy import start_proxy
-from mas.tools.sandbox.bubblewrap import Bubblewrap, find_program
+from mas.tools.sandbox.bubblewrap import find_program
 from mas.tools.sandbox.session import NotAvailableError
+from tests.needs import needs, skip_without
 from tests.servers.playwright_mcp import free_port
 
 # In the place of the browser's server: answers each connection with what it can reach.
@@ -57,10 +57,7 @@ PYTHON = str(Path(sys.executable).resolve())
 
 @pytest.fixture(scope="module")
 def bwrap() -> str:
-    try:
-        Bubblewrap().probe()
-    except NotAvailableError as error:
-        pytest.skip(str(error))
+    skip_without("bubblewrap")
     return find_program()[0]
 
 
@@ -141,7 +138,7 @@ def test_only_the_proxy_leads_out(
     assert found["processes"] <= 3  # type: ignore[operator]  # bwrap's, the doors, the server
 
 
-@pytest.mark.skipif(shutil.which("pgrep") is None, reason="no pgrep (apt-get install procps)")
+@needs("procps")
 def test_it_ends_with_whoever_started_it(bwrap: str, tmp_path: Path) -> None:
     program = (
         "import os, signal, socket, subprocess, sys\nfrom pathlib import Path\n"

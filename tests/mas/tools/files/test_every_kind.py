@@ -18,6 +18,7 @@ from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from scripts.sample_data.make_sample import SPLITS
 from tests.mas.tools.files.every_kind import EVERY_KIND, FACT, PICTURES
+from tests.needs import skip_without
 
 OF_LIBRARIES = (".html", ".xlsx", ".xls", ".docx", ".pptx", ".pdf", ".epub", ".zip", *PICTURES, ".wav", ".mp3", ".m4a")
 READ_FROM_THEIR_BEGINNING = (".html", ".mp3")
@@ -25,8 +26,8 @@ READ_FROM_THEIR_BEGINNING = (".html", ".mp3")
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_the_fact_in_a_file_is_read(kind: str, tmp_path: Path) -> None:
-    if kind in PICTURES and not ocr.is_installed():
-        pytest.skip("no tesseract")
+    if kind in PICTURES:
+        skip_without("tesseract")
     data, fact = EVERY_KIND[kind]
     file = tmp_path / f"ships{kind}"
     file.write_bytes(data)

@@ -15,6 +15,7 @@ from mas.tools.files.settings import FileSettings
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
 from tests.mas.tools.files.every_kind import EVERY_KIND
+from tests.needs import needs
 
 PROGRAM = """#!/bin/sh
 [ "$1" = --list-langs ] && printf 'List of available languages (3):\\nchi_sim\\ndeu\\neng\\n' && exit
@@ -63,7 +64,7 @@ def test_a_language_that_is_not_installed_is_named_with_its_package(tmp_path: Pa
     ]
 
 
-@pytest.mark.skipif(not ocr.is_installed(), reason="no tesseract")
+@needs("tesseract")
 def test_the_tesseract_of_this_machine_tells_its_languages() -> None:
     assert "eng" in ocr.list_installed_languages()
     assert ocr.explain_missing() is None

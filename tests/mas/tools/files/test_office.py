@@ -5,13 +5,13 @@ import zlib
 
 import pytest
 
-from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import read_in_process
 from mas.tools.files.readers import media, pdf
 from mas.tools.results import ToolError
 from scripts.sample_data.media import picture_bytes, wav_bytes
 from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes
+from tests.needs import needs
 
 
 def read(name: str, data: bytes) -> Document:
@@ -74,7 +74,7 @@ def test_a_pdf_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPat
         read("a.pdf", b"%PDF-1.4\n1 0 obj\n<< /Length 1 >>\nstream\n" + packed + b"\nendstream")
 
 
-@pytest.mark.skipif(not ocr.is_installed(), reason="no tesseract")
+@needs("tesseract")
 def test_a_scanned_page_is_read_by_ocr() -> None:
     from PIL import Image
 

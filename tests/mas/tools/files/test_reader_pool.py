@@ -25,6 +25,7 @@ from mas.tools.files.reader_process import MAX_CPU_SECONDS
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from tests.mas.tools.files.every_kind import EVERY_KIND
+from tests.needs import needs
 
 SOUND = EVERY_KIND[".wav"][0]
 
@@ -112,10 +113,9 @@ print("looked")
 """
 
 
-@pytest.mark.skipif(len(JAILED) == 3, reason="no bubblewrap")
+@needs("bubblewrap")
 def test_in_its_jail_there_are_no_files_of_the_user_no_network_and_no_other_process() -> None:
-    if not apart.is_isolated():
-        pytest.skip("bubblewrap cannot isolate here")
+    assert apart.is_isolated()
     hidden = [str(Path.home() / ".ssh"), "/etc/ssl", "/var/log", "/home", str(PROJECT_ROOT / "eval"), "/run"]
     assert any(Path(path).is_dir() and list(Path(path).iterdir()) for path in hidden)
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -64,7 +64,7 @@ class Sandbox:
 def offered(kind: str) -> Isolation:
     choice = try_isolations(kind)
     if not choice.probe_result:
-        pytest.skip(" ".join(choice.refused))
+        pytest.skip(f"{kind} is missing: {choice.refused[-1]}")
     return choice.isolation
 
 

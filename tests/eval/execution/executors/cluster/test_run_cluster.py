@@ -192,7 +192,7 @@ def wait_for(find: Callable[[], str], seconds: float = 300.0) -> str:
 @pytest.fixture
 def nodes(tmp_path: Path, clean_environment: dict[str, str]) -> Iterator[Nodes]:
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
-        pytest.skip("to hide this machine's files from a node one must be root")
+        pytest.skip("root is missing: only root may mount")
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     nodes = Nodes(tmp_path, {**clean_environment, **token})
     try:

@@ -1,6 +1,5 @@
 """Code in the real sandbox: what is captured, and what the code cannot reach."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,10 @@ from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.computation.execution import Execution, _parse, _read_table, execute
 from mas.tools.sandbox.session import SessionLostError, SessionTimeoutError
 from mas.tools.sandbox.settings import BUBBLEWRAP, UNSAFE_LOCAL, SandboxSettings
+from tests.needs import find_missing, needs
 
-KIND = BUBBLEWRAP if shutil.which("bwrap") else UNSAFE_LOCAL
-isolated = pytest.mark.skipif(KIND != BUBBLEWRAP, reason="bubblewrap is not installed")
+KIND = UNSAFE_LOCAL if find_missing("bubblewrap") else BUBBLEWRAP
+isolated = needs("bubblewrap")
 
 
 def run(code: str, **settings: Any) -> Execution:

@@ -18,11 +18,12 @@ from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from scripts.sample_data.office import docx_bytes, pptx_bytes, zip_bytes
 from scripts.sample_data.tables import xlsx_bytes
+from tests.needs import needs
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30)
 RTF = rb"{\rtf1\ansi Velmor has \b 412\b0  lanterns.}"
 FACT = "412 lanterns"
-OF_LIBREOFFICE = pytest.mark.skipif(not converted.is_installed(), reason="no LibreOffice")
+OF_LIBREOFFICE = needs("libreoffice")
 STAND_IN = """#!/bin/sh
 [ -f "$HOME/no-such-folder" ] && exit 1
 while [ $# -gt 1 ]; do [ "$1" = --outdir ] && out="$2"; shift; done
