@@ -43,10 +43,10 @@ eval: setup
 	$(BIN)/python eval/run.py experiment=offline || [ $$? -eq 2 ]
 
 test: lint
-	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
+	$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
 
 test-slow: setup
-	$(BIN)/pytest -m slow -n 3 --dist loadscope
+	$(BIN)/pytest -m slow -n 3 --dist loadfile
 
 # Inspect AI needs a newer openai than the lock has, so it may live in an environment of its own.
 bench: setup

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hydra._internal.hydra import Hydra
+from hypothesis import settings
 
 from eval.config.tracking import LocalTracking
 from tests.command import Command, Finished, run_command, surroundings, without_secrets
@@ -18,6 +19,8 @@ from tests.needs import count_missing
 from tests.servers.running import RunningServer, running_llm
 
 _experiments = count()
+settings.register_profile("short", max_examples=25, deadline=None)
+settings.load_profile("short")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,10 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import PARTS, build_part, read_config
-from eval.config.tracking import LocalTracking
 from mas.tools.settings import ToolSettings
 from optimize.session import config as tuning_config
-from tests.eval.command_line import NO_SEARCH, EvalCommand, Finished, question, tracked_in, write_questions
+from tests.eval.command_line import NO_SEARCH, EvalCommand, Finished, question, write_questions
 from tests.servers.running import RunningServer
 
 CONF = PROJECT_ROOT / "conf"
@@ -237,23 +236,3 @@ def test_two_questions_run_with_openais_profiles_on_another_endpoint(
     llm_server.reset()
     check_two(eval_command("data=jsonl", f"data.path={two_questions(tmp_path / 'mine')}", f"model={model}"))
     assert {request["model"] for request in llm_server.requests()} == {model}
-
-
-@pytest.mark.slow
-def test_two_questions_run_with_local_tracking(eval_command: EvalCommand, local: LocalTracking) -> None:
-    folder = local.path()
-    finished = eval_command("experiment=offline", "limit=2", *tracked_in(local))
-    check_two_simulated(finished)
-    link = finished.summary["mlflow"]
-    assert link.keys() == {"uri", "experiment_id", "run_id"}
-    assert link["uri"] == f"sqlite:///{folder}/mlflow.db"
-
-    from mlflow import MlflowClient
-
-    run = MlflowClient(tracking_uri=link["uri"]).get_run(link["run_id"])
-    assert run.data.metrics["n"] == 2
-    assert run.data.metrics["accuracy"] == finished.summary["accuracy"]
-    assert (run.data.params["model.name"], run.data.params["limit"]) == ("offline", "2")
-    assert run.data.tags["simulated"] == "true"
-    files = [path for path in (folder / "mlflow-artifacts").rglob("answers.jsonl") if link["run_id"] in path.parts]
-    assert len(files) == 1

@@ -95,15 +95,6 @@ def lines(run: KilledRun, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_three_times_ends_as_if_it_had_not(
-    tmp_path: Path, clean_environment: dict[str, str]
-) -> None:
-    planned = [Moment(0.02, requests=4), Moment(0.0, requests=7)]
-    kills, _ = kill_loop(tmp_path, clean_environment, planned, SMALL, endings=1)
-    assert kills >= 2
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "number", "filler"), [(1, 20, SMALL), (2, 10, LARGE)], ids=["small", "large"])
 def test_a_run_that_is_killed_at_random_moments_ends_as_if_it_had_not(
     seed: int, number: int, filler: int, tmp_path: Path, clean_environment: dict[str, str]

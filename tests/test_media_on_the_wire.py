@@ -5,15 +5,12 @@
 
 import base64
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eval.cli.paths import PROJECT_ROOT
 from mas.agents.media import MAX_BYTES
 from scripts.sample_data.media import picture_bytes, wav_bytes
 from tests.eval.command_line import EvalCommand, Finished, question, write_questions
@@ -142,33 +139,3 @@ def test_a_resumed_run_knows_the_replies_to_its_pictures_again(tmp_path: Path, e
     assert first.summary["accuracy"] == 1.0
     assert again == [asked[-1], *again[1:]], "it goes on with the request that was refused"
     assert "researcher" not in again
-
-
-LITELLM = """
-import sys
-from pathlib import Path
-from mas.system import Resources
-from tests.test_models_on_the_wire import profile_and_system
-from tests.mas.llm.loopback import Server
-model, system = profile_and_system("litellm", Server(sys.argv[1]), *sys.argv[3:])
-print(system.build(model, None, Resources())(question="What is it?", file=sys.argv[2]).final_answer)
-"""
-
-
-@pytest.mark.slow
-def test_pictures_go_through_litellm_as_well(
-    tmp_path: Path, server: RunningServer, clean_environment: dict[str, str]
-) -> None:
-    """In a process of its own: it takes seconds to load, and leaves clients behind."""
-    (tmp_path / "map.png").write_bytes(PICTURE)
-    given = ["model.name=openai/mine", "model.api_key_env=SOME_KEY", "model.takes_images=true"]
-    done = subprocess.run(
-        [sys.executable, "-c", LITELLM, server.base_url, str(tmp_path / "map.png"), *given],
-        env={**clean_environment, "SOME_KEY": "sk-any"},
-        cwd=PROJECT_ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert (done.stdout.strip(), done.returncode) == (digest(PICTURE), 0), done.stderr
-    assert sorted(agent for agent, shown in seen_by(server).items() if any(shown)) == TOOL_USERS

@@ -145,14 +145,3 @@ def test_a_trace_is_a_tree_with_tokens_and_cost(stored: Stored, page: Any) -> No
     first = next(step for step in record.trajectory if step["kind"] == "lm")
     assert f"${first['attributes']['cost_usd']:.6f}".rstrip("0") in text
     assert text.index("question") < text.index("planner") < text.index("researcher") < text.index("finalizer")
-
-
-def test_the_lists_begin_with_system_model_and_question_at_1440_pixels(stored: Stored, page: Any) -> None:
-    page.set_viewport_size({"width": 1440, "height": 900})
-    text = see(page, f"{stored.experiment}/evaluation-runs", "toy offline")
-    assert "2026-" not in text.partition("Run Name")[2].partition("toy offline")[0]
-    text = see(page, f"{stored.experiment}/traces", "Input")
-    picture(page, stored.pictures, "mlflow-traces")
-    shown = [each.question[:20] for each in records_in_store(stored.folders["unnamed"])]
-    assert sum(question in text for question in shown) >= 5
-    page.set_viewport_size({"width": 1600, "height": 900})

@@ -74,12 +74,6 @@ def as_user(server: MlflowServer, environment: None, monkeypatch: pytest.MonkeyP
     return server
 
 
-@pytest.fixture
-def local(environment: None, tmp_path: Path) -> list[str]:
-    """Options for a local store of the test's own."""
-    return ["tracking=local", f"tracking.folder={tmp_path / 'store'}"]
-
-
 @contextmanager
 def llm(latency_seconds: float = LATENCY_SECONDS) -> Iterator[str]:
     script = Path(__file__).parent / "servers" / "fixed_llm.py"
@@ -138,11 +132,6 @@ def test_two_runs_at_once_arrive_whole_on_the_server(as_user: MlflowServer, tmp_
     for finished in two_at_once(tmp_path, ["tracking=server", "tracking.experiment=two at once"]):
         check_complete(finished)
         assert counts_in_store(finished.folder)[1] == QUESTIONS * SPANS
-
-
-def test_two_runs_at_once_arrive_whole_in_the_local_store(local: list[str], tmp_path: Path) -> None:
-    for finished in two_at_once(tmp_path, local):
-        check_complete(finished)
 
 
 def test_the_server_lets_nobody_in_without_an_account(as_user: MlflowServer, tmp_path: Path) -> None:

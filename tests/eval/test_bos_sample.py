@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,6 @@ from eval.runs.store import RunStore
 from mas.simulation.skills.behaviour import Behaviour
 from scripts.make_bos_sample import write_sample
 from tests.eval.command_line import EvalCommand, Finished, dataset
-from tests.needs import needs
 from tests.optimize.tuned import simulated_server
 
 SAMPLE = ("system=bos", "data=bos_sample", "model=offline")
@@ -32,22 +30,6 @@ def answered_with_tools_away(finished: Finished) -> set[str]:
         expected = {planned.id: json.loads(planned.tags["expected"]) for planned in store.read_plan()}
         answered = {record.sample_id for record in store.final_records() if record.parts.get("answer") == 1}
     return {id_.partition("-")[0] for id_ in answered if expected[id_]["answer"]["type"] != "refusal"}
-
-
-@pytest.mark.slow
-def test_a_simulated_run_makes_mistakes_and_two_runs_make_the_same(eval_command: EvalCommand) -> None:
-    first = eval_command(*SAMPLE)
-    assert (first.code, first.summary["n"], first.summary["n_error"]) == (0, 24, 0)
-    assert set(first.summary["by_tag"]) == {"kind"}
-    assert set(first.summary["by_tag"]["kind"]) == {"sql", "api", "computation", "mixed"}
-    assert 0.3 < first.summary["mean_score"] < 0.95
-    parts = first.summary["parts"]
-    assert set(parts) == {"answer", "tables", "agents", "http"} and parts["answer"]["n"] == 24
-    assert 0 < parts["tables"]["score"] < 1 and parts["tables"]["n"] < 24, (
-        "execution accuracy, where a query is expected"
-    )
-    assert "part tables" in first.out
-    assert read_scores(eval_command(*SAMPLE)) == read_scores(first), "nothing in a prompt is new each time"
 
 
 @pytest.mark.slow
@@ -126,20 +108,6 @@ def test_the_average_of_what_an_earlier_agent_found_needs_shared_results(
         parts = {record.sample_id: record.parts for record in store.final_records()}
     found = {"answer": float(share), "tables": 1.0, "agents": 1.0}
     assert parts == {"kitchen": found, "sport": found}
-
-
-@pytest.mark.slow
-@needs("dbhub")
-def test_another_server_of_databases_answers_as_the_page_on_the_system_says(
-    eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Behaviour, "compute_chance", lambda *_, **__: 1.0)
-    page = (PROJECT_ROOT / "docs" / "how-to" / "second-system.md").read_text("utf-8")
-    (block,) = re.findall(r"^```text\n(system\.sql\.command=.*?)^```", page, re.MULTILINE | re.DOTALL)
-    given = shlex.split(block.replace("/my_folder/shop.sqlite", str(SHOP / "shop.sqlite")).replace("\\\n", " "))
-    finished = eval_command(*SAMPLE, "ids=[sql-val-01,sql-val-03,sql-val-04,sql-val-08]", *given)
-    assert finished.code == 0, finished.err
-    assert {id_: score for id_, score in read_scores(finished).items() if score != 1} == {}
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """`eval/compare.py`: real runs and stored ones, what is refused, and what a person gets to see."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,9 @@ import pytest
 
 from eval.analysis.statistics.paired_tests import Pair, adjust_p_values, run_paired_test
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
-from eval.cli.paths import PROJECT_ROOT
 from eval.compare import task
-from eval.rescore import task as rescore
 from eval.runs.record import Usage
 from mas.simulation import SIMULATED_NOTICE
-from tests.eval.command_line import EvalCommand
 from tests.eval.stored_run import CONFIG, SESSION, answered, stored_run
 
 IDS = [f"q{n}" for n in range(1, 9)]
@@ -148,31 +144,3 @@ def test_mistakes_are_told_in_one_sentence(tmp_path: Path, capsys: pytest.Captur
         err = capsys.readouterr().err
         assert expected in err
         assert err.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_real_runs_know_their_task_tools_and_prompts(
-    eval_command: EvalCommand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    careful = tmp_path / "careful"
-    shutil.copytree(PROJECT_ROOT / "prompts" / "baseline", careful)
-    with (careful / "finalizer_system_prompt.txt").open("a") as file:
-        file.write("Check the answer once more.\n")
-    given = ("experiment=offline", "split=validation", "limit=5")
-    other = ("model.seed=2", f"prompts={careful}", "system.agents.expert.tools=[calculator]")
-    first, second = eval_command(*given, "model.seed=1"), eval_command(*given, *other)
-    assert compare(first.folder, second.folder, "--json", tmp_path / "c.json") == FINISHED
-    out = capsys.readouterr().out
-    assert out.startswith(SIMULATED_NOTICE)
-    found = content(tmp_path / "c.json")
-    made = found["comparisons"][0]
-    assert found["runs"][0]["task_version"] == found["runs"][1]["task_version"]
-    assert set(made["differs"]["prompts"]) == {"finalizer"}
-    assert set(made["differs"]["tools"]) == {"expert"}
-    assert made["differs"]["options"]["model.seed"] == "1 → 2"
-    rescored = tmp_path / "rescored"
-    run_cli(lambda: rescore([str(second.folder), "scorer=exact", f"run.dir={rescored}"]))
-    capsys.readouterr()
-    assert compare(second.folder, rescored) == USER_ERROR
-    assert "their scorers differ" in capsys.readouterr().err
-    assert compare(second.folder, rescored, "--intersection") == FINISHED

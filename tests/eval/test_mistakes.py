@@ -5,7 +5,6 @@ All of them run against a loopback model that counts its requests, on questions 
 
 import json
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from eval.cli.paths import OUTPUTS
 from tests.eval.command_line import NO_SEARCH, SCRIPT, EvalCommand, Finished, question, write_questions
 from tests.servers.running import RunningServer
 
@@ -277,30 +276,6 @@ def test_a_run_folder_that_holds_a_run_or_cannot_be_one_is_refused(refused: Refu
     refused(f"run.dir={file}/run", words=["cannot be written"])
     assert [path.name for path in used.iterdir()] == ["run.db"]
     assert (used / "run.db").read_bytes() == b"precious"
-
-
-@pytest.fixture
-def prompt_set(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(PROJECT_ROOT / "prompts" / "baseline", tmp_path / "my_prompts"))
-
-
-@pytest.mark.slow
-def test_prompt_sets_that_cannot_be_used_are_refused(refused: Refused, prompt_set: Path) -> None:
-    expert = prompt_set / "expert_system_prompt.txt"
-    refused("prompts=nope", words=["'nope'", "baseline"])
-    refused("prompts=./nope", words=["'./nope'", "baseline"])
-    expert.write_text(" \n")
-    refused(f"prompts={prompt_set}", words=[str(expert), "is empty"])
-    expert.write_bytes(b"\xff\xfe\xfa")
-    refused(f"prompts={prompt_set}", words=[str(expert), "UTF-8"])
-    expert.unlink()
-    refused(f"prompts={prompt_set}", words=["lacks expert_system_prompt.txt"])
-    expert.mkdir()
-    refused(f"prompts={prompt_set}", words=[str(expert), "cannot be read"])
-    (prompt_set / "set.yaml").write_text("system: mars\n")
-    refused(f"prompts={prompt_set}", words=["'mars'", "'gaia'", "system: gaia"])
-    (prompt_set / "set.yaml").unlink()
-    refused(f"prompts={prompt_set}", words=["set.yaml"])
 
 
 HEAVY = ("dspy", "mlflow", "langgraph", "litellm", "datasets", "pandas", "openai", "pydantic", "scipy")

@@ -333,18 +333,3 @@ def test_nothing_heavy_is_loaded_for_a_complete_run(
     environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines()[-1] == "[] 0", ended.stderr
-
-
-@pytest.mark.slow
-def test_a_complete_run_of_10000_questions_is_shown_and_nothing_heavy_is_loaded_for_it(
-    eval_command: EvalCommand, tmp_path: Path, clean_environment: dict[str, str]
-) -> None:
-    rows = (told(f"q{n}", "sleep 0 say 7") for n in range(10_000))
-    finished = eval_command(*AGENT, *dataset(tmp_path / "data", *rows))
-    assert finished.code == 0
-    command = [sys.executable, "-X", "importtime", str(SCRIPT), f"run.resume={finished.folder}"]
-    shown = subprocess.run(command, env=clean_environment, capture_output=True, check=True, text=True)
-    assert "nothing is left to run" in shown.stdout
-    loaded = {line.rpartition("|")[2].strip() for line in shown.stderr.splitlines()}
-    assert "eval.runs.store" in loaded
-    assert not loaded & {"dspy", "langgraph", "mlflow", "pandas", "datasets"}

@@ -1,7 +1,6 @@
 """`eval/run.py` from the command line to what a run leaves behind, with the simulated model or one over loopback."""
 
 import json
-import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -127,20 +126,6 @@ def test_ids_are_text_however_much_they_look_like_numbers(sure_command: EvalComm
     assert [answer["task_id"] for answer in sure_command(*data, "ids=007").answers] == ["007"]
     saved = yaml.safe_load((chosen.folder / "config.yaml").read_text("utf-8"))
     assert saved["ids"] == ["007", "1e10", "q 1", "null"], "the saved configuration gives the same run again"
-
-
-@pytest.mark.slow
-def test_the_same_seed_chooses_the_same_questions(sure_command: EvalCommand, tmp_path: Path) -> None:
-    data = dataset(tmp_path / "data", *(question(f"q{n}", SUM, "5", Level=n % 2 + 1) for n in range(10)))
-
-    def ids(*arguments: str) -> list[str]:
-        return [answer["task_id"] for answer in sure_command(*data, *arguments).answers]
-
-    shuffled = ids("shuffle=true", "seed=3")
-    assert ids("shuffle=true", "seed=3", "limit=4") == shuffled[:4] == ids("shuffle=true", "seed=3", "limit=4")
-    assert ids("shuffle=true", "seed=4") != shuffled
-    assert ids("level=2") == ["q1", "q3", "q5", "q7", "q9"]
-    assert ids("level=1", "limit=2") == ["q0", "q2"]
 
 
 def test_bad_rows_may_be_skipped_and_are_then_shown(eval_command: EvalCommand, tmp_path: Path) -> None:
@@ -272,26 +257,3 @@ def test_a_tool_that_hangs_does_not_keep_the_command_from_ending(
     assert ended.returncode == 2
     record = json.loads((tmp_path / "run" / "records.jsonl").read_text())
     assert record["limit"] == "deadline_seconds"
-
-
-@pytest.mark.slow
-def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_what_was_finished(
-    tmp_path: Path, clean_environment: dict[str, str]
-) -> None:
-    """A limit on the size of its files stands in for the disk: writing beyond it fails just so."""
-    limit = 1_000_000
-    where = [f"run.dir={tmp_path / 'run'}", "tracking=off", "run.concurrency=2"]
-    ended = subprocess.run(
-        [sys.executable, SCRIPT, "experiment=offline", *where],
-        env={**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ended.returncode == 3, ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert "cannot be written" in ended.stdout + ended.stderr or "File too large" in ended.stderr
-    with RunStore(tmp_path / "run" / "run.db") as store:
-        assert len(list(store.records())) > 0

@@ -135,4 +135,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestStore.settings = settings(stateful_step_count=25, deadline=None)

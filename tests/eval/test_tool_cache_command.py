@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.comparison.compare_runs import compare_runs
 from eval.cli.paths import PROJECT_ROOT
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset
 from tests.servers.calling_model import CallingModel, calling
@@ -22,7 +21,6 @@ from tests.servers.tavily import KEY, TavilyServer
 
 LIGHT = ("web_search", {"query": "lighthouse Marrow Point"})
 PEAK = ("web_search", {"query": "Varga Peak"})
-BOTH_ASK_THE_SAME = (calling("q1", LIGHT), calling("q2", LIGHT))
 
 
 @pytest.fixture
@@ -53,32 +51,6 @@ def options(model: CallingModel, search: TavilyServer, folder: Path, *rows: dict
 
 def asked(usage: dict[str, Any]) -> tuple[int, int, int]:
     return usage["tool_calls"], usage["replayed_tool_calls"], usage["cached_tool_calls"]
-
-
-@pytest.mark.slow
-def test_a_search_is_made_each_time_once_a_run_or_once_for_all_runs(
-    eval_command: EvalCommand, model: CallingModel, tmp_path: Path
-) -> None:
-    with running(TavilyServer()) as search:
-        common = [*options(model, search, tmp_path / "data", *BOTH_ASK_THE_SAME), "run.epochs=2"]
-        seen, folders = [], []
-        for option in (["cache.tools=off"], [], ["cache.tools=run"], ["cache.tools=shared"], ["cache.tools=shared"]):
-            before = len(search.requests)
-            finished = eval_command(*common, *option)
-            assert (finished.code, finished.summary["accuracy"]) == (0, 1.0), finished.err
-            seen.append((len(search.requests) - before, *asked(finished.summary["usage"])))
-            assert not (finished.folder / "tools.db").exists(), "nothing is left to ask"
-            folders.append(finished.folder)
-    assert seen == [(4, 4, 0, 0), (1, 4, 3, 0), (1, 4, 3, 0), (1, 4, 3, 0), (0, 4, 0, 4)]
-    today = finished.summary["usage"]["oldest_cached_tool_result"][:10]
-    line = f"tool results: 4 tool results come from other runs (cache.tools=shared), the oldest of {today}"
-    assert line in finished.out.replace("\n", " ")
-    [comparison] = compare_runs([folders[0], folders[-1]], intersection=False).to_dict()["comparisons"]
-    assert "4 tool calls of B were not made: another run had made them (cache.tools)" in comparison["notes"]
-    record = finished.records["q1"]
-    [span] = [each for each in record["trajectory"] if each["kind"] == "tool"]
-    assert span["attributes"]["cached"] is True and "replayed" not in span["attributes"]
-    assert "1874" in span["outputs"]["observation"]
 
 
 def test_a_replayed_call_still_counts_against_the_questions_limit(

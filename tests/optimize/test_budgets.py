@@ -69,12 +69,6 @@ def dearest(folder: Path) -> tuple[int, float]:
     return int(tokens), float(usd)
 
 
-def scored(folder: Path) -> int:
-    """Different answers of baseline and search."""
-    with closing(sqlite3.connect(folder / "trials.db")) as database:
-        return int(database.execute("SELECT count(*) FROM trials WHERE epoch = 1").fetchone()[0])
-
-
 @pytest.mark.parametrize("share", [0.55, 0.97])
 @pytest.mark.parametrize("option", ["lm_calls", "tokens", "usd"])
 def test_a_budget_is_exceeded_by_no_more_than_what_is_in_flight_and_a_larger_one_ends_in_a_verdict(
@@ -112,51 +106,6 @@ def test_a_budget_is_exceeded_by_no_more_than_what_is_in_flight_and_a_larger_one
 def _at_most(sent: Counter[bytes], now: Counter[bytes]) -> Counter[bytes]:
     """How often each request may have come: as often as without a budget; others than those are of fresh answers."""
     return Counter({body: sent.get(body, 2) for body in now})
-
-
-def test_a_search_that_was_cut_short_with_nothing_to_show_goes_on_with_a_larger_budget(
-    left_alone: LeftAlone, server: SimulatedServer, tmp_path: Path
-) -> None:
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
-    assert tuned_here(run.folder, [*asked, "budget.lm_calls=190"], tmp_path / "shelf") == 3
-    assert run.verdict["reasons"][0].startswith("the search has used its share: ")
-    assert run.verdict["reasons"][0].endswith("and no candidate qualified for the shortlist by then")
-    assert server.asked < 60, "the rest is kept back for what follows"
-    assert tuned_here(run.folder, [*asked, "budget.lm_calls=10000"], tmp_path / "shelf") == 0
-    assert server.counted == left_alone.sent, "each request once, over both sessions"
-    verdict = run.verdict
-    for name in ("finish_reason", "gain", "p", "winner", "best_val", "reasons"):
-        assert verdict[name] == left_alone.verdict[name]
-    spend, alone = Spend(**verdict["spend"]), left_alone.spend
-    assert (spend.lm_calls, spend.tokens, spend.metric_calls) == (alone.lm_calls, alone.tokens, alone.metric_calls)
-    assert spend.cost_usd == pytest.approx(alone.cost_usd)
-
-
-@pytest.mark.parametrize("budget", [17, 29, 45])
-def test_answers_that_are_scored_are_counted_exactly(budget: int, server: SimulatedServer, tmp_path: Path) -> None:
-    run = TunedFolder(tmp_path / "run")
-    code = tuned_here(run.folder, [*over_http(server, *MINI_GEPA), f"budget.metric_calls={budget}"], tmp_path / "shelf")
-    assert code == 0
-    assert scored(run.folder) == run.verdict["spend"]["metric_calls"] <= budget
-
-
-def test_time_is_a_budget_of_all_sessions(server: SimulatedServer, tmp_path: Path) -> None:
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
-    server.latency_seconds = 0.15
-    slow = [*asked, "run.concurrency=1", "budget.seconds=8"]
-    assert tuned_here(run.folder, slow, tmp_path / "shelf") == 3
-    first = Spend(**run.verdict["spend"])
-    assert run.verdict["finish_reason"] == "budget"
-    assert "budget.seconds=8" in run.verdict["reasons"][0]
-    assert first.seconds < 8 + 5
-    before, told = server.asked, run.proposals()
-    assert tuned_here(run.folder, slow, tmp_path / "shelf") == 3
-    assert Spend(**run.verdict["spend"]).seconds > first.seconds
-    assert server.asked <= before + 2
-    assert run.proposals() == told
-    server.latency_seconds = 0.0
-    assert tuned_here(run.folder, [*asked, "budget.seconds=100000"], tmp_path / "shelf") == 0
-    assert Spend(**run.verdict["spend"]).seconds > 8
 
 
 def test_a_budget_that_not_even_the_sealed_test_fits_into_is_refused_before_anything_is_asked(

@@ -9,7 +9,7 @@ from tests.eval.command_line import NO_SEARCH
 from tests.optimize.seal_questions import write_seal_questions
 from tests.optimize.sent import is_reflection
 from tests.optimize.wire import CLAUSE, GEPA, Questions, tune
-from tests.servers.reflecting_llm import MISHAPS, REFLECTION, reflecting_llm
+from tests.servers.reflecting_llm import reflecting_llm
 
 pytestmark = pytest.mark.slow  # whole runs, in processes of their own
 
@@ -45,17 +45,6 @@ def test_reflections_that_cannot_be_read_any_more_end_the_search_and_open_nothin
     assert wire.rows_in(wire.bodies).isdisjoint(wire.sealed)
 
 
-def test_a_reflection_model_out_of_order_is_told_in_one_sentence(tmp_path: Path, questions: Questions) -> None:
-    with reflecting_llm("--clause", CLAUSE, "--reflection", "failing") as server:
-        wire = tune(tmp_path, server, questions, *GEPA)
-    assert wire.tuned.code == 1
-    note, line = wire.tuned.err.splitlines()
-    assert f"{note}\n" == NO_SEARCH
-    assert line.startswith("error: the model that rewrites prompts could not be asked")
-    assert "the reflection model is out of order" in line
-    assert len(wire.bodies) == 1
-
-
 def test_a_reflection_model_that_fails_in_the_search_stops_the_run_which_can_go_on(
     tmp_path: Path, questions: Questions
 ) -> None:
@@ -70,15 +59,3 @@ def test_a_reflection_model_that_fails_in_the_search_stops_the_run_which_can_go_
     assert how.endswith("resume=run")
     assert not (wire.tuned.folder / "verdict.json").exists()
     assert wire.rows_in(wire.bodies).isdisjoint(wire.sealed)
-
-
-def test_replies_cut_short_withheld_or_unreadable_do_not_break_a_search(tmp_path: Path, questions: Questions) -> None:
-    with reflecting_llm("--clause", CLAUSE, "--mishap-every", "12") as server:
-        wire = tune(tmp_path, server, questions, *GEPA)
-        met = server.stats()["by_role"]
-    assert wire.tuned.code == 0, wire.tuned.err
-    assert wire.tuned.verdict["finish_reason"] in ("improved", "not_significant", "no_accepted_candidate")
-    assert all(met[mishap] > 1 for mishap in MISHAPS)
-    search = wire.tuned.read("search")
-    assert 0 < search["unparsable"] < search["reflections"] <= met[REFLECTION]
-    assert any(each["val_score"] for each in wire.tuned.proposals)

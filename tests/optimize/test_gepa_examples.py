@@ -9,11 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import dspy
 import pytest
 import yaml
 
-from optimize.export import task as export
 from tests.eval.command_line import CONTACT, NO_BROWSER
 from tests.mas.systems.external.user_code import module
 from tests.optimize.tuning_command import Tuned, tuning_command
@@ -24,26 +22,6 @@ pytestmark = pytest.mark.slow  # whole runs over HTTP
 GEPA = ("optimizer.minibatch_size=4", "budget.metric_calls=60")
 RULE = "Always do it THE RIGHT WAY."
 
-MATHS = '''
-import dspy
-
-class Solve(dspy.Signature):
-    """Solve the problem."""
-    problem = dspy.InputField()
-    answer = dspy.OutputField()
-
-program = dspy.ChainOfThought(Solve)
-
-def metric(example, prediction, trace=None, pred_name=None, pred_trace=None):
-    wanted = int(example["answer"])
-    try:
-        given = int(prediction.answer)
-    except ValueError:
-        return dspy.Prediction(score=0, feedback="The final answer must be a whole number and nothing else.")
-    said = "correct" if given == wanted else "incorrect"
-    feedback = f"Your answer is {said}. The answer is {wanted}. {example.get('solution', '')}"
-    return dspy.Prediction(score=int(given == wanted), feedback=feedback)
-'''
 
 SUPPORT = '''
 import json
@@ -92,49 +70,6 @@ def metric(example, pred, trace=None, pred_name=None, pred_trace=None):
     return dspy.Prediction(score=score, feedback=f"{pred_name} was {'right' if right[pred_name] else 'wrong'} here.")
 '''
 
-DELEGATION = '''
-import dspy
-
-class Craft(dspy.Signature):
-    """Write a request for a powerful model that tells it nothing private."""
-    user_query = dspy.InputField()
-    llm_request = dspy.OutputField()
-
-class Respond(dspy.Signature):
-    """Respond to the query with the help of another model's response."""
-    related_llm_request = dspy.InputField()
-    related_llm_response = dspy.InputField(desc="from a powerful model")
-    user_query = dspy.InputField(desc="what you have to fulfil")
-    response = dspy.OutputField(desc="final")
-
-class Delegate(dspy.Module):
-    def __init__(self, untrusted_model):
-        self.craft = dspy.ChainOfThought(Craft)
-        self.respond = dspy.Predict(Respond)
-        self.untrusted_model = untrusted_model
-
-    def forward(self, user_query):
-        request = self.craft(user_query=user_query).llm_request
-        answer = self.untrusted_model(request)[0]
-        responded = self.respond(related_llm_request=request, related_llm_response=answer, user_query=user_query)
-        return dspy.Prediction(llm_request=request, llm_response=answer, response=responded.response)
-
-def make():
-    return Delegate(untrusted_model=lambda text: [f"an essay on: {text}"])
-
-def metric(gold, pred, trace=None, pred_name=None, pred_trace=None):
-    quality = float(gold.target_response == pred.response)
-    leakage = float(any(name in pred.llm_request for name in gold.pii.split("||")))
-    score = (quality + 1 - leakage) / 2
-    return dspy.Prediction(score=score, feedback=f"Quality {quality:.2f}, leakage {leakage:.2f}: try to improve both.")
-'''
-
-
-def solve(asked: AskedFields) -> Mapping[str, object]:
-    left, right = (int(word) for word in asked.inputs["problem"].split() if word.isdigit())
-    done = left * 100 + right
-    return {"reasoning": "r", "answer": str(done) if RULE in asked.instructions else f"It is {done}."}
-
 
 def analyse(asked: AskedFields) -> Mapping[str, object]:
     (field,) = (name for name in asked.outputs if name != "reasoning")
@@ -152,13 +87,6 @@ def gold_of(number: int) -> dict[str, object]:
         "sentiment": ("negative", "positive")[number % 3 > 0],
         "categories": about,
     }
-
-
-def delegate(asked: AskedFields) -> Mapping[str, object]:
-    query, knows = asked.inputs["user_query"], RULE in asked.instructions
-    if "llm_request" in asked.outputs:
-        return {"reasoning": "r", "llm_request": "a letter" if knows else query}
-    return {"response": f"letter {query.split()[-1]}" if knows else "Here you are."}
 
 
 def write_rows(folder: Path, rows: Sequence[Mapping[str, object]]) -> Path:
@@ -192,22 +120,6 @@ def check_published(tuned: Tuned, server: FunctionServer, agents: Sequence[str],
     assert any(feedback in each for each in examples), examples[:1]
 
 
-def test_a_chain_of_thought_on_mathematics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = [{"problem": f"Join {n + 11} and {n % 7}", "answer": (n + 11) * 100 + n % 7} for n in range(60)]
-    path = write_rows(tmp_path, rows)
-    with function_llm(solve, lambda asked: RULE) as server:
-        tuned = tune(tmp_path, server, MATHS, "program", path, "data.inputs=[problem]", "data.target_column=answer")
-    check_published(tuned, server, ["predict"], "must be a whole number and nothing else")
-    briefs = "".join(str(dict(asked.inputs)) for asked in server.reflections)
-    assert "The answer is" not in briefs
-    exported = tmp_path / "out.json"
-    assert export([str(tuned.folder), "--dspy", str(exported)]) == 0
-    plain = dspy.ChainOfThought("problem -> answer")
-    plain.load(exported)
-    assert RULE in plain.predict.signature.instructions
-
-
 def test_three_classifiers_with_feedback_by_predictor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [{"message": f"This is message {n}", "answer": json.dumps(gold_of(n))} for n in range(60)]
@@ -216,19 +128,6 @@ def test_three_classifiers_with_feedback_by_predictor(tmp_path: Path, monkeypatc
         tuned = tune(tmp_path, server, SUPPORT, "Analyzer", write_rows(tmp_path, rows), *line)
     agents = [f"{each}_module.predict" for each in ("urgency", "sentiment", "categories")]
     check_published(tuned, server, agents, "urgency_module.predict was wrong here.")
-
-
-def test_two_steps_around_an_untrusted_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = [
-        {"user_query": f"Write to Mrs Kafol of crate {n}", "target_response": f"letter {n}", "pii": "Kafol||Mrs"}
-        for n in range(60)
-    ]
-    line = ("data.inputs=[user_query]", "data.target_column=target_response", "data.tags=[pii]")
-    line += ("system.answer_field=response",)
-    with function_llm(delegate, lambda asked: RULE) as server:
-        tuned = tune(tmp_path, server, DELEGATION, "make", write_rows(tmp_path, rows), *line)
-    check_published(tuned, server, ["craft.predict", "respond"], "Quality 0.00, leakage 1.00")
 
 
 TICKETS = """
@@ -261,24 +160,6 @@ def write_tickets(folder: Path) -> Path:
         for n in range(90)
     ]
     return write_rows(folder, [{**row, "title": f"Ticket {at * 7 % 90}"} for at, row in enumerate(rows)])
-
-
-def test_bootstrapped_examples_of_a_program_with_several_inputs_are_published_and_exported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with function_llm(sort_tickets) as server:
-        options = (*BY_NAME, "optimizer=bootstrap", "optimizer.candidates=3", "optimizer.max_demos=2")
-        tuned = tune(tmp_path, server, TICKETS, "Program", write_tickets(tmp_path), *options)
-        assert not tuned.err, tuned.err
-        assert (tuned.code, tuned.verdict["finish_reason"]) == (0, "improved"), tuned.out + tuned.err
-        assert all(set(demo) == {"topic", "title", "label"} for demo in tuned.kept.demos["sort"])
-        exported = tmp_path / "out.json"
-        assert export([str(tuned.folder), "--dspy", str(exported)]) == 0
-    state = json.loads(exported.read_text())
-    assert [len(state[name]["demos"]) for name in ("read", "sort")] == [
-        len(tuned.kept.demos[name]) for name in ("read", "sort")
-    ]
 
 
 def test_a_run_from_derived_prompts_is_resumed_without_paying_twice(

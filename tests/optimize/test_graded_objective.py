@@ -71,23 +71,3 @@ def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(
     out = " ".join(capsys.readouterr().out.split())
     assert f"│ {METRIC} │ 28.6% │ 90.0% │ +61.4 points │" in out and "accuracy" not in out
     assert "│ fully right │ 0.0% │ 70.0% │" in out and "◐ partly right" in out
-
-
-@pytest.mark.slow
-def test_a_mean_that_falls_is_not_published_though_more_answers_are_fully_right(tmp_path: Path) -> None:
-    """The candidate was good in search and shortlist, and is not on the sealed questions."""
-    tuned = planted_run(
-        tmp_path,
-        "scorer=token_f1",
-        texts={"finalize": ALWAYS},
-        model=Wordy(
-            lambda is_tuned, number, sealed: (
-                (0 if number % 4 == 0 or not sealed else None) if is_tuned else 0 if number == 0 else 1
-            )
-        ),
-    )
-    verdict = tuned.verdict
-    assert (verdict["published"], verdict["finish_reason"]) == (False, "not_significant")
-    assert verdict["winner"]["accuracy"] > verdict["baseline"]["accuracy"]
-    assert verdict["gain"] < -0.3
-    assert f"sealed test: {METRIC} 67.8% → 26.7% with c001" in tuned.out

@@ -1,10 +1,6 @@
 """Nothing is paid for twice: tuning runs under `kill -9` come to the verdict of one that is left alone."""
 
-import os
 import shutil
-import signal
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +14,6 @@ from tests.optimize.killed_runs import (
     PHASES,
     check_killed_run,
     compare_killed,
-    moments,
     requests_by_phase,
 )
 from tests.optimize.tuned import MINI, Moment, SimulatedServer, TunedRun, over_http, simulated_server
@@ -76,59 +71,6 @@ def new_run(tmp_path: Path, server: SimulatedServer, clean_environment: dict[str
 def counted(server: SimulatedServer) -> Iterator[None]:
     server.counted.clear()
     yield
-
-
-def test_ten_kills_cost_no_more_than_what_was_in_flight(
-    new_run: NewRun, server: SimulatedServer, published: Undisturbed
-) -> None:
-    left_alone, began, sent = published
-    run, kills, seconds = new_run("killed", *PUBLISHES), 0, [0.0]
-    with counted(server):
-        started = time.monotonic()
-        for moment in moments(5, 10, began, sum(sent.values())):
-            kills += run.session(moment) is None
-            assert run.read("verdict") is None
-            seconds.append(_seconds_so_far(run))
-        assert kills == 10
-        assert run.session() == 0, run.printed[-1]
-        took = time.monotonic() - started
-    check_killed_run(run, kills, left_alone, sent)
-    assert seconds == sorted(seconds), "the time of sessions that were killed is not forgotten"
-    assert max(seconds[-1], 0.5 * left_alone.verdict["spend"]["seconds"]) < run.verdict["spend"]["seconds"] < took
-
-
-def _seconds_so_far(run: TunedRun) -> float:
-    """Wall time of the sessions before the one that was killed last."""
-    facts = run.read("tuning")
-    return float(facts["state"]["session_seconds_before"]) if facts else 0.0
-
-
-def test_a_run_in_worker_processes_that_is_killed_ends_as_one_in_a_single_process(
-    new_run: NewRun, server: SimulatedServer, published: Undisturbed
-) -> None:
-    """The command is killed three times, and a worker once."""
-    left_alone, began, sent = published
-    run = new_run("killed", *PUBLISHES, "executor=processes", "executor.workers=2")
-    with counted(server):
-        for moment in moments(5, 4, began, sum(sent.values()))[1:]:
-            assert run.session(moment) is None
-        with run.started() as process:
-            for worker in _wait_for_workers(process.pid)[:1]:
-                os.kill(worker, signal.SIGKILL)
-        assert process.returncode == 0, run.printed[-1]
-    check_killed_run(run, 4, left_alone, sent)
-    log = (run.folder / "logs" / "entry_point.log").read_text("utf-8")
-    assert log.count('"question started"') >= log.count('"question finished"') > 0
-
-
-def _wait_for_workers(command: int) -> list[int]:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        found = subprocess.run(["pgrep", "-P", str(command), "-f", "worker.py"], capture_output=True, text=True)
-        if len(workers := [int(each) for each in found.stdout.split()]) >= 2:
-            return workers
-        time.sleep(0.05)
-    raise AssertionError("no worker was started")
 
 
 def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server: SimulatedServer) -> None:
@@ -203,15 +145,3 @@ def test_a_kill_while_publishing_leaves_the_whole_set_or_none_and_is_made_good(
     assert (run.shelf / "w" / "provenance.yaml").is_file()
     assert run.session() == 0
     assert "published: " in run.printed[-1]
-
-
-def test_what_was_proposed_stays_until_a_resumed_search_comes_to_it_again(new_run: NewRun) -> None:
-    run = new_run("run", *TESTS_IN_VAIN)
-    assert run.session(dies="before optimize.pipeline.tuning choose_winner") is None
-    whole = run.proposals()
-    (run.folder / "search.json").unlink()
-    assert run.session(dies="after optimize.session.run_files RunFiles.clear_proposals") is None
-    assert run.proposals() == whole
-    assert run.session(dies="after optimize.session.run_files RunFiles.add_proposal") is None
-    assert [each["candidate_id"] for each in run.proposals()] == [each["candidate_id"] for each in whole]
-    assert run.phase == "search"

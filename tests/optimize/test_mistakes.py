@@ -225,16 +225,6 @@ def test_a_run_goes_on_only_as_it_was_started(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-@pytest.mark.slow
-def test_an_unreachable_tracking_server_costs_one_warning(tmp_path: Path) -> None:
-    tracking = ["tracking=server", "tracking.uri=http://127.0.0.1:9", "tracking.wait_seconds=1"]
-    tuned = tuning_command(tmp_path, *FEW, *tracking)
-    assert tuned.code == 0, tuned.err
-    assert tuned.verdict["finish_reason"]
-    assert tuned.out.count("warning: ") + tuned.err.count("warning: ") == 1
-    assert "python optimize/sync.py" in tuned.out + tuned.err
-
-
 def at_a_terminal(command: Sequence[str], env: dict[str, str], cwd: Path, answer: str) -> tuple[int, str]:
     """The exit code and everything on the screen; `answer` is typed when it is asked whether to begin."""
     master, slave = pty.openpty()
@@ -286,14 +276,3 @@ def test_at_a_terminal_the_estimate_is_shown_and_no_means_no(
     assert screen.index("total") < screen.index("Begin? [y/N]")
     assert llm_server.stats()["requests"] == 0
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-def test_at_a_terminal_yes_begins(
-    terminal: Callable[[str], tuple[int, str]], llm_server: RunningServer, tmp_path: Path
-) -> None:
-    code, screen = terminal("y")
-    assert code == 0, screen
-    assert llm_server.stats()["requests"] > 5
-    assert (tmp_path / "run" / "verdict.json").exists()
-    assert "so far: " in screen, "the live line"

@@ -19,9 +19,7 @@ from tests.optimize.sent import (
     agents_requests,
     conversation_of,
     conversation_of_demo,
-    is_reflection,
     reflections,
-    sections,
 )
 from tests.optimize.wire import AGENTS, BASELINE, CLAUSE, GEPA, SMALL, Questions, Wire, model, tune
 from tests.servers.reflecting_llm import reflecting_llm
@@ -94,11 +92,6 @@ def test_gepa_mends_the_prompts_and_each_arm_of_the_sealed_test_is_sent_its_own(
         assert len(asked) == 2 * len(A_FILE)
 
 
-def test_what_a_reflection_writes_reaches_the_agents_as_it_was_written(gepa: Wire) -> None:
-    parent, winner = texts(BASELINE), texts(gepa.tuned.kept_folder)
-    assert winner == {agent: f"{text}\n\n{CLAUSE.strip().expandtabs()}" for agent, text in parent.items()}
-
-
 def test_the_winner_of_bootstrap_is_sent_its_examples_as_the_conversations_that_they_were(bootstrap: Wire) -> None:
     assert (bootstrap.tuned.code, bootstrap.tuned.verdict["finish_reason"]) == (0, "improved"), bootstrap.tuned.err
     kept = demos(bootstrap.tuned.kept_folder)
@@ -128,17 +121,6 @@ def test_examples_of_agents_with_tools_are_tool_calls_and_nobody_answers_none(bo
     answers = [turn[1] for _, messages in samples for turn in conversation_of(messages) if turn[0] == "answered"]
     assert answers
     assert all(value not in ("None", "null", "") for answer in answers for value in answer.values())
-
-
-def test_an_example_without_an_attachment_is_shown_as_a_whole_one(bootstrap: Wire) -> None:
-    assert [demo["file"] for demo in demos(bootstrap.tuned.kept_folder)["critic_planner"]].count(None)
-    reviews = [sent for sent in agents_requests(bootstrap.bodies) if sent.agent == "critic_planner"]
-    of_sums = [sent for sent in reviews if any(row.file == "" for row in bootstrap.rows_in(sent.conversation))]
-    assert {sections(sent.conversation[0]["content"])["file"] for sent in of_sums} == {"None"}, "as it is really asked"
-    asked = [message["content"] for sent in reviews for message in sent.samples if message["role"] == "user"]
-    assert "None" in {sections(each)["file"] for each in asked}
-    assert all(each.startswith("[[ ## plan_to_review ## ]]\n") for each in asked)
-    assert "not supplied" not in json.dumps(bootstrap.bodies)
 
 
 @pytest.mark.parametrize("optimizer", ["gepa", "bootstrap"])
@@ -182,14 +164,6 @@ def test_reflections_are_told_nothing_but_what_the_agents_read_and_wrote_themsel
     assert wrong
 
 
-def test_only_reflections_name_the_model_that_rewrites(gepa: Wire, bootstrap: Wire) -> None:
-    named = Counter((is_reflection(body), body["model"]) for body in gepa.bodies)
-    assert named.keys() == {(True, "rewriter"), (False, "default")}
-    spent = gepa.tuned.verdict["spend"]
-    assert (named[True, "rewriter"], named.total()) == (spent["reflection_calls"], spent["lm_calls"])
-    assert {body["model"] for body in bootstrap.bodies} == {"default"}
-
-
 def test_the_eval_command_sends_the_published_set_byte_for_byte_as_the_sealed_test_did(
     gepa: Wire, eval_command: EvalCommand
 ) -> None:
@@ -200,19 +174,6 @@ def test_the_eval_command_sends_the_published_set_byte_for_byte_as_the_sealed_te
         asked = [sent.body for sent in gepa.about(row, bodies)]
         assert written(asked) == written(tested)
     assert len(bodies) == len(A_FILE) * len(gepa.sealed)
-
-
-def test_the_eval_command_sends_a_set_with_examples_byte_for_byte_as_the_sealed_test_did(
-    bootstrap: Wire, eval_command: EvalCommand
-) -> None:
-    with_examples = asked_of_the_eval_command(eval_command, bootstrap, bootstrap.tuned.kept_folder)
-    without = asked_of_the_eval_command(eval_command, bootstrap, BASELINE)
-    for row in bootstrap.sealed:
-        tested = bootstrap.about(row, bootstrap.bodies)
-        for bodies, shown in ((with_examples, True), (without, False)):
-            asked = [sent.body for sent in bootstrap.about(row, bodies)]
-            assert written(asked) == written([sent.body for sent in tested if bool(sent.samples) is shown])
-            assert len(asked) == len(A_FILE)
 
 
 def test_agents_that_are_not_tuned_keep_their_prompts_and_are_never_reflected_on(

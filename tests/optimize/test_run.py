@@ -2,15 +2,11 @@
 
 import json
 import re
-import shlex
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import yaml
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.scorers.function import FunctionScorer
@@ -22,7 +18,6 @@ from optimize.publishing.provenance import Provenance
 from optimize.publishing.publish import publish
 from optimize.search.optimizer import SearchOutcome
 from optimize.session.config import OptimizeConfig
-from tests.eval.command_line import without_pauses
 from tests.optimize.planted_runs import ALWAYS, MUMBLE, SLIGHTLY, Obedient, Planted, planted_run
 from tests.optimize.tuning_command import NAME, Tuned, tuning_command
 
@@ -66,42 +61,6 @@ def test_a_better_set_is_published_with_all_that_is_known_about_it(tmp_path: Pat
     assert f"published: prompts/{NAME}" in tuned.out
     phases = [line[0] for line in tuned.out.splitlines() if re.match(r"\d/8 ", line)]
     assert phases == ["1", "2", "3", "4", "6", "7", "8"] and "5/8" in tuned.out
-
-
-@pytest.mark.slow
-def test_one_that_may_be_as_good_by_luck_is_kept_and_can_be_exported_as_printed(tmp_path: Path) -> None:
-    tuned = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
-    verdict = ended(tuned, "not_significant", "does not lie above 0")
-    assert verdict["gain_shrunken"] is None and "  such questions show a true gain of " in tuned.out
-    assert "see rejected/c001" in tuned.out
-    rejected = yaml.safe_load((tuned.folder / "rejected" / "c001" / "provenance.yaml").read_text("utf-8"))
-    assert (rejected["gated"], rejected["finish_reason"]) == (False, "not_significant")
-    assert "UNGATED (not_significant)" in (tuned.folder / "rejected" / "c001" / "set.yaml").read_text("utf-8")
-
-    (line,) = [line for line in tuned.out.splitlines() if "ungated: python " in line]
-    command = shlex.split(line.partition("ungated: ")[2])
-    shelf = PROJECT_ROOT / "prompts" / NAME
-    assert command[-2:] == ["--name", NAME] and not shelf.exists()
-    try:
-        exported = subprocess.run(
-            [sys.executable, *command[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert (exported.returncode, exported.stderr) == (0, "")
-        assert "the set says gated: false" in exported.stdout
-        used = subprocess.run(
-            [
-                *(sys.executable, str(PROJECT_ROOT / "eval" / "run.py"), "system=toy", "data=toy", "model=offline"),
-                *(f"prompts={NAME}", "limit=2", "tracking=off", f"run.dir={tmp_path / 'used'}"),
-            ],
-            cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert used.returncode in (0, 2) and without_pauses(used.stderr) == ""
-        assert yaml.safe_load((shelf / "provenance.yaml").read_text("utf-8"))["gated"] is False
-    finally:
-        for path in sorted(shelf.glob("*")) if shelf.exists() else []:
-            path.unlink()
-        if shelf.exists():
-            shelf.rmdir()
 
 
 def test_nothing_better_on_validation_ends_the_run_unopened(tmp_path: Path) -> None:
@@ -277,15 +236,6 @@ def test_with_objective_cost_a_set_that_is_worse_is_not_tested_however_cheap(tmp
     tuned = planted_run(tmp_path, "gate.objective=cost", model=Obedient(simulated=False), optimizer=shorter)
     words = "(1 scored on validation) was not as good as the starting prompts (accuracy 20.0%) within gate.margin=0.02"
     ended(tuned, "no_accepted_candidate", words, simulated=False)
-
-
-@pytest.mark.slow
-def test_a_finished_run_is_shown_again_and_asks_nothing(tmp_path: Path) -> None:
-    planted_run(tmp_path, texts={"finalize": SLIGHTLY})
-    model = Obedient()
-    again = planted_run(tmp_path, "resume=run", model=model)
-    assert again.code == 0 and model.requests == []
-    assert "not published: not_significant" in again.out
 
 
 def test_a_run_that_could_test_nothing_ends_again_with_the_code_that_says_so(tmp_path: Path) -> None:

@@ -114,22 +114,6 @@ def test_a_signal_in_any_phase_lets_finish_what_is_in_flight_and_says_how_to_go_
     assert run.openings() == 1
 
 
-@pytest.mark.parametrize("phase", ["search", "sealed"])
-def test_a_second_signal_cancels_what_is_in_flight(phase: str, new_run: NewRun, server: SimulatedServer) -> None:
-    """The server takes longer for a reply than the run may take to end."""
-    run = new_run("run", *MINI_GEPA)
-    until = {
-        "search": "before optimize.pipeline.tuning run_search",
-        "sealed": "before optimize.pipeline.tuning run_sealed_test",
-    }[phase]
-    assert run.session(dies=until) is None
-    server.latency_seconds = 20.0
-    code, took = interrupted(run, Moment(0.2, 1), signal.SIGINT, signal.SIGINT)
-    assert code == 3, run.printed[-1]
-    assert took < 10
-    assert GOING_ON.search(run.printed[-1])
-
-
 def test_a_reflection_in_flight_is_broken_off_after_the_time_for_draining(
     new_run: NewRun, server: SimulatedServer
 ) -> None:
@@ -194,28 +178,6 @@ def test_a_server_that_only_fails_stops_the_run_before_the_search_is_led_by_it(
     assert run.candidates() == alone.candidates()
 
 
-def test_a_server_that_dies_in_the_sealed_test_leaves_no_wrong_answers_for_good(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with simulated_server(schedule={"faults": ["ok"] * 200, "every": 1, "fault": "500"}) as server:
-        run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_BOOTSTRAP, "model.num_retries=0")
-        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
-        assert re.search(r"^stopped: the model's server has failed 16", capsys.readouterr().err, re.MULTILINE)
-        server.start_over([])
-        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
-    for side in ("baseline", "winner"):
-        assert run.verdict[side].get("errors", {}).keys() <= {"malformed"}
-
-
-def test_a_few_failed_answers_before_the_sealed_test_count_as_wrong_and_the_run_goes_on(tmp_path: Path) -> None:
-    """In the sealed test they are asked again: phases/test_sealed_test.py."""
-    faults = ["ok"] * 15 + ["ok", "ok", "ok", "ok", "500"] * 6
-    with simulated_server(schedule={"faults": faults}) as server:
-        run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_BOOTSTRAP, "model.num_retries=0")
-        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
-        assert run.read("baseline")["val_score"] < 0.6
-
-
 # ---------------------------------------------------------------- going on
 
 
@@ -234,17 +196,3 @@ def resume(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-c", WITHOUT_DSPY, *arguments], capture_output=True, text=True, timeout=60, cwd=PROJECT_ROOT
     )
-
-
-def test_a_finished_run_shows_its_verdict_again_and_loads_nothing_heavy(ended: tuple[TunedFolder, list[str]]) -> None:
-    run, _ = ended
-    before = {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")}
-    shown = resume(f"resume={run.folder}")
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stderr == "['hydra']\n"
-    more = resume(f"resume={run.folder}", "budget.usd=10")
-    assert (more.returncode, more.stdout) == (0, shown.stdout)
-    assert more.stderr == "this run is over: the options given now change nothing\n['hydra']\n"
-    assert f"not published: {run.verdict['finish_reason']}" in shown.stdout
-    assert "sealed test: " in shown.stdout
-    assert {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")} == before

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
+from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
 from eval.runs.folder import RunLock
 from eval.runs.mlflow_state import read_state
@@ -43,18 +43,3 @@ def test_a_run_that_goes_on_sends_itself(
     finally:
         lock.release()
     assert "run is still going on, and sends itself" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_an_mlflow_that_is_not_there_is_told_and_nothing_else(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
-    assert synced(folder, "tracking=server", "tracking.uri=http://127.0.0.1:9") == STOPPED
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "127.0.0.1:9 cannot be reached); complete it with: python optimize/sync.py" in err
-    assert "tracking=server tracking.uri=http://127.0.0.1:9" in err.partition("complete it with:")[2]
-    state = read_state(folder)
-    assert state is not None
-    assert (state.complete, state.run_id) == (False, "")

@@ -96,12 +96,3 @@ def test_unique_answers_in_a_proposal_block_it_as_before_and_are_in_no_brief(tmp
     first = server.briefs[1]  # after the one that tries the reflection model
     assert not any(name in first for name in UNIQUE), "it named them itself, in later ones"
     assert all(f'"{label}"' in first for label in LABELS)
-
-
-def test_feedback_names_the_labels_and_data_labels_the_rare_ones(tmp_path: Path) -> None:
-    """Without the brief, the reflection learns them one by one from the feedback."""
-    with labelling_llm(reads_brief=False) as server:
-        tuned = tune(tmp_path, server, ONE_STEP, f"data.labels=[{','.join([*LABELS, 'spare'])}]")
-    assert tuned.verdict["finish_reason"] == "improved", tuned.out + tuned.err
-    assert tuned.verdict["labels"] == [*LABELS, "spare"]
-    assert any("The expected label was 'bug'." in brief for brief in server.briefs)

@@ -121,24 +121,6 @@ def test_a_run_that_publishes_holds_no_secret(
     assert "stone" not in json.dumps(splits)
 
 
-@pytest.mark.slow
-def test_a_run_that_was_cut_short_goes_on_with_its_replies_and_holds_no_secret(
-    repeating: tuple[str, type[Repeating]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, _ = repeating
-    first = tuned_at(url, tmp_path, "budget.lm_calls=400", patch=monkeypatch)
-    assert first.verdict["finish_reason"] == "budget"
-    paid = first.verdict["spend"]["lm_calls"]
-    assert holding(tmp_path, KEY, PASSWORD) == [] and KEY not in first.out + first.err
-    second = tuned_at(url, tmp_path, "resume=run", "budget.lm_calls=3000", patch=monkeypatch)
-    assert second.verdict["finish_reason"] == "improved", second.err
-    whole = tuned_at(url, tmp_path / "whole", "budget.lm_calls=3000", patch=monkeypatch)
-    assert paid < second.verdict["spend"]["lm_calls"] == whole.verdict["spend"]["lm_calls"], (
-        "nothing was paid for twice"
-    )
-    assert holding(tmp_path, KEY, PASSWORD) == []
-
-
 @pytest.mark.parametrize(
     ("refused", "code", "said"),
     [

@@ -15,7 +15,6 @@ from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
 from eval.cli.paths import PROJECT_ROOT
 from eval.reports.run_comparison.page import write_comparison
 from tests.eval.command_line import EvalCommand
-from tests.eval.stored_run import answered, stored_run
 from tests.pages.browser import (
     THEMES,
     WIDTHS,
@@ -86,32 +85,6 @@ def test_pages_of_two_and_three_runs_and_of_a_sweep_are_readable_at_every_width_
         if name == "sweep":
             assert "system.agents.expert.retry_limit=2" in page.inner_text("main")
         assert errors == []
-
-
-def test_a_question_opens_with_the_answers_side_by_side(page: Any, tmp_path: Path) -> None:
-    changed = [{"id": 7, "kind": "agent", "name": "expert", "outputs": {"answer": "there are 17 ropes"}}]
-    other = [{"id": 7, "kind": "agent", "name": "expert", "outputs": {"answer": "there are 18 ropes"}}]
-    calls = [
-        [*spans, {"id": 8, "parent": 7, "kind": "lm", "name": "m", "inputs": {"system": text}, "outputs": {}}]
-        for spans, text in ((changed, "Think."), (other, "Think twice."))
-    ]
-    first = stored_run(tmp_path / "x", [answered("a", "17"), answered("b", "17", trajectory=calls[0])])
-    second = stored_run(tmp_path / "y", [answered("a", "17"), answered("b", "18 ropes", trajectory=calls[1])])
-    set_view(page, 1440, "light")
-    errors = collect_errors(page)
-    open_file(page, write_page(tmp_path / "page.html", first, second))
-    page.click("details.row summary")
-    page.wait_for_selector(".pair.answers")
-    assert page.inner_text(".pair.answers > div:nth-child(1) .said").strip() == "17"
-    assert page.inner_text(".pair.answers > div:nth-child(2) ins") == "18 ropes"
-    assert page.locator(".steps-of del").all_inner_texts() == ["17"]
-    assert page.locator(".steps-of ins").all_inner_texts() == ["18"]
-    page.click(".prompts > summary")
-    page.wait_for_selector(".prompts .pair")
-    assert page.locator(".prompts ins").all_inner_texts() == [" twice"]
-    assert errors == []
-    page.select_option("select[aria-label=outcome]", "=all right")
-    assert page.inner_text(".found") == "1 of 2 shown"
 
 
 def test_hostile_texts_execute_nothing(page: Any, tmp_path: Path) -> None:

@@ -102,25 +102,6 @@ def test_questions_are_found_filtered_sorted_and_opened(page: Any, tmp_path: Pat
     assert errors == []
 
 
-def test_a_wrong_answer_shows_its_words_its_steps_and_its_whole_prompts(page: Any, tmp_path: Path) -> None:
-    prompt = "You solve. " * 5_000
-    spans: list[dict[str, Any]] = [
-        {"id": 0, "kind": "agent", "name": "critic", "outputs": {"decision": "approve"}},
-        {"id": 1, "parent": 0, "kind": "lm", "name": "m", "inputs": {"system": prompt}, "outputs": {}},
-    ]
-    records = [record("a", gold="17 red ropes", answer="18 red ropes", trajectory=spans, epoch=n) for n in (1, 2)]
-    write_report(tmp_path / "report.html", summarise(records, RunDetails(run_id="r")), records)
-    open_file(page, tmp_path / "report.html")
-    assert "✗ wrong \N{MULTIPLICATION SIGN}2 18 red ropes" in page.inner_text("details.row .answer").replace("\n", " ")
-    row = open_row(page, "a")
-    assert row.locator("ins").all_inner_texts() == ["17"] and row.locator("del").all_inner_texts() == ["18"]
-    assert "critic approved a wrong answer" in row.inner_text()
-    assert row.locator(".call").count() == 0, "prompts are read when they are asked for"
-    row.locator(".prompts summary").first.click()
-    row.locator(".call").first.wait_for()
-    assert prompt.strip() in row.locator(".call").first.inner_text()
-
-
 HOST = """<!doctype html><meta charset="utf-8">
 <iframe sandbox="allow-scripts" style="width: 1000px; height: 700px"></iframe>
 <script>fetch("report.html").then((reply) => reply.text()).then((text) => {

@@ -86,18 +86,6 @@ def test_the_page_says_first_whether_the_prompts_are_better(page: Any, outcome: 
     assert errors == []
 
 
-def test_a_question_that_changed_opens_with_the_answers_of_both_sides(page: Any, tmp_path: Path) -> None:
-    folder = planted_run(tmp_path / "run", texts={"finalize": SLIGHTLY}).folder
-    open_file(page, folder / "report.html")
-    set_view(page, 1440, "light")
-    page.locator("details.row summary").first.click()
-    page.locator("details.row .sides").wait_for()
-    text = page.inner_text("details.row .sides").lower()
-    assert "with the starting prompts" in text and "with the tested ones" in text
-    assert "wrong" in text and "right" in text
-    assert page.locator("figure.chart svg").count() == page.locator("figure.chart").count() >= 3
-
-
 def test_texts_of_a_foreign_run_execute_nothing(page: Any, tmp_path: Path) -> None:
     proposals = [
         a_proposal(number, "accepted" if number % 2 else "rejected", reason=text, agents=[text], origin=text)

@@ -185,21 +185,6 @@ def test_a_token_without_access_is_one_sentence_that_does_not_show_it(root: Path
     assert "hf_secret" not in done.stdout + done.stderr
 
 
-@pytest.mark.slow
-def test_no_network_is_the_same_sentence(tmp_path: Path) -> None:
-    done = load_from("http://127.0.0.1:1", tmp_path / "hf", HF_HUB_OFFLINE="1")
-    assert done.stdout.startswith("UserError GAIA could not be fetched (ConnectionError): accept the terms")
-    assert len(done.stdout.splitlines()) == 1
-
-
-@pytest.mark.slow
-def test_a_token_that_no_header_can_hold_is_not_shown(root: Path, tmp_path: Path) -> None:
-    with serving(root, REVISION) as (hub, _):
-        done = load_from(hub, tmp_path / "hf", HF_TOKEN="hf_secret\ntoken")
-    assert done.stdout.startswith("UserError GAIA could not be fetched")
-    assert "hf_secret" not in done.stdout + done.stderr
-
-
 class PlayedHub:
     """A HubRepository without a network."""
 

@@ -11,7 +11,6 @@ from typing import TextIO
 
 import pytest
 from omegaconf import DictConfig
-from omegaconf.errors import MissingMandatoryValue
 
 from eval.cli.command import (
     InterruptedRunError,
@@ -21,7 +20,6 @@ from eval.cli.command import (
 )
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.termination import StopController
-from mas.runtime.errors import UserError
 
 Run = Callable[..., int]
 
@@ -51,26 +49,6 @@ def test_a_multirun_runs_every_job_and_ends_with_the_worst_code(run: Run, codes:
 
     assert run(task, "--multirun", "seed=0,1,2") == expected
     assert seeds == [0, 1, 2]
-
-
-@pytest.mark.slow
-def test_a_users_mistake_in_one_job_is_told_and_the_others_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    seeds: list[int] = []
-
-    def task(composed: DictConfig) -> int:
-        seeds.append(composed.seed)
-        if composed.seed == 0:
-            raise UserError("seed=0 is unlucky; take another.")
-        if composed.seed == 1:
-            raise MissingMandatoryValue("Missing mandatory value: data.path")
-        return 2
-
-    assert run(task, "-m", "seed=0,1,2") == 1
-    assert seeds == [0, 1, 2]
-    assert capsys.readouterr().err.splitlines() == [
-        "error: seed=0 is unlucky; take another.",
-        "error: data.path has no value; give it on the command line: data.path=…",
-    ]
 
 
 def test_a_choice_unknown_to_any_job_stops_a_multirun_before_its_first(

@@ -211,7 +211,6 @@ def ending(process: subprocess.Popen[str], tmp_path: Path) -> Ended:
 
 
 QUICK, NEVER = told("quick", "sleep 0 say 7"), told("never", "sleep 0 say 7")
-ENDLESS = told("endless", "sleep 99 say 7")
 TWO = "run.concurrency=2"
 
 
@@ -267,20 +266,6 @@ def test_one_signal_ends_a_run_whose_event_loop_is_blocked(
     assert "Traceback" not in ended.err + ended.out
     blocked = "obedient_agent.py:22 in answer (question 'blocking') has blocked the event loop for 5 s"
     assert blocked in ended.err, ended.err
-
-
-@pytest.mark.slow
-def test_an_interrupted_multirun_does_not_go_on_to_its_next_job(
-    tmp_path: Path, clean_environment: dict[str, str]
-) -> None:
-    job = "run.dir=" + str(tmp_path / "job-${hydra:job.num}")
-    sweep = f"hydra.sweep.dir={tmp_path / 'sweep'}"
-    options = [job, sweep, "ids=[quick,endless],[never]", "run.drain_seconds=0", "-m"]
-    with started(tmp_path, clean_environment, [QUICK, ENDLESS, NEVER], *options) as process:
-        process.send_signal(signal.SIGINT)
-        assert ending(process, tmp_path).code == 3
-    assert (tmp_path / "job-0" / "summary.json").exists()
-    assert not (tmp_path / "job-1").exists()
 
 
 def errors(number: int) -> list[dict[str, object]]:

@@ -1,9 +1,7 @@
 """The whole command with its exporter process, and everything that can go wrong between the two and MLflow."""
 
-import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -26,7 +24,7 @@ from eval.mlflow_export.exporter_launcher import (
 from eval.runs.mlflow_state import ExportState, read_state, write_state
 from eval.sync import sync
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset, tracked_in
-from tests.eval.mlflow_export.exporting import everything, in_mlflow
+from tests.eval.mlflow_export.exporting import in_mlflow
 from tests.eval.obedient_agent import AGENT, told
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nothing listens
@@ -118,36 +116,6 @@ def test_a_server_that_is_not_there_costs_a_warning_and_sync_sends_the_run_elsew
     assert state.counts["traces"] == {"store": 6, "mlflow": 6}
 
 
-@pytest.mark.slow
-def test_a_locked_store_does_not_hold_the_questions_up(
-    eval_command: EvalCommand, tmp_path: Path, local: LocalTracking
-) -> None:
-    data = dataset(tmp_path / "data", *QUICK)
-    in_mlflow(local, ExportState())  # so that the store and the experiment are there
-    with locked(local.path() / "mlflow.db"):
-        began = time.monotonic()
-        finished = eval_command(*AGENT, *data, *tracked_in(local, wait_seconds=1))
-        assert time.monotonic() - began < 25
-    assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
-    assert finished.summary["wall_seconds"] < 5
-    assert "complete it with: python eval/sync.py" in finished.err
-    until(lambda: not _is_sending(finished.folder))
-    state = completed(finished.folder)
-    before = everything(in_mlflow(local, state))
-    assert everything(in_mlflow(local, completed(finished.folder))) == before
-
-
-@contextmanager
-def locked(database: Path) -> Iterator[None]:
-    other = sqlite3.connect(database, isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    try:
-        yield
-    finally:
-        other.execute("ROLLBACK")
-        other.close()
-
-
 def _is_sending(folder: Path) -> bool:
     from eval.runs.folder import is_in_use
 
@@ -181,14 +149,6 @@ def running(tmp_path: Path, environment: dict[str, str], settings: LocalTracking
             process.kill()
 
 
-def exporter_of(process: subprocess.Popen[str]) -> int:
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    for child in children:
-        if b"eval.mlflow_export.run_export" in Path(f"/proc/{child}/cmdline").read_bytes():
-            return int(child)
-    raise AssertionError(f"no exporter among {children}")
-
-
 @pytest.mark.slow
 def test_a_killed_run_shows_as_killed_with_what_it_had(
     tmp_path: Path, clean_environment: dict[str, str], local: LocalTracking
@@ -205,38 +165,6 @@ def test_a_killed_run_shows_as_killed_with_what_it_had(
     assert (run.status(), run.client.get_run(run.run_id).data.metrics["accuracy"]) == ("KILLED", 0.2)
     assert completed(folder).run_id == state.run_id  # with the files that the killed process did not write
     assert "summary.json" in {each.path for each in run.client.list_artifacts(run.run_id)}
-
-
-@pytest.mark.slow
-def test_a_killed_exporter_is_told_and_sync_completes_the_run(
-    tmp_path: Path, clean_environment: dict[str, str], local: LocalTracking
-) -> None:
-    folder = tmp_path / "run"
-    with running(tmp_path, clean_environment, local) as process:
-        os.kill(exporter_of(process), signal.SIGKILL)
-        (tmp_path / "released").touch()
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert json.loads((folder / "summary.json").read_text())["accuracy"] == 1.0
-    assert "ended by signal 9; complete it with: python eval/sync.py run" in err
-    assert "sending the rest" not in out
-    state = completed(folder)
-    assert (state.status, state.counts["traces"]) == ("FINISHED", {"store": 5, "mlflow": 5})
-    assert in_mlflow(local, state).status() == "FINISHED"
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_the_run_and_not_its_way_into_mlflow(
-    tmp_path: Path, clean_environment: dict[str, str], local: LocalTracking
-) -> None:
-    folder = tmp_path / "run"
-    with running(tmp_path, clean_environment, local) as process:
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == 3
-    assert "warning" not in err
-    state = state_of(folder)
-    assert (state.status, state.complete, state.counts["traces"]["store"]) == ("KILLED", True, 1)
 
 
 def test_where_to_look() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample
@@ -51,7 +51,6 @@ def test_labels_are_compared_without_case_and_spaces_and_spelt_as_usual(
 
 
 @given(st.lists(st.integers(1, MIN_QUESTIONS - 1), min_size=1, max_size=200), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
 def test_an_answer_that_few_questions_share_is_never_a_label(counts: list[int], random: object) -> None:
     targets = [f"answer {at}" for at, n in enumerate(counts) for _ in range(n)]
     classes = ["yes", "no"] * 10 * len(counts)
@@ -62,7 +61,6 @@ def test_an_answer_that_few_questions_share_is_never_a_label(counts: list[int], 
 
 @example(11, 10, 12)
 @given(st.integers(2, 30), st.integers(1, 30), st.integers(0, 40))
-@settings(max_examples=80, deadline=None)
 def test_facts_that_are_each_asked_in_many_wordings_are_no_labels(facts: int, wordings: int, others: int) -> None:
     targets = [f"fact {at}" for at in range(facts)] * wordings + [f"single {at}" for at in range(others)]
     if wordings < facts:
@@ -70,7 +68,6 @@ def test_facts_that_are_each_asked_in_many_wordings_are_no_labels(facts: int, wo
 
 
 @given(st.integers(3, 400), st.integers(1, 60))
-@settings(max_examples=80, deadline=None)
 def test_an_answer_that_repeats_is_no_label_beside_frequent_classes(n: int, repeats: int) -> None:
     """It would need an eighth of an even share, which no class of two that has it would be rare at."""
     found = names(samples(["yes", "no"] * n + ["Paveldel"] * repeats))
@@ -80,7 +77,6 @@ def test_an_answer_that_repeats_is_no_label_beside_frequent_classes(n: int, repe
 
 
 @given(st.lists(st.sampled_from([*CLASSES, "Login", " refund", "other"]), max_size=120), st.randoms())
-@settings(max_examples=60, deadline=None)
 def test_neither_order_nor_repeated_questions_change_the_labels(targets: list[str], random: object) -> None:
     asked = samples(targets)
     again = [Sample(f"again {each.id}", f" {each.question.upper()}?", target=each.target) for each in asked] * 3

@@ -1,25 +1,19 @@
 """`eval/sync.py` sends what is missing in MLflow. Runs that failed on the way: test_exporter_launcher.py."""
 
-import base64
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from eval import rescore
 from eval.analysis.human_review.labels import append_label, describe_label, withdraw
-from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
+from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
 from eval.runs.mlflow_state import read_state
 from eval.runs.store import RunStore
 from eval.sync import sync as run_command
 from tests.eval.mlflow_export.exporting import a_run, everything, exported, in_mlflow, own_records
 from tests.eval.stored_run import CONFIG
-from tests.mlflow_runs import Evaluation, sync
 
 OFF = {**CONFIG, "tracking": {"_target_": "eval.config.tracking.NoTracking"}}
 
@@ -89,48 +83,6 @@ def test_a_run_that_is_elsewhere_in_this_mlflow_keeps_its_traces(
     refused = exported(folder, replace(local, experiment=f"{local.experiment} b"))  # as if resumed with another one
     assert f"is in the experiment {local.experiment} there already" in str(refused.warning)
     assert everything(in_mlflow(local, state)) == before
-
-
-@contextmanager
-def refusing_server() -> Iterator[tuple[str, set[str]]]:
-    """Its host and port, and the `Authorization` headers that it saw."""
-    seen: set[str] = set()
-
-    class Refusing(BaseHTTPRequestHandler):
-        def log_message(self, *args: object) -> None:
-            """Tests print nothing."""
-
-        def do_GET(self) -> None:
-            seen.add(self.headers.get("Authorization", "none"))
-            self.send_response(401)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield f"127.0.0.1:{server.server_port}", seen
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-@pytest.mark.slow
-def test_a_password_from_an_address_is_asked_of_the_environment_afterwards(tmp_path: Path) -> None:
-    login = "Basic " + base64.b64encode(b"ann:pa@ss1").decode()
-    with refusing_server() as (host, seen):
-        uri = f"tracking.uri=http://ann:pa@ss1@{host}"
-        options = ("experiment=offline", "limit=1", "tracking=server", uri, "tracking.wait_seconds=10")
-        finished = Evaluation.of_options(tmp_path / "run", *options).ended()
-        assert seen == {login}, finished.err
-        kept = (tmp_path / "run" / "config.yaml").read_text()
-        assert f"uri: http://ann@{host}\n" in kept
-        files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
-        assert [path.name for path in files if b"pa@ss1" in path.read_bytes()] == []
-        seen.clear()
-        again = sync(tmp_path / "run", environment={"MLFLOW_TRACKING_PASSWORD": "pa@ss1"})
-        assert (again.code, seen) == (STOPPED, {login}), again.err
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mas.llm.rate_limiter import BackoffTooLongError, RateLimiter, RequestPermit
@@ -37,7 +37,6 @@ def reasons(limiter: RateLimiter) -> list[str]:
 
 
 @given(st.integers(1, 50), st.lists(st.tuples(seconds, seconds, outcomes), max_size=60))
-@settings(max_examples=60, deadline=None)
 def test_never_more_inside_than_the_limit_and_everybody_passes(ceiling, requests):
     limiter, passed = RateLimiter(ceiling), []
 
@@ -61,7 +60,6 @@ def test_never_more_inside_than_the_limit_and_everybody_passes(ceiling, requests
     st.lists(st.tuples(st.integers(0, 5_000), outcomes), min_size=1, max_size=30),
     st.sampled_from([(None, None), (600, None), (None, 60_000), (600, 60_000)]),
 )
-@settings(max_examples=60, deadline=None)
 def test_first_come_first_served_however_large(requests, rates):
     limiter, entered = RateLimiter(3, *rates), []
 
@@ -79,7 +77,6 @@ def test_first_come_first_served_however_large(requests, rates):
 
 
 @given(st.lists(st.tuples(seconds, seconds, st.none() | seconds, outcomes), max_size=60), st.sampled_from([None, 600]))
-@settings(max_examples=60, deadline=None)
 def test_a_storm_of_cancellations_swallows_no_place(requests, per_minute):
     limiter = RateLimiter(4, per_minute)
 

@@ -6,7 +6,7 @@ from typing import Any
 import dspy
 import pytest
 from dspy.adapters.types.tool import ToolCallResults
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mas.prompt_sets.demos import from_json, list_turns, to_json
@@ -71,7 +71,6 @@ examples = st.tuples(st.just(Research), research) | st.tuples(st.just(Plan), pla
     st.just(ReviewPlan), reviews)  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
 @given(examples)
 def test_what_is_written_is_read_again_and_rendered_the_same(example: tuple[Any, dspy.Example]) -> None:
     signature, demo = example

@@ -2,15 +2,9 @@
 
 import asyncio
 import contextvars
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -20,9 +14,7 @@ from mas.runtime.event_loop import settle_pause, warn_of_block
 from mas.runtime.loop_clock import BlockingCall, SteadyLoop, WatchTimes, now
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, record_trace
-from tests.eval.command_line import without_pauses
 
-PROJECT = Path(__file__).parents[3]
 BLOCKED_SECONDS = 1.2
 T = TypeVar("T")
 WORD: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="nothing")
@@ -123,65 +115,3 @@ def test_only_the_sample_that_blocked_the_loop_pays_for_it(
     assert logged == [("warning", "event loop blocked", where)]
     warning = f"warning: {where} (question 'q1') has blocked the event loop for 0.8 s: everything else waits for it"
     assert capsys.readouterr().err.startswith(warning)
-
-
-STOPPED = """
-import asyncio, sys
-from mas.runtime import event_loop
-from mas.runtime.loop_clock import WatchTimes
-event_loop.DEFAULT_TIMES = WatchTimes(reported_seconds=1.0)
-async def work():
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(sys.argv[1]))
-    async with asyncio.timeout(1.0):
-        writer.write(b"ask")
-        print("asked", flush=True)
-        print((await reader.readexactly(6)).decode(), flush=True)
-    writer.close()
-event_loop.run_blocking(work())
-"""
-
-
-@pytest.mark.slow
-def test_a_process_that_was_stopped_extends_its_deadlines_by_the_pause() -> None:
-    """The reply comes while the process is stopped, and the timeout would have expired."""
-    server_ready, port = threading.Event(), 0
-
-    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readexactly(3)
-        await asyncio.sleep(0.5)
-        writer.write(b"answer")
-        await reader.read()
-        writer.close()
-
-    async def serve() -> None:
-        nonlocal port
-        server = await asyncio.start_server(reply, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        server_ready.set()
-        await asyncio.to_thread(done.wait, 60)
-        server.close()
-
-    done = threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert server_ready.wait(20)
-    process = subprocess.Popen(
-        [sys.executable, "-c", STOPPED, str(port)],
-        cwd=PROJECT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "asked\n"
-        os.kill(process.pid, signal.SIGSTOP)
-        time.sleep(2.5)
-        os.kill(process.pid, signal.SIGCONT)
-        out, err = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        done.set()
-        thread.join(20)
-    assert out == "answer\n"
-    assert err.startswith("warning: this process could not run for ") and without_pauses(err) == "", err

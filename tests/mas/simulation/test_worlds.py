@@ -5,7 +5,6 @@ import random
 import shutil
 import statistics
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from scipy.stats import t as student
 from eval.benchmarks.sample_set import SAMPLE
 from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.executors.local import LocalExecutor
-from eval.scorers.gaia import GaiaScorer, match_leniently
+from eval.scorers.gaia import GaiaScorer
 from mas.simulation.skills.behaviour import Behaviour, World
 from tests.eval.command_line import EvalCommand
 from tests.mas.simulation.toy_calls import SIGNATURES, answers, random_prompt
@@ -159,48 +158,6 @@ def test_only_tools_open_the_questions_files_and_answers_do_not_depend_on_the_go
 
     assert told(first) == told(second)
     assert [r["target"] for r in first] != [r["target"] for r in second]
-
-
-def critic_errors(record: dict[str, Any]) -> Counter[str]:
-    """Misses and false alarms of the expert's critic in one record: its verdicts against the gold answer."""
-    counts: Counter[str] = Counter()
-    for step in record["trajectory"]:
-        if step["kind"] != "agent" or step["name"] != "critic_expert" or not step["outputs"]:
-            continue
-        request = step["inputs"]["request"]
-        answer = request.partition("The expert's answer:\n")[2].partition("\n\nThe expert's reasoning:")[0]
-        right = match_leniently(answer, record["target"])
-        approved = step["outputs"]["decision"] == "approve"
-        counts["miss" if approved else "hit"] += not right
-        counts["pass" if approved else "false alarm"] += right
-    return counts
-
-
-def tool_skipped(record: dict[str, Any]) -> bool:
-    """A file was attached and no tool read it."""
-    return bool(record["file"]) and not any(step["kind"] == "tool" for step in record["trajectory"])
-
-
-@pytest.mark.slow
-def test_errors_are_in_the_records_in_their_class_and_place(
-    eval_command: EvalCommand, sample_copy: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "prompts").mkdir()
-    shutil.copytree(PROMPTS / "baseline", tmp_path / "prompts" / "careless")
-    for agent, text in {
-        "researcher": "Answer from memory rather than with tools.",
-        "critic_expert": "Reject for the slightest flaw of style. Approve without recomputing. Ignore the format.",
-        "expert": "Do not use the calculator.",
-    }.items():
-        (tmp_path / "prompts" / "careless" / f"{agent}_system_prompt.txt").write_text(text)
-    found = records(eval_command, sample_copy, f"prompts={tmp_path / 'prompts' / 'careless'}")
-    verdicts = sum((critic_errors(record) for record in found), Counter())
-    malformed = [record for record in found if record["error_class"] == "malformed"]
-
-    assert malformed and {record["error_component"] for record in malformed} >= {"critic_expert"}
-    assert sum(map(tool_skipped, found)) > 5
-    assert verdicts["miss"] > 3
-    assert verdicts["false alarm"] > 3
 
 
 @pytest.mark.slow

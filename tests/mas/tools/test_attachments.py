@@ -76,7 +76,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
 @example("/proc/self/cwd/secret.txt")
 @example(f"{OWN}\x00")
 @example(f"../question/{OWN}")
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_name_is_that_of_an_attached_file_or_refused(root: Path, pattern: str) -> None:
     question = root / "question"
     places = dict(zip(PATHS, (root, question, question / OWN, root / SECRET), strict=True))
@@ -123,7 +123,6 @@ ARCHIVE = Source("data.zip", zipped(STORED, f"/proc/self/cwd/{SECRET}"))
 @example(f"{NESTED}/{NESTED}")
 @example("a/../a/b.txt")
 @example(f"{OWN}//server/share")  # below a member that is no archive
-@settings(max_examples=400, deadline=None)
 def test_a_member_is_what_is_stored_under_exactly_that_name_or_refused(name: str) -> None:
     if name in READABLE:
         assert read_member(ARCHIVE, name).data == READABLE[name]
@@ -137,7 +136,6 @@ def test_a_member_is_what_is_stored_under_exactly_that_name_or_refused(name: str
 @example({"\x00": b"nameless, too"})
 @example({OWN: b"kept", f"{OWN}\x00.txt": b"the same once it is cut"})
 @example({"a\\b.txt": b"backslash", "a/b.txt": b"slash"})
-@settings(max_examples=300, deadline=None)
 def test_an_archive_with_made_up_names_gives_each_members_own_bytes_or_refuses_it(made: dict[str, bytes]) -> None:
     stored = {name: content for name, content in made.items() if encodable(name)}
     source = Source("data.zip", zipped({"plain.txt": b"plain", **stored}))

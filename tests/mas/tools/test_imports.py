@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,21 +16,6 @@ LIBRARIES = {
     *("pypdf", "pytesseract", "simpleeval", "spacy", "tavily", "tiktoken", "trafilatura", "unstructured", "wikipedia"),
     *("xlrd", "youtube_transcript_api"),
 }
-RUNS = """
-import json, sys
-from eval.cli.hydra_compat import compose_config
-from eval.config.evaluation import read_config
-from tests.scripted_model import ScriptedModel, answering
-said = []
-for system, *given in json.loads(sys.argv[1]):
-    config = read_config(compose_config([f"system={system}", "tools.browser.url=http://127.0.0.1:1/mcp", *given]))
-    with config.system.open_resources(config.tools, said.append) as resources:
-        program = config.system.build(ScriptedModel(answering()), None, resources)
-        assert program(question="What is the sky?").final_answer
-print(json.dumps([len(said), sorted(sys.modules)]))
-"""
-GAIA_WITHOUT = ("gaia", "system.agents.researcher.tools=[]", "system.agents.expert.tools=[]")
-ALONE_WITHOUT = ("single_agent", "system.agents.agent.tools=[]")
 CALL = """
 import asyncio, inspect, json, sys
 from mas.tools.tool_context import Resources, use_tool_context
@@ -73,21 +57,6 @@ def output_of(program: str, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def after_runs(*systems: Sequence[str]) -> tuple[int, set[str]]:
-    """How many things the user was told, and the libraries that are imported."""
-    told, modules = json.loads(output_of(RUNS, json.dumps(systems)))
-    return told, {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
-
-
-@pytest.mark.slow
-def test_with_all_tools_at_hand_nothing_is_imported_that_is_not_without_them() -> None:
-    told, imported = after_runs(["gaia"], ["single_agent"])
-    without_told, without = after_runs(GAIA_WITHOUT, ALONE_WITHOUT)
-    assert (told, without_told) == (4, 0)  # the tools were there: each run missed its browser and a contact
-    assert imported - without == set()
-    assert imported & LIBRARIES == set()
 
 
 @pytest.mark.parametrize("tool", CALLS)

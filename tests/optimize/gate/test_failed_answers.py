@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,11 @@ from optimize.gate.failed_answers import (
     AGAINST,
     COUNTED_AS_RIGHT,
     ImputedAnswers,
-    describe_failures,
     exceeds_failure_limit,
     impute_failures,
     max_failing_questions,
 )
 from optimize.gate.gate import GateSettings, judge
-from optimize.pipeline.terminal import show_finished_run
-from tests.eval.command_line import without_pauses
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 FAILED = None  # in place of whether an answer is right
@@ -142,40 +138,6 @@ def has_examples(messages: Messages) -> bool:
 
 def accuracy(right: dict[str, int]) -> float:
     return pytest.approx(sum(right.values()) / (N_SEALED * EPOCHS))  # type: ignore[return-value]
-
-
-@pytest.mark.slow  # whole runs
-def test_a_question_that_always_fails_leaves_a_way_to_a_verdict_that_says_so(
-    alone: Right, server: SimulatedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Two questions fail both: more answers in a row than a server that is down is allowed."""
-    failing = list(QUESTIONS)[:2]
-    server.always_fails = about(*failing)
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS)
-    for _ in range(2):
-        before = server.asked
-        assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
-        stopped, going_on = without_pauses(capsys.readouterr().err).splitlines()
-        assert stopped.startswith(
-            f"stopped: the server failed 12 of the sealed answers, and again when asked once more, to {failing[0]}, "
-            f"{failing[1]}; going on asks them again, and with run.failed_answers={AGAINST} comes to a verdict without "
-        )
-        assert "LMServerError" in stopped
-        assert re.fullmatch(r"continue with: python \S+ resume=\S+", going_on)
-        assert run.read("verdict") is None
-    assert server.asked - before == 2 * 12, "nothing else is asked again"
-    before = server.asked
-    assert tuned_here(run.folder, [*asked, f"run.failed_answers={AGAINST}"], tmp_path / "shelf") == 0
-    assert server.asked - before == 2 * 12
-    verdict, said = run.verdict, capsys.readouterr().out
-    assert verdict["sealed"]["failed_answers"] == {"parent": 6, "winner": 6, "as_right": 0}
-    assert verdict["failed_questions"] == failing
-    for name, arm in (("baseline", "parent"), ("winner", "winner")):
-        assert verdict[name]["errors"]["infrastructure"] == 6
-        assert verdict[name]["accuracy"] == accuracy(alone[arm] | dict.fromkeys(failing, 0))
-    assert f"  {describe_failures(verdict)}\n" in said
-    assert show_finished_run(str(run.folder)) == 0
-    assert f"  {describe_failures(verdict)}\n" in capsys.readouterr().out
 
 
 @pytest.mark.slow  # whole runs

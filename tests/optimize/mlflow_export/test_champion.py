@@ -47,14 +47,6 @@ def test_a_published_set_is_registered_and_champion(tmp_path: Path, local: Local
     ]
 
 
-def test_without_a_verdict_that_publishes_nothing_is_registered(tmp_path: Path, local: LocalTracking) -> None:
-    send(a_tuning(tmp_path / "no", PROPOSALS, verdict=verdict(published=False), system="crown_b"), local)
-    send(a_tuning(tmp_path / "stopped", PROPOSALS, system="crown_b"), local)
-    running = a_tuning(tmp_path / "running", PROPOSALS, verdict=verdict(), system="crown_b")
-    send(running, local, pid=1)
-    assert client(local).get_prompt("crown_b.planner") is None
-
-
 def test_a_simulated_champion_displaces_no_real_one(tmp_path: Path, local: LocalTracking) -> None:
     send(a_tuning(tmp_path / "real", PROPOSALS, verdict=verdict(), system="crown_c"), local)
     simulated = a_tuning(
@@ -63,15 +55,6 @@ def test_a_simulated_champion_displaces_no_real_one(tmp_path: Path, local: Local
     send(simulated, local)
     assert "c001" in version(local, "crown_c", "finalizer", CHAMPION).template
     assert "c002" in version(local, "crown_c", "finalizer", CHAMPION_SIMULATED).template
-
-
-def test_a_run_that_is_sent_late_does_not_displace_a_later_champion(tmp_path: Path, local: LocalTracking) -> None:
-    old = a_tuning(tmp_path / "old", PROPOSALS, verdict=verdict(), system="crown_d")
-    new = a_tuning(tmp_path / "new", PROPOSALS, verdict=verdict(winner="c002"), system="crown_d", **LATER)
-    send(new, local)
-    sent = send(old, local)
-    assert client(local).get_run(sent.run.run_id).data.tags[PROMOTED_TAG] == "superseded"
-    assert "c002" in version(local, "crown_d", "finalizer", CHAMPION).template
 
 
 def test_a_later_champion_takes_over_and_a_hand_s_choice_stands(tmp_path: Path, local: LocalTracking) -> None:
@@ -101,11 +84,3 @@ def test_demos_are_a_part_of_the_version_that_an_evaluation_of_the_set_finds_aga
         "crown_f.planner": "1",
         "crown_f.finalizer": str(crowned.version),
     }
-
-
-def test_no_set_takes_the_champion_s_alias_by_its_name(tmp_path: Path, local: LocalTracking) -> None:
-    send(a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(), system="crown_g", name=CHAMPION), local)
-    run = open_run(local, "an evaluation", name="any", start_ms=0, has_traces=False)
-    register_prompts(run, PromptSet(CHAMPION, "crown_g", {"planner": "Mine."}, Path("any")), is_now=True)
-    assert version(local, "crown_g", "planner", CHAMPION).template == "You plan."
-    assert version(local, "crown_g", "planner", f"set-{CHAMPION}").template == "Mine."

@@ -1,7 +1,6 @@
 """The sealed test: fresh answers of both, side by side, which every command of eval's can read."""
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -73,48 +72,12 @@ def test_answers_that_the_server_failed_are_asked_once_more(tmp_path: Path) -> N
     assert model.n_sealed == 2 * 30 * 3 + 5, "no other answer is asked again"
 
 
-@pytest.mark.slow
-def test_a_server_that_goes_on_failing_stops_the_test_which_can_go_on(tmp_path: Path) -> None:
-    """Of 60 answers 9 fail in the first round, and of these 4 in the second."""
-    first_round = 9 + (60 - 9) * 3
-    model = Failing(*range(1, 10), *range(first_round + 1, first_round + 5))
-    in_turn = ("run.concurrency=2",)
-    first = planted_run(tmp_path, *in_turn, texts={"finalize": ALWAYS}, model=model)
-    assert first.code == 3
-    assert re.search(r"^stopped: the server failed 4 of the sealed answers, and again .*out of order", first.err)
-    assert "continue with: " in first.err
-    assert not (first.folder / "verdict.json").exists()
-    assert first.read("tuning")["state"]["sealed_opened_before"] == 0, "noted as soon as it was opened"
-    again = Failing()
-    second = planted_run(tmp_path, *in_turn, "resume=run", texts={"finalize": ALWAYS}, model=again)
-    assert second.code == 0, second.err
-    assert again.n_sealed == 4 * 3, "only what had failed"
-    assert (second.verdict["baseline"]["accuracy"], second.verdict["winner"]["accuracy"]) == (0.2, 1.0)
-    assert second.verdict["baseline"]["errors"] == second.verdict["winner"]["errors"] == {}
-
-
 def read_log(place: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (place / "sealed_tests.jsonl").read_text().splitlines()]
 
 
 def read_levels(place: Path) -> list[float]:
     return [each["level"] for each in read_log(place) if "begun" in each]
-
-
-@pytest.mark.slow
-def test_who_opens_the_same_set_again_is_told(tmp_path: Path) -> None:
-    planted_run(tmp_path, texts={"finalize": ALWAYS})
-    again = planted_run(
-        tmp_path, f"run.dir={tmp_path / 'second'}", "name=another_in_a_test", texts={"finalize": ALWAYS}
-    )
-    sentence = "All 30 sealed questions were used in 1 earlier sealed test"
-    assert again.out.index(sentence) < again.out.index("7/8 gate") < again.out.rindex(sentence)
-    level = "the gate requires p of at most 0.0075 (two-sided); 0.0125 of 0.05 is left for later tests"
-    assert again.out.count(f"{sentence}: {level}") == 3, "before anything is spent, before the test, and in the verdict"
-    sealed = json.loads((tmp_path / "second" / "verdict.json").read_text("utf-8"))["sealed"]
-    assert (sealed["opened_before"], sealed["questions_opened_before"]) == (1, 30)
-    assert (sealed["level"], sealed["level_left"]) == (0.0075, pytest.approx(0.0125))
-    assert read_levels(tmp_path) == [0.03, 0.0075]
 
 
 def remove_test(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import dspy
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample
@@ -129,7 +129,6 @@ def test_what_is_kept_back_ends_the_search_earlier_and_is_there_afterwards() -> 
 Requests = list[tuple[bool, int, bool]]  # of the reflection, its tokens, and whether the next begins before it ends
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     budget=st.integers(1, 300),
     requests=st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.booleans()), max_size=60),

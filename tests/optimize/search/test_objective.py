@@ -197,7 +197,7 @@ def made_records(draw: Any) -> Record:
     return made
 
 
-@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(made_records())
 def test_no_feedback_quotes_the_gold_answer_wherever_it_stood(made: Record) -> None:
     objective = Objective([Sample("q1", made.question, target=made.target)])
@@ -232,7 +232,7 @@ def test_no_feedback_quotes_a_value_of_another_column_that_one_question_alone_ha
     assert told.feedback == "Read on. It is of the kind letter."
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(golds, st.lists(st.sampled_from(["GOLD", "It is GOLD. Read on.", "gold", "Never mind; GOLD", "Read.", "1. Go"])))
 def test_no_feedback_of_the_users_own_quotes_the_gold_answer(gold: str, lines: list[str]) -> None:
     allowed = remove_quotes("\n".join(each.replace("GOLD", gold) for each in lines), TargetMatcher(gold))

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from eval.analysis.statistics.paired_interval import (
@@ -34,7 +34,6 @@ def sum_them(differences: list[float], epochs: int) -> DifferenceSums:
     return sum_differences(differences, *((math.inf, 0.5 / epochs) if is_graded else (epochs,)))
 
 
-@settings(max_examples=60, deadline=None)
 @given(fifths | graded, st.sampled_from([1, 5]), st.sampled_from([0.01, 0.05, 0.2]))
 def test_it_is_all_differences_that_the_test_does_not_reject(
     differences: list[float], epochs: int, alpha: float
@@ -47,7 +46,6 @@ def test_it_is_all_differences_that_the_test_does_not_reject(
             assert (abs(compute_paired_statistic(difference, sums)) < critical) == (low < difference < high)
 
 
-@settings(max_examples=60, deadline=None)
 @given(fifths | graded, st.sampled_from([1, 5]))
 def test_it_mirrors_holds_what_was_seen_and_grows_with_the_level(differences: list[float], epochs: int) -> None:
     sums = sum_them(differences, epochs)
@@ -79,7 +77,6 @@ def test_it_contains_the_truth_where_one_side_never_loses(n: int, wins: float, l
     assert held >= 0.93 * 300
 
 
-@settings(max_examples=80, deadline=None)
 @given(fifths, st.sampled_from([0.01, 0.03, 0.05]))
 def test_without_significance_it_contains_zero(differences: list[float], alpha: float) -> None:
     result = run_paired_test(as_pairs(differences))
@@ -108,7 +105,6 @@ def test_interval_and_p_agree_for_several_epochs() -> None:
     assert apart <= 6
 
 
-@settings(max_examples=40, deadline=None)
 @given(graded)
 def test_graded_answers_that_happen_to_be_alike_leave_doubt(differences: list[float]) -> None:
     assume(len(differences) < 30)

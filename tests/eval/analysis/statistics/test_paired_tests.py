@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, settings
+from hypothesis import assume
 from hypothesis import given as drawn_from
 from hypothesis import strategies as st
 from scipy import stats
@@ -149,7 +149,6 @@ def test_holm_by_hand_and_in_the_given_order() -> None:
     assert adjust_p_values([]) == []
 
 
-@settings(max_examples=60, deadline=None)
 @drawn_from(st.integers(0, 40), st.integers(0, 40), st.integers(0, 120))
 def test_one_epoch_agrees_with_scipy_whatever_the_table(wins: int, losses: int, ties: int) -> None:
     assume(wins + losses + ties >= 2)
@@ -161,7 +160,6 @@ def test_one_epoch_agrees_with_scipy_whatever_the_table(wins: int, losses: int, 
     assert -1 <= result.ci95[0] <= result.difference <= result.ci95[1] <= 1
 
 
-@settings(max_examples=40, deadline=None)
 @drawn_from(st.integers(2, 10), st.integers(2, 5), st.integers(0, 10**6))
 def test_several_epochs_agree_with_scipys_permutation_test(n: int, epochs: int, seed: int) -> None:
     given = binary(n, epochs, seed)

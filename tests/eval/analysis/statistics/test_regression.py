@@ -113,36 +113,6 @@ def test_verdicts_are_as_often_right_as_the_docs_say(share: float, icc: float) -
     assert count(165, 5, 0.10, 1000, share, icc)["fail"] >= 900
 
 
-@pytest.mark.slow
-def test_the_estimated_number_of_questions_decides() -> None:
-    """The estimate of one comparison, and 200 comparisons with so many questions."""
-    random = np.random.default_rng(2)
-    for epochs in (1, 5):
-        needed = judge_effect(measure_shares(drawn(400, epochs, 0.0, random)), MARGIN, LEVEL).questions_needed
-        assert needed
-        assert 140 <= count(needed, epochs, 0.0, 200)["pass"] <= 180
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spread", [0.5, 1.0])
-def test_amounts_with_long_tails_are_judged_nearly_at_their_level(spread: float) -> None:
-    """Lognormal costs: with a spread of 1 a tenth of the questions takes 40 % of the money."""
-    for n, epochs in ((53, 1), (165, 5)):
-        verdicts: dict[float, Counter[str]] = {}
-        for ratio in (1.0, 1.1):
-            random = np.random.default_rng([n, epochs, round(10 * spread)])
-            verdicts[ratio] = Counter()
-            for _ in range(1000):
-                base = np.exp(spread * random.standard_normal((n, 1)))
-                sides = (base * np.exp(0.5 * random.standard_normal((n, epochs))) for _ in range(2))
-                first, second = (side.tolist() for side in sides)
-                pairs = [Pair(a, [ratio * each for each in b]) for a, b in zip(first, second, strict=True)]
-                verdicts[ratio][judge_effect(measure_ratio(pairs), math.log1p(0.1), LEVEL).verdict] += 1
-        assert verdicts[1.0]["fail"] <= 15
-        assert verdicts[1.1]["pass"] <= 85
-        assert verdicts[1.1]["fail"] <= 85
-
-
 # The numbers of an effect, and its verdict at the edges.
 
 SPLIT = [Pair((1.0, 0.0), (1.0, 1.0)), Pair((0.0, 0.0), (0.0, 1.0)), Pair((1.0, 1.0, 0.5), (0.0, 1.0))]

@@ -28,7 +28,6 @@ from mas.runtime.sample_context import SampleKey
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset, question
 from tests.eval.stored_run import answered
 from tests.killed_run import SlowServer, slow_server
-from tests.servers.running import running_llm
 
 WORKERS = ("executor=processes", "executor.workers=2")
 PRICE = "+model.prices.default={input_usd_per_million: 1.0, output_usd_per_million: 2.0}"
@@ -161,24 +160,6 @@ def test_workers_that_are_killed_lose_and_double_nothing(tmp_path: Path, clean_e
 
 
 @pytest.mark.slow
-def test_workers_end_with_the_process_of_the_run(tmp_path: Path, clean_environment: dict[str, str]) -> None:
-    with slow_server(0.05) as server:
-        asked = options(tmp_path / "data", server, 60)
-        with command(tmp_path / "run", clean_environment, *asked) as process:
-            wait_for_requests(server, 60)
-            workers = ready_workers(process, tmp_path / "run")
-            os.kill(process.pid, signal.SIGKILL)
-            process.communicate()
-            until = time.monotonic() + 15
-            while any(Path(f"/proc/{each}/cmdline").read_bytes() for each in workers if Path(f"/proc/{each}").exists()):
-                assert time.monotonic() < until, "workers are left"
-                time.sleep(0.05)
-        assert len(workers) == 2
-        output = run(tmp_path / "run", clean_environment, *asked, f"run.resume={tmp_path / 'run'}")
-    assert len(records(tmp_path / "run")) == 60, output
-
-
-@pytest.mark.slow
 def test_one_budget_and_one_ctrl_c_are_for_all_workers(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     with slow_server(0.05) as server:
         asked = options(tmp_path / "data", server, 200)
@@ -201,20 +182,6 @@ def test_one_budget_and_one_ctrl_c_are_for_all_workers(tmp_path: Path, clean_env
     assert 0 < len(done) < 200
     assert all(each["error"] is None for each in done)
     assert sent == 3 * len(done), "what was in flight has finished, and nothing new was started"
-
-
-@pytest.mark.slow
-def test_all_workers_together_keep_the_rate_of_a_server(tmp_path: Path, clean_environment: dict[str, str]) -> None:
-    script = PROJECT_ROOT / "tests" / "servers" / "rate_limited_llm.py"
-    with running_llm("--requests-per-second", "50", "--burst", "50", script=script) as server:
-        rows = [question(f"q{n:03}", f"Number {n}: what is 6 * 7?") for n in range(300)]
-        model = ["model=openai_compatible", f"model.base_url={server.base_url}", "model.rate.requests_per_minute=3000"]
-        asked = ["system=single_agent", "tools.browser.url=null", *model, *dataset(tmp_path / "data", *rows)]
-        asked += ["run.concurrency=64"]
-        output = run(tmp_path / "run", clean_environment, *asked, "executor=processes", "executor.workers=4")
-        stats = server.stats()
-    assert len(records(tmp_path / "run")) == 300, output
-    assert stats["rejected"] <= 0.05 * stats["good"]
 
 
 # Samples and workers, without processes: the tests play the workers.

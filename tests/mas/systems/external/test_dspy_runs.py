@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 
-from eval.config.tracking import LocalTracking
-from mas.prompt_sets.prompt_set import name_prompt_file
-from tests.eval.command_line import EvalCommand, Finished, tracked_in
-from tests.mlflow_runs import CopyInMlflow
-from tests.report_file import ReportFile
-from tests.servers.labelling_llm import MEANINGS, labelling_llm
+from tests.eval.command_line import EvalCommand, Finished
 from tests.servers.running import RunningServer
 
 PROGRAM = """
@@ -260,63 +255,3 @@ def test_a_mistake_is_one_sentence_and_nothing_is_spent(
     assert finished.err.startswith("error: ") and len(finished.err.splitlines()) == 1, finished.err
     assert [word for word in words if word not in finished.err] == [], finished.err
     assert llm_server.stats()["requests"] == 0 and not finished.folder.exists()
-
-
-TICKETS = """
-import dspy
-from typing import Literal
-
-def lookup(word: str) -> str:
-    "Look a word up."
-    return f"about: {word}"
-
-class Program(dspy.Module):
-    def __init__(self):
-        super().__init__()
-        self.summarise = dspy.Predict("title, body -> summary")
-        rules = "Reply with one of 'billing', 'access', 'bug', 'not a bug'."
-        self.classify = [dspy.ChainOfThought(dspy.Signature("summary -> label, urgency", rules))]
-
-    async def aforward(self, title, body):
-        summary = (await self.summarise.acall(title=title, body=body)).summary
-        return await self.classify[0].acall(summary=summary)
-"""
-
-
-@pytest.mark.slow
-def test_both_predictors_are_agents_over_http_and_in_mlflow(
-    eval_command: EvalCommand, local: LocalTracking, tmp_path: Path
-) -> None:
-    words = list(MEANINGS)
-    rows = [f"t{n},Ticket {n},Please help with my {words[n % 4]},{MEANINGS[words[n % 4]][0]}" for n in range(20)]
-    write_files({"triage.py": TICKETS, "rows.csv": "\n".join(["id,title,body,label", *rows]) + "\n"})
-    with labelling_llm() as server:
-        model = ["model=openai_compatible", "model.name=labelling", f"model.base_url={server.base_url}"]
-        finished = run(eval_command, *model, *tracked_in(local))
-    assert finished.code == 0, finished.err
-    assert finished.summary["n_correct"] == 20 and finished.summary["usage"]["lm_calls"] >= 40  # some are sent again
-    names = ["summarise", "classify[0].predict"]
-    assert finished.summary["by_agent"].keys() == set(names)
-    records = finished.records
-    assert [each["answer"] for each in records.values()].count("billing") == 5
-    page = ReportFile(finished.folder / "report.html").text
-    assert all(name in page for name in names) and "dspy (triage:Program)" in page
-    kept = {name: (finished.folder / "prompts" / name_prompt_file(name)).read_text() for name in names}
-    assert "'not a bug'" in kept["classify[0].predict"]
-
-    from mlflow import MlflowClient
-
-    run_in_mlflow = CopyInMlflow.of(finished.folder)
-    assert len(run_in_mlflow.traces) == 20
-    for trace in run_in_mlflow.traces.values():
-        agents = {span.name: span for span in trace.data.spans if span.span_type == "AGENT"}
-        assert agents.keys() == set(names)
-        assert agents["summarise"].inputs.keys() == {"title", "body"}
-        assert agents["classify[0].predict"].outputs["label"] in {label for label, _ in MEANINGS.values()}
-        calls = [span for span in trace.data.spans if span.span_type == "CHAT_MODEL"]
-        assert {span.parent_id for span in calls} == {span.span_id for span in agents.values()}
-    client = MlflowClient(tracking_uri=finished.summary["mlflow"]["uri"])
-    registered = client.get_prompt_version("dspy.triage_Program.classify_0_.predict", "1")
-    assert registered.template == kept["classify[0].predict"].rstrip("\n")
-    metrics = run_in_mlflow.metrics
-    assert (metrics["agents/summarise_calls"], metrics["agents/classify_0_.predict_calls"]) == (20, 20)

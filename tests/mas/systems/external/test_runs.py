@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from eval.config.tracking import LocalTracking
-from tests.eval.command_line import TABLE, EvalCommand, Finished, question, tracked_in, write_questions
+from tests.eval.command_line import TABLE, EvalCommand, Finished, question, write_questions
 from tests.mas.systems.external.user_code import module
 from tests.servers.answering_agent import Raw, answering_agent
 
@@ -124,25 +123,6 @@ def test_a_dspy_module_with_the_runs_model_and_ones_own_prompt(eval_command: Eva
     for record in finished.records.values():
         calls = [each for each in record["trajectory"] if each["kind"] == "lm"]
         assert "Count the lighthouses." in json.dumps([each["inputs"] for each in calls])
-
-
-@pytest.mark.slow
-def test_no_model_is_checked_or_named_where_none_is_needed(
-    eval_command: EvalCommand, data: list[str], local: LocalTracking
-) -> None:
-    """The default model needs a key, which the fixture has taken away."""
-    name = module(Path.cwd(), "def answer(question): return '5'")
-    finished = eval_command("system=callable", f"system.target={name}:answer", *data, *tracked_in(local))
-    assert (finished.code, finished.err) == (0, "")
-
-    from mlflow import MlflowClient
-
-    link = finished.summary["mlflow"]
-    run = MlflowClient(tracking_uri=link["uri"]).get_run(link["run_id"]).data
-    assert (run.tags["model"], run.tags["system"], run.tags["simulated"]) == ("none", "callable", "false")
-    assert {key: value for key, value in run.params.items() if key.startswith("model")} == {"model.name": "none"}
-    simulated = eval_command("system=callable", f"system.target={name}:answer", "model=offline", *data)
-    assert simulated.summary["simulated"] is False
 
 
 def test_a_question_that_takes_too_long_ends_by_its_deadline(eval_command: EvalCommand, data: list[str]) -> None:

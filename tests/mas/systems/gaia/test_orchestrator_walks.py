@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mas.systems.gaia.agents import WORKERS, GraphState, Worker, initial_state
@@ -49,7 +49,6 @@ class Walk:
         self.state = cast(GraphState, {**self.state, **fields})
 
 
-@settings(max_examples=150, deadline=None)
 @given(limits=LIMITS, data=st.data())
 def test_every_sequence_of_decisions_ends_at_the_finalizer(limits: dict[Worker, int], data: st.DataObject) -> None:
     walk = Walk(limits, data.draw)
@@ -63,7 +62,6 @@ def test_every_sequence_of_decisions_ends_at_the_finalizer(limits: dict[Worker, 
         assert state["critic_expert_decision"] == "approve"
 
 
-@settings(max_examples=50, deadline=None)
 @given(limits=LIMITS, data=st.data())
 def test_research_steps_come_in_order_and_none_is_left_out(limits: dict[Worker, int], data: st.DataObject) -> None:
     walk = Walk(limits, data.draw)

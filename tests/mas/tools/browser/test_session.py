@@ -141,17 +141,6 @@ def test_a_question_that_is_over_leaves_its_window_to_the_next(settings: Browser
             assert "the question is over" in acted(session, question, navigate("/more"))[0]
 
 
-@pytest.mark.slow
-def test_one_question_too_many_waits_and_is_told_so(settings: BrowserSettings, question: SampleContext) -> None:
-    waiting = SampleContext(SampleKey("waiting"))
-    with opened(replace(settings, max_sessions=1, action_seconds=3)) as session:
-        [first] = acted(session, question, navigate("/towns"))
-        [seen] = acted(session, waiting, navigate("/towns"))
-    assert first.endswith("visited /towns"), "else its window is free again"
-    assert "ToolError: All 1 browser windows were in use" in seen and "tools.browser.max_sessions" in seen
-    assert waiting.usage.waited_seconds > 2.5
-
-
 def test_an_address_that_is_refused_is_not_asked_for(session: BrowserSession, question: SampleContext) -> None:
     refused, seen = acted(session, question, ("browser_navigate", {"url": "http://10.0.0.1/"}), navigate("/towns"))
     assert refused == "ToolError: http://10.0.0.1/ is refused"

@@ -1,7 +1,7 @@
 """Paging: no line lost or doubled, no page over the limit."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mas.tools.files.document import Line, Part
@@ -25,7 +25,6 @@ def part(name: str, lengths: list[int], heading: str = "heading") -> Part:
 
 
 @given(LENGTHS, LENGTHS, st.integers(0, 5_000))
-@settings(max_examples=50, deadline=None)
 def test_every_line_is_whole_once_and_pages_stay_below_the_limit(
     first: list[int], second: list[int], heading_chars: int
 ) -> None:
@@ -117,7 +116,6 @@ def numbered_part(*numbers: int, name: str = "", numbered: bool = True) -> Part:
     st.integers(0, 70),
     st.integers(0, 70),
 )
-@settings(max_examples=200, deadline=None)
 def test_what_is_in_the_range_is_shown_and_nothing_else(a: set[int], b: set[int], first: int, last: int) -> None:
     parts = [numbered_part(*sorted(a), name="a"), numbered_part(*sorted(b), name="b")]
     if first > last or last < min(a | b) or first > max(a | b):

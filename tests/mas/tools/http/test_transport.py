@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mas.tools.http import transport
@@ -111,7 +111,6 @@ def _chunks(data: bytes, size: int) -> Iterator[bytes]:
     return (data[start : start + size] for start in range(0, len(data), size))
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=500), st.integers(1, 50))
 def test_garbage_is_a_sentence_or_nothing_but_never_another_error(data: bytes, size: int) -> None:
     unpack = Unpacker()

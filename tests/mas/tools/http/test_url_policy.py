@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mas.tools.http import url_policy as guard
@@ -217,7 +217,6 @@ def _spellings(number: int) -> list[str]:
     ]
 
 
-@settings(deadline=None)
 @given(INSIDE)
 def test_no_spelling_of_an_inside_address_gets_through(number: int) -> None:
     assert _not_public(number)
@@ -237,7 +236,6 @@ _PARTS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(_PARTS, max_size=7).map(lambda parts: "http://" + "".join(parts)))
 @example("http://example.org?@127.0.0.1/")
 @example("http://example.org#@127.0.0.1/")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from dspy.lm15 import BillingError, Message, Response, TextPart, Usage
 
-from optimize.search.budget import BudgetSettings
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
 from tests.eval.command_line import without_pauses
 from tests.optimize.toy_search import CountedModel, toy, toy_search
@@ -88,31 +87,6 @@ def test_agents_that_are_not_tuned_keep_their_prompts_and_all_keep_their_example
     assert found and all(set(each.agents) <= {"plan", "solve"} for each in found)
     assert {each.prompts.texts["finalize"] for each in found} == {prompts.texts["finalize"]}
     assert all(each.prompts.demos == {"plan": [DEMO]} for each in found)
-
-
-@pytest.mark.slow
-def test_what_the_budget_cuts_off_is_neither_accepted_nor_rejected(tmp_path: Path) -> None:
-    """Whatever the budget: a decision stands only on answers that were all reached."""
-    decisions = set()
-    for answers in range(14, 90, 9):
-        with toy_search(tmp_path, seed=1, budget=BudgetSettings(metric_calls=answers)) as search:
-            search.run(gepa(component_selector="all"))
-            assert search.ledger.spend().metric_calls <= answers
-            assert all(each.decision != "cut_off" for each in search.proposals[:-1]), "nothing comes after it"
-            last = [each for each in search.proposals[-1:] if each.decision == "cut_off"]
-            assert all("budget.metric_calls" in each.reason for each in last)
-            decisions |= {each.decision for each in search.proposals}
-    assert decisions == {"accepted", "rejected", "cut_off"}
-
-
-@pytest.mark.slow
-def test_a_budget_of_requests_that_ends_in_a_reflection_is_not_its_fault(tmp_path: Path) -> None:
-    for requests in range(40, 60):
-        budget = BudgetSettings(lm_calls=requests)
-        with toy_search(tmp_path / str(requests), budget=budget, threads=1) as search:
-            outcome = search.run(gepa())
-            assert search.model.sent == requests
-            assert outcome.unparsable == 0
 
 
 def test_replies_that_hold_no_prompt_are_counted_and_end_the_search(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from dspy.lm15 import Response
 
 from mas.simulation import propose_prompt
@@ -34,33 +33,6 @@ def test_each_round_is_a_proposal_and_what_is_accepted_was_better_on_validation(
         assert set(each.candidate.agents) == changed
     assert outcome.reflections == spent.reflection_calls > 0
     assert spent.metric_calls <= 150
-
-
-@pytest.mark.slow
-def test_a_proposal_has_all_changes_of_the_one_that_it_names_as_its_parent(tmp_path: Path) -> None:
-    """The best so far is not the parent of a version without its changes."""
-    others = 0
-    for seed in range(3):
-        with toy_search(tmp_path / str(seed), seed=seed, max_metric_calls=200) as search:
-            search.run(halving())
-            lines = {"parent": set[str](), **{p.candidate.id: _added(search, p) for p in search.proposals}}
-            best = "parent"
-            for each in search.proposals:
-                [parent] = each.candidate.parent_ids
-                assert lines[parent] <= lines[each.candidate.id]
-                others += parent != best
-                best = each.candidate.id if each.decision == "accepted" else best
-    assert others, "or the test shows nothing"
-
-
-def _added(search: Any, proposal: Any) -> set[str]:
-    before = search.student.prompts.texts
-    return {
-        f"{agent}: {line}"
-        for agent, text in proposal.candidate.prompts.texts.items()
-        for line in set(text.splitlines()) - set(before[agent].splitlines())
-        if line.strip()
-    }
 
 
 def test_the_last_version_is_scored_although_the_reflection_model_fails(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from tests.eval.execution.executors.test_processes import (
     options,
     records,
     run,
-    wait_for_requests,
 )
 from tests.killed_run import slow_server
 
@@ -90,35 +89,6 @@ def test_actors_and_the_whole_ray_that_are_killed_lose_and_double_nothing(
     assert [each for each in done if each["error"]] == [], output
     assert 3 * number <= sent <= 3 * number + 8 * kills
     assert sum(each["usage"]["lm_calls"] - each["usage"]["replayed_calls"] for each in done) <= sent
-
-
-def test_a_run_whose_process_is_killed_leaves_nothing_and_is_resumed(
-    tmp_path: Path, clean_environment: dict[str, str]
-) -> None:
-    with slow_server(0.05) as server:
-        asked = [*of_this_server(tmp_path / "data", server, 40), *RAY]
-        with command(tmp_path / "run", clean_environment, *asked) as process:
-            wait_for_requests(server, 30)
-            bridge = find_bridge(process.pid)
-            assert bridge is not None
-            os.kill(process.pid, signal.SIGKILL)
-            process.communicate()
-            until = time.monotonic() + 30
-            while in_session(bridge):
-                assert time.monotonic() < until, "processes of Ray are left"
-                time.sleep(0.1)
-        sent = len(server.requests())
-        with command(tmp_path / "run", clean_environment, *asked, f"run.resume={tmp_path / 'run'}") as process:
-            wait_for_requests(server, sent + 20)
-            os.killpg(process.pid, signal.SIGINT)
-            output, _ = process.communicate(timeout=60)
-        assert process.returncode == 3, output
-        output = run(tmp_path / "run", clean_environment, *asked, f"run.resume={tmp_path / 'run'}")
-        sent = len(server.requests())
-    done = records(tmp_path / "run")
-    assert sorted(each["sample_id"] for each in done) == [f"q{n:03}" for n in range(40)], output
-    assert all(each["error"] is None for each in done)
-    assert sent <= 3 * 40 + 8, "only requests in flight at the kill were sent again"
 
 
 SECRET = "key-of-the-nodes-4711"

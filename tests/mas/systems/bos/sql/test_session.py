@@ -3,14 +3,12 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.contracts.result import AgentFailureError
 from mas.systems.bos.sql import session as module
@@ -110,28 +108,6 @@ def test_q27_calls_that_the_death_of_the_server_breaks_are_repeated(settings: Sq
             return [(await call)["data"] for call in calls]
 
         assert run_blocking(ask_and_kill()) == [[[400000]]] * 4
-
-
-@pytest.mark.slow
-def test_q24_a_server_that_does_not_answer_is_replaced(settings: SqlSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mas.systems.bos.sql.session.SLACK_SECONDS", 0.0)
-    with open_sql_session(settings) as session:
-        (server,) = find_servers()
-        os.kill(server, signal.SIGSTOP)
-        result = run_blocking(session.query("SELECT 1", "shop"))
-        assert result["error"] == "The query was stopped after 1 seconds; write one that does less work."
-        assert ask(session) == [[3]]
-    assert not find_servers(), "the one that hung is gone, too"
-
-
-@pytest.mark.slow
-def test_a_server_that_cannot_start_says_why(settings: SqlSettings) -> None:
-    settings.databases["shop"] = DatabaseSettings("missing.sqlite", tables=["x"])
-    with pytest.raises(UserError, match="there is no file missing"), open_sql_session(settings):
-        pass
-    other = SqlSettings(settings.databases, command=[sys.executable, "-c", "raise SystemExit('no such thing')"])
-    with pytest.raises(UserError, match="no such thing"), open_sql_session(other):
-        pass
 
 
 OTHER_SERVER = """
