@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import PARTS, build_part, read_config
-from mas.tools.settings import ToolSettings
 from optimize.session import config as tuning_config
 from tests.eval.command_line import NO_SEARCH, EvalCommand, Finished, question, write_questions
+from tests.sampling import mostly_slow
 from tests.servers.running import RunningServer
 
 CONF = PROJECT_ROOT / "conf"
@@ -40,28 +39,6 @@ MANDATORY = {  # what the user must give to a choice
     ("data", "text2sql"): ["data.path=my_folder"],
     ("scorer", "function"): ["scorer.target=my_rules:judge"],
 }
-CHOSEN: dict[tuple[str, str], set[str]] = {  # where a choice's value is not the default of its dataclass
-    ("data", "gaia"): {"config"},
-    ("data", "gaia_level1"): {"name"},
-    ("model", "ollama"): {"context_tokens", "call_deadline_seconds"},
-    ("model", "vllm"): {"context_tokens", "call_deadline_seconds"},
-    ("model", "openai"): {"base_url", "api_key_env", "takes_images"},
-    ("model", "openai_compatible"): {"base_url", "max_tokens_field"},
-    ("system", "gaia"): {"tools", "agents"},
-    ("system", "single_agent"): {"tools", "agents"},
-    ("system", "bos"): {"planner", "computation", "api", "sql", "service", "agents", "current_time"},
-    ("system", "toy"): {"agents"},
-    ("system", "dspy"): {"data_inputs", "target_column"},  # taken from the data's options
-    ("scorer", "function"): {"target_field"},
-    ("scorer", "expected"): {"databases"},  # taken from the data's options
-    ("data", "text2sql"): {"databases"},
-    ("data", "bos_sample"): {"databases", "tables", "api_documentation", "api_command", "current_time"},
-}
-PART_FILES = [
-    each
-    for each in OPTIONS
-    if each[0] in (*PARTS, "optimizer") and "\n_target_:" in (CONF / f"{each[0]}/{each[1]}.yaml").read_text("utf-8")
-]
 COMMAND = re.compile(r"python (eval|optimize)/run\.py((?: [\w.]+=\S+)+)")
 COMMANDS = {"optimizer": "optimize"}  # group → the one command that it is of; the others are of eval/run.py at least
 READ: dict[str, Any] = {"eval": read_config, "optimize": tuning_config.read_config}
@@ -82,7 +59,7 @@ def choice(group: str, option: str) -> list[str]:
     return [f"{where}={option}", *MANDATORY.get((group, option), [])]
 
 
-@pytest.mark.parametrize(("group", "option"), OPTIONS)
+@pytest.mark.parametrize(("group", "option"), mostly_slow(OPTIONS))
 def test_every_choice_composes_and_its_part_builds_with_the_values_of_its_file(group: str, option: str) -> None:
     command = COMMANDS.get(group, "eval")
     node = composed(*choice(group, option), command=command)
@@ -101,14 +78,6 @@ def check_part(node: DictConfig, group: str) -> None:
             assert getattr(part, key) == value
 
 
-@pytest.mark.parametrize(("group", "option"), OPTIONS)
-def test_mandatory_values_are_the_documented_ones(group: str, option: str) -> None:
-    node = OmegaConf.load(CONF / group / f"{option}.yaml")
-    assert isinstance(node, DictConfig)
-    given = {override.partition("=")[0] for override in MANDATORY.get((group, option), [])}
-    assert {f"{group}.{key!s}" for key in node if OmegaConf.is_missing(node, key)} == given
-
-
 def commands() -> list[tuple[str, str, list[str]]]:
     """Every example command in a comment of `conf/`, with the file that it stands in."""
     files = sorted(CONF.rglob("*.yaml"))
@@ -121,50 +90,6 @@ def commands() -> list[tuple[str, str, list[str]]]:
 )
 def test_every_command_in_a_comment_is_valid(file: str, command: str, overrides: list[str]) -> None:
     assert READ[command](composed(*overrides, command=command))
-
-
-def test_a_tuning_runs_file_says_what_its_dataclasses_say() -> None:
-    """Each option, with the same default: who leaves out the file has the same run."""
-    told: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(CONF / "optimize.yaml"))  # type: ignore[assignment]
-    groups = {next(iter(each)).rpartition(" ")[2] for each in told.pop("defaults") if isinstance(each, dict)}
-    assert groups >= {*PARTS, "optimizer", "tools"}
-    del told["hydra"]
-    assert told.pop("prompts") == "${system.default_prompts}"
-    known = asdict(tuning_config._Options())
-    assert known.pop("prompts") is None
-    assert known.pop("tools") == asdict(ToolSettings()), "in a file of their own"
-    assert told == known
-
-
-@pytest.mark.parametrize(("group", "option"), PART_FILES)
-def test_a_choices_file_says_what_its_dataclass_says(group: str, option: str) -> None:
-    """The same default for each option, except where the choice is another value."""
-    told: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{option}.yaml"))  # type: ignore[assignment]
-    told.pop("defaults", None)
-    known = {
-        each.name: each.default if each.default_factory is MISSING else each.default_factory()
-        for each in fields(get_class(told.pop("_target_")))
-    }
-    rate = known.pop("rate", None), told.pop("rate", None)
-    assert rate[0] is None or rate[1] == asdict(rate[0])
-    chosen = {key for key, value in told.items() if known[key] is not MISSING and value != known[key]}
-    assert chosen == CHOSEN.get((group, option), set())
-    assert known.keys() - told.keys() <= {"needs_reflection", "prices", "judge"}, "each option is in the file"
-
-
-def test_the_defaults_are_the_owners_command() -> None:
-    config = read_config(composed())
-    names = config.system.name, config.model.name, config.data.name, config.split, config.prompts
-    assert names == ("gaia", "gpt-4o-mini", "gaia_level1", "validation", "baseline")
-    assert (config.data.config, config.data.revision) == ("2023_level1", "682dd723ee1e1697e00360edccf2366dc8418dd9")
-    limits = {name: config.system.agents[name].retry_limit for name in ("planner", "researcher", "expert")}
-    assert limits == {"planner": 3, "researcher": 5, "expert": 5}
-    assert (config.system.on_retry_exhausted, config.data.on_bad_row) == ("give_up", "refuse")
-
-
-def test_the_offline_experiment_is_the_simulated_model_on_the_sample() -> None:
-    config = read_config(composed("experiment=offline"))
-    assert (config.model.name, config.model.simulated, config.data.name) == ("offline", True, "sample")
 
 
 def two_questions(folder: Path) -> Path:

@@ -190,6 +190,7 @@ def test_a_retry_after_beyond_the_deadline_fails_at_once(outcomes: dict[tuple[st
     assert record.wall_seconds < call_deadline_seconds("429_retry_after_3600") / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["drip", "hang"])
 def test_a_server_that_drips_or_hangs_holds_no_question_a_second_past_its_deadline(name: str) -> None:
     outcome = run_blocking(ask(lasting(name), deadline_seconds=1.5, call_deadline_seconds=60.0))
@@ -238,6 +239,7 @@ def test_a_quota_stops_the_whole_run_which_goes_on_once_it_is_paid(eval_command:
     assert (summary["n"], summary["accuracy"]) == (2, 1.0)
 
 
+@pytest.mark.slow
 def test_a_server_that_refuses_everything_stops_the_run_with_its_reason(
     eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

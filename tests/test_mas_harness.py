@@ -78,6 +78,7 @@ def test_in_a_thread_no_signal_handler_changes_and_a_program_that_exits_ends_not
     assert str(runs[0]).endswith("3/6 right, 1 error")
 
 
+@pytest.mark.slow
 def test_samples_may_be_a_data_frame_or_a_path(evaluate: Evaluate, tmp_path: Path) -> None:
     frame = pandas.DataFrame(ROWS)
     frame.to_csv(tmp_path / "q.csv", index=False)
@@ -88,6 +89,7 @@ def test_samples_may_be_a_data_frame_or_a_path(evaluate: Evaluate, tmp_path: Pat
     assert mas_harness.compare(runs[0], runs[1]).difference == 0
 
 
+@pytest.mark.slow
 def test_the_output_of_a_program_that_takes_a_question_is_the_target(evaluate: Evaluate) -> None:
     program = dspy.Predict("question -> label")
     program.lm = DummyLM([{"label": "a"}] * 9)
@@ -110,6 +112,7 @@ class Classify(dspy.Module):
         return self.classify(title=title, body=body)
 
 
+@pytest.mark.slow
 def test_a_dspy_program_and_examples_need_no_option(evaluate: Evaluate) -> None:
     """An instance, its class; Examples with inputs, dictionaries; a metric of DSPy that reads a field by its name."""
 
@@ -167,6 +170,7 @@ def test_a_mistake_is_one_sentence_and_no_run(
     assert not (tmp_path / "r").exists() and capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_run_of_files_is_resumed_by_the_command_and_one_of_memory_is_refused(
     evaluate: Evaluate, eval_command: EvalCommand
 ) -> None:

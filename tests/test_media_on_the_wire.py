@@ -129,6 +129,7 @@ def test_the_request_for_json_after_an_unreadable_reply_has_it_as_well(
     assert all(media_in(body) == [("image/png", PICTURE)] for body in asked_again)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_knows_the_replies_to_its_pictures_again(tmp_path: Path, eval_command: EvalCommand) -> None:
     with seeing_llm("--quota-at", "7") as server:
         first = run(eval_command, server, *files(tmp_path / "questions", map_png=PICTURE), *BOTH)

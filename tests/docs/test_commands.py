@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import read_config as read_evaluation
 from optimize.session.config import read_config as read_tuning
+from tests.sampling import mostly_slow
 
 PAGES = [PROJECT_ROOT / "README.md", *sorted((PROJECT_ROOT / "docs").rglob("*.md"))]
 COMMAND = re.compile(r"^(?:MODEL=\S+ )?python (eval|optimize)/(\w+)\.py ?([^#\n<>|$]*)", re.MULTILINE)
@@ -26,7 +27,7 @@ def find_commands(*scripts: str) -> list[tuple[str, str, str]]:
     return sorted((package, script, options.strip()) for package, script, options in found)
 
 
-@pytest.mark.parametrize(("package", "script", "options"), find_commands("run"))
+@pytest.mark.parametrize(("package", "script", "options"), mostly_slow(find_commands("run")))
 def test_a_run_with_these_options_can_be_configured(package: str, script: str, options: str) -> None:
     words = [word for word in shlex.split(options) if re.match(r"[+\w.@]+=", word) and not OTHERWISE_READ.search(word)]
     words = [word if "[" in word or "{" in word else word.split(",")[0] for word in words]

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from eval.cli.paths import PROJECT_ROOT
 
 PAGE = (PROJECT_ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
@@ -14,6 +16,7 @@ assert earlier.folder == same_again.folder and runs["run"][0] == earlier.folder.
 """
 
 
+@pytest.mark.slow
 def test_the_code_of_the_page_runs(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     code = "".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
     outputs = f"import pathlib, eval.cli.paths\neval.cli.paths.OUTPUTS = pathlib.Path({str(tmp_path / 'outputs')!r})\n"

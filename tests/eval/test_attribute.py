@@ -26,6 +26,7 @@ def attribute(*arguments: str) -> int:
     return run_cli(lambda: task(list(arguments)))
 
 
+@pytest.mark.slow
 def test_the_author_of_wrong_drafts_is_proven_and_its_run_measures_nothing(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_mistake_is_one_sentence_before_anything_is_asked(
     assert shown.err.startswith(f"error: {sentence}") and shown.out == "" and not place.exists()
 
 
+@pytest.mark.slow
 def test_a_proof_is_written_into_no_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(run.rglob("*"))
     capsys.readouterr()

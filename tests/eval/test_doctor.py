@@ -86,6 +86,7 @@ def test_what_the_default_configuration_lacks_is_named_with_what_to_do(run: Doct
     assert lines[-1] == "Cannot run: 3 missing."
 
 
+@pytest.mark.slow
 def test_a_mistake_in_the_options_is_one_line_and_the_machine_is_still_looked_at(run: Doctor) -> None:
     for mistake, words in (
         ("model=nope", "model=nope is not known; choose one of: "),

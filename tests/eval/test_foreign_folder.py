@@ -199,6 +199,7 @@ def test_a_sweep_from_elsewhere_opens_its_own_runs_alone_and_sends_nothing(
     assert run(remake_table, folder) == FINISHED  # of this installation: its runs may be anywhere
 
 
+@pytest.mark.slow
 def test_a_run_folder_is_for_its_user_alone(eval_command: EvalCommand, tmp_path: Path) -> None:
     umask, outputs = os.umask(0o022), tmp_path / "outputs"
     try:

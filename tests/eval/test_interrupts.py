@@ -16,6 +16,7 @@ from tests.killed_run import slow_server
 N_QUESTIONS = 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "gap_seconds", [0.02, *(pytest.param(gap, marks=pytest.mark.slow) for gap in (0.0, 0.001, 0.005, 0.01, 0.05, 0.2))]
 )

@@ -110,6 +110,7 @@ def test_what_interrupted_questions_were_charged_is_told_and_counts_in_the_budge
     assert "cost: at least $4.3200 (" in last.out
 
 
+@pytest.mark.slow
 def test_replies_that_nobody_asks_for_again_are_still_paid_for(eval_command: EvalCommand, tmp_path: Path) -> None:
     with fault_server(["ok", "ok", "quota"]) as server:
         finished = eval_command(*model(server), PRICE, *questions(tmp_path, 1))
@@ -124,6 +125,7 @@ def test_replies_that_nobody_asks_for_again_are_still_paid_for(eval_command: Eva
         assert store.cost_usd() == pytest.approx(5 * COST_USD)
 
 
+@pytest.mark.slow
 def test_a_call_that_is_cut_off_may_have_cost_something(eval_command: EvalCommand, tmp_path: Path) -> None:
     with fault_server(["ok", "503", "reset", "hang"]) as server:
         retries = ["model.num_retries=2", "model.retry_base_seconds=0.01"]

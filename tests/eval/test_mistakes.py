@@ -16,6 +16,7 @@ import pytest
 
 from eval.cli.paths import OUTPUTS
 from tests.eval.command_line import NO_SEARCH, SCRIPT, EvalCommand, Finished, question, write_questions
+from tests.sampling import mostly_slow
 from tests.servers.running import RunningServer
 
 Q = question("q1", "What is 2 + 3?", "5")
@@ -230,7 +231,7 @@ TOOLS = [
 MISTAKES = [*CHOICES, *TYPES, *RANGES, *MISSING, *SELECTIONS, *TOOLS]
 
 
-@pytest.mark.parametrize(("mistake", "words"), MISTAKES, ids=[" ".join(mistake) for mistake, _ in MISTAKES])
+@pytest.mark.parametrize(("mistake", "words"), mostly_slow(MISTAKES, [" ".join(mistake) for mistake, _ in MISTAKES]))
 def test_a_mistake_on_the_command_line_is_one_sentence(refused: Refused, mistake: list[str], words: list[str]) -> None:
     refused(*mistake, words=words)
 
@@ -316,6 +317,7 @@ def test_nothing_heavy_is_loaded_for_a_missing_key_or_help(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_mistake_ends_the_real_command_with_1(clean_environment: dict[str, str], tmp_path: Path) -> None:
     data = write_questions(tmp_path / "data", Q, "{")
     command = [sys.executable, str(SCRIPT), "model=offline", "data=jsonl", "data.path=data"]

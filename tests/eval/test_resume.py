@@ -270,6 +270,7 @@ def test_changed_data_and_prompts_are_seen(eval_command: EvalCommand, half: Path
     assert {id for id, _, _ in keys(half)} == {"a", "b", "d"}
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_run_one_run(eval_command: EvalCommand, half: Path) -> None:
     with RunStore(half / "run.db"):
         refused = eval_command(f"run.resume={half}")

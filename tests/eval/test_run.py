@@ -116,6 +116,7 @@ def test_an_accuracy_below_the_floor_is_exit_code_2(
     assert ("is below run.fail_under" in finished.out) == (code == 2)
 
 
+@pytest.mark.slow
 def test_ids_are_text_however_much_they_look_like_numbers(sure_command: EvalCommand, tmp_path: Path) -> None:
     ids = ["1e10", "007", "1.0", "null", "q 1", "9"]
     data = dataset(tmp_path / "data", *(question(id, SUM, "5") for id in ids))
@@ -207,6 +208,7 @@ def test_a_multirun_runs_each_value_in_a_folder_of_its_own(sure_command: EvalCom
     assert accuracies == [1.0, 0.0]
 
 
+@pytest.mark.slow
 def test_one_jobs_mistake_keeps_no_other_job_from_running(sure_command: EvalCommand, tmp_path: Path) -> None:
     data = dataset(tmp_path / "data", question("a", SUM, "5"))
     job = "run.dir=" + str(tmp_path / "job-${hydra:job.num}")

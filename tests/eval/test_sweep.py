@@ -65,6 +65,7 @@ def test_a_sweep_ends_with_a_row_a_job_and_each_compared_with_the_first(eval_com
         assert comparison["p_holm"] >= comparison["p"]
 
 
+@pytest.mark.slow
 def test_epochs_are_compared_by_their_questions_means(eval_command: EvalCommand) -> None:
     eval_command(*SWEEP, "model.seed=0,1", "limit=4", "run.epochs=3")
     (comparison,) = content()["comparisons"]
@@ -74,6 +75,7 @@ def test_epochs_are_compared_by_their_questions_means(eval_command: EvalCommand)
     assert comparison["p_holm"] == comparison["p"], "one comparison needs no allowance"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "reason"),
     [("seed=0,1 shuffle=true", "their questions differ"), ("scorer=gaia,exact", "their scorers differ")],
@@ -86,6 +88,7 @@ def test_runs_of_other_questions_or_scorers_are_not_compared(eval_command: EvalC
     assert "p (Holm)" not in finished.out
 
 
+@pytest.mark.slow
 def test_a_jobs_mistake_has_its_row(eval_command: EvalCommand) -> None:
     finished = eval_command(*SWEEP, "limit=0,2")
     mistake = "limit=0 is out of range; expected at least 1, or null for all questions."

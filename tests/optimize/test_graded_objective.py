@@ -37,6 +37,7 @@ class Wordy(Obedient):
         return replace(_response(request, values), usage=Usage(input_tokens=9, output_tokens=1, total_tokens=10))
 
 
+@pytest.mark.slow
 def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ import pytest
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from tests.eval.command_line import question, write_questions
 from tests.optimize.tuning_command import NAME, Tuned, tuning_command
+from tests.sampling import mostly_slow
 from tests.servers.running import RunningServer
 
 SCRIPT = PROJECT_ROOT / "optimize" / "run.py"
@@ -159,6 +160,7 @@ def ids(mistakes: Sequence[tuple[list[str], list[str]]]) -> list[str]:
     return [" ".join(mistake) for mistake, _ in mistakes]
 
 
+@pytest.mark.slow
 def test_the_same_command_without_a_mistake_does_ask_the_model(refused: Refused, tmp_path: Path) -> None:
     """Else the counts of 0 below would say nothing."""
     refused.server.reset()
@@ -168,7 +170,7 @@ def test_the_same_command_without_a_mistake_does_ask_the_model(refused: Refused,
     assert refused.server.stats()["requests"] >= 5
 
 
-@pytest.mark.parametrize(("mistake", "words"), CHEAP, ids=ids(CHEAP))
+@pytest.mark.parametrize(("mistake", "words"), mostly_slow(CHEAP, ids(CHEAP)))
 def test_a_mistake_on_the_command_line_is_one_sentence(refused: Refused, mistake: list[str], words: list[str]) -> None:
     tuned = refused(*mistake, words=words)
     assert not tuned.folder.exists(), "a run folder was made"
@@ -213,6 +215,7 @@ def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(refused: Refused
 FEW = (*TOY, "data.n_train=6", "data.n_val=6", "data.n_test=6", "gate.epochs=1", "budget.metric_calls=13")
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_only_as_it_was_started(tmp_path: Path) -> None:
     first = tuning_command(tmp_path, *FEW, "budget.lm_calls=50")
     assert first.code == 3, first.err

@@ -74,6 +74,7 @@ def read_log(folder: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "logs" / f"{name}.log").read_text("utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_every_answer_of_a_tuning_run_is_logged_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, texts={"finalize": MUMBLE})
     assert (tuned.folder / "sealed").exists()
@@ -122,6 +123,7 @@ def test_a_prompt_with_a_validation_question_in_it_is_blocked_and_named(tmp_path
     assert not (tuned.folder / "sealed").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("origin", ["gated", "exported by hand"])
 def test_a_leak_in_the_starting_prompts_is_excused_only_if_they_passed_the_gate_as_they_are(
     tmp_path: Path, origin: str
@@ -164,6 +166,7 @@ def test_a_clean_candidate_is_tested_where_a_better_one_leaks(tmp_path: Path) ->
     assert ended(tuned, "improved")["winner"]["candidate_id"] == "c002"
 
 
+@pytest.mark.slow
 def test_more_right_answers_do_not_make_up_for_replies_that_cannot_be_read(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, texts={"finalize": MUMBLE})
     verdict = ended(tuned, "format_loss", "cannot be read")
@@ -194,6 +197,7 @@ def test_a_reflection_model_that_keeps_no_form_later_is_told_as_well(tmp_path: P
     ended(planted_run(tmp_path, optimizer=optimizer), "reflection_unparsable", "none of the 3 replies")
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_before_the_sealed_test_leaves_it_unopened_and_can_be_raised(tmp_path: Path) -> None:
     texts = {"finalize": ALWAYS}
     first = planted_run(tmp_path, "budget.lm_calls=225", texts=texts)
@@ -221,6 +225,7 @@ def test_a_budget_that_ends_in_the_sealed_test_keeps_what_was_paid_for(tmp_path:
     assert second.verdict["resumable"] is False
 
 
+@pytest.mark.slow
 def test_with_objective_cost_a_set_is_published_that_is_as_good_and_cheaper(tmp_path: Path) -> None:
     shorter = Planted([{"solve": "Solve it."}], val_score=0.2, whole=True)
     tuned = planted_run(
@@ -245,6 +250,7 @@ def test_a_run_that_could_test_nothing_ends_again_with_the_code_that_says_so(tmp
     assert "not published: reflection_unparsable" in again.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["gepa", "bootstrap", "mipro", "halving"])
 def test_the_simulated_model_is_tuned_by_every_optimizer(tmp_path: Path, optimizer: str) -> None:
     tuned = tuning_command(tmp_path, *FEW, f"optimizer={optimizer}")

@@ -36,6 +36,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("codes", "expected"),
     [([0, 0, 0], 0), ([0, 2, 0], 2), ([2, 1, 0], 1), ([1, 3, 2], 3), ([3, 0, 0], 3)],
@@ -51,6 +52,7 @@ def test_a_multirun_runs_every_job_and_ends_with_the_worst_code(run: Run, codes:
     assert seeds == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_choice_unknown_to_any_job_stops_a_multirun_before_its_first(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

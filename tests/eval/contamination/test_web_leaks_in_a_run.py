@@ -133,6 +133,7 @@ def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
     assert row in section.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_gold_answers_change_the_listing_and_nothing_that_anybody_is_sent(
     eval_command: EvalCommand, web: list[str], tmp_path: Path, site: Website
 ) -> None:
@@ -156,6 +157,7 @@ def _said(answer: Mapping[str, Any]) -> tuple[str, str]:
     return answer["task_id"], answer["model_answer"]
 
 
+@pytest.mark.slow
 def test_a_finding_is_told_to_nobody_while_the_run_goes_on(
     eval_command: EvalCommand, web: list[str], tmp_path: Path, site: Website
 ) -> None:
@@ -171,6 +173,7 @@ def test_a_finding_is_told_to_nobody_while_the_run_goes_on(
     assert logs[0] == logs[1]
 
 
+@pytest.mark.slow
 def test_report_rescore_and_compare_know_of_it(
     eval_command: EvalCommand, web: list[str], tmp_path: Path, site: Website, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -214,6 +214,7 @@ QUICK, NEVER = told("quick", "sleep 0 say 7"), told("never", "sleep 0 say 7")
 TWO = "run.concurrency=2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "reason"),
     [

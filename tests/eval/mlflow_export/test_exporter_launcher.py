@@ -93,6 +93,7 @@ def test_what_was_complete_is_not_once_the_run_goes_on(
     assert (state_of(tmp_path).complete, state_of(tmp_path).run_id) == (False, "0f3a")
 
 
+@pytest.mark.slow
 def test_the_run_s_own_process_does_not_load_mlflow() -> None:
     code = "import sys, eval.workflows.evaluate, eval.sync; sys.exit('mlflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -122,6 +123,7 @@ def _is_sending(folder: Path) -> bool:
     return is_in_use(folder / "mlflow.json")
 
 
+@pytest.mark.slow
 def test_a_place_that_is_none_costs_a_warning(eval_command: EvalCommand, tmp_path: Path, local: LocalTracking) -> None:
     (tmp_path / "in the way").write_text("a file")
     data = dataset(tmp_path / "data", *QUICK)

@@ -116,6 +116,7 @@ class Ten:
         self.paid.append(payment)
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_asked_again(config: EvalConfig, prompts: PromptSet, tmp_path: Path) -> None:
     made, sent = arms(config, tmp_path, prompts), []
 

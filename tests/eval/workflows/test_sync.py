@@ -26,6 +26,7 @@ def overrides(settings: LocalTracking) -> list[str]:
     return ["tracking=local", f"tracking.folder={settings.folder}", f"tracking.experiment='{settings.experiment}'"]
 
 
+@pytest.mark.slow
 def test_a_run_is_sent_where_it_belongs_and_a_second_time_changes_nothing(
     tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
 ) -> None:

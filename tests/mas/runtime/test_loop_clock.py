@@ -41,6 +41,7 @@ async def block(seconds: float = BLOCKED_SECONDS) -> None:
     time.sleep(seconds)  # noqa: ASYNC251
 
 
+@pytest.mark.slow
 def test_a_timeout_is_extended_by_the_time_in_which_the_loop_was_blocked(reports: Reports) -> None:
     async def work() -> float:
         async with asyncio.timeout(0.5):
@@ -55,6 +56,7 @@ def test_a_timeout_is_extended_by_the_time_in_which_the_loop_was_blocked(reports
     assert BLOCKED_SECONDS - TIMES.beat_seconds <= seconds < BLOCKED_SECONDS + 1
 
 
+@pytest.mark.slow
 def test_the_blocking_line_and_its_context_are_found_while_it_lasts(reports: Reports) -> None:
     async def work() -> None:
         WORD.set("of the blocker")
@@ -103,6 +105,7 @@ def run_on_a_loop(work: Coroutine[object, None, T]) -> T:
         return loop.run_until_complete(work)
 
 
+@pytest.mark.slow
 def test_only_the_sample_that_blocked_the_loop_pays_for_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -306,6 +306,7 @@ def test_an_early_look_asks_for_more_and_its_intervals_are_wider() -> None:
     assert second.smallest_difference < 0.8 * whole.smallest_difference, "of all 54 questions, not of the 27"
 
 
+@pytest.mark.slow
 def test_a_repeated_interval_holds_at_all_looks_together() -> None:
     """Whoever stops at the look whose interval misses the truth is right as often as with one look."""
     plan, random, missed, runs = plan_looks(4, 0.1), np.random.default_rng(3), 0, 400

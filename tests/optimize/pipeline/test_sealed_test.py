@@ -61,6 +61,7 @@ class Failing(Obedient):
         return super().respond(request)
 
 
+@pytest.mark.slow
 def test_answers_that_the_server_failed_are_asked_once_more(tmp_path: Path) -> None:
     model = Failing(*range(1, 6))
     tuned = planted_run(tmp_path, texts={"finalize": ALWAYS}, model=model)
@@ -107,6 +108,7 @@ def test_a_test_that_is_deleted_and_drawn_again_is_another_test(tmp_path: Path, 
     assert read_levels(tmp_path) == [0.03, 0.0075, pytest.approx(0.03 / 9)]
 
 
+@pytest.mark.slow
 def test_a_verdict_that_is_deleted_is_written_again_from_the_same_answers(tmp_path: Path) -> None:
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
     verdict = first.verdict

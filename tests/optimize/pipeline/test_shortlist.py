@@ -75,6 +75,7 @@ def test_it_is_the_fresh_answers_that_decide(tmp_path: Path) -> None:
     assert "  c001: accuracy 20.0% re-evaluated (100.0% in the search)" in tuned.out
 
 
+@pytest.mark.slow
 def test_what_is_clearly_worse_is_dropped_after_one_pass_and_the_parent_is_a_null_control(tmp_path: Path) -> None:
     found = [("Lucky.", 1.0, "accepted"), (ALWAYS, 0.5, "accepted")]
     tuned = planted_run(tmp_path, "shortlist.epochs=3", optimizer=Scored([], found=found))
@@ -87,6 +88,7 @@ def test_what_is_clearly_worse_is_dropped_after_one_pass_and_the_parent_is_a_nul
     assert "null control: an unchanged copy of the starting prompts gained +0.0 points" in tuned.out
 
 
+@pytest.mark.slow
 def test_a_small_fresh_gain_does_not_open_the_sealed_set(tmp_path: Path) -> None:
     found = [(SLIGHTLY, 0.9, "accepted")]
     tuned = planted_run(tmp_path, "shortlist.min_gain=0.11", optimizer=Scored([], found=found))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.eval.command_line import EvalCommand, Finished
+from tests.sampling import mostly_slow
 from tests.servers.running import RunningServer
 
 PROGRAM = """
@@ -68,6 +69,7 @@ def test_every_predictor_is_in_the_records_and_the_summary(eval_command: EvalCom
     assert finished.records["t1"]["question"] == "title: Refund\nbody: I want my money back"
 
 
+@pytest.mark.slow
 def test_a_changed_program_is_not_resumed(eval_command: EvalCommand) -> None:
     """Nor is one whose helper module was changed, which its own module imports."""
     files = {"triage.py": f"from triage_helper import TEXT\n{PROGRAM}", "triage_helper.py": "TEXT = 'one'"}
@@ -241,7 +243,7 @@ def test_there_are_enough_mistakes() -> None:
     assert len(MISTAKES) >= 25
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", mostly_slow(MISTAKES))
 def test_a_mistake_is_one_sentence_and_nothing_is_spent(
     sure_command: EvalCommand, llm_server: RunningServer, mistake: str
 ) -> None:

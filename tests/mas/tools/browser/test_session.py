@@ -186,6 +186,7 @@ def test_a_huge_page_is_cut_to_what_a_tool_may_return(session: BrowserSession, q
     assert "characters in all; browser_find searches the page" in seen.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_an_action_that_hangs_is_given_up_and_the_next_one_works(
     settings: BrowserSettings, question: SampleContext
 ) -> None:
@@ -197,6 +198,7 @@ def test_an_action_that_hangs_is_given_up_and_the_next_one_works(
     assert seen.endswith("visited /towns")
 
 
+@pytest.mark.slow
 def test_a_restart_between_two_actions(question: SampleContext) -> None:
     """An address is all that one action needs; the other needs a page that is gone."""
     with running_stub() as server, opened(BrowserSettings(url=server.url)) as session:

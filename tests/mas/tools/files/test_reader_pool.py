@@ -138,6 +138,7 @@ def test_where_bubblewrap_does_not_work_files_are_read_without_it(
     assert not apart.is_isolated()
 
 
+@pytest.mark.slow
 def test_the_deadline_of_the_question_ends_a_call(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_bytes(b"<p " + b" ".join(b"a%x" % number for number in range(400_000)) + b">x")
     started = now()
@@ -163,6 +164,7 @@ worker.read("mas.tools.files.kinds:read_source", b"1,2\\n" * 8_000_000, about, 1
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for it")
 @pytest.mark.parametrize("without_jail", [False, True])
 def test_a_process_that_is_busy_ends_with_a_run_that_is_killed(without_jail: bool) -> None:
@@ -183,6 +185,7 @@ def test_a_process_that_is_busy_ends_with_a_run_that_is_killed(without_jail: boo
     pytest.fail("it still runs")
 
 
+@pytest.mark.slow
 def test_the_end_of_the_question_ends_a_call(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_bytes(b"<p " + b" ".join(b"a%x" % number for number in range(400_000)) + b">x")
     question = SampleContext(SampleKey("q"))

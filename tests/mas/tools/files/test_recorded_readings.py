@@ -91,6 +91,7 @@ def read_all() -> dict[str, dict[str, str]]:
         return {source.name: {key: shorten(text) for key, text in read(source).items()} for source in list_sources()}
 
 
+@pytest.mark.slow
 def test_every_file_is_read_as_it_was_recorded() -> None:
     recorded, now = json.loads(FILE.read_text("utf-8")), read_all()
     assert now.keys() == recorded.keys()

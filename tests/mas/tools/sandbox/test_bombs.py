@@ -73,6 +73,7 @@ def test_a_disk_bomb_fills_its_own_small_folder(fresh: Callable[..., Sandbox], f
     assert sandbox.error(f"import os; os.truncate('{folder}/big', 10**9)").startswith("OSError: [Errno 27]")
 
 
+@pytest.mark.slow
 def test_threads_files_and_recursion_have_an_end(jail: Sandbox) -> None:
     threads = (
         "import threading as t, time\nt.stack_size(65536)\nwhile True: t.Thread(target=time.sleep, args=[99]).start()"
@@ -86,6 +87,7 @@ def test_threads_files_and_recursion_have_an_end(jail: Sandbox) -> None:
     assert "SIGSEGV" in jail.lost(deep) or "Error" in jail.error("repr(x)")
 
 
+@pytest.mark.slow
 def test_nothing_runs_between_two_calls(fresh: Callable[..., Sandbox]) -> None:
     """Memory, threads, files and processor time are watched while a call is waited for, so nothing runs meanwhile."""
     sandbox = fresh()

@@ -85,6 +85,7 @@ def test_eight_sessions_side_by_side_share_nothing_and_block_nobody(bubblewrap: 
     assert ticks > 20, "the event loop went on meanwhile"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cell",
     [

@@ -23,6 +23,7 @@ from mas.tools.sandbox.session import (
 READY_LATER = "import sys, time; time.sleep(1.5); sys.stdout.buffer.write(bytes([0, 0, 0, 2]) + b'{}')"
 
 
+@pytest.mark.slow
 def test_a_pause_of_the_run_does_not_end_the_code() -> None:
     async def work() -> None:
         launch = Launch([sys.executable, "-c", READY_LATER], {}, 1_000, 1 << 30, start_seconds=1.2)

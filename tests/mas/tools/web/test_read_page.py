@@ -157,6 +157,7 @@ def test_the_time_is_for_the_whole_page(site: Website, path: str) -> None:
     assert time.monotonic() - started < 3
 
 
+@pytest.mark.slow
 def test_what_passes_is_tried_again() -> None:
     with running(Website(["429_retry_after_1", "reset", "ok"])) as server:
         assert "Ruth Odell" in read(server, "/article", attempts=3)

@@ -186,6 +186,7 @@ def test_each_failure_has_its_sentence_in_both_tools(fault: str, sentence: str) 
             assert time.monotonic() - started < 4
 
 
+@pytest.mark.slow
 def test_what_passes_is_tried_again() -> None:
     with running(MediaWikiServer(["503", "429_retry_after_1", "ok"])) as server, using(settings(server, attempts=3)):
         assert "She has 5 albums" in asyncio.run(wikipedia_page("Ada Varga"))

@@ -149,6 +149,7 @@ def test_the_consent_page_is_answered_once(youtube: YouTubeServer) -> None:
     assert "Welcome to the birds" in transcript(youtube, "consent0001")
 
 
+@pytest.mark.slow
 def test_what_passes_is_tried_again() -> None:
     with running(YouTubeServer(["503", "ok", "429_retry_after_1"])) as server, using(settings(server, attempts=3)):
         assert "Welcome to the birds" in asyncio.run(youtube_transcript("birds000001"))

@@ -36,6 +36,7 @@ def test_examples_are_the_agents_own_steps_in_right_answers_to_training_question
     assert (out, without_pauses(err)) == ("", "")
 
 
+@pytest.mark.slow
 def test_the_best_so_far_is_accepted_and_the_parent_is_no_proposal(tmp_path: Path) -> None:
     with toy_search(tmp_path, max_metric_calls=200, n_val=20) as search:
         search.run(BootstrapOptimizer())
@@ -48,6 +49,7 @@ def test_the_best_so_far_is_accepted_and_the_parent_is_no_proposal(tmp_path: Pat
         best = max(best, each.val_score)
 
 
+@pytest.mark.slow
 def test_equal_seeds_draw_the_same_and_a_second_session_asks_nothing(tmp_path: Path) -> None:
     told = []
     for folder, threads in (("one", 1), ("eight", 8), ("eight", 3)):

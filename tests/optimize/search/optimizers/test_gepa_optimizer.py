@@ -41,6 +41,7 @@ def gepa(**settings: Any) -> GepaOptimizer:
     return GepaOptimizer(**{"minibatch_size": 3, "component_selector": "round_robin", **settings})
 
 
+@pytest.mark.slow
 def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with toy_search(tmp_path, seed=1, max_metric_calls=150) as search:
         outcome = search.run(gepa(component_selector="all"))

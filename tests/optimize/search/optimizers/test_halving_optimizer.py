@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from dspy.lm15 import Response
 
 from mas.simulation import propose_prompt
@@ -16,6 +17,7 @@ def halving(**settings: Any) -> HalvingOptimizer:
     return HalvingOptimizer(**{"batch": 6, "proposals": 1, "mixtures": 4, "questions": 3, **settings})
 
 
+@pytest.mark.slow
 def test_each_round_is_a_proposal_and_what_is_accepted_was_better_on_validation(tmp_path: Path) -> None:
     with toy_search(tmp_path, seed=1, max_metric_calls=150) as search:
         outcome = search.run(halving())
@@ -51,6 +53,7 @@ def test_the_last_version_is_scored_although_the_reflection_model_fails(tmp_path
     assert proposal.decision != "cut_off" and proposal.val_score is not None
 
 
+@pytest.mark.slow
 def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(tmp_path: Path) -> None:
     seen = []
     for folder, threads in (("one", 1), ("eight", 8), ("eight", 3)):
@@ -62,6 +65,7 @@ def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(tmp_path
     assert sent == 0, "all of it was paid for in the session before"
 
 
+@pytest.mark.slow
 def test_a_round_is_as_short_as_the_budget_and_what_is_cut_off_is_neither_accepted_nor_rejected(tmp_path: Path) -> None:
     decisions = set()
     for answers, allowed in ((50, 50), (90, 90), (90, 60)):

@@ -66,6 +66,7 @@ def test_texts_and_examples_are_combined_and_scored_on_all_validation_questions(
     assert (out, without_pauses(err)) == ("", ""), "neither DSPy nor optuna prints"
 
 
+@pytest.mark.slow
 def test_equal_seeds_search_the_same_and_a_second_session_asks_nothing(tmp_path: Path) -> None:
     told = []
     for folder, threads in (("one", 1), ("eight", 8), ("eight", 3)):
@@ -92,6 +93,7 @@ def test_agents_that_are_not_tuned_keep_their_prompts(tmp_path: Path) -> None:
     assert {each.prompts.texts["plan"] for each in found} == {toy()[2].texts["plan"]}
 
 
+@pytest.mark.slow
 def test_no_gold_reaches_the_proposer_though_agents_answer_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

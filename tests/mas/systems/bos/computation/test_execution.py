@@ -62,6 +62,7 @@ def test_c02_each_execution_has_a_sandbox_of_its_own() -> None:
     assert run("import os\nos.listdir('.')").value == "[]"
 
 
+@pytest.mark.slow
 def test_c07_time_is_limited() -> None:
     with pytest.raises(SessionTimeoutError, match="longer than 1 s"):
         run("while True: pass", seconds_per_call=1.0)
