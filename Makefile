@@ -14,7 +14,7 @@ PORT ?= 3000
 UI_PORT ?= 5000
 VERSION := -c 'import sys; print(sys.version_info[:2])'
 
-.PHONY: setup eval test test-slow bench browser docs lint lock ui clean
+.PHONY: setup eval test unit test-slow bench browser docs lint lock ui clean
 
 # PYTHON=... asks for an environment of that version: one of another version is made again.
 ifneq ($(origin PYTHON),file)
@@ -42,7 +42,11 @@ $(STAMP): requirements.lock pyproject.toml
 eval: setup
 	$(BIN)/python eval/run.py experiment=offline || [ $$? -eq 2 ]
 
-test: lint
+# Linters and tests at the same time: mypy uses one core, and tests sometimes wait.
+test: setup
+	$(MAKE) --no-print-directory --jobs=2 lint unit
+
+unit: setup
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
 
 test-slow: setup

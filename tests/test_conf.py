@@ -86,7 +86,7 @@ def commands() -> list[tuple[str, str, list[str]]]:
 
 
 @pytest.mark.parametrize(
-    ("file", "command", "overrides"), commands(), ids=lambda value: value if isinstance(value, str) else ""
+    ("file", "command", "overrides"), mostly_slow(commands(), [f"{name} {command}" for name, command, _ in commands()])
 )
 def test_every_command_in_a_comment_is_valid(file: str, command: str, overrides: list[str]) -> None:
     assert READ[command](composed(*overrides, command=command))

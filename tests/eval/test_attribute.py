@@ -71,11 +71,7 @@ def test_the_author_of_wrong_drafts_is_proven_and_its_run_measures_nothing(
         (("--agents", "nobody"), "--agents names nobody; the agents of toy are plan, solve, finalize."),
         (("--agents", "finalize"), "no agent can be corrected (finalize: its output is the answer"),
         (("model=gpt-4o",), "model cannot be changed here"),
-        (("run.resume=latest",), "run.resume cannot be changed here"),
-        (("executor.workers=2",), "executor.workers is not supported here"),
-        (("executor=processes",), "executor is not supported here"),
         (("--limit", "0"), "--limit 0 is out of range; expected at least 1."),
-        (("solve",), "'solve' is neither an option nor name=value"),
     ],
 )
 def test_a_mistake_is_one_sentence_before_anything_is_asked(
