@@ -157,3 +157,9 @@ def test_a_server_that_has_gone_is_infrastructure() -> None:
     with pytest.raises(LMError) as raised:
         run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.create_lm(AgentModel())))
     assert describe_failure(raised.value, empty()).kind == "infrastructure"
+
+
+def test_an_error_that_causes_itself_has_its_class_as_well() -> None:
+    error = ValueError("in a circle")
+    error.__cause__ = error
+    assert describe_failure(error, empty()) == Failure("ValueError: in a circle", "internal", "system")

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from eval.config.evaluation import LOG_FORMATS, LogSettings
-from eval.runs.logs import (
-    RunLogs,
-)
+from eval.runs.logs import LogFile, RunLogs
 from mas.runtime.trace import Trace, event, record_trace, span
 
 SECRET = "sk-abcdef123456"
@@ -128,3 +126,16 @@ class Kept:
         """The lines without what is never the same."""
         found = [json.loads(line) for line in "".join(self.texts.get(name, [])).splitlines()]
         return [{name: each for name, each in line.items() if name not in ("timestamp", "memory_mb")} for line in found]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", "{}\n"), ("[]\n", "[]\n{}\n"), ('[]\n{"event', '[]\n{"event\n{}\n')],
+    ids=["new", "whole", "cut off by a kill"],
+)
+def test_new_lines_begin_on_a_line_of_their_own(before: str, after: str, tmp_path: Path) -> None:
+    path = tmp_path / "entry_point.log"
+    path.write_text(before)
+    with LogFile(path) as log:
+        log.write("{}\n")
+    assert path.read_text() == after

@@ -97,3 +97,10 @@ def test_a_folder_that_cannot_be_read_is_a_sentence_and_a_closed_queue_opens_aga
     (tmp_path / "broken" / "run.db").write_bytes(b"no store")
     with closing(ReviewQueue(tmp_path / "broken", tmp_path / "gold")) as queue, pytest.raises(UserError, match=r"\.$"):
         queue.list_items()
+
+
+def test_an_earlier_attempt_that_was_written_later_is_not_reviewed(tmp_path: Path) -> None:
+    records = [answered("q1", "18", attempt=2), answered("q1", "19", attempt=1)]
+    run = stored_run(tmp_path / "night", records, dataset_sha256=DATA)
+    with closing(ReviewQueue(run, tmp_path / "gold")) as queue:
+        assert [each["row"] for each in queue.list_items()] == [1]

@@ -75,3 +75,30 @@ def test_a_round_is_as_short_as_the_budget_and_what_is_cut_off_is_neither_accept
             assert (search.ledger.refusal is None) == (answers == allowed), "it does not begin what it cannot end"
             decisions |= {each.decision for each in search.proposals[-1:]}
     assert "cut_off" in decisions and len(decisions) > 1
+
+
+def _added(search: Any, proposal: Any) -> set[str]:
+    before = search.student.prompts.texts
+    return {
+        f"{agent}: {line}"
+        for agent, text in proposal.candidate.prompts.texts.items()
+        for line in set(text.splitlines()) - set(before[agent].splitlines())
+        if line.strip()
+    }
+
+
+@pytest.mark.slow
+def test_a_proposal_has_all_changes_of_the_one_that_it_names_as_its_parent(tmp_path: Path) -> None:
+    """The best so far is not the parent of a version without its changes."""
+    others = 0
+    for seed in range(3):
+        with toy_search(tmp_path / str(seed), seed=seed, max_metric_calls=200) as search:
+            search.run(halving())
+            lines = {"parent": set[str](), **{p.candidate.id: _added(search, p) for p in search.proposals}}
+            best = "parent"
+            for each in search.proposals:
+                [parent] = each.candidate.parent_ids
+                assert lines[parent] <= lines[each.candidate.id]
+                others += parent != best
+                best = each.candidate.id if each.decision == "accepted" else best
+    assert others, "or the test shows nothing"

@@ -1,0 +1,34 @@
+"""HTML as lines: tables with every cell in its column, and nothing that a page can hold breaks it."""
+
+import pytest
+
+from mas.tools.web.html_rows import (
+    read_rows,
+)
+
+
+def texts(html: str) -> list[str]:
+    return [row.text for row in read_rows(html)]
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        "<sup class='reference'>x</sup>", "<span class='mw-editsection'>x</span>", "<div class='a navbox b'>x</div>",
+        "<i class=noprint>x</i>", "<i class=metadata>x</i>", "<i class=mw-empty-elt>x</i>",
+        "<i class=mw-jump-link>x</i>",
+        "<i class=mw-cite-backlink>x</i>", "<i class=shortdescription>x</i>", "<div id=toc>x</div>",
+        "<b style='color:red; display : none'>x</b>", "<style>x</style>", "<script>x</script>",
+        "<noscript>x</noscript>",
+        "<div class=navbox><div class=navbox>x</div></div>",
+    ],
+)  # fmt: skip
+def test_what_is_not_for_readers_is_left_out_and_the_text_around_it_kept(gone: str) -> None:
+    assert " ".join(texts(f"<p>a {gone} b</p>")) == "a b"
+
+
+def test_lines_and_blocks_in_a_cell_are_parts_of_it() -> None:
+    cell = "a<br>b<ul><li>c</li><li>d</li></ul><p>e</p>f<div>g</div>h <b>i</b> j"
+    for tag in ("td", "th"):
+        found = texts(f"<table><tr><{tag}>{cell}</{tag}><td>z</td></tr></table>")
+        assert found == ["| a / b / c / d / e / f / g / h i j | z |"]
