@@ -4,8 +4,8 @@ finished = command("eval", "experiment=offline", "limit=2")     # the fixture in
 finished.code, finished.err, finished.summary["accuracy"]       # 0, "", 1.0
 command("compare", first.folder, second.folder, "--json", "c.json").out
 
-with surroundings(folder):                                      # outside the fixture
-    run_command(folder, "optimize", "system=toy", "data=toy", "model=offline").verdict["finish_reason"]     # "improved"
+tuned = tuning_command(folder, "system=toy", "data=toy", "model=offline")       # outside the fixture
+tuned.verdict["finish_reason"], tuned.kept.texts["plan"]        # "improved", of the set that was published or rejected
 """
 
 import importlib
@@ -166,6 +166,12 @@ def surroundings(place: Path, current: str = "current") -> Iterator[None]:
             patch.setenv(name, value)
         patch.chdir(place / current)
         yield
+
+
+def tuning_command(place: Path, *options: str) -> Finished:
+    """Run `optimize/run.py` in a folder of its own, which is the current folder."""
+    with surroundings(place, current="."):
+        return run_command(place, "optimize", *options)
 
 
 def without_pauses(err: str) -> str:

@@ -38,7 +38,7 @@ from optimize.search.candidate import PARENT, Candidate, Proposal
 from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome
 from optimize.search.student import Objective, Student
 from optimize.session.config import OptimizeConfig, TuningRequest, read_config
-from tests.optimize.tuning_command import NAME, Tuned
+from tests.command import TUNED_SET, Finished
 from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _Engine, _response, all_text, system_text
 
 SMALL = (
@@ -142,7 +142,7 @@ def planted_run(
     model: Obedient | None = None,
     optimizer: Any = None,
     change: Callable[[OptimizeConfig], None] = lambda config: None,
-) -> Tuned:
+) -> Finished:
     """Run it in `place`; what comes twice in `overrides`, counts last.
 
     Args:
@@ -151,7 +151,7 @@ def planted_run(
         change: of the configuration, before it is checked.
     """
     shelf, folder = place / "prompts", place / "run"
-    given = [*SMALL, "model=offline", f"name={NAME}", "yes=true", "tracking=off", f"run.dir={folder}", *overrides]
+    given = [*SMALL, "model=offline", f"name={TUNED_SET}", "yes=true", "tracking=off", f"run.dir={folder}", *overrides]
     place.mkdir(exist_ok=True)
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
@@ -173,4 +173,4 @@ def planted_run(
         patch.setattr("optimize.gate.sealed_log.find_log", lambda: place / "sealed_tests.jsonl")
         patch.chdir(place)
         code = run_cli(command)
-    return Tuned(code, out.getvalue(), err.getvalue(), folder)
+    return Finished(code, out.getvalue(), err.getvalue(), folder)

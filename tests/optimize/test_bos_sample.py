@@ -7,8 +7,8 @@ import pytest
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.systems.bos.agents import SPECS
+from tests.command import TUNED_SET, tuning_command
 from tests.eval.command_line import EvalCommand
-from tests.optimize.tuning_command import NAME, tuning_command
 
 pytestmark = pytest.mark.slow
 
@@ -26,14 +26,14 @@ def test_a_search_with_the_optimizers_own_settings_publishes_a_set_that_an_evalu
 
     names = [spec.name for spec in SPECS]
     baseline = read_prompt_set("bos_baseline", names, "bos", PROJECT_ROOT)
-    published = read_prompt_set(str(tuned.shelf / NAME), names, "bos", PROJECT_ROOT)
+    published = read_prompt_set(str(tuned.shelf / TUNED_SET), names, "bos", PROJECT_ROOT)
     changed = {name for name in names if published.texts[name] != baseline.texts[name]}
     assert {"planner", "sql_generate", "composer"} <= changed, "every agent is shown what it has done, queries too"
     scores = {
         name: eval_command(*SAMPLE, "split=test", f"prompts={name}").summary["mean_score"]
-        for name in ("bos_baseline", str(tuned.shelf / NAME))
+        for name in ("bos_baseline", str(tuned.shelf / TUNED_SET))
     }
-    assert scores[str(tuned.shelf / NAME)] > scores["bos_baseline"] + 0.05
+    assert scores[str(tuned.shelf / TUNED_SET)] > scores["bos_baseline"] + 0.05
 
 
 def test_a_search_in_the_null_world_publishes_nothing_and_can_be_repeated(tmp_path: Path) -> None:

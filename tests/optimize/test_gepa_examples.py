@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.command import Finished, tuning_command
 from tests.eval.command_line import CONTACT, NO_BROWSER
 from tests.mas.systems.external.user_code import module
-from tests.optimize.tuning_command import Tuned, tuning_command
 from tests.servers.function_llm import AskedFields, FunctionServer, function_llm
 
 pytestmark = pytest.mark.slow  # whole runs over HTTP
@@ -98,7 +98,7 @@ def write_rows(folder: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     return path
 
 
-def tune(place: Path, server: FunctionServer, source: str, name: str, path: Path, *line: str) -> Tuned:
+def tune(place: Path, server: FunctionServer, source: str, name: str, path: Path, *line: str) -> Finished:
     target = module(place, source)
     scorer = ("scorer=function", f"scorer.target={target}:metric") if "def metric" in source else ("scorer=exact",)
     return tuning_command(
@@ -111,7 +111,7 @@ def tune(place: Path, server: FunctionServer, source: str, name: str, path: Path
     )
 
 
-def check_published(tuned: Tuned, server: FunctionServer, agents: Sequence[str], feedback: str) -> None:
+def check_published(tuned: Finished, server: FunctionServer, agents: Sequence[str], feedback: str) -> None:
     assert (tuned.code, tuned.verdict["finish_reason"]) == (0, "improved"), tuned.out + tuned.err
     assert set(tuned.kept.texts) == set(agents)
     assert tuned.verdict["winner"]["score"] == 1.0 > tuned.verdict["baseline"]["score"]

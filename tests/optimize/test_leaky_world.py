@@ -11,8 +11,8 @@ from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import read_set_folder
 from optimize.publishing.leaks import LeakReport
+from tests.command import TUNED_SET, Finished, tuning_command
 from tests.optimize.scorer_rules import SCORED
-from tests.optimize.tuning_command import NAME, Tuned, tuning_command
 
 pytestmark = pytest.mark.slow  # whole runs
 
@@ -23,7 +23,7 @@ REMEMBERED = "Remember this from earlier cases: "
 OPTIMIZERS = sorted(file.stem for file in (PROJECT_ROOT / "conf" / "optimizer").glob("*.yaml"))
 
 
-def run_in_leaky_world(place: Path, *more: str) -> Tuned:
+def run_in_leaky_world(place: Path, *more: str) -> Finished:
     SCORED.clear()
     return tuning_command(
         place,
@@ -68,8 +68,8 @@ def test_leaks_reach_the_candidates_and_none_is_published(tmp_path: Path, monkey
     blocked = [each["blocked"] for each in checked.read("leaks").values()]
     assert any(blocked)
     if checked.verdict["published"]:
-        assert list_remembered(checked.shelf / NAME) == []
+        assert list_remembered(checked.shelf / TUNED_SET) == []
 
     monkeypatch.setattr(LeakReport, "blocked", False)
     unchecked = run_in_leaky_world(tmp_path / "unchecked")
-    assert unchecked.verdict["published"] and list_remembered(unchecked.shelf / NAME)
+    assert unchecked.verdict["published"] and list_remembered(unchecked.shelf / TUNED_SET)

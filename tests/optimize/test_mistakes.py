@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from tests.command import TUNED_SET, Finished, tuning_command
 from tests.eval.command_line import question, write_questions
-from tests.optimize.tuning_command import NAME, Tuned, tuning_command
 from tests.sampling import mostly_slow
 from tests.servers.running import RunningServer
 
@@ -30,7 +30,7 @@ def folders() -> set[Path]:
     """Of all runs, and of all prompt sets but those that tests in other processes publish or write (`.NAME-…`)."""
     parents = (OUTPUTS / "optimize", PROJECT_ROOT / "prompts")
     found = {each for parent in parents if parent.exists() for each in parent.iterdir() if each.is_dir()}
-    return {each for each in found if each.name == NAME or not each.name.startswith("tuned_in_a_test_")}
+    return {each for each in found if each.name == TUNED_SET or not each.name.startswith("tuned_in_a_test_")}
 
 
 class Refused:
@@ -41,7 +41,7 @@ class Refused:
         self.data = write_questions(place / "data", *ROWS)
         self.base = ["system=gaia", "model=openai_compatible", f"model.base_url={server.base_url}", "data=jsonl"]
 
-    def __call__(self, *mistake: str, words: Sequence[str], path: Path | None = None, said: bool = False) -> Tuned:
+    def __call__(self, *mistake: str, words: Sequence[str], path: Path | None = None, said: bool = False) -> Finished:
         """`said`: something may stand on stdout, such as how the questions were shared out."""
         self.server.reset()
         before = folders()
@@ -56,7 +56,7 @@ class Refused:
         return tuned
 
     @staticmethod
-    def check(tuned: Tuned, words: Sequence[str], said: bool) -> None:
+    def check(tuned: Finished, words: Sequence[str], said: bool) -> None:
         assert tuned.code == 1, tuned.out
         assert said or tuned.out == ""
         assert tuned.err.startswith("error: ") and tuned.err.endswith("\n")
@@ -260,7 +260,7 @@ def terminal(
     def run(answer: str) -> tuple[int, str]:
         llm_server.reset()
         model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}", "tracking=off"]
-        run = [f"run.dir={tmp_path / 'run'}", f"name={NAME}", "gate.epochs=1", "optimizer=bootstrap"]
+        run = [f"run.dir={tmp_path / 'run'}", f"name={TUNED_SET}", "gate.epochs=1", "optimizer=bootstrap"]
         few = ["optimizer.candidates=1", "data=jsonl", f"data.path={data}"]
         environment = {**clean_environment, "TERM": "xterm", "COLUMNS": "80"}
         return at_a_terminal([sys.executable, str(SCRIPT), *model, *run, *few], environment, tmp_path, answer)

@@ -13,9 +13,9 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.runs.folder import DATABASE
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import SUFFIX, digest, read_prompt_set
+from tests.command import TUNED_SET, tuning_command
 from tests.eval.command_line import EvalCommand, Finished
 from tests.optimize.sent import instructions_in
-from tests.optimize.tuning_command import NAME, Tuned, tuning_command
 
 pytestmark = pytest.mark.slow  # whole runs, in processes of their own
 
@@ -27,7 +27,7 @@ Asked = dict[tuple[str, int], list[Any]]
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory) -> Tuned:
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """With the optimizer's own settings."""
     budget = ("budget.metric_calls=900", f"gate.epochs={EPOCHS}", "gate.looks=1", "shortlist.epochs=1")
     return tuning_command(tmp_path_factory.mktemp("toy"), *TOY, *budget)
@@ -47,7 +47,7 @@ def asked(folder: Path) -> Asked:
 
 
 def test_one_command_finds_tests_and_publishes_a_set_that_scores_higher_on_sealed_questions(
-    tuned: Tuned, eval_command: EvalCommand
+    tuned: Finished, eval_command: EvalCommand
 ) -> None:
     verdict = tuned.verdict
     assert (tuned.code, verdict["published"], verdict["finish_reason"]) == (0, True, "improved"), tuned.out
@@ -56,15 +56,15 @@ def test_one_command_finds_tests_and_publishes_a_set_that_scores_higher_on_seale
     assert verdict["p"] <= 0.05
     accuracy = {
         folder.name: evaluated(eval_command, folder).summary["accuracy"]
-        for folder in (tuned.shelf / NAME, PROJECT_ROOT / "prompts" / "toy_baseline")
+        for folder in (tuned.shelf / TUNED_SET, PROJECT_ROOT / "prompts" / "toy_baseline")
     }
-    assert accuracy[NAME] > accuracy["toy_baseline"] + verdict["gain_ci95"][0]
+    assert accuracy[TUNED_SET] > accuracy["toy_baseline"] + verdict["gain_ci95"][0]
 
 
 def test_the_eval_command_sends_the_published_set_byte_for_byte_as_the_sealed_test_did(
-    tuned: Tuned, eval_command: EvalCommand
+    tuned: Finished, eval_command: EvalCommand
 ) -> None:
-    finished = evaluated(eval_command, tuned.shelf / NAME)
+    finished = evaluated(eval_command, tuned.shelf / TUNED_SET)
     tested, again = asked(tuned.folder / "sealed" / "winner"), asked(finished.folder)
     assert len(tested) == 100 * EPOCHS
     assert again.keys() == tested.keys()
@@ -73,8 +73,8 @@ def test_the_eval_command_sends_the_published_set_byte_for_byte_as_the_sealed_te
         assert json.dumps(again[key]) == json.dumps(requests), key
 
 
-def test_the_arms_of_the_sealed_test_were_sent_what_the_files_say(tuned: Tuned) -> None:
-    sets = {"winner": tuned.shelf / NAME, "parent": PROJECT_ROOT / "prompts" / "toy_baseline"}
+def test_the_arms_of_the_sealed_test_were_sent_what_the_files_say(tuned: Finished) -> None:
+    sets = {"winner": tuned.shelf / TUNED_SET, "parent": PROJECT_ROOT / "prompts" / "toy_baseline"}
     for arm, folder in sets.items():
         texts = {(folder / f"{agent}{SUFFIX}").read_text("utf-8").strip() for agent in AGENTS}
         sent = {
@@ -85,8 +85,8 @@ def test_the_arms_of_the_sealed_test_were_sent_what_the_files_say(tuned: Tuned) 
         assert sent == texts
 
 
-def test_the_published_folder_is_the_candidate_that_was_tested(tuned: Tuned) -> None:
-    published = read_prompt_set(tuned.shelf / NAME, AGENTS, "toy", PROJECT_ROOT)
+def test_the_published_folder_is_the_candidate_that_was_tested(tuned: Finished) -> None:
+    published = read_prompt_set(tuned.shelf / TUNED_SET, AGENTS, "toy", PROJECT_ROOT)
     candidate = tuned.folder / "candidates" / tuned.verdict["winner"]["candidate_id"]
     assert digest(published) == digest(read_prompt_set(candidate, AGENTS, "toy", PROJECT_ROOT))
     assert published.edited == ()

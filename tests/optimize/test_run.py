@@ -18,8 +18,8 @@ from optimize.publishing.provenance import Provenance
 from optimize.publishing.publish import publish
 from optimize.search.optimizer import SearchOutcome
 from optimize.session.config import OptimizeConfig
+from tests.command import TUNED_SET, Finished, tuning_command
 from tests.optimize.planted_runs import ALWAYS, MUMBLE, SLIGHTLY, Obedient, Planted, planted_run
-from tests.optimize.tuning_command import NAME, Tuned, tuning_command
 
 REASONS = get_args(FinishReason)
 CODES = {"metric_errors": 2, "reflection_unparsable": 2, "budget": 3}  # of the others, all of them honest, 0
@@ -28,7 +28,7 @@ TOY = ("system=toy", "data=toy", "model=offline", "data.n_train=12", "data.n_val
 FEW = (*TOY, "gate.epochs=1", "gate.looks=1", "shortlist.epochs=1", "budget.metric_calls=100")
 
 
-def ended(tuned: Tuned, finish_reason: str, *words: str, simulated: bool = True) -> dict[str, Any]:
+def ended(tuned: Finished, finish_reason: str, *words: str, simulated: bool = True) -> dict[str, Any]:
     """All that holds of every end."""
     verdict = tuned.verdict
     assert verdict["finish_reason"] == finish_reason and finish_reason in REASONS
@@ -53,12 +53,12 @@ def test_a_better_set_is_published_with_all_that_is_known_about_it(tmp_path: Pat
     assert verdict["gain_ci95"][0] > 0
     assert 0.7 < verdict["gain_shrunken"] <= verdict["gain"] and "  estimated true gain: +" in tuned.out
     assert (verdict["baseline"]["accuracy"], verdict["winner"]["accuracy"]) == (0.2, 1.0)
-    published = read_prompt_set(str(tuned.shelf / NAME), ("plan", "solve", "finalize"), "toy", tmp_path)
+    published = read_prompt_set(str(tuned.shelf / TUNED_SET), ("plan", "solve", "finalize"), "toy", tmp_path)
     assert published.texts["finalize"].endswith(ALWAYS)
     assert published.description.endswith("With a simulated model: the numbers say nothing about a real one.")
     told = published.provenance
     assert (told["gated"], told["simulated"], told["finish_reason"]) == (True, True, "improved")
-    assert f"published: prompts/{NAME}" in tuned.out
+    assert f"published: prompts/{TUNED_SET}" in tuned.out
     phases = [line[0] for line in tuned.out.splitlines() if re.match(r"\d/8 ", line)]
     assert phases == ["1", "2", "3", "4", "6", "7", "8"] and "5/8" in tuned.out
 

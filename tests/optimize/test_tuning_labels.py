@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.command import Finished, tuning_command
 from tests.eval.command_line import CONTACT, NO_BROWSER
-from tests.optimize.tuning_command import Tuned, tuning_command
 from tests.servers.labelling_llm import MEANINGS, LabellingServer, labelling_llm
 
 pytestmark = pytest.mark.slow  # whole runs over HTTP
@@ -54,7 +54,7 @@ def write_tickets(folder: Path, unique: Sequence[str] = ()) -> Path:
     return path
 
 
-def tune(place: Path, server: LabellingServer, source: str, *options: str, unique: Sequence[str] = ()) -> Tuned:
+def tune(place: Path, server: LabellingServer, source: str, *options: str, unique: Sequence[str] = ()) -> Finished:
     place.mkdir(parents=True, exist_ok=True)
     module = f"tickets_{next(_NUMBERS)}"
     (place / f"{module}.py").write_text(source)

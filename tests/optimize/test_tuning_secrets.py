@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.command import Finished, tuning_command
 from tests.eval.command_line import question, write_questions
-from tests.optimize.tuning_command import Tuned, tuning_command
 from tests.servers.fixed_llm import reply_to
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores
@@ -82,7 +82,7 @@ def repeating() -> Iterator[tuple[str, type[Repeating]]]:
         thread.join()
 
 
-def tuned_at(url: str, place: Path, *overrides: str, patch: pytest.MonkeyPatch) -> Tuned:
+def tuned_at(url: str, place: Path, *overrides: str, patch: pytest.MonkeyPatch) -> Finished:
     patch.setenv("CANARY_KEY", KEY)
     data = write_questions(place / "data", *ROWS)
     model = ("system=gaia", "model=openai_compatible", f"model.base_url={url}/{KEY}/v1", "model.api_key_env=CANARY_KEY")

@@ -13,10 +13,10 @@ from typing import Any
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import SUFFIX
+from tests.command import Finished, tuning_command
 from tests.eval.command_line import CONTACT, NO_BROWSER
 from tests.optimize.seal_questions import OPTIONS, SealRow
 from tests.optimize.sent import Sent, agents_requests
-from tests.optimize.tuning_command import Tuned, tuning_command
 from tests.servers.running import RunningServer
 
 BASELINE = PROJECT_ROOT / "prompts" / "baseline"
@@ -32,7 +32,7 @@ Questions = tuple[Path, list[SealRow]]  # their folder, and what is in it
 class Wire:
     """One tuning run and everything that its server was sent."""
 
-    tuned: Tuned
+    tuned: Finished
     bodies: list[dict[str, Any]]
     server: RunningServer
     folder: Path  # of the questions

@@ -13,9 +13,9 @@ import pytest
 
 from eval.cli.paths import PROJECT_ROOT
 from optimize.reports.tuning_page import write_tuning_page
+from tests.command import tuning_command
 from tests.optimize.mlflow_export.tuning_folder import a_proposal, a_tuning, verdict
 from tests.optimize.planted_runs import SLIGHTLY, Planted, planted_run
-from tests.optimize.tuning_command import tuning_command
 from tests.pages.browser import (
     THEMES,
     WIDTHS,

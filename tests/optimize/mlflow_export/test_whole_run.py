@@ -9,9 +9,9 @@ import pytest
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import LocalTracking
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
+from tests.command import TUNED_SET
 from tests.optimize.mlflow_export.tuning_folder import client
 from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
-from tests.optimize.tuning_command import NAME
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_a_published_run_is_in_mlflow_with_its_proposals_its_gate_and_its_set(tm
     assert tuned.verdict["gain"] in gained.values(), parent.data.metrics
     champion = store.get_prompt_version_by_alias("toy.finalize", "champion-simulated")
     assert champion.template == tuned.kept.texts["finalize"]
-    assert store.get_prompt_version_by_alias("toy.finalize", NAME).version == champion.version
+    assert store.get_prompt_version_by_alias("toy.finalize", TUNED_SET).version == champion.version
 
     before = [(run.info.run_id, dict(run.data.metrics), run.info.end_time) for run in runs]
     synced = subprocess.run(

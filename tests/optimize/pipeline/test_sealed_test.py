@@ -17,8 +17,8 @@ from eval.benchmarks.toy_set import ToyDataset
 from eval.workflows.paired_evaluation import Arm, read_arm_records
 from mas.prompt_sets.prompt_set import digest
 from optimize.gate.sealed_log import SealedSet, SealedTestStart, begin_test
+from tests.command import TUNED_SET
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, planted_run
-from tests.optimize.tuning_command import NAME
 from tests.scripted_model import all_text
 
 
@@ -163,7 +163,7 @@ def test_a_clear_gain_ends_the_test_early_and_the_other_questions_stay_unopened(
     assert "60 answers at most, about half without a gain" in tuned.out
     assert "and more so where the test stopped early" in tuned.out
     assert f"S{stopped}" in (tuned.folder / "report.html").read_text("utf-8")
-    provenance = (tuned.shelf / NAME / "provenance.yaml").read_text("utf-8")
+    provenance = (tuned.shelf / TUNED_SET / "provenance.yaml").read_text("utf-8")
     assert "look: 2" in provenance and "n_answers_saved: 30" in provenance
     wide, whole = tuned.verdict["gain_ci95"], run_paired_test([Pair((0.0,), (1.0,))] * 12 + [Pair((1.0,), (1.0,))] * 3)
     assert whole.ci95 and wide[0] < whole.ci95[0], "the interval is that of a test that might have stopped before"

@@ -9,7 +9,7 @@ from eval.cli.command import STOPPED
 from optimize.search.budget import Spend
 from optimize.search.candidate import Proposal
 from optimize.session.run_files import RunFiles
-from tests.optimize.tuning_command import tuning_command
+from tests.command import tuning_command
 
 BETTER = (  # a candidate is better than the starting prompts on validation
     *("system=toy", "data=toy", "model=offline", "optimizer=bootstrap", "optimizer.candidates=3", "seed=5"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from optimize.reports import tuning_page
-from tests.optimize.tuning_command import tuning_command
+from tests.command import tuning_command
 
 SMALL = (
     *("system=toy", "data=toy", "model=offline", "optimizer=bootstrap", "optimizer.candidates=1", "shortlist.epochs=1"),
