@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from mas.runtime.loop_clock import now
+from mas.runtime.thread_contexts import carry_contexts
 
 
 @dataclass(frozen=True)
@@ -345,12 +346,17 @@ _context: ContextVar[SampleContext | None] = ContextVar("sample_context", defaul
 
 @contextmanager
 def use_context(context: SampleContext) -> Iterator[SampleContext]:
-    """Set the context for the block and for the tasks started in it."""
+    """Set the context for the block, and for the tasks and threads started in it."""
+    carry_contexts(_is_in_sample)
     token = _context.set(context)
     try:
         yield context
     finally:
         _context.reset(token)
+
+
+def _is_in_sample() -> bool:
+    return _context.get() is not None
 
 
 def read_context(context: Context) -> SampleContext | None:
