@@ -10,6 +10,7 @@ CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id     
 import csv
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
@@ -195,7 +196,11 @@ class ExcelDataset(_TableDataset):
         for number, cells in lines:
             content = {name: cell for name, cell in zip(names, cells, strict=True) if name}
             errors = [name for name in columns if content.get(name) is _ERROR]
-            problem = f"{errors[0]!r} holds an error of Excel, such as #N/A" if errors else None
+            problem = (
+                f"{errors[0]!r} holds an error of Excel, such as #N/A, or a formula without a stored value"
+                if errors
+                else None
+            )
             yield Row(f"{path}, row {number}", content, problem)
 
     def _read_lines(self, path: Path) -> Iterator[tuple[int, list[str | None]]]:
@@ -207,6 +212,7 @@ class ExcelDataset(_TableDataset):
                 sheet = self._choose_sheet(path, [str(each) for each in book.sheet_names])
                 frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
                 widths = _read_zero_widths(book, sheet)
+                formulas = _find_formulas(path, sheet)
         except UserError:
             raise
         except Exception as error:
@@ -215,6 +221,7 @@ class ExcelDataset(_TableDataset):
             ) from error
         for number, cells in enumerate(frame.itertuples(index=False, name=None), start=1):
             texts = [_show_cell(cell, widths.get((number, at), 0)) for at, cell in enumerate(cells, start=1)]
+            texts = [text or (_ERROR if (number, at) in formulas else text) for at, text in enumerate(texts, start=1)]
             if any(texts):
                 yield number, texts
 
@@ -241,6 +248,17 @@ def _read_zero_widths(book: "pandas.ExcelFile", sheet: str) -> dict[tuple[int, i
             if cell.value is not None and set(cell.number_format) == {"0"}:
                 found[number, at] = len(cell.number_format)
     return found
+
+
+def _find_formulas(path: Path, sheet: str) -> set[tuple[int, int]]:
+    """Return (row, column) of the formulas: a library that wrote the workbook may have stored no value with them."""
+    from openpyxl import load_workbook
+
+    if path.suffix.lower() == ".xls":
+        return set()
+    with closing(load_workbook(path, read_only=True)) as book:
+        rows = enumerate(book[sheet].iter_rows(), start=1)
+        return {(number, at) for number, row in rows for at, cell in enumerate(row, start=1) if cell.data_type == "f"}
 
 
 def _show_cell(value: object, zero_width: int) -> str | None:

@@ -304,6 +304,8 @@ class _LastingStream:
     def _try(self, write: Callable[[], object]) -> None:
         try:
             write()
+        except UnicodeEncodeError as error:  # a terminal or a build's log that is not UTF-8
+            self._stream.write(error.object.encode(error.encoding, "replace").decode(error.encoding))
         except OSError as error:
             if error.errno not in _READER_GONE:
                 self._output.lost = error.strerror

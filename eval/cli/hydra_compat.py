@@ -107,16 +107,26 @@ def _expand_scorers(argument: str) -> list[str]:
 
 
 def _quote_texts(arguments: Sequence[str]) -> list[str]:
-    """Quote values with letters outside ASCII, which Hydra cannot read without quotes: run.name=ünï cödé.
+    """Quote values that Hydra cannot read without quotes, or would change: run.name=ünï cödé, split=2024_01.
 
-    Values with characters that mean something to Hydra (lists, quotes, interpolations) are left as they are.
+    Other values with characters that mean something to Hydra (quotes, interpolations) are left as they are.
     """
-    return [
-        f'{found[1]}="{found[2]}"' if (found := _UNQUOTED.fullmatch(each)) and not each.isascii() else each
-        for each in arguments
-    ]
+    return [_quote_text(each) for each in arguments]
 
 
+def _quote_text(argument: str) -> str:
+    if (found := _UNQUOTED.fullmatch(argument)) and (not argument.isascii() or _LIKE_A_NUMBER.fullmatch(found[2])):
+        return f'{found[1]}="{found[2]}"'
+    if found := _PLAIN_LIST.fullmatch(argument):
+        parts = [part.strip() for part in found[2].split(",")]
+        quoted = (f'"{part}"' if _TEXT_IN_A_LIST.fullmatch(part) else part for part in parts)
+        return f"{found[1]}=[{','.join(quoted)}]"
+    return argument
+
+
+_LIKE_A_NUMBER = re.compile(r"[+-]?(?:\d+(?:_\d+)+|0\d+|\d+[eE]\d{3,})")  # 2024_01, 007, 12e45678: texts, not numbers
+_TEXT_IN_A_LIST = re.compile(rf"{_LIKE_A_NUMBER.pattern}|\d+[eE]\d+")
+_PLAIN_LIST = re.compile(r"""([\w.+@/]+)=\[([^'"\\\[\]{}()$:]*)\]""")
 _UNQUOTED = re.compile(r"""([\w.+@/]+)=([^=,'"\\\[\]{}()$]+)""")
 
 

@@ -100,9 +100,11 @@ def _read_like(text: str, output: object) -> object:
 def read_dspy_metric(function: Callable[..., object], target_field: str) -> DspyMetric | None:
     """Return the function as a metric of DSPy; None if its arguments are others."""
     try:
-        signature = inspect.signature(function)
+        signature = inspect.signature(getattr(function, "forward", function))  # of a dspy.Module, whose call takes any
     except (TypeError, ValueError):  # a function in C that does not tell its arguments
         return None
+    if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in signature.parameters.values()):
+        return DspyMetric(function, target_field, _LEAST)  # a decorator hides the names; every metric takes these two
     taken = [n for n in (_OF_PREDICTOR, _OF_ANSWER, _LEAST) if _takes(signature, n)]
     if not taken or not (taken[0] == _OF_PREDICTOR or _NAMES & signature.parameters.keys()):
         return None

@@ -21,6 +21,7 @@ from langgraph.runtime import Runtime
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.media import describe_media, read_media
+from mas.llm.reply_validation import UNREADABLE_ARGUMENTS
 from mas.prompt_sets.demos import Turn
 from mas.runtime.lm_errors import EmptyReplyError, TruncatedReplyError
 from mas.runtime.safe_call import await_safely, run_in_thread
@@ -229,6 +230,11 @@ async def _call(name: str, arguments: Arguments, toolbox: Toolbox) -> object:
         offered = ", ".join(sorted(toolbox.tools)) or "none"
         raise LookupError(f"there is no tool of that name; tools offered: {offered}")
     tool = toolbox.tools[name]
+    if arguments.keys() == {UNREADABLE_ARGUMENTS}:
+        raise ToolError(
+            f"the arguments are no valid JSON object: {str(arguments[UNREADABLE_ARGUMENTS])[:MAX_FEEDBACK_CHARS]}; "
+            f"expected one with {', '.join(tool.args or {}) or 'nothing in it'}"
+        )
     if asyncio.iscoroutinefunction(tool.func):
         return await await_safely(tool.acall(**arguments), _describe_end)
     return await run_in_thread(lambda: tool(**arguments), _describe_end)

@@ -29,6 +29,8 @@ from dspy.clients.lm15_boundary import request_kwargs
 from dspy.lm15 import (
     AccessPolicy,
     AudioPart,
+    AuthError,
+    BillingError,
     ContextLengthError,
     InvalidRequestError,
     LM15Error,
@@ -36,10 +38,12 @@ from dspy.lm15 import (
     ProviderDefinition,
     ProviderError,
     ProviderLM,
+    RateLimitError,
     Request,
     Resolution,
     Response,
     RouterConfig,
+    ServerError,
     TextPart,
     TransportError,
 )
@@ -63,7 +67,20 @@ __all__ = [
 check_dspy_version(dspy.__version__)
 PROVIDER = "model-server"
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
-_OVERFLOW = re.compile(r"context[ _](?:length|size|window)", re.IGNORECASE)
+# How OpenAI, vLLM, llama.cpp, Ollama, Anthropic, Gemini, TGI, Bedrock, xAI and Cohere say that a prompt is too long.
+_OVERFLOW = re.compile(
+    r"context[ _](?:length|size|window)|(?:prompt|input) is too long|too many tokens|maximum (?:prompt|model) length"
+    r"|tokens? (?:count \S+ )?exceeds? |inputs` (?:tokens|must have less)",
+    re.IGNORECASE,
+)
+_REFUSALS_IN_A_REPLY: dict[str, type[ProviderError]] = {  # `error.code` of a router whose reply has the status 200
+    "401": AuthError,
+    "402": BillingError,
+    "403": AuthError,
+    "429": RateLimitError,
+    "rate_limit_exceeded": RateLimitError,
+    "insufficient_quota": BillingError,
+}
 
 
 class Engine(Protocol):
@@ -141,7 +158,9 @@ def _classify_error(error: ProviderError) -> LM15Error:
     A ContextLengthError where vLLM, llama.cpp or Ollama say only in words that the context is too short; a
     TransportError for a reply that lost its end on the way, which is a 200 with half of its JSON or nothing at all.
     """
-    if isinstance(error, InvalidRequestError):
+    if error.status is None and (kind := _REFUSALS_IN_A_REPLY.get(error.provider_code or "")):
+        return kind(error.message, provider=error.provider, provider_code=error.provider_code)
+    if isinstance(error, InvalidRequestError | ServerError):
         if isinstance(error, ContextLengthError) or not _OVERFLOW.search(error.message):
             return error
         return ContextLengthError(error.message, status=error.status, provider=error.provider)

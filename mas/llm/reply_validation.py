@@ -5,7 +5,10 @@ response = validate_reply(request, response, limits, current)       # or Truncat
 """
 
 import dataclasses
+import re
+from collections.abc import Iterator
 
+import json_repair
 from dspy.lm15 import RefusalPart, Request, Response, TextPart, ThinkingPart, ToolCallPart
 
 from mas.llm.call_policy import ModelLimits
@@ -17,6 +20,7 @@ from mas.runtime.text import replace_surrogates
 from mas.runtime.trace import Span
 
 MAX_REPLY_CHARS = 1_000_000  # twice the longest output of today's models; records hold a reply several times
+UNREADABLE_ARGUMENTS = "partial_json"  # DSPy's name for the text of arguments that are no JSON object
 BEGINNING_CHARS = 1_000  # recorded of a longer reply
 
 
@@ -63,7 +67,9 @@ def validate_reply(request: Request, response: Response, limits: ModelLimits, cu
         RefusedReplyError: the provider withheld it, or the model refused.
         TruncatedPromptError: the model read only a part of the prompt.
     """
-    parts = tuple(_replace_surrogates(part) for part in response.message.parts)
+    parts = tuple(
+        repaired for part in response.message.parts for repaired in _repair(_replace_surrogates(part), current)
+    )
     chars = sum(map(_count_chars, parts))
     recorded = parts if chars <= MAX_REPLY_CHARS else (TextPart(_shorten(parts)),)
     response = dataclasses.replace(response, message=dataclasses.replace(response.message, parts=recorded))
@@ -78,7 +84,32 @@ def validate_reply(request: Request, response: Response, limits: ModelLimits, cu
         raise RefusedReplyError("the provider's content filter withheld the reply", model=response.model)
     if refusal := next((part.text for part in parts if isinstance(part, RefusalPart)), None):
         raise RefusedReplyError(f"the model refused to answer: {refusal}", model=response.model)
-    return response
+    answer = tuple(part for part in parts if not isinstance(part, ThinkingPart))
+    if all(_is_blank(part) for part in answer):
+        raise EmptyReplyError("the model's reply is only thinking: no text and no tool call", model=response.model)
+    return dataclasses.replace(response, message=dataclasses.replace(response.message, parts=answer))
+
+
+_TAG = "(?:think|thinking|thought|reasoning)"
+_THINKING = (
+    re.compile(  # a block, the end of one whose beginning the template wrote, or the beginning of an unfinished one
+        rf"<(?P<tag>{_TAG})>.*?</(?P=tag)>\s*|\A(?:(?!<{_TAG}>).)*?</{_TAG}>\s*|<{_TAG}>.*\Z", re.DOTALL | re.IGNORECASE
+    )
+)
+
+
+def _repair(part: Part, current: Span) -> Iterator[Part]:
+    """Yield the part with thinking apart from the text that is parsed, and arguments of a tool call as an object."""
+    if isinstance(part, TextPart) and (thoughts := [found[0] for found in _THINKING.finditer(part.text)]):
+        current.attributes["thinking_chars"] = sum(map(len, thoughts))
+        yield ThinkingPart("".join(thoughts))
+        part = dataclasses.replace(part, text=_THINKING.sub("", part.text))
+    elif isinstance(part, ToolCallPart) and part.input.keys() == {UNREADABLE_ARGUMENTS}:
+        arguments = json_repair.loads(str(part.input[UNREADABLE_ARGUMENTS]))
+        if isinstance(arguments, dict) and arguments:
+            current.attributes["repaired_arguments"] = True
+            part = dataclasses.replace(part, input=arguments)
+    yield part
 
 
 def _count_chars(part: Part) -> int:

@@ -5,14 +5,13 @@ prediction = await program.acall(question="…", file=None, inputs={"title": "Re
 prediction.final_answer, prediction.state["outputs"]          # "billing", {"label": "billing", "urgency": 3}
 """
 
-import enum
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import dspy
-import pydantic
+import pydantic_core
 
 from mas.agents.chat_adapter import ProgramAdapter
 from mas.agents.program import AgentProgram, State
@@ -148,13 +147,12 @@ def _read_outputs(value: object, name: str) -> dict[str, object]:
 
 
 def _write_text(value: object) -> str:
-    """Return an output as the text that is scored; a list, object or model is JSON."""
-    if isinstance(value, enum.Enum):
-        value = value.value
-    if value is None:
+    """Return an output as the text that is scored; a list, object, set, dataclass or model is JSON."""
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
+    plain = pydantic_core.to_jsonable_python(value, fallback=str)
+    if plain is None:
         return ""
-    if isinstance(value, str | int | float):
-        return replace_surrogates(str(value))
-    if isinstance(value, pydantic.BaseModel):
-        return replace_surrogates(value.model_dump_json())
-    return replace_surrogates(json.dumps(value, ensure_ascii=False, default=str))
+    return replace_surrogates(
+        str(plain) if isinstance(plain, str | int | float) else json.dumps(plain, ensure_ascii=False)
+    )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 from mas.tools.files.document import Document, Part, Source, number_lines, number_parts
 from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row
+from mas.tools.files.word_changes import accept_changes
 from mas.tools.files.zip_package import list_members, read_texts
 
 _SILENT = {"DO_NOT_TRACK": "true", "SCARF_NO_ANALYTICS": "true", "UNSTRUCTURED_DISABLE_NOTICE": "1"}
@@ -48,6 +49,7 @@ def read_word(source: Source) -> Document:
     prepare()
     from unstructured.partition.docx import partition_docx
 
+    source = accept_changes(source)
     lines = list(_read_lines(partition_docx(file=source.open(), include_page_breaks=False)))
     for member, what in (
         ("word/comments.xml", "comment"),
