@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from eval.benchmarks.columns import parse_labels
 from eval.benchmarks.dataset import Split
 from eval.benchmarks.jsonl import JsonlDataset
 from mas.runtime.errors import UserError
@@ -42,15 +41,3 @@ def test_yes_and_no_that_yaml_has_read_as_true_and_false_are_explained(tmp_path:
     given = OmegaConf.to_object(OmegaConf.create("labels: [yes, no]"))["labels"]  # type: ignore[index,call-overload]
     with pytest.raises(UserError, match=r"'yes' is not one of data.labels=True,False \(a YAML file reads yes as true"):
         load(tmp_path, "yes", labels=given)
-
-
-def test_a_label_that_no_row_has_is_noted(tmp_path: Path) -> None:
-    (note,) = (each for each in load(tmp_path, "billing", labels=("billing", "refund", "x")).notes if "label" in each)
-    assert note == "no row here has the label 'refund', 'x', which data.labels names"
-
-
-@pytest.mark.parametrize("labels", [["one"], ["a", "A "], ["a", ""], ["a", None], ["a", ["b"]], "a,b", {"a": 1}])
-def test_a_list_that_is_none_is_refused_before_the_data_are_read(tmp_path: Path, labels: Any) -> None:
-    with pytest.raises(UserError, match=r"data.labels=.* cannot be read; expected a list of at least two"):
-        JsonlDataset(path=str(tmp_path), labels=labels).check()
-    assert parse_labels([]) == parse_labels(None) == ()

@@ -181,21 +181,6 @@ def test_with_fail_fast_the_first_failure_ends_it() -> None:
         run([Call("subtract")], DONE, toolbox=box(explode, fail_fast=True))
 
 
-def lengthy(size: int) -> str:
-    return "x" * size
-
-
-@both_ways
-@pytest.mark.parametrize(("size", "cut"), [(99, False), (100, False), (101, True), (5000, True)])
-def test_an_oversized_observation_is_cut_and_says_so(size: int, cut: bool, native_tools: bool) -> None:
-    toolbox = box(lengthy, max_output_chars=100)
-    (observation,) = run(
-        [Call("lengthy", {"size": size})], DONE, toolbox=toolbox, native_tools=native_tools
-    ).observations
-    note = f"\n[cut: the first 100 of {size} characters are shown]" if cut else ""
-    assert observation == "x" * min(size, 100) + note
-
-
 @both_ways
 def test_at_the_last_step_the_agent_is_told_and_may_still_answer(native_tools: bool) -> None:
     call = [Call("add", {"a": 1, "b": 1})]
@@ -217,12 +202,6 @@ def test_calls_without_an_id_get_one_each_through_the_whole_conversation() -> No
     outcome = run(calls, calls, DONE, toolbox=box(add), native_tools=False)
     ids = [call.id for turn in outcome.turns for call in turn["tool_calls"].tool_calls]
     assert len(ids) == 4 and len(set(ids)) == 4 and all(ids)
-
-
-def test_text_beside_native_calls_is_not_taken_for_the_answer() -> None:
-    outcome = run([Call("add", {"a": 1, "b": 2})], DONE, toolbox=box(add))
-    assert "result" not in outcome.turns[0]
-    assert outcome.turns[1]["result"] == "done"
 
 
 @both_ways

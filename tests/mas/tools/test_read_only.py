@@ -13,13 +13,11 @@ from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.sample_context import (
     KeptResult,
-    LimitReachedError,
     SampleContext,
     SampleKey,
-    SampleLimits,
     use_context,
 )
-from mas.runtime.trace import Span, Trace, event, record_trace
+from mas.runtime.trace import Span, Trace, record_trace
 from mas.systems.gaia.nodes import Research
 from mas.tools.attachments import use_attachments
 from mas.tools.calculator import calculator
@@ -102,18 +100,6 @@ def test_the_same_call_of_the_same_question_is_answered_from_what_is_kept() -> N
     assert (question.usage.tool_calls, counter.asked) == (4, 3), "a replayed call counts"
 
 
-def test_a_replayed_call_reaches_the_limit_as_well() -> None:
-    log, call = Kept(), Call("look", {"up": "moon"})
-    run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[Counter().look()])
-    with pytest.raises(LimitReachedError, match=r"limits\.tool_calls"):
-        run(
-            SampleContext(SampleKey("q"), SampleLimits(tool_calls=1), tool_log=log),
-            call,
-            call,
-            tools=[Counter().look()],
-        )
-
-
 def test_a_failure_is_not_kept() -> None:
     counter, log = Counter(), Kept()
     for _ in range(2):
@@ -123,14 +109,6 @@ def test_a_failure_is_not_kept() -> None:
         assert observations == ["look failed: there is nothing to see"]
         assert "replayed" not in spans[0].attributes
     assert (counter.asked, log) == (2, {})
-
-
-def test_the_whole_is_kept_and_cut_anew() -> None:
-    log, call = Kept(), Call("look", {"up": "m" * 50})
-    (short,), _ = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[Counter().look()], max_output_chars=10)
-    (whole,), _ = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[Counter().look()])
-    assert short.startswith("m" * 10 + "\n[cut: the first 10 of")
-    assert whole == "m" * 50 + ", seen 1"
 
 
 def test_the_tools_that_only_look_are_marked_and_stay_so_behind_a_decorator(tmp_path: Path) -> None:
@@ -190,26 +168,6 @@ def test_what_a_tool_calls_a_makeshift_is_shown_but_not_kept(name: str) -> None:
         assert observations == [f"makeshift, seen {number}"]
         assert "replayed" not in spans[0].attributes
     assert log == {}
-
-
-def test_what_was_noted_during_a_call_is_noted_again_when_it_is_replayed() -> None:
-    log, call = Kept(), Call("look", {"up": "x"})
-
-    @mark_read_only
-    def look(up: str) -> str:
-        """Look something up."""
-        event("blocked page", level="warning", url="https://example.org/")
-        return "seen"
-
-    _, (first,) = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[look])
-    _, (again,) = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=[look])
-    assert again.attributes["replayed"]
-    without_time = [
-        [{k: v for k, v in each.items() if k != "seconds"} for each in span.events] for span in (first, again)
-    ]
-    assert without_time[0] == without_time[1] == [
-        {"name": "blocked page", "level": "warning", "url": "https://example.org/"}
-    ]  # fmt: skip
 
 
 PLAIN = """

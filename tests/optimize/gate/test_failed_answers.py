@@ -22,7 +22,6 @@ from optimize.gate.failed_answers import (
     impute_failures,
     max_failing_questions,
 )
-from optimize.gate.gate import GateSettings, judge
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 FAILED = None  # in place of whether an answer is right
@@ -61,12 +60,6 @@ def test_whatever_an_answer_failed_on_one_side_would_have_been_the_gain_is_no_la
         assert gain(**kept) <= true, (parent, winner, failed)
 
 
-def test_a_question_that_neither_could_be_asked_is_a_tie() -> None:
-    assert gain((FAILED, FAILED), (FAILED, FAILED)) == 0
-    assert gain((FAILED, True), (True, FAILED)) == 0, "in whichever epochs"
-    assert gain((FAILED, FAILED), (FAILED, True)) == 0, "the parent's second counts as right"
-
-
 def test_what_the_parent_failed_alone_counts_as_right_and_is_told() -> None:
     counted = impute_failures(
         side((FAILED, FAILED, False), (False, False, False), (FAILED, False, False)),
@@ -78,16 +71,6 @@ def test_what_the_parent_failed_alone_counts_as_right_and_is_told() -> None:
     found = made(counted)
     assert (found.first.n_correct, found.second.n_correct) == (2, 4)
     assert (found.first.errors_by_class, found.second.errors_by_class) == ({"infrastructure": 1}, {"infrastructure": 2})
-
-
-def test_a_set_is_not_cheaper_for_the_answers_that_it_failed() -> None:
-    dear, cheap = side(*[(True,)] * 40), side(*[(True,)] * 39, (FAILED,), cost_usd=0.01)
-    settings = GateSettings("cost", margin=0.2)
-    assert judge(settings, made(impute_failures(dear[:39], cheap[:39]))).published
-    verdict = judge(settings, made(impute_failures(dear, cheap)))
-    assert verdict.reasons == [
-        "The cost of 1 of the 40 sealed questions is unknown, so the answers cannot be called cheaper."
-    ]
 
 
 # ---------------------------------------------------------------- the whole command

@@ -13,8 +13,8 @@ from mas.runtime.errors import UserError
 from optimize.reports import tuning_page
 from optimize.reports.outcome import describe_outcome
 from optimize.reports.snapshot import read_tuning
-from optimize.reports.tuning_page import _build_page, _draw_budget, write_tuning_page
-from tests.optimize.mlflow_export.tuning_folder import LOOKS, PROPOSALS, a_proposal, a_tuning, verdict
+from optimize.reports.tuning_page import _build_page, write_tuning_page
+from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_proposal, a_tuning, verdict
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 GIVEN = {"value": 0.0, "text": "seven", "error_class": None, "format_lost": False}
@@ -29,15 +29,6 @@ def write_flips(folder: Path) -> None:
 
 def write_page(folder: Path) -> str:
     return write_tuning_page(folder).read_text("utf-8")
-
-
-def test_a_test_that_stopped_early_says_at_which_look_and_what_its_interval_is(tmp_path: Path) -> None:
-    found = verdict(sealed={**SEALED, **LOOKS}, gain_shrunken=0.09, resumable=False)
-    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=found)
-    outcome, page = describe_outcome(read_tuning(folder)), write_page(folder)
-    assert "p = 0.03, where at most 0.0012 is required. Stopped at look 2 of 4, after 8 of 16" in outcome.sentence
-    assert any("more so where the test stopped early." in note for note in outcome.notes)
-    assert "both sides; look 2 of 4" in page and "gain, in points; intervals adjusted for the looks" in page
 
 
 def test_a_refused_and_an_early_run_say_why(tmp_path: Path) -> None:
@@ -72,20 +63,6 @@ def test_targets_of_sealed_questions_are_shown_only_after_a_final_verdict(tmp_pa
     final = a_tuning(tmp_path / "final", PROPOSALS, verdict=verdict(resumable=False))
     write_flips(final)
     assert "SECRET GOLD" in write_page(final)
-
-
-def test_the_budget_is_shown_by_phase_and_against_the_best_score(tmp_path: Path) -> None:
-    began = {"baseline": {"lm_calls": 1}, "search": {"lm_calls": 11, "metric_calls": 10}, "shortlist": {"lm_calls": 51}}
-    phases = {name: {"cost_usd": 0.0, "seconds": 0.0, **spend} for name, spend in began.items()}
-    spend = {"lm_calls": 60, "cost_usd": 0.0, "seconds": 9.0, "input_tokens": 5, "output_tokens": 5}
-    facts = {"spend_by_phase": phases, "spend": spend, "phase": "shortlist", "stopped": "a budget"}
-    folder = a_tuning(tmp_path / "run", [a_proposal(1), a_proposal(2, "rejected"), a_proposal(3)], **facts)
-    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": [0.1, 0.3], "n_questions": 10}))
-    by_phase, by_answers, by_requests = _draw_budget(read_tuning(folder))
-    assert [(each.label, each.x) for each in by_phase.points] == [("baseline", 10), ("search", 40), ("shortlist", 9)]
-    assert [(each.x, each.y) for each in by_answers.points][:3] == [(10, 0.2), (13, 0.2), (13, 0.25)]
-    assert [(each.x, each.y) for each in by_requests.points][-1] == (11 + 1 + 2 + 3, 0.75)
-    assert "20.0%" in write_page(folder) and "95% interval 10.0% to 30.0%" in write_page(folder)
 
 
 def test_a_candidate_that_was_cut_off_has_no_score(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from eval.analysis.summary.summary import (
     SessionSummary,
 )
 from eval.reports.run_report.page import write_report
-from eval.runs.record import ErrorDetails, PlannedQuestion, Record, Usage
+from eval.runs.record import ErrorDetails, PlannedQuestion, Record
 from tests.report_file import ReportFile
 
 Make = Callable[..., Record]
@@ -123,23 +123,6 @@ def test_the_gold_answer_is_next_to_the_answer_and_the_id_is_small(tmp_path: Pat
     assert "SECRET-GOLD" not in made.report.visible, "it is in the rows alone"
 
 
-def test_each_epoch_of_a_question_shows_its_last_attempt(tmp_path: Path, record: Make) -> None:
-    records = [
-        record("a", epoch=2, answer="second", score=1.0, explanation="as expected"),
-        record("a", epoch=1, answer=None, score=None, error="it broke", error_class="infrastructure"),
-        record("a", epoch=1, attempt=2, answer="first", limit="tokens"),
-        record("b", epoch=1, answer=None, score=None, error="the run stopped", error_class="not_run"),
-    ]
-    made = page(tmp_path, records, epochs=2)
-    names = ("epoch", "mark", "line", "attempt", "limit")
-    shown = [[each[name] for name in names] for each in made.report.answers("a")]
-    assert shown == [[1, "wrong", "first", 2, "tokens"], [2, "right", "second", 1, ""]]
-    assert made.report.details("a", 2)["scorer"] == "as expected"
-    (missing,) = made.report.answers("b")
-    assert (missing["mark"], missing["why"]) == ("not run", "not_run: the run stopped")
-    assert "it broke" not in str(made.report.rows)
-
-
 def test_a_failure_shows_where_it_happened_and_its_stack(tmp_path: Path, record: Make) -> None:
     details = ErrorDetails(
         "OSError", "tools.x:3 in read\nOSError: <gone>", "expert", "expert", {"planner": 0, "expert": 2}
@@ -195,26 +178,6 @@ def test_points_lost_are_shown_by_cause(tmp_path: Path, record: Make) -> None:
     assert f"Points lost of 100, by the first broken link as a table {titles} program 35 " in text  # 1.75 of 5
     assert "to" in text.partition("program 35 ")[2].partition(" 2 answers")[0]
     assert "error infrastructure 20 " in text and "limit tokens 20 " in text
-
-
-def test_a_question_opens_to_all_that_is_known_of_it(tmp_path: Path, record: Make) -> None:
-    usage = Usage(lm_calls=3, tool_calls=1, input_tokens=1_200, output_tokens=34, cost_usd=0.5)
-    step = {"id": 0, "kind": "agent", "name": "planner", "inputs": {"request": "Plan!"}, "outputs": {"plan": "One."}}
-    question = "Which? " * 60
-    wrong = record(
-        "a", question=question, file="towns.csv", explanation="expected a number", reasoning_trace="I looked.",
-        usage=usage, wall_seconds=12.34, trajectory=[{**step, "start_seconds": 1.0, "end_seconds": 3.5}],
-    )  # fmt: skip
-    made = page(tmp_path, [wrong]).report
-    opened = made.details("a")
-    assert opened["steps"] == [
-        {"kind": "agent", "title": "planner", "facts": "2.5 s", "asked": "Plan!", "said": [["plan", "One."]], "span": 0}
-    ]
-    assert {name: opened[name] for name in ("question", "target", "scorer", "reasoning", "spent", "thread id")} == {
-        "question": question, "target": "SECRET-GOLD", "scorer": "expected a number", "reasoning": "I looked.",
-        "spent": "12.3 s, 3 model calls, 1 tool call, 1,234 tokens, $0.5000", "thread id": "thread-a",
-    }  # fmt: skip
-    assert made.rows[0]["file"] == "towns.csv" and made.rows[0]["rest"] == question
 
 
 def test_a_run_that_stopped_says_what_was_not_asked_and_claims_no_interval(tmp_path: Path, record: Make) -> None:

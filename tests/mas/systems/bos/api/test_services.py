@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from mas.runtime.errors import UserError
-from mas.systems.bos.agents import API
-from mas.systems.bos.api.services import ApiServices
 from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.system import BosSystem
-from mas.tools.settings import ToolSettings
 from tests.servers.orders_api import DOCUMENTATION
 
 
@@ -24,15 +21,6 @@ def make_system(folder: Path, content: object = DOCUMENTATION, **settings: Any) 
 def test_without_documentation_the_agent_is_not_offered(tmp_path: Path) -> None:
     assert BosSystem().find_gaps()["api_docs"] == "no API is configured (system.api.documentation)"
     assert "api_docs" not in make_system(tmp_path).find_gaps()
-
-
-def test_a_run_has_the_catalogue_and_a_client(tmp_path: Path) -> None:
-    with make_system(tmp_path).open_resources(ToolSettings(), print) as resources:
-        services = resources.services[API]
-        assert isinstance(services, ApiServices)
-        assert len(services.catalogue.endpoints) == len(DOCUMENTATION["endpoints"])
-        assert not services.client.is_closed
-    assert services.client.is_closed
 
 
 @pytest.mark.parametrize(
@@ -50,11 +38,6 @@ def test_a_wrong_setting_is_refused_before_a_run(tmp_path: Path, settings: dict[
     with pytest.raises(UserError, match=expected):
         make_system(tmp_path, **settings).check()
     make_system(tmp_path).check()
-
-
-def test_malformed_documentation_is_refused_before_a_run(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"docs\.json cannot be used: endpoints: .*at least 1 item"):
-        make_system(tmp_path, {"endpoints": []}).check()
 
 
 def test_the_environments_credentials_are_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
