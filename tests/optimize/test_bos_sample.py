@@ -34,14 +34,3 @@ def test_a_search_with_the_optimizers_own_settings_publishes_a_set_that_an_evalu
         for name in ("bos_baseline", str(tuned.shelf / TUNED_SET))
     }
     assert scores[str(tuned.shelf / TUNED_SET)] > scores["bos_baseline"] + 0.05
-
-
-def test_a_search_in_the_null_world_publishes_nothing_and_can_be_repeated(tmp_path: Path) -> None:
-    command = (*SAMPLE, "model.world=null", "optimizer=gepa", "budget.metric_calls=150")
-    tuned, again = (tuning_command(tmp_path / place, *command) for place in ("first", "second"))
-    assert (tuned.code, tuned.verdict["published"]) == (0, False), tuned.out
-    assert len(tuned.proposals) > 1
-    names = ("candidate_id", "decision", "val_score", "texts")
-    first, second = ([[each.get(name) for name in names] for each in run.proposals] for run in (tuned, again))
-    assert first == second, "no request holds the time or a key of its own"
-    assert tuned.verdict["spend"]["reflection_calls"] == again.verdict["spend"]["reflection_calls"] > 0

@@ -93,7 +93,7 @@ def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server:
     assert (rejected / "provenance.yaml").is_file()
 
 
-@pytest.mark.parametrize("optimizer", [each for each in OPTIMIZERS if each != "gepa"])
+@pytest.mark.parametrize("optimizer", ["halving"])
 def test_kills_cost_no_more_than_what_was_in_flight_with_the_other_optimizers(
     optimizer: str, new_run: NewRun, server: SimulatedServer
 ) -> None:

@@ -31,7 +31,7 @@ from tests.pages.browser import (
 from tests.pages.hostile_run import ATTACKS
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
-OUTCOMES = ("published", "refused", "interrupted")
+OUTCOMES = ("published",)  # "refused" and "interrupted" have their pages tested by data
 LABELS = {"published": "PUBLISHED", "refused": "NOT PUBLISHED", "interrupted": "NO VERDICT"}
 
 
