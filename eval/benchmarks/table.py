@@ -195,12 +195,7 @@ class ExcelDataset(_TableDataset):
         _, names = next(lines)
         for number, cells in lines:
             content = {name: cell for name, cell in zip(names, cells, strict=True) if name}
-            errors = [name for name in columns if content.get(name) is _ERROR]
-            problem = (
-                f"{errors[0]!r} holds an error of Excel, such as #N/A, or a formula without a stored value"
-                if errors
-                else None
-            )
+            problem = next((f"{name!r} {_BAD[text]}" for name in columns if (text := content.get(name)) in _BAD), None)
             yield Row(f"{path}, row {number}", content, problem)
 
     def _read_lines(self, path: Path) -> Iterator[tuple[int, list[str | None]]]:
@@ -221,7 +216,7 @@ class ExcelDataset(_TableDataset):
             ) from error
         for number, cells in enumerate(frame.itertuples(index=False, name=None), start=1):
             texts = [_show_cell(cell, widths.get((number, at), 0)) for at, cell in enumerate(cells, start=1)]
-            texts = [text or (_ERROR if (number, at) in formulas else text) for at, text in enumerate(texts, start=1)]
+            texts = [text or (_FORMULA if (number, at) in formulas else text) for at, text in enumerate(texts, start=1)]
             if any(texts):
                 yield number, texts
 
@@ -233,7 +228,11 @@ class ExcelDataset(_TableDataset):
         return self.sheet
 
 
-_ERROR = "\0error"  # in place of a cell's text; no cell of a workbook can hold it
+_ERROR, _FORMULA = "\0error", "\0formula"  # in place of a cell's text; no cell of a workbook can hold these
+_BAD: Mapping[str | None, str] = {
+    _ERROR: "holds an error of Excel, such as #N/A",
+    _FORMULA: "holds a formula without a value: save the workbook in Excel",
+}
 
 
 def _read_zero_widths(book: "pandas.ExcelFile", sheet: str) -> dict[tuple[int, int], int]:

@@ -57,7 +57,16 @@ def test_ids_formatted_with_zeros_keep_them(tmp_path: Path) -> None:
 
 def test_bad_rows_name_their_row_of_the_sheet(tmp_path: Path) -> None:
     """Also below an empty row and above the header."""
-    rows = ([], HEADER, ["a", "q?", "1"], [], ["b", None, "2"], ["c", "q?", "=1/0"], ["a", "again?", "3"])
+    rows = (
+        [],
+        HEADER,
+        ["a", "q?", "1"],
+        [],
+        ["b", None, "2"],
+        ["c", "q?", "=1/0"],
+        ["a", "again?", "3"],
+        ["d", "q?", "=6*7"],
+    )
     file = write_sheet(tmp_path / "q.xlsx", *rows)
     book = openpyxl.load_workbook(file)
     book["asked"]["C6"].value, book["asked"]["C6"].data_type = "#DIV/0!", "e"
@@ -68,6 +77,7 @@ def test_bad_rows_name_their_row_of_the_sheet(tmp_path: Path) -> None:
         f"  {file}, row 5: 'question' is missing or empty",
         f"  {file}, row 6: 'answer' holds an error of Excel, such as #N/A",
         f"  {file}, row 7: the id 'a' is already that of {file}, row 3",
+        f"  {file}, row 8: 'answer' holds a formula without a value: save the workbook in Excel",
     ]
 
 
