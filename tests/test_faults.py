@@ -125,7 +125,7 @@ def lasting(name: str) -> dict[str, Any]:
 
 
 def call_deadline_seconds(name: str) -> float:
-    return 2.0 if name in ("hang", "drip") else 20.0
+    return 4.0 if name in ("hang", "drip") else 20.0
 
 
 @pytest.fixture(scope="module")

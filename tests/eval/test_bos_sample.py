@@ -14,6 +14,7 @@ from eval.runs.store import RunStore
 from mas.simulation.skills.behaviour import Behaviour
 from scripts.make_bos_sample import write_sample
 from tests.eval.command_line import EvalCommand, Finished, dataset
+from tests.needs import needs
 from tests.optimize.tuned import simulated_server
 
 SAMPLE = ("system=bos", "data=bos_sample", "model=offline")
@@ -42,6 +43,7 @@ def test_every_question_can_be_answered_from_what_the_tools_show(
     assert {sample_id: score for sample_id, score in scores.items() if score != 1} == {}
 
 
+@needs("bubblewrap")
 def test_without_its_tools_the_same_model_answers_none_of_their_questions(
     eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from mas.systems.bos.program import ModelFailedError, parse_inputs
 from mas.systems.bos.settings import ComputationSettings, PlannerSettings
 from mas.systems.bos.system import BosSystem
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
+from tests.needs import needs
 from tests.scripted_model import ScriptedModel, all_text, answering
 
 TOKEN = "tok-1234567890abcdef"
@@ -36,6 +37,7 @@ def test_w03_every_step_is_a_named_predictor_with_inputs_of_its_own() -> None:
     assert all("system_prompt" in each.signature.input_fields for each in predictors.values())
 
 
+@needs("bubblewrap")
 def test_w04_a_copy_runs_its_own_prompts_through_the_shared_graph() -> None:
     model = ScriptedModel(answering())
     program = build(model)
@@ -54,6 +56,7 @@ def test_w04_a_copy_runs_its_own_prompts_through_the_shared_graph() -> None:
         assert all(("COPY" in all_text(request)) is expected for _, request in model.requests)
 
 
+@needs("bubblewrap")
 def test_w02_w05_one_call_of_planner_and_composer_with_a_written_model() -> None:
     model = ScriptedModel(answering())
     with dspy.context(trace=[]):
@@ -62,6 +65,7 @@ def test_w02_w05_one_call_of_planner_and_composer_with_a_written_model() -> None
     assert model.agents_asked == ["bos_planner", "compute_code", "compute_summarize", "composer"]
 
 
+@needs("bubblewrap")
 def test_t09_the_prompts_hold_the_date() -> None:
     model = ScriptedModel(answering())
     build(model)(question="6 times 7?")
@@ -69,6 +73,7 @@ def test_t09_the_prompts_hold_the_date() -> None:
         assert "current_date: 2026-11-22\n" in all_text(model.asked(agent)[0])
 
 
+@needs("bubblewrap")
 def test_r13_the_system_prompt_reaches_every_step() -> None:
     model = ScriptedModel(answering())
     build(model)(question="6 times 7?", inputs={"system_prompt": "Answer in Dutch."})
@@ -76,6 +81,7 @@ def test_r13_the_system_prompt_reaches_every_step() -> None:
     assert all("[[ ## system_prompt ## ]]\nAnswer in Dutch." in all_text(request) for _, request in model.requests)
 
 
+@needs("bubblewrap")
 def test_the_final_state_is_kept_without_secrets_and_fits_into_json() -> None:
     """O05"""
     trace = Trace("thread")
