@@ -90,20 +90,26 @@ def validate_reply(request: Request, response: Response, limits: ModelLimits, cu
     return dataclasses.replace(response, message=dataclasses.replace(response.message, parts=answer))
 
 
-_TAG = "(?:think|thinking|thought|reasoning)"
-_THINKING = (
-    re.compile(  # a block, the end of one whose beginning the template wrote, or the beginning of an unfinished one
-        rf"<(?P<tag>{_TAG})>.*?</(?P=tag)>\s*|\A(?:(?!<{_TAG}>).)*?</{_TAG}>\s*|<{_TAG}>.*\Z", re.DOTALL | re.IGNORECASE
-    )
-)
+_TAGS = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+
+
+def _split_thinking(text: str) -> tuple[str, str]:
+    """Return thinking (blocks, the end of one that the template began, the beginning of one without an end) and answer."""
+    thoughts, answer, at, is_open = "", "", 0, False
+    for tag in _TAGS.finditer(text):
+        if tag[1]:
+            thoughts, at, is_open = thoughts + text[at : tag.end()], tag.end(), False
+        elif not is_open:
+            answer, at, is_open = answer + text[at : tag.start()], tag.start(), True
+    return (thoughts + text[at:], answer) if is_open else (thoughts, answer + text[at:])
 
 
 def _repair(part: Part, current: Span) -> Iterator[Part]:
     """Yield the part with thinking apart from the text that is parsed, and arguments of a tool call as an object."""
-    if isinstance(part, TextPart) and (thoughts := [found[0] for found in _THINKING.finditer(part.text)]):
-        current.attributes["thinking_chars"] = sum(map(len, thoughts))
-        yield ThinkingPart("".join(thoughts))
-        part = dataclasses.replace(part, text=_THINKING.sub("", part.text))
+    if isinstance(part, TextPart) and (found := _split_thinking(part.text))[0]:
+        current.attributes["thinking_chars"] = len(found[0])
+        yield ThinkingPart(found[0])
+        part = dataclasses.replace(part, text=found[1].lstrip())
     elif isinstance(part, ToolCallPart) and part.input.keys() == {UNREADABLE_ARGUMENTS}:
         arguments = json_repair.loads(str(part.input[UNREADABLE_ARGUMENTS]))
         if isinstance(arguments, dict) and arguments:
