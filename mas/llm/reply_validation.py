@@ -94,7 +94,7 @@ _TAGS = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 
 
 def _split_thinking(text: str) -> tuple[str, str]:
-    """Return thinking (blocks, the end of one that the template began, the beginning of one without an end) and answer."""
+    """Return thinking and answer; either end of a block may be missing."""
     thoughts, answer, at, is_open = "", "", 0, False
     for tag in _TAGS.finditer(text):
         if tag[1]:
