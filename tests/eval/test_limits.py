@@ -76,7 +76,6 @@ def paid(summary: dict[str, Any]) -> float:
     return float(summary["usage"]["known_cost_usd"] + unfinished["known_cost_usd"])
 
 
-@pytest.mark.slow
 def test_what_interrupted_questions_were_charged_is_told_and_counts_in_the_budget(
     eval_command: EvalCommand, tmp_path: Path
 ) -> None:

@@ -191,6 +191,7 @@ def test_written_and_read_again_a_set_is_equal(tmp_path: Path) -> None:
         again.demos == prompts.demos == {"expert": [{**demos["expert"][0], "question": "ü ?\r\n "}, demos["expert"][1]]}
     )
     assert digest(again) == digest(prompts)
+    assert "ü" in (written.folder / DEMOS_FILE).read_text("utf-8"), "people read and correct it"
 
 
 def test_a_set_is_never_overwritten(folder: Path) -> None:

@@ -77,3 +77,17 @@ def test_unix_sockets_of_the_machine_are_out_of_reach(jail: Sandbox, tmp_path: P
 
 def test_a_pair_of_sockets_within_the_code_is_fine(jail: Sandbox) -> None:
     assert jail.value("import asyncio\nasync def f(): return 4\nasyncio.run(f())") == "4"
+
+
+def test_the_code_has_a_network_of_its_own(jail: Sandbox) -> None:
+    jail.works()
+    programs = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if b"/sandbox/worker.py" in read(path)]
+    inside = [program for program in programs if b"bwrap" not in read(program / "cmdline")]
+    assert inside and all((each / "ns/net").readlink() != Path("/proc/self/ns/net").readlink() for each in inside)
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended
+        return b""
