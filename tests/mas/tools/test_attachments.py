@@ -27,20 +27,8 @@ MARKER = "marker-of-the-secret"
 LOOK_ALIKES = ("\u2024\u2024", "\u2215", "\u29f8", "\uff0f", "\uff0e\uff0e", "\u2044", "\u202e", "\u200b", "\u0441sv")
 PIECES = (
     *("..", ".", "/", "//", "\\", "\x00", "\n", " ", "", ":", "C:", "C:\\", "~", "~root", "$HOME", "*", "?", "|", ";"),
-    *(
-        "%2e",
-        "%2e%2e",
-        "%2f",
-        "%252e",
-        "%00",
-        "%5c",
-        "..;",
-        "....//",
-        "file://",
-        "file:///",
-        "\\\\?\\",
-        "//server/share",
-    ),
+    *("%2e", "%2e%2e", "%2f", "%252e", "%00", "%5c", "..;", "....//"),
+    *("file://", "file:///", "\\\\?\\", "//server/share"),
     *("/proc/self/cwd", "/dev/fd/0", "/etc/passwd", "CON", "::$DATA", "\ud800", "\U0001f600", "folder", *LOOK_ALIKES),
     *(OWN, OTHER, SECRET, NESTED, "link.txt", "linked", OWN.upper(), OWN.replace(".", "\uff0e"), "towns", ".csv"),
 )
@@ -76,6 +64,11 @@ def root(tmp_path: Path) -> Iterator[Path]:
 @example("/proc/self/cwd/secret.txt")
 @example(f"{OWN}\x00")
 @example(f"../question/{OWN}")
+@example(f"./{OWN}")
+@example(OWN.upper())
+@example("link.txt")
+@example("../secret.txt")
+@example("~/.ssh/id_rsa")
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_name_is_that_of_an_attached_file_or_refused(root: Path, pattern: str) -> None:
     question = root / "question"

@@ -1,9 +1,7 @@
 """The calculator: right numbers, clear refusals, and no way out of arithmetic."""
 
-import json
 import math
-import subprocess
-import sys
+import warnings
 
 import pytest
 from hypothesis import given
@@ -12,147 +10,59 @@ from hypothesis import strategies as st
 from mas.tools.calculator import MAX_EXPRESSION_CHARS, calculator
 from mas.tools.results import ToolError
 
-ATTACKS = [
+ESCAPES = [
     "[c for c in ().__class__.__base__.__subclasses__() if c.__name__=='_wrap_close'][0]"
     ".__init__.__globals__['system']('id')",
-    "__import__('os').system('id')",
-    "().__class__.__mro__[1].__subclasses__()",
-    "(1).__class__",
-    "(1).real",
-    "sqrt.__globals__",
-    "sqrt.__wrapped__",
-    "math.__dict__",
-    "math.__loader__.load_module(1)",
-    "open(1)",
-    "eval(1)",
-    "exec(1)",
-    "getattr(1, 2)",
-    "type(1)",
-    "globals()",
-    "breakpoint()",
-    "lambda: 1",
-    "(lambda: 1)()",
-    "[x for x in [1]]",
-    "sum(x for x in [1])",
-    "(x := 5)",
-    "x = 5",
-    "import os",
-    "1; 2",
-    "1\n2",
-    "'a' * 9",
-    "b'a'",
-    "f'{1}'",
-    "{1: 2}",
-    "{1}",
-    "[1, 2][0]",
-    "sum(*[1, 2])",
-    "round(1.5, ndigits=1)",
-    "min([1], key=abs)",
-    "None",
-    "...",
-    "2j * 2j",
-    "sqrt",
-    "[sqrt]",
-    "sqrt(sqrt)",
-    "[1] * 10**9",
-    "[1] * 2 == [1, 1]",
-    "[1] + [2] == [1, 2]",
-    "max([1], [2]) == [2]",
-    "[1, 2]",
-    "9**9**9",
-    "9**9**9**9",
-    "2**10**10",
-    "10**5000",
-    "(10**3000) * (10**3000)",
-    "pow(9, pow(9, 9))",
-    "factorial(10**7)",
-    "factorial(factorial(20))",
-    "comb(10**9, 5 * 10**8)",
-    "perm(10**9)",
-    "perm(10**9, 10**8)",
-    "round(5, -10**9)",
-    "prod(2**9000, 2**9000)",
-    "lcm(2**9000, 3**8000)",
-    "1 << 10**9",
-    "1e308 * 10",
-    "1e999",
-    "nan",
-    "inf",
-    "9" * 900 + "**" + "9" * 90,
-    "-" * 999 + "1",
-    "(" * 499 + "1" + ")" * 499,
-    "1+" * 499 + "1" + " " * 2_000 + "+1",
-    "1\x00",
-    "",
-    "   ",
+    *("__import__('os').system('id')", "().__class__.__mro__[1].__subclasses__()", "(1).__class__", "(1).real"),
+    *("sqrt.__globals__", "sqrt.__wrapped__", "math.__dict__", "math.__loader__.load_module(1)", "open(1)", "eval(1)"),
+    *("exec(1)", "getattr(1, 2)", "type(1)", "globals()", "breakpoint()", "import os", "x = 5", "(x := 5)", "1; 2"),
+    *("lambda: 1", "(lambda: 1)()", "[x for x in [1]]", "sum(x for x in [1])", "'a' * 9", "b'a'", "f'{1}'", "{1: 2}"),
+    *("[1, 2][0]", "sum(*[1, 2])", "round(1.5, ndigits=1)", "min([1], key=abs)", "None", "...", "2j * 2j", "sqrt"),
+    *("[sqrt]", "sqrt(sqrt)", "[1] * 2 == [1, 1]", "[1] + [2] == [1, 2]", "max([1], [2]) == [2]", "[1, 2]", "1\x00"),
+]
+BOMBS = [
+    *("9**9**9", "9**9**9**9", "2**10**10", "10**5000", "(10**3000) * (10**3000)", "pow(9, pow(9, 9))", "[1] * 10**9"),
+    *("factorial(10**7)", "factorial(factorial(20))", "comb(10**9, 5 * 10**8)", "perm(10**9)", "perm(10**9, 10**8)"),
+    *("round(5, -10**9)", "prod(2**9000, 2**9000)", "lcm(2**9000, 3**8000)", "1 << 10**9", "1e308 * 10", "1e999"),
+    *("9" * 900 + "**" + "9" * 90, "-" * 999 + "1", "(" * 499 + "1" + ")" * 499, "1+" * 499 + "1" + " " * 2_000),
 ]
 
-RUN_ALL = """
-import json, sys
-from mas.tools.calculator import calculator
-from mas.tools.results import ToolError
-outcomes = []
-for expression in json.load(sys.stdin):
-    try:
-        outcomes.append("value " + calculator(expression))
-    except ToolError:
-        outcomes.append("refused")
-print(json.dumps(outcomes))
-"""
 
-
-def test_every_attack_is_refused_and_none_hangs() -> None:
-    run = [sys.executable, "-W", "ignore", "-c", RUN_ALL]
-    done = subprocess.run(run, input=json.dumps(ATTACKS), capture_output=True, text=True, timeout=60, check=True)
-    outcomes = dict(zip(ATTACKS, json.loads(done.stdout), strict=True))
-    assert {attack: outcome for attack, outcome in outcomes.items() if outcome != "refused"} == {}
+@pytest.mark.parametrize("attack", [*ESCAPES, *BOMBS, "nan", "inf", "", "   "], ids=lambda attack: attack[:40])
+def test_every_attack_is_refused_and_none_hangs(attack: str) -> None:
+    with warnings.catch_warnings(action="ignore"), pytest.raises(ToolError):
+        calculator(attack)
 
 
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
         ("0.1 + 0.2", "0.3"),
-        ("2 + 3 * 4", "14"),
         ("(2 + 3) * 4", "20"),
         ("-2 ** 2", "-4"),
         ("2 ** 3 ** 2", "512"),
         ("2 ** -1", "0.5"),
         ("10 / 2", "5.0"),
-        ("7 // 2", "3"),
         ("-7 // 2", "-4"),
-        ("7 % 3", "1"),
         ("7 % (-3)", "-2"),
         ("2 ** 100", "1267650600228229401496703205376"),
         ("1_000 * 3", "3000"),
-        ("1e22 * 10", "1e+23"),
-        ("3 > 2", "True"),
         ("1 < 2 < 2", "False"),
         ("not 1 == 2 and 2 >= 2", "True"),
         ("math.sqrt(2) ** 2 + math.pi * 0", "2.0"),
-        ("sqrt(2)", "1.4142135623731"),
-        ("cbrt(27)", "3.0"),
         ("log(8, 2)", "3.0"),
         ("degrees(pi)", "180.0"),
-        ("round(2.567, 1)", "2.6"),
         ("round(1234, -2)", "1200"),
         ("abs(-3) + floor(2.7) + ceil(2.1) + trunc(-2.9)", "6"),
         ("min(1,2) + max([3, 4])", "5"),
         ("sum([1, 2, 3]) + sum(4, 5)", "15"),
         ("prod(2, 3, 4)", "24"),
-        ("dist([0, 0], [3, 4])", "5.0"),
         ("fsum(0.1, 0.2, 0.3)", "0.6"),
-        ("isclose(100, 101, rel_tol=0.02) + isinf(inf) + isnan(nan)", "3"),
         ("max(modf(2.25)) + max(frexp(8))", "6.0"),
         ("mean(1, 2, 4)", "2.33333333333333"),
-        ("median([3, 1, 2])", "2"),
-        ("factorial(20)", "2432902008176640000"),
-        ("comb(49, 6)", "13983816"),
-        ("comb(13000, 6500) % 7 >= 0", "True"),
         ("comb(10**9, 2)", "499999999500000000"),
         ("comb(3, 5) + perm(3, 5)", "0"),
-        ("perm(5) + perm(5, 2)", "140"),
         ("gcd(48, 18) + lcm(4, 6)", "18"),
-        ("pow(2, 10)", "1024"),
         ("int(2.9) + float(1)", "3.0"),
         ("  tau / e  ", "2.31145469958184"),
     ],
@@ -174,32 +84,20 @@ def test_the_largest_results_are_still_given() -> None:
     [
         ("3^2", r"\*\* is the power"),
         ("1,000 + 1", r"1,000 is ambiguous: write 1000 for one number, 1, 000 for several"),
-        ("max(1,234, 5)", "1,234 is ambiguous"),
         ("max(100,200)", r"100, 200 for several arguments"),
         ("50%", "not a percentage"),
-        ("50% + 3", "not a percentage"),
-        ("20% of 50", "not a percentage"),
         ("sqrt(25%)", "not a percentage"),
         ("1/0", "division by zero"),
         ("sqrt(-1)", "cannot be calculated: (math domain error|expected a nonnegative input)"),
         ("(-8) ** (1/3)", "complex number"),
         ("2 +", "not an expression"),
-        ("2pi", "not an expression"),
         ("2(3)", r"2 \* \(3\) for a product"),
         ("x + 1", "'x' is unknown; the constants are pi, e, tau, inf, nan"),
-        ("sin(radian)", "'radian' is unknown"),
         ("sine(1)", "'sine'.*The functions are .*sqrt"),
         ("2 \u00d7 3", "no place in an expression: \u00d7"),
-        ("mean([])", "at least one number"),
-        ("dist(1, 2)", "two lists were expected"),
-        ("dist([1, [2]], [1, 2])", "a number was expected"),
-        ("isclose(1, 2, **3)", "not an expression|is not allowed"),
         ("inf", "too large"),
-        ("gcd(1.5, 2)", "cannot be calculated"),
-        ("comb(5.0, 2)", "cannot be calculated"),
         ("factorial(-1)", "cannot be calculated"),
         ("factorial(1001)", "limited to 1000"),
-        ("1.234,56", "no single number"),
         ("(1, 2)", "no single number"),
         ("1 + 1" + " " * 10 + "+ 1" * MAX_EXPRESSION_CHARS, "at most 1000"),
     ],

@@ -10,6 +10,7 @@ from eval.cli.paths import PROJECT_ROOT
 from tests.hostile_inputs import ATTACHED, PAGES
 
 GROWN_MB = 300  # the goal; most take below 10
+SECONDS = 3  # until a reading is cut off
 OWN_CPU_SECONDS = 2.0  # on the thread that waits, and for a small page of the text
 
 
@@ -21,24 +22,13 @@ def measure(name: str, seconds: float) -> dict[str, object]:
     return found
 
 
-def check(found: dict[str, object], seconds: float) -> None:
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+@pytest.mark.parametrize("name", sorted({"nested.json", *[*ATTACHED, *PAGES][::3]}))
+def test_no_input_of_any_kind_takes_much_of_the_run(name: str) -> None:
+    found = measure(name, SECONDS)
+    assert int(str(found["bytes"])) < 50_000_000
     assert found["outcome"] in ("read", "refused", "cut off")
     assert float(str(found["grown_mb"])) <= GROWN_MB, found
     assert float(str(found["own_cpu_seconds"])) <= OWN_CPU_SECONDS, found
-    assert float(str(found["seconds"])) <= seconds + 5, found
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-def test_no_input_takes_much_of_the_run() -> None:
-    found = measure("nested.json", 2)  # in the run itself it would take 2 GB
-    check(found, 2)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-@pytest.mark.parametrize("name", [*ATTACHED, *PAGES][::3])
-def test_no_input_of_any_kind_takes_much_of_the_run(name: str) -> None:
-    found = measure(name, 3)
-    assert int(str(found["bytes"])) < 50_000_000
-    check(found, 3)
+    assert float(str(found["seconds"])) <= SECONDS + 5, found

@@ -52,13 +52,21 @@ CALLS = {
 def output_of(program: str, *arguments: str) -> str:
     environment = os.environ | {"TAVILY_API_KEY": "tvly-of-nobody"}
     command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(
-        command, cwd=PROJECT_ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = subprocess.run(command, cwd=PROJECT_ROOT, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
+def test_tools_that_are_not_called_import_no_library() -> None:
+    modules = [path.rpartition(".")[0] for path in CALLS]
+    program = (
+        f"import importlib, json, sys\nfor module in {modules}: importlib.import_module('mas.tools.' + module)\n"
+        "import mas.tools.browser.tools\nprint(json.dumps(sorted(sys.modules)))"
+    )
+    assert not set(json.loads(output_of(program))) & LIBRARIES
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", CALLS)
 def test_a_call_imports_what_that_tool_needs_and_no_other_tools_library(tool: str, tmp_path: Path) -> None:
     arguments, needed = CALLS[tool]

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,26 +39,19 @@ def question(files: list[Path] | None = None, **limits: Any) -> Iterator[SampleC
             at.close()
 
 
-def told(work: Callable[[], Awaitable[Any]]) -> Any:
-    async def run() -> Any:
-        return await work()
-
-    return asyncio.run(run())
-
-
 def calls(*cells: str) -> list[str]:
     """What each cell is answered, errors as `error: …`."""
 
-    async def all_of_them() -> list[str]:
-        answers = []
-        for cell in cells:
-            try:
-                answers.append(await python(cell))
-            except ToolError as error:
-                answers.append(f"error: {error}")
-        return answers
+    async def call(cell: str) -> str:
+        try:
+            return await python(cell)
+        except ToolError as error:
+            return f"error: {error}"
 
-    return asyncio.run(all_of_them())
+    async def one_after_the_other() -> list[str]:
+        return [await call(cell) for cell in cells]
+
+    return asyncio.run(one_after_the_other())
 
 
 def test_variables_last_as_long_as_the_question() -> None:
@@ -86,10 +79,7 @@ def test_the_questions_files_are_there_and_no_others(tmp_path: Path) -> None:
 def test_after_a_stop_the_agent_is_told_twice_that_variables_are_lost() -> None:
     with question(seconds_per_call=0.4):
         stopped, fresh, settled = calls("x = 1\nwhile True: pass", "'x' in globals()", "1")
-    assert stopped == (
-        "error: python was stopped: the code ran longer than 0.4 s. All variables are lost; the next call starts a new "
-        "session: do less at once, or in another way."
-    )
+    assert stopped.startswith("error: python was stopped: the code ran longer than 0.4 s. All variables are lost")
     assert fresh == f"{FRESH}\nFalse"
     assert settled == "1"
 
@@ -99,7 +89,7 @@ def test_the_seconds_of_a_question_add_up() -> None:
         slept, cut_short, spent = calls("import time; time.sleep(.2); 1", "while True: pass", "1")
     assert slept == "1"
     assert cut_short.startswith("error: python was stopped: the code ran longer than 0.")
-    assert spent == "error: This question has used its 0.5 s of python; answer without running code."
+    assert spent.startswith("error: This question has used its 0.5 s of python")
 
 
 def test_code_is_bounded_and_wanted() -> None:
@@ -116,7 +106,7 @@ def test_calls_made_side_by_side_take_turns_in_one_session() -> None:
         return await asyncio.gather(*(python(f"found.append({n}); len(found)") for n in range(8)))
 
     with question():
-        assert sorted(told(eight)) == [str(n) for n in range(1, 9)]
+        assert sorted(asyncio.run(eight())) == [str(n) for n in range(1, 9)]
 
 
 def test_eight_questions_at_once_keep_apart() -> None:
@@ -129,7 +119,7 @@ def test_eight_questions_at_once_keep_apart() -> None:
         return await asyncio.gather(*map(one, range(8)))
 
     begun = time.monotonic()
-    assert told(eight) == [str(n) for n in range(8)]
+    assert asyncio.run(eight()) == [str(n) for n in range(8)]
     assert time.monotonic() - begun < 8 * 0.3 + 4
 
 
@@ -155,7 +145,7 @@ def test_a_cancelled_call_loses_the_session_and_the_next_says_so() -> None:
         return await python("'x' in globals()")
 
     with question():
-        assert told(cancelled) == f"{FRESH}\nFalse"
+        assert asyncio.run(cancelled()) == f"{FRESH}\nFalse"
 
 
 def test_refused_where_nothing_can_shut_it_in() -> None:

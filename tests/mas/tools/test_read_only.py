@@ -11,21 +11,13 @@ import pytest
 
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
-from mas.runtime.sample_context import (
-    KeptResult,
-    SampleContext,
-    SampleKey,
-    use_context,
-)
+from mas.runtime.sample_context import KeptResult, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Span, Trace, record_trace
 from mas.systems.gaia.nodes import Research
 from mas.tools.attachments import use_attachments
 from mas.tools.calculator import calculator
 from mas.tools.read_file import read_file
-from mas.tools.read_only import (
-    is_read_only,
-    mark_read_only,
-)
+from mas.tools.read_only import is_read_only, mark_read_only
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
@@ -46,29 +38,29 @@ class Kept(dict[str, KeptResult]):
 
 
 class Counter:
-    """Tools that say how often they were asked."""
+    """Tools that say how often they were asked: one that runs in a thread, one on the loop."""
 
     def __init__(self) -> None:
         self.asked = 0
 
-    def look(self) -> Callable[..., Any]:
+    def tools(self) -> list[Callable[..., Any]]:
         @mark_read_only
-        def look(up: Any, twice: bool = False) -> str:
+        def look(up: str, twice: bool = False) -> ToolResult:
             """Look something up."""
-            self.asked += 1
-            if up == "nothing":
-                raise ToolError("there is nothing to see")
-            return f"{up}, seen {self.asked}"
+            return self._find(up)
 
-        return look
+        @mark_read_only
+        async def look_async(up: str) -> ToolResult:
+            """Look something up."""
+            return self._find(up)
 
-    def note(self) -> Callable[..., Any]:
-        def note(up: str) -> str:
-            """Write something down."""
-            self.asked += 1
-            return f"{up}, noted {self.asked}"
+        return [look, look_async]
 
-        return note
+    def _find(self, up: str) -> ToolResult:
+        self.asked += 1
+        if up == "nothing":
+            raise ToolError("there is nothing to see")
+        return ToolResult(f"{up}, seen {self.asked}", is_temporary=up == "makeshift")
 
 
 def run(
@@ -88,7 +80,7 @@ def run(
 
 def test_the_same_call_of_the_same_question_is_answered_from_what_is_kept() -> None:
     counter, log = Counter(), Kept()
-    tools = [counter.look()]
+    tools = counter.tools()
     calls = [Call("look", {"up": "moon"}), Call("look", {"up": "sun"}), Call("look", {"up": "moon"})]
     first, _ = run(SampleContext(SampleKey("q"), tool_log=log), *calls, tools=tools)
     assert first == ["moon, seen 1", "sun, seen 2", "moon, seen 1"]
@@ -103,9 +95,8 @@ def test_the_same_call_of_the_same_question_is_answered_from_what_is_kept() -> N
 def test_a_failure_is_not_kept() -> None:
     counter, log = Counter(), Kept()
     for _ in range(2):
-        observations, spans = run(
-            SampleContext(SampleKey("q"), tool_log=log), Call("look", {"up": "nothing"}), tools=[counter.look()]
-        )
+        question = SampleContext(SampleKey("q"), tool_log=log)
+        observations, spans = run(question, Call("look", {"up": "nothing"}), tools=counter.tools())
         assert observations == ["look failed: there is nothing to see"]
         assert "replayed" not in spans[0].attributes
     assert (counter.asked, log) == (2, {})
@@ -132,65 +123,12 @@ def test_the_tools_that_only_look_are_marked_and_stay_so_behind_a_decorator(tmp_
     assert all(span.attributes["replayed"] for span in spans)
 
 
-class Kiosk:
-    """A tool that sometimes has only a makeshift to give."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def tools(self) -> list[Callable[..., Any]]:
-        """One that runs in a thread, one on the loop."""
-
-        @mark_read_only
-        def look(up: str) -> str:
-            """Look something up."""
-            return self._found(up)
-
-        @mark_read_only
-        async def look_async(up: str) -> str:
-            """Look something up."""
-            await asyncio.sleep(0)
-            return self._found(up)
-
-        return [look, look_async]
-
-    def _found(self, up: str) -> ToolResult:
-        self.asked += 1
-        return ToolResult(f"{up}, seen {self.asked}", is_temporary=up == "makeshift")
-
-
 @pytest.mark.parametrize("name", ["look", "look_async"])
 def test_what_a_tool_calls_a_makeshift_is_shown_but_not_kept(name: str) -> None:
-    kiosk, log = Kiosk(), Kept()
-    call = Call(name, {"up": "makeshift"})
+    counter, log = Counter(), Kept()
     for number in (1, 2):
-        observations, spans = run(SampleContext(SampleKey("q"), tool_log=log), call, tools=kiosk.tools())
+        question = SampleContext(SampleKey("q"), tool_log=log)
+        observations, spans = run(question, Call(name, {"up": "makeshift"}), tools=counter.tools())
         assert observations == [f"makeshift, seen {number}"]
         assert "replayed" not in spans[0].attributes
     assert log == {}
-
-
-PLAIN = """
-from mas.tools.read_only import mark_read_only
-
-@mark_read_only
-def look(up: str) -> str:
-    return up + {ending!r}
-"""
-DECORATOR = """
-from functools import wraps
-from {name}_steady import look as steady
-
-@wraps(steady)
-def look(up: str) -> str:
-    return steady(up) + {ending!r}
-"""
-
-
-def module(folder: Path, name: str, ending: str) -> None:
-    (folder / f"{name}.py").write_text(PLAIN.format(ending=ending))
-
-
-def decorated(folder: Path, name: str, ending: str) -> None:
-    (folder / f"{name}.py").write_text(DECORATOR.format(name=name, ending=""))
-    module(folder, f"{name}_steady", ending)

@@ -2,13 +2,11 @@
 
 import asyncio
 import copy
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -18,7 +16,6 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.browser.session import BrowserSession, describe_missing_browser, open_browser
 from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED, build_browser_tools
-from mas.tools.mcp.connection import Reply
 from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -264,14 +261,8 @@ def test_the_list_of_tools_is_configuration_and_a_name_that_the_server_does_not_
 
 def test_tools_that_run_code_or_read_files_are_not_offered(session: BrowserSession) -> None:
     tools = build_browser_tools(session)
-    assert set(tools) == {
-        "browser_navigate",
-        "browser_snapshot",
-        "browser_click",
-        "browser_find",
-        "browser_handle_dialog",
-    }
-    assert not {"browser_evaluate", "browser_run_code_unsafe", "browser_file_upload"} & set(ALLOWED)
+    unsafe = {"browser_evaluate", "browser_run_code_unsafe", "browser_file_upload"}
+    assert set(tools) <= set(ALLOWED) and not unsafe & {*tools, *ALLOWED}
 
 
 def test_a_tool_has_the_servers_description_and_says_what_may_be_left_out(session: BrowserSession) -> None:
@@ -283,50 +274,3 @@ def test_a_tool_has_the_servers_description_and_says_what_may_be_left_out(sessio
     }
     asked = tools["browser_snapshot"].format_as_litellm_function_call()["function"]["parameters"]
     assert asked["required"] == []
-
-
-def test_nothing_is_loaded_before_there_is_a_server() -> None:
-    program = (
-        "import sys\n"
-        "import mas.tools.browser.session, mas.tools.browser.tools, mas.tools.browser.settings\n"
-        "from mas.tools.browser.settings import BrowserSettings\n"
-        f"mas.tools.browser.session.describe_missing_browser(BrowserSettings(url='http://127.0.0.1:{free_port()}/mcp'))\n"
-        "print(sorted({'mcp', 'httpx2', 'dspy', 'httpx'} & set(sys.modules)))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-class Opened:
-    """Connection of a made-up server: an empty page, until it is closed."""
-
-    made: ClassVar[list["Opened"]] = []
-
-    def __init__(self) -> None:
-        self.closed = asyncio.Event()
-        self.owner = asyncio.get_running_loop().create_task(self._own())
-        Opened.made.append(self)
-
-    async def _own(self) -> None:
-        await self.closed.wait()
-
-    async def call(self, tool: str, arguments: dict[str, object]) -> Reply:
-        return Reply(f"### Page\n- Page URL: {SITE}/\n### Snapshot\n```yaml\n{'x' * 3_000}\n```", failed=False)
-
-    def close(self) -> None:
-        self.owner.get_loop().call_soon_threadsafe(self.closed.set)
-
-
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Opened]:
-    """The connections that are opened, none of which has a server."""
-    asked: list[tuple[str, float]] = []
-
-    async def open_connection(url: str, seconds: float) -> Opened:
-        asked.append((url, seconds))
-        assert asked[-1] == ("http://127.0.0.1:1/mcp", 10.0)
-        return Opened()
-
-    monkeypatch.setattr("mas.tools.browser.session.Connection.open", open_connection)
-    monkeypatch.setattr(Opened, "made", [])
-    return Opened.made

@@ -97,10 +97,10 @@ def test_a_damaged_file_is_read_or_refused_in_a_sentence(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", EVERY_KIND)
+@pytest.mark.parametrize("kind", OF_LIBRARIES)
 def test_a_file_damaged_in_many_ways_never_crashes_its_reader(kind: str) -> None:
-    outcomes = {read_or_refused(Source(f"ships{kind}", damaged(kind, seed))) for seed in range(150)}
-    assert kind not in OF_LIBRARIES or kind in READ_FROM_THEIR_BEGINNING or False in outcomes
+    outcomes = {read_or_refused(Source(f"ships{kind}", damaged(kind, seed))) for seed in range(30)}
+    assert kind in READ_FROM_THEIR_BEGINNING or False in outcomes
 
 
 def test_a_library_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from mas.runtime.errors import UserError
 from mas.tools.files import ocr
@@ -57,11 +56,9 @@ def test_the_languages_reach_the_program_in_the_other_process(tmp_path: Path) ->
 def test_a_language_that_is_not_installed_is_named_with_its_package(tmp_path: Path) -> None:
     document = seen(tmp_path, "eng+fra+chi_tra")
     assert document.summary.startswith("picture, PNG, ")
-    assert document.notes == [
-        "The text in it cannot be read here: tesseract does not have fra, chi_tra, which "
-        "tools.files.ocr_languages=eng+fra+chi_tra asks for; it has chi_sim, deu, eng "
-        "(apt-get install tesseract-ocr-fra tesseract-ocr-chi-tra)."
-    ]
+    [note] = document.notes
+    assert "does not have fra, chi_tra" in note and "tools.files.ocr_languages=eng+fra+chi_tra" in note
+    assert "apt-get install tesseract-ocr-fra tesseract-ocr-chi-tra" in note
 
 
 @needs("tesseract")
@@ -74,22 +71,7 @@ def test_the_tesseract_of_this_machine_tells_its_languages() -> None:
 
 @pytest.mark.parametrize("wrong", ["", "eng,deu", "eng+", "-l", "eng deu", "../x", "eng+deu\n"])
 def test_what_is_no_list_of_languages_is_refused(wrong: str) -> None:
+    for right in ("eng", "eng+deu", "script/Latin", "chi_sim+eng"):
+        FileSettings(right).check()
     with pytest.raises(UserError, match=r"tools\.files\.ocr_languages=.* is no list of languages; .*eng\+deu"):
         FileSettings(wrong).check()
-
-
-@pytest.mark.parametrize("right", ["eng", "eng+deu", "script/Latin", "chi_sim+eng"])
-def test_codes_are_tesseracts(right: str) -> None:
-    FileSettings(right).check()
-
-
-@pytest.mark.parametrize(
-    ("size", "prepared"),
-    [((100, 40), (200, 80)), ((400, 800), (500, 1_000)), ((1_000, 10), (1_000, 10)), ((3_000, 500), (3_000, 500)),
-     ((8_000, 100), (4_000, 50)), ((2, 8_000), (1, 4_000))],
-)  # fmt: skip
-def test_a_small_picture_is_enlarged_at_most_twofold_and_a_large_one_reduced(
-    size: tuple[int, int], prepared: tuple[int, int]
-) -> None:
-    found = ocr._prepare(Image.new("RGBA", size, (0, 0, 0, 0)))
-    assert (found.size, found.mode, found.getextrema()) == (prepared, "L", (255, 255)), "what is transparent is white"

@@ -9,7 +9,7 @@ from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import read_in_process
 from mas.tools.files.readers import media, pdf
 from mas.tools.results import ToolError
-from scripts.sample_data.media import picture_bytes, wav_bytes
+from scripts.sample_data.media import picture_bytes
 from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes
 from tests.needs import needs
 
@@ -102,15 +102,6 @@ def test_a_web_page_loses_its_tags_and_keeps_title_links_and_tables() -> None:
     ]
 
 
-def test_a_web_page_without_text_is_shown_as_written() -> None:
-    assert texts(read("a.html", b"<script>x = 412</script>")) == [["<script>x = 412</script>"]]
-
-
-def test_a_declared_encoding_is_followed() -> None:
-    data = '<?xml version="1.0" encoding="iso-8859-2"?>\n<a>Łódź</a>'.encode("iso-8859-2")
-    assert texts(read("a.xml", data))[0][1] == "<a>Łódź</a>"
-
-
 def test_xml_in_one_line_is_shown_in_many() -> None:
     document = read("a.xml", b"<a>" + b"<b>1</b>" * 200 + b"</a>")
     assert texts(document)[0][:2] == ["<a>", "  <b>1</b>"]
@@ -131,9 +122,3 @@ def test_a_picture_with_too_many_pixels_is_not_unpacked(monkeypatch: pytest.Monk
 def test_a_picture_in_a_format_that_runs_programs_is_refused() -> None:
     with pytest.raises(ToolError, match=r"a\.png"):
         read("a.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n\x00")
-
-
-def test_sounds_say_how_long_they_are_and_that_listening_is_not_possible() -> None:
-    document = read("a.wav", wav_bytes([440] * 8))
-    assert document.summary == "sound, WAV, 2.0 seconds, 8000 Hz, 1 channel"
-    assert "a model that takes audio" in texts(document)[0][0]

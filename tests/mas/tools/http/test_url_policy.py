@@ -1,7 +1,6 @@
 """The URL guard: what is refused before anything is sent, and what is let through as it is written down."""
 
 import asyncio
-import ipaddress
 from urllib.parse import urlsplit
 
 import httpx
@@ -12,16 +11,7 @@ from hypothesis import strategies as st
 from mas.tools.http import url_policy as guard
 from mas.tools.http.blocked_sites import BlockedPageError
 from mas.tools.http.settings import WebSettings
-from mas.tools.http.url_policy import (
-    HostNotFoundError,
-    NotPublicError,
-    check_public,
-    is_public,
-    normalize_url,
-    parse_ipv4,
-    resolve_public_host,
-)
-from mas.tools.results import ToolError
+from mas.tools.http.url_policy import HostNotFoundError, NotPublicError, check_public, normalize_url
 
 HOSTILE = [
     # not the web
@@ -105,6 +95,13 @@ HOSTILE = [
     "http://[2001:db8::1]/",
     "http://[3fff::1]/",
     "http://[100::1]/",
+    "http://100.64.0.1/",
+    "http://192.0.2.1/",
+    "http://203.0.113.9/",
+    "http://[2002:808:808::1]/",
+    "http://[2001::1]/",
+    "http://[5f00::1]/",
+    "http://[4000::1]/",
     "http://metadata.google.internal/",
     "http://printer.local/",
     "http://router.lan/",
@@ -158,6 +155,9 @@ GOOD = {
     "http://m\N{LATIN SMALL LETTER U WITH DIAERESIS}nchen.de/": "http://xn--mnchen-3ya.de/",
     "http://example.org:8080/": "http://example.org:8080/",
     "http://134744072/": "http://8.8.8.8/",
+    "http://010.8/": "http://8.0.0.8/",
+    "http://172.15.0.1/": "http://172.15.0.1/",
+    "http://172.32.0.1/": "http://172.32.0.1/",
     "http://[2606:4700::1111]:443/": "http://[2606:4700::1111]:443/",
     "http://[64:ff9b::808:808]/": "http://[64:ff9b::808:808]/",
     "https://en.wikipedia.org/wiki/A_(b)?action=raw&x=@y": "https://en.wikipedia.org/wiki/A_(b)?action=raw&x=@y",
@@ -185,22 +185,13 @@ def test_private_hosts_are_let_through_only_where_they_are_named() -> None:
             normalize_url(url, ["127.0.0.1:8080"])
 
 
-def _not_public(number: int) -> bool:
-    return not is_public(str(ipaddress.IPv4Address(number)))
-
-
-INSIDE = st.one_of(
-    st.integers(0x0A000000, 0x0AFFFFFF),
-    st.integers(0x7F000000, 0x7FFFFFFF),
-    st.integers(0xA9FE0000, 0xA9FEFFFF),
-    st.integers(0xC0A80000, 0xC0A8FFFF),
-    st.integers(0xE0000000, 0xFFFFFFFF),
+INSIDE = st.sampled_from(["10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "192.168.0.0/16", "224.0.0.0/3"]).flatmap(
+    lambda network: st.ip_addresses(network=network).map(int)
 )
 
 
 def _spellings(number: int) -> list[str]:
     a, b, c, d = number.to_bytes(4, "big")
-    low = number & 0xFFFFFFFF
     return [
         str(number),
         hex(number),
@@ -210,16 +201,15 @@ def _spellings(number: int) -> list[str]:
         f"0x{a:x}.0{b:o}.{c}.0x{d:X}",
         f"{a}.{b}.{c}.{d}.",
         f"[::ffff:{a}.{b}.{c}.{d}]",
-        f"[::{low >> 16:x}:{low & 0xFFFF:x}]",
-        f"[64:ff9b::{low >> 16:x}:{low & 0xFFFF:x}]",
-        f"[2002:{low >> 16:x}:{low & 0xFFFF:x}::1]",
+        f"[::{number >> 16:x}:{number & 0xFFFF:x}]",
+        f"[64:ff9b::{number >> 16:x}:{number & 0xFFFF:x}]",
+        f"[2002:{number >> 16:x}:{number & 0xFFFF:x}::1]",
         "".join(chr(ord(each) + 0xFEE0) if each.isdigit() else each for each in f"{a}.{b}.{c}.{d}"),
     ]
 
 
 @given(INSIDE)
 def test_no_spelling_of_an_inside_address_gets_through(number: int) -> None:
-    assert _not_public(number)
     for host in _spellings(number):
         with pytest.raises(NotPublicError):
             normalize_url(f"http://{host}/")
@@ -276,9 +266,8 @@ def test_one_address_that_is_not_public_is_enough_to_refuse(
     assert not any(address in str(refused.value) for address in addresses)  # the inside's map is nobody's business
 
 
-def test_public_addresses_are_all_returned_for_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_with_public_addresses_alone_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
     _look_up(monkeypatch, "93.184.216.34", "2606:4700::1111")
-    assert asyncio.run(resolve_public_host("example.org.", 443)) == ["93.184.216.34", "2606:4700::1111"]
     assert asyncio.run(check_public("http://example.org", WebSettings())) == "http://example.org/"
 
 
@@ -292,75 +281,3 @@ def test_a_blocked_page_is_refused_before_its_host_is_looked_up(monkeypatch: pyt
     _look_up(monkeypatch)
     with pytest.raises(BlockedPageError):
         asyncio.run(check_public("https://huggingface.co/datasets/gaia-benchmark/GAIA", WebSettings()))
-
-
-def test_every_refusal_is_something_that_a_tool_may_tell_the_agent() -> None:
-    assert issubclass(NotPublicError, ToolError) and issubclass(HostNotFoundError, ToolError)
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "8.8.8.8",
-        "1.1.1.1",
-        "93.184.216.34",
-        "172.15.0.1",
-        "172.32.0.1",
-        "2606:4700::1111",
-        "2a00:1450::1",
-        "::ffff:8.8.8.8",
-    ],
-)
-def test_ordinary_addresses_are_public(address: str) -> None:
-    assert is_public(address)
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "",
-        "example.org",
-        "127.0.0.1",
-        "10.1.2.3",
-        "100.64.0.1",
-        "192.0.2.1",
-        "203.0.113.9",
-        "::",
-        "::1",
-        "::ffff:10.0.0.1",
-        "64:ff9b::10.0.0.1",
-        "2002:808:808::1",
-        "2001::1",
-        "2001:20::1",
-        "5f00::1",
-        "4000::1",
-        "fe80::1%1",
-        "2001:db8::8",
-    ],
-)
-def test_special_addresses_are_not(address: str) -> None:
-    assert not is_public(address)
-
-
-@pytest.mark.parametrize(
-    ("host", "address"),
-    [
-        ("127.0.0.1", "127.0.0.1"),
-        ("1.2", "1.0.0.2"),
-        ("1.2.3", "1.2.0.3"),
-        ("0x7f.1", "127.0.0.1"),
-        ("010.8", "8.0.0.8"),
-        ("4294967295", "255.255.255.255"),
-        ("0x", "0.0.0.0"),
-        ("4294967296", None),
-        ("1.2.3.256", None),
-        ("256.1", None),
-        ("1.2.3.4.5", None),
-        ("09", None),
-        ("a.1", None),
-        ("1..2", None),
-        ("9" * 60, None),
-    ],
-)
-def test_ipv4_is_read_as_browsers_read_it(host: str, address: str | None) -> None:
-    assert parse_ipv4(host) == address

@@ -1,6 +1,7 @@
 """Excel: everything that a question may ask about a workbook, on workbooks made here."""
 
 import datetime
+import re
 import zipfile
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from openpyxl.styles import Color, GradientFill, PatternFill
 from openpyxl.worksheet.formula import ArrayFormula
 from openpyxl.worksheet.worksheet import Worksheet
 
-from mas.tools.files import zip_package as package
 from mas.tools.files.document import Document, Line, Source
 from mas.tools.files.readers import excel
 from mas.tools.results import ToolError
@@ -58,12 +58,7 @@ def with_stored_result(path: Path) -> Path:
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(result, "w") as new:
         for member in old.namelist():
             data = old.read(member)
-            new.writestr(
-                member,
-                data.replace(b"<f>A1*2</f><v></v>", b"<f>A1*2</f><v>4</v>").replace(
-                    b"<f>A1*2</f><v />", b"<f>A1*2</f><v>4</v>"
-                ),
-            )
+            new.writestr(member, re.sub(rb"<f>A1\*2</f><v ?/?>(</v>)?", b"<f>A1*2</f><v>4</v>", data))
     return result
 
 
@@ -91,23 +86,17 @@ def test_comments_hidden_and_merged(book: Workbook, sheet: Worksheet, tmp_path: 
     sheet.merge_cells("A12:B13")
     for row in (4, 5, 6, 9):
         sheet.row_dimensions[row].hidden = True
-    sheet.column_dimensions["B"].hidden = True
+    sheet.column_dimensions.group("B", "D", hidden=True)
     sheet.conditional_formatting.add("C1:C9", Rule(type="duplicateValues"))
     book.create_sheet("Deep").sheet_state = "veryHidden"
     first, second = saved(book, tmp_path).parts
     assert first.lines[0] == Line(1, r"r1 [comment: check\nthis] | 1 | c")
     assert first.lines[3] == Line(4, "r4 | 4 | c [hidden row]")
     facts = first.heading.split("\n")[0].split("; ")
-    assert {"merged A12:B13", "hidden columns B", "hidden rows 4-6, 9"} < set(facts)
+    assert {"merged A12:B13", "hidden columns B-D", "hidden rows 4-6, 9"} < set(facts)
     assert "colours by conditional formatting, not shown, in C1:C9" in facts
     assert "hidden sheet" in second.heading
     assert second.lines == []
-
-
-def test_grouped_hidden_columns_are_all_named(book: Workbook, sheet: Worksheet, tmp_path: Path) -> None:
-    sheet["A1"] = 1
-    sheet.column_dimensions.group("B", "D", hidden=True)
-    assert "hidden columns B-D" in saved(book, tmp_path).parts[0].heading
 
 
 def test_the_summary_names_every_sheet(book: Workbook, sheet: Worksheet, tmp_path: Path) -> None:
@@ -125,27 +114,12 @@ def test_a_cell_in_the_last_corner_costs_nothing(book: Workbook, sheet: Workshee
     assert saved(book, tmp_path).parts[0].lines == [Line(1, "A: first"), Line(1_048_576, "XFD: last")]
 
 
-def test_long_lists_in_the_heading_are_cut(book: Workbook, sheet: Worksheet, tmp_path: Path) -> None:
-    for row in range(1, 300, 2):
-        sheet.row_dimensions[row].hidden = True
-    assert "79 and 110 more" in saved(book, tmp_path).parts[0].heading
-
-
 def test_images_and_charts_are_mentioned(book: Workbook, tmp_path: Path) -> None:
     saved(book, tmp_path)
     with zipfile.ZipFile(tmp_path / "b.xlsx", "a") as archive:
         archive.writestr("xl/media/image1.png", b"")
     notes = excel.read(Source.read(tmp_path / "b.xlsx")).notes
     assert notes == ["The workbook also holds 1 images, which are not shown."]
-
-
-def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
-    bomb = tmp_path / "bomb.xlsx"
-    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("xl/worksheets/sheet1.xml", b"0" * (package.MAX_XML_BYTES + 1))
-    assert bomb.stat().st_size < 100_000
-    with pytest.raises(ToolError, match="unpacks to"):
-        excel.read(Source.read(bomb))
 
 
 def test_a_damaged_workbook_is_refused(tmp_path: Path) -> None:

@@ -1,44 +1,32 @@
 """Decoding: every usual encoding, line numbers as editors count them, no binary."""
 
-from pathlib import Path
-
 import pytest
 
 from mas.tools.files.document import Line, Source
-from mas.tools.files.readers.text import (
-    decode,
-    read,
-    split_lines,
-)
+from mas.tools.files.kinds import read_in_process
 from mas.tools.results import ToolError
 
-WORDS = "naïve café, “5 €”\n日本"
+WORDS = "naïve café, “5 €” 日本"
 
 
 @pytest.mark.parametrize(
-    ("codec", "mark", "named"),
+    ("data", "text", "named"),
     [
-        ("utf-8", b"", "utf-8"),
-        ("utf-8-sig", b"", "utf-8"),
-        ("utf-16", b"", "utf-16"),
-        ("utf-16-be", b"\xfe\xff", "utf-16"),
-        ("utf-32", b"", "utf-32"),
+        (WORDS.encode(), WORDS, "utf-8"),
+        (WORDS.encode("utf-8-sig"), WORDS, "utf-8"),
+        (WORDS.encode("utf-16"), WORDS, "utf-16"),
+        (b"\xfe\xff" + WORDS.encode("utf-16-be"), WORDS, "utf-16"),
+        (WORDS.encode("utf-32"), WORDS, "utf-32"),
+        ("Müller, né à Genève".encode("latin-1"), "Müller, né à Genève", "windows-1252 (guessed)"),
+        ("“5 €”".encode("cp1252"), "“5 €”", "windows-1252 (guessed)"),
+        (b"caf\xe9 \x81", "café \x81", "latin-1 (guessed)"),
+        ("äöüß äöüß".encode() + b"\xff", "äöüß äöüß\ufffd", "utf-8 with 1 damaged characters"),
     ],
 )
-def test_unicode_encodings(codec: str, mark: bytes, named: str) -> None:
-    assert decode(mark + WORDS.encode(codec)) == (WORDS, named)
-
-
-def test_latin_1_and_windows_1252() -> None:
-    assert decode("Müller, né à Genève".encode("latin-1")) == ("Müller, né à Genève", "windows-1252 (guessed)")
-    assert decode("“5 €”".encode("cp1252")) == ("“5 €”", "windows-1252 (guessed)")
-    assert decode(b"caf\xe9 \x81") == ("café \x81", "latin-1 (guessed)")
-
-
-def test_one_damaged_byte_does_not_spoil_a_utf_8_text() -> None:
-    text, encoding = decode("äöüß äöüß".encode() + b"\xff")
-    assert text == "äöüß äöüß\ufffd"
-    assert encoding == "utf-8 with 1 damaged characters"
+def test_every_usual_encoding_is_read_and_named(data: bytes, text: str, named: str) -> None:
+    document = read_in_process(Source("a.txt", data))
+    assert [line.text for line in document.parts[0].lines] == [text]
+    assert document.summary.startswith(f"text, {named}, ")
 
 
 @pytest.mark.parametrize(
@@ -47,26 +35,17 @@ def test_one_damaged_byte_does_not_spoil_a_utf_8_text() -> None:
 )
 def test_binary_is_refused(data: bytes) -> None:
     with pytest.raises(ToolError, match="is binary"):
-        decode(data, "x.bin")
+        read_in_process(Source("a.txt", data))
 
 
-def test_newlines_and_indentation_are_kept(tmp_path: Path) -> None:
-    file = tmp_path / "code.py"
-    file.write_bytes(b"def f():\r\n    return 1\r\n\r\n\tx = '\x0c'\n")
-    lines = read(Source.read(file)).parts[0].lines
-    assert lines == [Line(1, "def f():"), Line(2, "    return 1"), Line(3, ""), Line(4, "\tx = '\x0c'")]
-
-
-def test_lines_are_numbered_as_in_an_editor() -> None:
-    assert split_lines("a\u2028b\x0bc\rd\r\n\ne") == [
-        Line(1, "a\u2028b\x0bc"),
-        Line(2, "d"),
-        Line(3, ""),
-        Line(4, "e"),
-    ]
-
-
-def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
-    file = tmp_path / "empty.txt"
-    file.touch()
-    assert read(Source.read(file)).parts[0].lines == []
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("def f():\r\n    return 1\r\n\r\n\tx = '\x0c'\n", ["def f():", "    return 1", "", "\tx = '\x0c'"]),
+        ("a\u2028b\x0bc\rd\r\n\ne", ["a\u2028b\x0bc", "d", "", "e"]),
+        ("", []),
+    ],
+)
+def test_lines_are_numbered_as_in_an_editor_and_keep_their_indentation(text: str, lines: list[str]) -> None:
+    found = read_in_process(Source("code.py", text.encode())).parts[0].lines
+    assert found == [Line(number, line) for number, line in enumerate(lines, start=1)]
