@@ -54,6 +54,11 @@ def translate_settings(listed: str) -> dict[str, str]:
     return found
 
 
+def can_be_written(folder: Path) -> bool:
+    """Return True if the folder can be written or made: a home may be missing or read-only."""
+    return os.access(next(each for each in (folder, *folder.parents) if each.exists()), os.W_OK)
+
+
 def install_by_uv(lock: Path, environment: Mapping[str, str]) -> bool:
     """Install uv and then all packages, and return True if that worked."""
     with tempfile.TemporaryDirectory() as folder:
@@ -67,6 +72,9 @@ def install_by_uv(lock: Path, environment: Mapping[str, str]) -> bool:
     own_settings = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_NO_CONFIG": "1", "UV_COMPILE_BYTECODE": "1"}
     settings = {**own_settings, **translate_settings(listed)}
     uv = Path(sys.executable).with_name("uv")
+    cache = subprocess.run([str(uv), "cache", "dir"], env={**environment}, capture_output=True, text=True, check=False)
+    if not can_be_written(Path(cache.stdout.strip())):
+        settings["UV_NO_CACHE"] = "1"
     command = [str(uv), "pip", "install", "--quiet", "--python", sys.executable, "--require-hashes", "-r", str(lock)]
     return subprocess.run(command, env={**environment, **settings}, check=False).returncode == 0
 

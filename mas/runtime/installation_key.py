@@ -1,7 +1,8 @@
 """The secret of this installation, and signatures that only this installation can make.
 
 It is made at the first use, in `$XDG_STATE_HOME/mas-harness/key`, readable by its owner alone; the environment variable
-MAS_HARNESS_KEY overrides it, such as for a worker on another machine.
+MAS_HARNESS_KEY overrides it, such as for a worker on another machine. Where no folder can be written, the key is one
+that ends with the command.
 
     signature = sign("run", {"command": ["limit=3"], "config": {…}})
     is_signed("run", {"command": ["limit=3"], "config": {…}}, signature)         # True; False after any change
@@ -69,13 +70,24 @@ def read_installation_key() -> bytes:
     """Return the key; make it if there is none yet.
 
     Raises:
-        UserError: it cannot be read or made, others may read it, or it is too short.
+        UserError: it cannot be read, others may read it, or it is too short.
     """
     if given := os.environ.get(VARIABLE):
         if len(given) < _MIN_CHARS:
             raise UserError(f"{VARIABLE} has {len(given)} characters; give it at least {_MIN_CHARS} random ones.")
         return given.encode("utf-8", "surrogateescape")
-    return _read_file(find_key_file())
+    try:
+        path = find_key_file()
+        if not path.exists():
+            _make_file(path)
+    except (OSError, RuntimeError) as error:
+        print_warning(
+            f"the key of this installation cannot be stored ({error}), so another one is used for this command alone; "
+            f"resuming its run will ask for run.trust=true. Set XDG_STATE_HOME to a folder that can be written."
+        )
+        os.environ[VARIABLE] = secrets.token_hex(_KEY_BYTES)  # processes that this one starts have it, too
+        return read_installation_key()
+    return _read_file(path)
 
 
 def list_installation_secrets() -> list[str]:
@@ -96,13 +108,11 @@ def find_key_file() -> Path:
 @functools.cache
 def _read_file(path: Path) -> bytes:
     try:
-        if not path.exists():
-            _make_file(path)
         mode, text = path.stat().st_mode, path.read_text("ascii").strip()
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(
-            f"the installation's key {path} cannot be read or made ({error}); make its folder writable, set "
-            f"XDG_STATE_HOME to another one, or put a key into {VARIABLE}."
+            f"the installation's key {path} cannot be read ({error}); make it readable, set XDG_STATE_HOME to another "
+            f"folder, or put a key into {VARIABLE}."
         ) from error
     if stat.S_IMODE(mode) & 0o077:
         raise UserError(f"others may read the installation's key; run: chmod 600 {path}")
