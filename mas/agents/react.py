@@ -124,7 +124,7 @@ async def _ask_model(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
     # An adapter set to native would write past calls as `tool` messages even to a model without function calling.
     native = lm.supports_function_calling
     files = {name: media.parts for name, media in (await read_media(lm)).items()}
-    with dspy.context(adapter=ChatAdapter(use_native_function_calling=native, files=files)):
+    with dspy.context(adapter=ChatAdapter(use_native_function_calling=native, files=files, tools=toolbox.tools)):
         prediction = await predictor.acall(
             **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
         )

@@ -88,6 +88,33 @@ def test_a_call_is_answered_and_the_agent_goes_on(native_tools: bool) -> None:
     assert len(outcome.model.requests) == 2
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "add", "arguments": {"a": 2, "b": 3}}',
+        'I call it.\n```json\n{"tool": "add", "args": {"a": 2, "b": 3}}\n```',
+        '[[ ## result ## ]]\n{"name": "add", "arguments": "{\\"a\\": 2, \\"b\\": 3}"}\n\n[[ ## completed ## ]]',
+        '<tool_call>\n{{"name": "add", "arguments": {{"a": 2, "b": 3}}}}\n</tool_call>',
+        '{"tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": 2, "b": 3}}}]}',
+        "<tool_call><function=add><parameter=a>\n2\n</parameter><parameter=b>3</parameter></function></tool_call>",
+        '<invoke name="add"><parameter name="a">2</parameter><parameter name="b">3</parameter></invoke>',
+    ],
+    ids=["json", "fenced", "as the answer", "hermes", "openai", "qwen", "anthropic"],
+)
+@both_ways
+def test_a_call_written_into_the_text_is_made(text: str, native_tools: bool) -> None:
+    outcome = run(text, DONE, toolbox=box(add), native_tools=native_tools)
+    assert (outcome.observations, outcome.prediction.result) == (["5"], "done")
+
+
+@pytest.mark.parametrize(
+    "result", ['add them: {"name": "add", "arguments": {}}', '{"name": "subtract", "arguments": {"a": 2}}', '{"a": 2}']
+)
+def test_an_answer_that_only_looks_like_a_call_is_an_answer(result: str) -> None:
+    outcome = run({"result": result}, toolbox=box(add))
+    assert outcome.prediction.result == result
+
+
 @pytest.mark.parametrize("asynchronous", [True, False], ids=["async tools", "blocking tools"])
 def test_a_tool_sees_the_settings_of_its_toolbox_and_what_was_opened_for_the_run(asynchronous: bool) -> None:
     lamp = object()
