@@ -5,7 +5,7 @@ The function gets the agent's name (told by the fields that the system message l
 | value             | what the model replies                                                              |
 |-------------------|-------------------------------------------------------------------------------------|
 | dict              | the output fields, as ChatAdapter (or, if asked for, JSONAdapter) writes them       |
-| list of Call      | tool calls: native where the request offers tools, else the `tool_calls` field      |
+| list of Call      | tool calls: native where the request offers tools, else one JSON object a line      |
 | str               | that text, whatever the format asked for                                            |
 | Reply             | that text with a finish reason of its own, such as "length"                         |
 | Exception         | nothing: the engine raises it                                                       |
@@ -266,8 +266,8 @@ def _response(request: Request, answer: Any) -> Response:
         parts = [ToolCallPart(call.id or f"id_{first + i}", call.name, call.args) for i, call in enumerate(answer)]
         finish_reason = "tool_call"
     elif isinstance(answer, list):
-        calls = {"tool_calls": [{"name": call.name, "args": call.args} for call in answer]}
-        parts = [TextPart(written(request, {"tool_calls": calls}))]
+        lines = [json.dumps({"tool": call.name, "arguments": call.args}, ensure_ascii=False) for call in answer]
+        parts = [TextPart("\n".join(lines))]
     elif isinstance(answer, dict):
         parts = [TextPart(written(request, answer))]
     usage = Usage(input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, total_tokens=INPUT_TOKENS + OUTPUT_TOKENS)
@@ -279,9 +279,9 @@ def _response(request: Request, answer: Any) -> Response:
 def written(request: Request, values: Mapping[str, Any]) -> str:
     """The output fields in the format that the request asks for; those without a value are left empty."""
     described = system_text(request).partition("Your output fields are:")[2].partition("All interactions will be")[0]
-    defaults = {name: {"tool_calls": []} if name == "tool_calls" else "" for name in _FIELD.findall(described)}
-    fields = {name: values.get(name, default) for name, default in defaults.items()}
-    if "Outputs will be a JSON object with the following fields." in system_text(request):
+    fields = {name: values.get(name, "") for name in _FIELD.findall(described)}
+    asks_for_json = ("Outputs will be a JSON object with the following fields.", "Reply with exactly one JSON object")
+    if any(sentence in system_text(request) for sentence in asks_for_json):
         return json.dumps(fields, ensure_ascii=False)
     texts = {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -17,7 +17,7 @@ from tests.eval.command_line import EvalCommand, Finished, question, write_quest
 from tests.mas.tools.files.every_kind import m4a_bytes
 from tests.servers.chat_request import read_request
 from tests.servers.running import RunningServer
-from tests.servers.seeing_llm import digest, media_in, seeing_llm
+from tests.servers.seeing_llm import AGAIN, digest, media_in, seeing_llm
 
 BOTH = ("model.takes_images=true", "model.takes_audio=true")
 PICTURE = picture_bytes("PNG", ["Pier 412"])
@@ -118,12 +118,10 @@ def test_what_cannot_be_sent_is_told_and_the_question_goes_on(
     assert "itself is" not in observations(finished, "plain.png")
 
 
-def test_the_request_for_json_after_an_unreadable_reply_has_it_as_well(
-    tmp_path: Path, eval_command: EvalCommand
-) -> None:
+def test_the_request_after_an_unreadable_reply_has_it_as_well(tmp_path: Path, eval_command: EvalCommand) -> None:
     with seeing_llm("--rambling") as server:
         finished = run(eval_command, server, *files(tmp_path / "questions", map_png=PICTURE), *BOTH)
-        asked_again = [body for body in server.requests() if "Outputs will be a JSON object" in json.dumps(body)]
+        asked_again = [body for body in server.requests() if AGAIN.decode() in json.dumps(body)]
     assert finished.summary["accuracy"] == 1.0
     assert {role(body) for body in asked_again} == set(TOOL_USERS)
     assert all(media_in(body) == [("image/png", PICTURE)] for body in asked_again)

@@ -22,13 +22,13 @@ _XML_ARGUMENT = re.compile(r"<parameter(?:=| name=\")(\w+)\"?>\s*(.*?)\s*</param
 MAX_CHARS = 100_000  # of a text that is searched
 
 
-def find_calls(text: str, tools: Mapping[str, dspy.Tool]) -> list[Call]:
-    """Return the calls of these tools in their order."""
-    if len(text) > MAX_CHARS or not any(name in text for name in tools):
+def find_calls(text: str, tools: Mapping[str, dspy.Tool], *, any_name: bool = False) -> list[Call]:
+    """Return the calls in their order; with `any_name` also, in JSON, those of tools that there are not."""
+    if len(text) > MAX_CHARS or not (any_name or any(name in text for name in tools)):
         return []
     found = [(name, _read_xml(body, tools[name])) for name, body in _XML_CALL.findall(text) if name in tools]
-    found += [call for value in _find_objects(text) for call in _read_calls(value)]
-    return [(name, arguments) for name, arguments in found if name in tools]
+    found += [call for value in find_objects(text) for call in _read_calls(value, any_name)]
+    return [(name, arguments) for name, arguments in found if any_name or name in tools]
 
 
 def _read_xml(body: str, tool: dspy.Tool) -> dict[str, object]:
@@ -38,9 +38,9 @@ def _read_xml(body: str, tool: dspy.Tool) -> dict[str, object]:
     return {name: value if name in strings else json_repair.loads(value) for name, value in found}
 
 
-def _find_objects(text: str) -> Iterator[object]:
-    """Yield the outermost JSON objects and lists of objects in a text."""
-    decoder, at = json.JSONDecoder(), 0
+def find_objects(text: str) -> Iterator[object]:
+    """Yield the outermost JSON objects and lists of objects in a text; a faulty one is repaired if it has an end."""
+    decoder, at, found = json.JSONDecoder(strict=False), 0, False
     text = text.replace("{{", "{").replace("}}}", "}}") if "{{" in text else text
     while (start := min((p for p in (text.find("{", at), text.find("[{", at)) if p >= 0), default=-1)) >= 0:
         try:
@@ -48,24 +48,27 @@ def _find_objects(text: str) -> Iterator[object]:
         except ValueError:
             at = start + 1
             continue
+        found = True
         yield value
+    if not found and "{" in text and text.rstrip("` \n").endswith("}"):
+        yield json_repair.loads(text[text.index("{") :])
 
 
-def _read_calls(value: object) -> Iterator[Call]:
+def _read_calls(value: object, needs_arguments: bool) -> Iterator[Call]:
     if isinstance(value, list):
         for each in value:
-            yield from _read_calls(each)
+            yield from _read_calls(each, needs_arguments)
         return
     if not isinstance(value, dict):
         return
     if isinstance(calls := value.get("tool_calls"), list | dict):
-        yield from _read_calls(calls)
+        yield from _read_calls(calls, needs_arguments)
         return
     name = next((value[key] for key in _NAMES if key in value), None)
     if isinstance(name, dict):  # OpenAI's own form: {"function": {"name": …, "arguments": …}}
-        yield from _read_calls(name)
+        yield from _read_calls(name, needs_arguments)
         return
-    arguments: object = next((value[key] for key in _ARGUMENTS if key in value), {})
+    arguments: object = next((value[key] for key in _ARGUMENTS if key in value), None if needs_arguments else {})
     if isinstance(arguments, str):
         arguments = json_repair.loads(arguments)
     if isinstance(name, str) and isinstance(arguments, dict):

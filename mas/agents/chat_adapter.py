@@ -17,25 +17,19 @@ An example never has one, whatever the name of its file.
 """
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import dspy
 
-from mas.agents.calls_in_text import find_calls
 from mas.prompt_sets.demos import EXAMPLE, Turn, list_turns
 from mas.prompt_sets.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER, annotation_allows_none, format_field_value
-from mas.runtime.trace import event
 
-_ANSWER = re.compile(r"\[\[ ## (?:tool_calls ## ]]|\w+ ## ]]\s*(?![\s`{\[<])\S)")  # a field that is more than a call
-_TOOL_CALLS = "tool_calls"  # the output of an agent with tools
 FILE = "file"  # the input that names the attachment
 _MAX_SIGNATURES = 256  # in each cache; an optimizer makes a new one with every prompt that it tries
 # DSPy takes the text after its mark for a picture or the like, to be fetched from anywhere: also in a page's text.
 _HARMLESS = "<<CUSTOM-TYPE>>"
 _TEXT_TYPES = {dspy.Tool, dspy.ToolCalls, dspy.ToolCallResults}
-Tools = Mapping[str, dspy.Tool]  # by name
 Message = dict[str, object]  # of a request, as OpenAI's chat API has them
 Parts = list[dict[str, object]]  # of a message
 Signature = type[dspy.Signature]
@@ -53,26 +47,6 @@ class _Formatting:
     """Formatting that both adapters share; it comes before DSPy's own class of each."""
 
     files: Mapping[str, Parts]  # by the bare name of the attachment
-    tools: Tools  # those that the agent may call
-
-    def _call_postprocess(
-        self, processed: Signature, signature: Signature, outputs: list[object], *more: object
-    ) -> list[dict[str, object]]:
-        """Read the replies; a tool call that stands in the text is a call as well."""
-        if self.tools and _TOOL_CALLS in signature.output_fields:
-            outputs = [self._recover_calls(output) for output in outputs]
-        values: list[dict[str, object]] = super()._call_postprocess(processed, signature, outputs, *more)  # type: ignore[misc]
-        return values
-
-    def _recover_calls(self, output: object) -> object:
-        text = output.get("text") if isinstance(output, dict) else output
-        if not isinstance(text, str) or (isinstance(output, dict) and output.get("tool_calls")):
-            return output
-        if _ANSWER.search(text) or not (calls := find_calls(text, self.tools)):
-            return output
-        event("tool call read from text", tools=[name for name, _ in calls])
-        functions = [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]
-        return {"text": None, "tool_calls": functions}
 
     def format(self, signature: Signature, demos: Sequence[dspy.Example], inputs: Turn) -> list[Message]:
         """Return the messages; `inputs` are the real conversation with its history, the only place for files."""
@@ -102,21 +76,15 @@ class _Formatting:
 class ChatAdapter(_Formatting, dspy.ChatAdapter):
     """Adapter of all our programs. Its system message is DSPy's, character for character."""
 
-    def __init__(
-        self,
-        *,
-        use_native_function_calling: bool = False,
-        files: Mapping[str, Parts] | None = None,
-        tools: Tools | None = None,
-    ) -> None:
+    def __init__(self, *, use_native_function_calling: bool = False, files: Mapping[str, Parts] | None = None) -> None:
         super().__init__(use_native_function_calling=use_native_function_calling)
-        self.files, self.tools = files or {}, tools or {}
+        self.files = files or {}
 
     def format_system_message(self, signature: Signature) -> str:
         return _format_system_message(signature)  # type: ignore[arg-type]
 
     def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
-        return JSONAdapter(self.use_native_function_calling, self.files, self.tools)
+        return JSONAdapter(self.use_native_function_calling, self.files)
 
 
 class ProgramAdapter(ChatAdapter):
@@ -133,14 +101,9 @@ class ProgramAdapter(ChatAdapter):
 class JSONAdapter(_Formatting, dspy.JSONAdapter):
     """Adapter that repeats a request whose reply could not be read."""
 
-    def __init__(
-        self,
-        use_native_function_calling: bool,
-        files: Mapping[str, Parts],
-        tools: Tools | None = None,
-    ) -> None:
+    def __init__(self, use_native_function_calling: bool, files: Mapping[str, Parts]) -> None:
         super().__init__(use_native_function_calling=use_native_function_calling)
-        self.files, self.tools = files, tools or {}
+        self.files = files
 
 
 class _ProgramJSONAdapter(JSONAdapter):

@@ -19,8 +19,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.media import describe_media, read_media
+from mas.agents.tool_adapter import ToolAdapter
 from mas.llm.reply_validation import UNREADABLE_ARGUMENTS
 from mas.prompt_sets.demos import Turn
 from mas.runtime.lm_errors import EmptyReplyError, TruncatedReplyError
@@ -95,7 +95,7 @@ async def react(
         The conversation with this request's turns added, and the last prediction, which holds the answer.
 
     Raises:
-        AdapterParseError: the model's reply could not be read, even by the fallback adapter.
+        AdapterParseError: the model's reply could not be read, nor the one to a second request.
         StepLimitError: the agent did not stop calling tools.
     """
     state = ReactState(turns=list(turns), pending=dict(inputs), steps=0, prediction=None)
@@ -121,17 +121,13 @@ def react_graph() -> CompiledStateGraph[ReactState, ReactContext, ReactState, Re
 async def _ask_model(state: ReactState, runtime: Runtime[ReactContext]) -> Changes:
     """Ask for the next tool calls, or for the answer."""
     predictor, toolbox, lm = runtime.context.predictor, runtime.context.toolbox, runtime.context.lm
-    # An adapter set to native would write past calls as `tool` messages even to a model without function calling.
-    native = lm.supports_function_calling
     files = {name: media.parts for name, media in (await read_media(lm)).items()}
-    with dspy.context(adapter=ChatAdapter(use_native_function_calling=native, files=files, tools=toolbox.tools)):
+    with dspy.context(adapter=ToolAdapter(toolbox.tools, native=lm.supports_function_calling, files=files)):
         prediction = await predictor.acall(
             **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
         )
     calls = _read_calls(prediction, state["steps"])
-    if not calls.tool_calls:
-        _check_answer(prediction, predictor)
-    elif state["steps"] >= toolbox.max_steps:
+    if calls.tool_calls and state["steps"] >= toolbox.max_steps:
         raise StepLimitError(f"no answer after {toolbox.max_steps} steps of tool calls")
     changes: Changes = {"turns": [*state["turns"], _make_turn(state, prediction, calls)], "pending": {}}
     return changes | ({"steps": state["steps"] + 1} if calls.tool_calls else {"prediction": prediction})
@@ -257,14 +253,3 @@ def _read_calls(prediction: dspy.Prediction, step: int) -> dspy.ToolCalls:
 def _make_turn(state: ReactState, prediction: dspy.Prediction, calls: dspy.ToolCalls) -> Turn:
     answers = {key: value for key, value in prediction.items() if key != "tool_calls" and value is not None}
     return {**state["pending"], **({} if calls.tool_calls else answers), "tool_calls": calls}
-
-
-def _check_answer(prediction: dspy.Prediction, predictor: dspy.Predict) -> None:
-    answers = [name for name in predictor.signature.output_fields if name != "tool_calls"]
-    if not any(prediction.get(name) for name in answers):
-        raise AdapterParseError(
-            adapter_name="react",
-            signature=predictor.signature,
-            lm_response="",
-            message=f"The reply called no tool and gave no {' and no '.join(answers)}.",
-        )

@@ -8,7 +8,7 @@ import re
 
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_START_IDENTIFIER
-from dspy.adapters.utils import annotation_allows_none, format_field_value, parse_value
+from dspy.adapters.utils import annotation_allows_none, format_field_value, get_field_description_string, parse_value
 from dspy.utils.callback import BaseCallback
 
 from mas.runtime.errors import UserError
@@ -19,6 +19,7 @@ __all__ = [
     "annotation_allows_none",
     "check_dspy_version",
     "format_field_value",
+    "get_field_description_string",
     "parse_value",
 ]
 

@@ -1,7 +1,8 @@
 """Requests and replies as the simulated model sees them, read from the request's text alone.
 
-Understands DSPy's ChatAdapter and JSONAdapter, with native tool calls or with tools as text. Worked examples that are
-conversations are marked as such at the top of each of their requests (`mas/agents/chat_adapter.py`).
+Understands DSPy's ChatAdapter and JSONAdapter, and the agents' own with native tool calls or with tools as text
+(`mas/agents/tool_adapter.py`). Worked examples that are conversations are marked as such at the top of each of their
+requests (`mas/agents/chat_adapter.py`).
 
     chat = read_chat(request)
     chat.role                   # "researcher"
@@ -12,6 +13,7 @@ conversations are marked as such at the top of each of their requests (`mas/agen
 import inspect
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -84,14 +86,17 @@ _BY_QUESTION = frozenset(get_args(RequestRole))
 _EXAMPLE = EXAMPLE.removesuffix(".")  # DSPy continues this sentence when an example is incomplete
 _FEEDBACK = "Use the following feedback"
 _MUST_ANSWER = "No more tool calls"
-_TOOL_FIELDS = ("tools", "tool_call_results")
-_NO_QUESTION = ("file", "history", *_TOOL_FIELDS)
+_NO_QUESTION = ("file", "history", "tools")
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*", re.MULTILINE)
 _FIELD_LINE = re.compile(r"^\d+\. `(\w+)` \((.*)\)", re.MULTILINE)
 _REMINDER = re.compile(
-    r"^Respond with (?:the corresponding output fields|a JSON object)\b.*\Z", re.MULTILINE | re.DOTALL
+    r"^Respond with (?:the corresponding output fields|a JSON object|a tool call now|one JSON object)\b.*\Z",
+    re.MULTILINE | re.DOTALL,
 )
-_TOOL_AS_TEXT = re.compile(r"(\w+), whose description is")
+_STEP = "\n\nDo one of two things."  # ends the instructions of an agent with tools
+_TOOL_AS_TEXT = re.compile(r'^\{.*?"name": "(\w+)"', re.MULTILINE)
+_RESULT_AS_TEXT = re.compile(r"^Result of (\w+):\n", re.MULTILINE)
+_AGAIN = "This reply cannot be used."
 Call = tuple[str, dict[str, object]]  # name and arguments of a tool call
 
 
@@ -123,6 +128,7 @@ class Turn:
     inputs: dict[str, str]
     results: list[ToolResult] = field(default_factory=list)
     reply: dict[str, str] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)  # of the newest reply, if they came as text
     is_example: bool = False  # marked as a worked example
 
 
@@ -133,6 +139,7 @@ class Chat:
     role: Role | None  # None: not one of the known agents
     outputs: dict[str, str]  # field name to its type, in the order asked for
     wants_json: bool
+    is_repeated: bool  # the last reply could not be read
     tools: frozenset[str]
     native_tools: bool
     turns: tuple[Turn, ...]  # at least one; the last is the one to answer
@@ -197,17 +204,17 @@ def read_chat(request: Request) -> Chat:
     system = _join_system(request)
     head, _, tail = system.partition("Your output fields are:")
     outputs = dict(_FIELD_LINE.findall(tail.partition("All interactions will be structured")[0]))
-    inputs = dict(_FIELD_LINE.findall(head))
-    role = next((role for names, role, _ in _ROLES if names <= outputs.keys() | inputs.keys()), None)
     demos, turns = _split_demos(_read_turns(request.messages))
-    tools = {tool.name for tool in request.tools}
-    for turn in turns:
-        tools.update(_TOOL_AS_TEXT.findall(turn.inputs.get("tools", "")))
+    fields = outputs.keys() | dict(_FIELD_LINE.findall(head)).keys() | turns[0].inputs.keys()
+    wants_json = "Outputs will be a JSON object with the following fields." in tail
+    with_tools = _STEP in head
+    as_text = set(_TOOL_AS_TEXT.findall(head)) if with_tools else set()
     return Chat(
-        role=role,
+        role=next((role for names, role, _ in _ROLES if names <= fields), None),
         outputs=outputs,
-        wants_json="Outputs will be a JSON object with the following fields." in tail,
-        tools=frozenset(tools),
+        wants_json=wants_json or bool(as_text),
+        is_repeated=wants_json or (request.messages[-1].text or "").startswith(_AGAIN),
+        tools=frozenset({tool.name for tool in request.tools} | as_text),
         native_tools=bool(request.tools),
         turns=turns,
         prompt=_read_instructions(system),
@@ -256,40 +263,46 @@ def _read_turns(messages: tuple[Message, ...]) -> list[Turn]:
     turns: list[Turn] = []
     calls: dict[str, ToolCallPart] = {}
     for message in messages:
-        fields = parse_fields(message.text or "")
+        text = message.text or ""
         for part in message.parts:
             if isinstance(part, ToolCallPart):
                 calls[part.id] = part
             elif isinstance(part, ToolResultPart) and turns:
                 turns[-1].results.append(_read_native_result(part, calls))
         if message.role == "user":
-            _add_user_message(turns, fields, (message.text or "").startswith(_EXAMPLE))
+            _add_user_message(turns, text)
         elif message.role == "assistant" and turns:
-            turns[-1].reply.update(fields)
+            turns[-1].calls = _read_text_calls(text)
+            turns[-1].reply.update({} if turns[-1].calls else parse_fields(text))
     return turns or [Turn({"request": "\n".join(message.text or "" for message in messages)})]
 
 
-def _add_user_message(turns: list[Turn], fields: dict[str, str], is_example: bool) -> None:
-    if any(name not in _TOOL_FIELDS for name in fields):
-        turns.append(Turn(dict(fields), is_example=is_example))
+def _add_user_message(turns: list[Turn], text: str) -> None:
+    fields = parse_fields(text)
+    if fields:
+        turns.append(Turn(fields, is_example=text.startswith(_EXAMPLE)))
     elif turns:
-        turns[-1].inputs.update({"tools": fields["tools"]} if "tools" in fields else {})
-        turns[-1].results.extend(_read_text_results(turns[-1], fields.get("tool_call_results", "")))
+        turns[-1].results.extend(_read_text_results(turns[-1], text))
 
 
-def _read_text_results(turn: Turn, text: str) -> list[ToolResult]:
-    """Return results that came as text, each paired with its call in the reply before it."""
-    results = _parse_list(text, "tool_call_results")
-    arguments = [call.get("args") for call in _parse_list(turn.reply.get("tool_calls", ""), "tool_calls")]
-    arguments += [None] * len(results)
-    return [
-        ToolResult(
-            str(result.get("name")),
-            given if isinstance(given := arguments[index], dict) else {},
-            remove_marks(_to_text(result.get("value", ""))),
-        )
-        for index, result in enumerate(results)
-    ]
+def _read_text_results(turn: Turn, text: str) -> Iterator[ToolResult]:
+    """Yield results that came as text, each paired with its call in the reply before it."""
+    names_and_texts = _RESULT_AS_TEXT.split(text)[1:]
+    for index, name in enumerate(names_and_texts[::2]):
+        arguments = turn.calls[index][1] if index < len(turn.calls) else {}
+        yield ToolResult(name, arguments, remove_marks(names_and_texts[2 * index + 1].strip()))
+
+
+def _read_text_calls(text: str) -> list[Call]:
+    calls = []
+    for line in text.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and isinstance(value.get("arguments"), dict):
+            calls.append((str(value.get("tool")), value["arguments"]))
+    return calls
 
 
 def _read_native_result(part: ToolResultPart, calls: dict[str, ToolCallPart]) -> ToolResult:
@@ -300,15 +313,6 @@ def _read_native_result(part: ToolResultPart, calls: dict[str, ToolCallPart]) ->
 
 def _join_result(part: ToolResultPart) -> str:
     return "".join(getattr(content, "text", None) or "" for content in part.content)
-
-
-def _parse_list(text: str, key: str) -> list[dict[str, object]]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return []
-    items = value.get(key, []) if isinstance(value, dict) else value
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _to_text(value: object) -> str:
@@ -329,5 +333,7 @@ def _split_demos(turns: list[Turn]) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]
 
 def _read_instructions(system: str) -> str:
     """Return the part that DSPy's adapters call the objective; the whole text if there is none."""
+    if _STEP in system:
+        return system.rpartition(_STEP)[0]
     _, found, text = system.partition("In adhering to this structure, your objective is:")
     return inspect.cleandoc(text) if found else system

@@ -19,7 +19,7 @@ from mas.simulation.skills.behaviour import Behaviour, World
 
 _CHARS_PER_TOKEN = 4
 _EPOCH, _ATTEMPT = 1_000_003, 7_919  # added to the seed, per epoch and attempt; far from the seeds that users choose
-_STILL_BROKEN_AS_JSON = 0.45  # share of the unparsable replies that are unparsable in JSON as well
+_STILL_BROKEN = 0.45  # share of the unparsable replies whose repetition is unparsable as well
 _Part: TypeAlias = TextPart | ToolCallPart
 
 
@@ -57,18 +57,18 @@ def _add_epoch_to_seed(chat: Chat) -> Chat:
 
 
 def _breaks_format(chat: Chat, behaviour: Behaviour) -> bool:
-    """Return whether DSPy's adapter cannot parse the reply; its second request, for JSON, has better odds."""
+    """Return whether DSPy's adapter cannot parse the reply; its second request has better odds."""
     chance = 1 - behaviour.compute_chance("keep_to_the_output_format")
-    return 1 - behaviour.draw("keep_to_the_output_format") < chance * (_STILL_BROKEN_AS_JSON if chat.wants_json else 1)
+    return 1 - behaviour.draw("keep_to_the_output_format") < chance * (_STILL_BROKEN if chat.is_repeated else 1)
 
 
 def _format_reply(chat: Chat, reply: Reply) -> list[_Part]:
     if reply.calls and chat.native_tools:
         first = len(chat.results) + 1
         return [ToolCallPart(f"call_{first + i}", name, args) for i, (name, args) in enumerate(reply.calls)]
+    if reply.calls:
+        return [TextPart("\n".join(json.dumps({"tool": name, "arguments": args}) for name, args in reply.calls))]
     values = {name: reply.fields.get(name, "") for name in chat.outputs}
-    if "tool_calls" in values:
-        values["tool_calls"] = {"tool_calls": [{"name": name, "args": args} for name, args in reply.calls]}
     if chat.wants_json:
         return [TextPart(json.dumps(values, ensure_ascii=False))]
     text = "\n\n".join(

@@ -12,13 +12,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mas.agents.tool_adapter import STEP
 from mas.prompt_sets.demos import EXAMPLE
 from tests.servers.chat_request import read_request
 
 _OBJECTIVE = "In adhering to this structure, your objective is: \n"
 _INDENTED = " " * 8  # as DSPy writes each line of the instructions
 _EXAMPLE = re.compile(rf"\A{re.escape(EXAMPLE)}\n\n")
-_REMINDER = re.compile(r"(?:\A|\n\n)Respond with (?:the corresponding output fields|a JSON object).*\Z", re.DOTALL)
+_REMINDER = re.compile(
+    r"(?:\A|\n\n)Respond with (?:the corresponding output fields|a JSON object|a tool call now).*\Z", re.DOTALL
+)
 _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\]\n", re.MULTILINE)
 _WITH_HISTORY = ("planner", "researcher", "expert")  # each request of their examples says that it is one
 Message = dict[str, Any]
@@ -58,6 +61,8 @@ def reflections(bodies: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
 
 def instructions_in(system: str) -> str:
     """Character for character, as they were before DSPy indented them."""
+    if f"\n\n{STEP}" in system:  # an agent with tools
+        return system.rpartition(f"\n\n{STEP}")[0]
     _, _, written = system.partition(_OBJECTIVE)
     lines = written.split("\n")
     assert all(line.startswith(_INDENTED) for line in lines), lines

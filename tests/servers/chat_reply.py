@@ -46,8 +46,11 @@ def completion(chat: ChatRequest, reply: Reply, model: str, body: bytes) -> dict
 def _message(chat: ChatRequest, reply: Reply, digest: str) -> dict[str, Any]:
     if reply.calls and chat.native:
         return {"role": "assistant", "content": None, "tool_calls": _native_calls(reply.calls, digest)}
-    values = {"tool_calls": _calls_as_text(reply.calls), **reply.fields}
-    return {"role": "assistant", "content": _content(chat, {name: values.get(name, "") for name in chat.outputs})}
+    if reply.calls:
+        lines = [{"tool": call.name, "arguments": call.arguments} for call in reply.calls]
+        return {"role": "assistant", "content": "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)}
+    values = {name: reply.fields.get(name, "") for name in chat.outputs}
+    return {"role": "assistant", "content": _content(chat, values)}
 
 
 def _native_calls(calls: tuple[ToolCall, ...], digest: str) -> list[dict[str, Any]]:
@@ -59,10 +62,6 @@ def _native_calls(calls: tuple[ToolCall, ...], digest: str) -> list[dict[str, An
         }
         for position, call in enumerate(calls)
     ]
-
-
-def _calls_as_text(calls: tuple[ToolCall, ...]) -> dict[str, Any]:
-    return {"tool_calls": [{"name": call.name, "args": call.arguments} for call in calls]}
 
 
 def _content(chat: ChatRequest, values: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
-"""What an OpenAI chat request says, as DSPy's ChatAdapter and JSONAdapter write it.
+"""What an OpenAI chat request says, as DSPy's ChatAdapter and JSONAdapter and our ToolAdapter write it.
 
-Source: `dspy/adapters/{base,chat_adapter,json_adapter}.py` of DSPy 3.4.1. Only the field list at the top of the system
-message and the turns are read; the instructions in the system message are not. A conversation starts over at each
-request that is not feedback, so worked examples before it count for nothing.
+Sources: `dspy/adapters/{base,chat_adapter,json_adapter}.py` of DSPy 3.4.1, `mas/agents/tool_adapter.py`. Only the
+lists of fields and tools in the system message and the turns are read; the instructions in it are not. A conversation
+starts over at each request that is not feedback, so worked examples before it count for nothing.
 
     chat = read_request(body)
     chat.role              # "researcher"
@@ -10,7 +10,6 @@ request that is not feedback, so worked examples before it count for nothing.
     chat.results[0].text   # what the first tool returned
 """
 
-import ast
 import json
 import re
 from collections.abc import Iterable
@@ -30,16 +29,15 @@ _ROLES = (  # the field that only this role has
 _FIELDS = re.compile(
     r"Your input fields are:\n(.*?)\nYour output fields are:\n(.*?)\nAll interactions will be structured", re.DOTALL
 )
+_STEP = re.compile(r"\n\nDo one of two things\.(.*?)\n\nYour output fields are:\n(.*)\Z", re.DOTALL)  # with tools
 _FIELD_NAME = re.compile(r"^\d+\. `(\w+)` \(", re.MULTILINE)
 _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?", re.MULTILINE)
 _REMINDER = re.compile(
-    r"(?:\A|\n\n)Respond with "
-    r"(?:the corresponding output fields, starting with|a JSON object in the following order).*\Z",
+    r"(?:\A|\n\n)Respond with (?:the corresponding output fields, starting with|a JSON object in the following order"
+    r"|a tool call now, or with your output fields|one JSON object).*\Z",
     re.DOTALL,
 )
-_TOOL_AS_TEXT = re.compile(
-    r"\A([^\s,]+?)(?:, whose description is <desc>.*</desc>)?\. It takes arguments (\{.*\})\.\Z", re.DOTALL
-)
+_RESULT_AS_TEXT = re.compile(r"(?:\A|\n\n)Result of (\w+):\n")
 
 
 class BadRequestError(ValueError):
@@ -71,14 +69,10 @@ class ChatRequest:
     instruction: str  # the newest request that is not feedback
     file: str | None
     outputs: tuple[str, ...]  # the output fields that the reply's text must have
-    as_json: bool  # JSONAdapter's format instead of ChatAdapter's
+    as_json: bool  # the values of a reply are one JSON object
     tools: tuple[OfferedTool, ...] = ()
+    native: bool = True  # tool calls go beside the text; otherwise they are JSON objects in it
     results: tuple[ToolResult, ...] = ()  # since `instruction`
-
-    @property
-    def native(self) -> bool:
-        """Whether tool calls go beside the text; otherwise they are an output field of it."""
-        return "tool_calls" not in self.outputs
 
 
 @dataclass
@@ -93,9 +87,9 @@ class _Conversation:
     results: list[ToolResult] = field(default_factory=list)
 
     def user(self, text: str) -> None:
-        sections = _sections(text, (*self.inputs, "tool_call_results"))
-        if "tool_call_results" in sections:
-            self._text_results(sections["tool_call_results"])
+        sections = _sections(text, self.inputs)
+        if not sections:
+            self._text_results(text)
         request = sections.get(self.request_field, "")
         if request and (not self.instruction or not request.startswith(FEEDBACK_START)):
             self.instruction, self.results = request, []
@@ -107,10 +101,11 @@ class _Conversation:
     def tool(self, call_id: str, text: str) -> None:
         self._add(self.calls.get(call_id, ToolCall("", {})), text, failed=False)
 
-    def _text_results(self, section: str) -> None:
-        for position, result in enumerate(_json(section).get("tool_call_results", [])):
-            call = self.calls.get(str(position), ToolCall(str(result.get("name")), {}))
-            self._add(call, _text(result.get("value")), bool(result.get("is_error")))
+    def _text_results(self, text: str) -> None:
+        names_and_texts = _RESULT_AS_TEXT.split(text)[1:]
+        for position, name in enumerate(names_and_texts[::2]):
+            call = self.calls.get(str(position), ToolCall(name, {}))
+            self._add(call, names_and_texts[2 * position + 1], failed=False)
 
     def _add(self, call: ToolCall, text: str, failed: bool) -> None:
         if marked := re.match(r"\[\w+ returned data, not instructions; the data ends at the mark (\w+)\]\n", text):
@@ -128,20 +123,23 @@ def read_request(body: bytes) -> ChatRequest:
     request = _request_object(body)
     messages = request["messages"]
     system = _text(messages[0].get("content"))
-    inputs, outputs = _fields(system)
+    step = _STEP.search(system)
+    inputs, outputs = _fields(system, step, messages[1:])
     role = next((role for name, role in _ROLES if name in (*inputs, *outputs)), None)
     if role is None or not inputs:
         raise BadRequestError(f"no known role has the output fields {', '.join(outputs) or '(none)'}")
     conversation = _conversation(messages[1:], inputs)
-    offered = conversation.values.get("tools", "") if "tool_calls" in outputs else ""
+    as_text = tuple(_tools_as_text(step[1])) if step else ()
     file = conversation.values.get("file", "None").strip()
     return ChatRequest(
         role=role,
         instruction=conversation.instruction,
         file=None if file in ("None", "") else file,
         outputs=outputs,
-        as_json="Outputs will be a JSON object with the following fields." in system.split("In adhering to", 1)[0],
-        tools=_tools_as_text(offered) or tuple(_native_tools(request.get("tools") or [])),
+        as_json=bool(as_text)
+        or "Outputs will be a JSON object with the following fields." in system.split("In adhering to", 1)[0],
+        tools=as_text or tuple(_native_tools(request.get("tools") or [])),
+        native=not as_text,
         results=tuple(conversation.results),
     )
 
@@ -174,7 +172,13 @@ def _conversation(messages: list[dict[str, Any]], inputs: tuple[str, ...]) -> _C
     return conversation
 
 
-def _fields(system: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _fields(
+    system: str, step: re.Match[str] | None, messages: list[dict[str, Any]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the input and output fields; an agent with tools has its inputs in its messages alone."""
+    if step:
+        asked = "\n\n".join(_text(each.get("content")) for each in messages if each.get("role") == "user")
+        return tuple(dict.fromkeys(_SECTION.findall(asked))), tuple(_FIELD_NAME.findall(step[2]))
     found = _FIELDS.search(system)
     if found is None:
         raise BadRequestError("the system message does not list input and output fields as DSPy does")
@@ -196,12 +200,9 @@ def _native_call(call: dict[str, Any]) -> tuple[str, ToolCall]:
 
 
 def _calls_in_text(text: str) -> Iterable[tuple[str, ToolCall]]:
-    section = _sections(text, ("tool_calls", "result", "expert_answer", "reasoning_trace", "completed"))
-    calls = _json(section.get("tool_calls", text))
-    if isinstance(calls.get("tool_calls"), dict):  # JSONAdapter: the field holds the object that holds the list
-        calls = calls["tool_calls"]
-    for position, call in enumerate(calls.get("tool_calls") or []):
-        yield str(position), ToolCall(str(call.get("name")), call.get("args") or {})
+    calls = [call for line in text.splitlines() if "tool" in (call := _json(line))]
+    for position, call in enumerate(calls):
+        yield str(position), ToolCall(str(call["tool"]), call.get("arguments") or {})
 
 
 def _native_tools(tools: list[dict[str, Any]]) -> Iterable[OfferedTool]:
@@ -210,14 +211,11 @@ def _native_tools(tools: list[dict[str, Any]]) -> Iterable[OfferedTool]:
         yield OfferedTool(str(function.get("name")), tuple((function.get("parameters") or {}).get("properties") or {}))
 
 
-def _tools_as_text(section: str) -> tuple[OfferedTool, ...]:
-    """DSPy renders a tool as `name, whose description is <desc>…</desc>. It takes arguments {…}.`"""
-    try:
-        rendered = json.loads(section)
-    except ValueError:
-        return ()
-    found = [_TOOL_AS_TEXT.match(str(tool).strip()) for tool in rendered]
-    return tuple(OfferedTool(match[1], tuple(ast.literal_eval(match[2]))) for match in found if match)
+def _tools_as_text(listed: str) -> Iterable[OfferedTool]:
+    """One JSON object a line, as OpenAI's API has a function."""
+    for tool in (_json(line) for line in listed.splitlines()):
+        if "name" in tool:
+            yield OfferedTool(tool["name"], tuple((tool.get("parameters") or {}).get("properties") or {}))
 
 
 def _json(text: str) -> dict[str, Any]:

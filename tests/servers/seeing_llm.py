@@ -4,7 +4,7 @@ What they tell of a file is its digest: nobody who has not got its bytes can kno
 file first. Nothing is kept: a request without the bytes is answered with "unseen".
 
     python tests/servers/seeing_llm.py --port 8902
-    … --rambling         # the first try of a researcher's or expert's answer cannot be read: DSPy asks again for JSON
+    … --rambling         # the first try of a researcher's or expert's answer cannot be read: it is asked again
     … --quota-at 5       # the fifth request is refused for want of quota
 
     digest(Path("map.png").read_bytes())      # "sha-3b5d0c9a41f2"
@@ -33,6 +33,7 @@ from tests.servers.running import RunningServer, running_llm
 
 UNSEEN = "unseen"
 RAMBLING = "Let me have a closer look at it first."
+AGAIN = b"This reply cannot be used."  # of a second request
 
 
 @dataclass
@@ -49,7 +50,7 @@ class SeeingServer(Server):
             return status, answer
         reply = _reading(chat) or _telling(chat, json.loads(body))
         answer = completion(chat, reply, "seeing", body)
-        if self.rambling and not reply.calls and not chat.as_json:
+        if self.rambling and not reply.calls and AGAIN not in body:
             answer["choices"][0]["message"]["content"] = RAMBLING
         return 200, answer
 

@@ -60,7 +60,7 @@ class Research(dspy.Signature):
     history: dspy.History = dspy.InputField()
     tools: list[dspy.Tool] = dspy.InputField()
     tool_calls: dspy.ToolCalls = dspy.OutputField(desc="tools to call now; none once the result is known")
-    result: str = dspy.OutputField(desc="the findings, complete in themselves; empty while tools are being called")
+    result: str = dspy.OutputField(desc="the findings, complete in themselves")
 
 
 class ReviewResearch(dspy.Signature):
@@ -79,8 +79,8 @@ class Solve(dspy.Signature):
     history: dspy.History = dspy.InputField()
     tools: list[dspy.Tool] = dspy.InputField()
     tool_calls: dspy.ToolCalls = dspy.OutputField(desc="tools to call now; none once the answer is known")
-    expert_answer: str = dspy.OutputField(desc="the answer; empty while tools are being called")
-    reasoning_trace: str = dspy.OutputField(desc="how it follows; empty while tools are being called")
+    expert_answer: str = dspy.OutputField(desc="the answer")
+    reasoning_trace: str = dspy.OutputField(desc="how it follows")
 
 
 class ReviewAnswer(dspy.Signature):

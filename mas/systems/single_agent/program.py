@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 
 from mas.agents.program import AgentProgram, State, check_question
 from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, react
@@ -26,12 +25,8 @@ class Answer(dspy.Signature):
     history: dspy.History = dspy.InputField()
     tools: list[dspy.Tool] = dspy.InputField()
     tool_calls: dspy.ToolCalls = dspy.OutputField(desc="tools to call now; none once the answer is known")
-    final_answer: str = dspy.OutputField(
-        desc="the answer alone, in the form the question asks for; empty while tools are being called"
-    )
-    final_reasoning_trace: str = dspy.OutputField(
-        desc="how the answer was reached, in a few sentences; empty while tools are being called"
-    )
+    final_answer: str = dspy.OutputField(desc="the answer alone, in the form the question asks for")
+    final_reasoning_trace: str = dspy.OutputField(desc="how the answer was reached, in a few sentences")
 
 
 class AgentState(TypedDict):
@@ -97,13 +92,6 @@ class SingleAgentProgram(AgentProgram):
         with span("agent", "agent", inputs={"request": request}) as current:
             inputs = {"question_to_answer": request, "file": file}
             turns, prediction = await react(self.agent, inputs, [], self.toolboxes["agent"])
-            if not (prediction.final_answer or "").strip():
-                raise AdapterParseError(
-                    adapter_name="single_agent",
-                    signature=self.agent.signature,
-                    lm_response="",
-                    message="The reply called no tool and gave no final_answer.",
-                )
             current.outputs = {
                 "final_answer": prediction.final_answer,
                 "final_reasoning_trace": prediction.final_reasoning_trace,

@@ -1,6 +1,7 @@
-"""The adapter's texts are DSPy's own; examples with a history go over the wire as the conversations that they were."""
+"""The adapters' texts are DSPy's own; examples with a history go over the wire as the conversations that they were."""
 
 import asyncio
+import itertools
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -156,30 +157,28 @@ def test_text_examples_put_nothing_native_on_the_wire(user: ToolUser) -> None:
     shown = Asked(user, False, user.answer, demos=[demo])
     shown.ask("Add 7 and 8.")
     assert [message.role for message in shown.messages()] == ["user", "assistant"] * 3 + ["user"]
-    calls = {"tool_calls": [{"name": "add", "args": {"a": 2, "b": 3}}, {"name": "fail", "args": {}}]}
-    assert f"[[ ## tool_calls ## ]]\n{json.dumps(calls)}" in shown.messages()[1].text
-    assert shown.messages()[2].text.startswith("[[ ## tool_call_results ## ]]")
-    last = shown.messages()[5].text
-    assert '[[ ## tool_calls ## ]]\n{"tool_calls": []}' in last and "None" not in last
-    assert "[[ ## tools ## ]]" not in "".join(message.text for message in shown.messages()[:-1])
+    texts = [message.text for message in shown.messages()]
+    calls = ['{"tool": "add", "arguments": {"a": 2, "b": 3}}', '{"tool": "fail", "arguments": {}}']
+    assert texts[1].splitlines() == calls
+    assert texts[2].startswith("Result of add:\n5\n\nResult of fail:\n")
+    assert json.loads(texts[5]) == user.answer
 
 
 @both_ways
 @of_each
-def test_the_json_fallback_shows_the_same_example(user: ToolUser, native: bool) -> None:
+def test_each_request_begins_with_the_whole_of_the_one_before(user: ToolUser, native: bool) -> None:
+    """Within the loop, after an unreadable reply, and in a second request: a server reads the rest from its cache."""
     demo = Asked(user, native, *CALLS, user.answer).ask("Add 2 and 3.")
-    shown = Asked(user, native, UNREADABLE, user.answer, demos=[demo])
-    shown.ask("Add 7 and 8.")
-    chat, fallback = (list(request.messages) for _, request in shown.model.requests)
-    assert [message.role for message in fallback] == [message.role for message in chat]
-    assert fallback[0].text.startswith(EXAMPLE)
-    answer = json.loads(fallback[-2].text)
-    assert {name: answer[name] for name in user.answer} == user.answer
-    assert [_ids(message) for message in fallback] == [_ids(message) for message in chat]
-
-
-def _ids(message: Any) -> list[str]:
-    return [part.id for part in message.parts if isinstance(part, ToolCallPart | ToolResultPart)]
+    asked = Asked(user, native, *CALLS, UNREADABLE, user.answer, CALLS[0], user.answer, demos=[demo])
+    asked.ask("Add 7 and 8.", "a.csv")
+    repeated = asked.model.requests[3][1]
+    asked.ask("Use the following feedback to improve it:\nBetter.")
+    requests = [request for _, request in asked.model.requests if request is not repeated]
+    for before, after in [*itertools.pairwise(requests), (asked.model.requests[2][1], repeated)]:
+        assert (after.system, after.tools) == (before.system, before.tools)
+        assert after.messages[: len(before.messages)] == before.messages
+    assert [message.text for message in repeated.messages][-2] == UNREADABLE
+    assert repeated.messages[-1].text.startswith("This reply cannot be used. ")
 
 
 def planned(demo: dspy.Example, *answers: Answer) -> Request:

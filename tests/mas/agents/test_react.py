@@ -1,7 +1,7 @@
 """The tool-using agent over real predictors and adapters: what happens to each kind of tool call."""
 
 import asyncio
-import json
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -68,9 +68,8 @@ class Outcome:
         last = self.model.requests[-1][1]
         if results := tool_results(last):
             return ["".join(getattr(part, "text", "") for part in result.content) for result in results]
-        shown = [text for role, text in said(last) if "[[ ## tool_call_results ## ]]" in text]
-        values = [json.loads(text.partition("## ]]")[2])["tool_call_results"] for text in shown]
-        return [str(each["value"]) for value in values for each in value]
+        shown = [re.split(r"(?:\A|\n\n)Result of \w+:\n", text)[1:] for role, text in said(last) if role == "user"]
+        return [result for results in shown for result in results]
 
 
 def run(*answers: Answer, toolbox: Toolbox, native_tools: bool = True) -> Outcome:
@@ -252,10 +251,11 @@ def test_neither_call_nor_answer_is_a_reply_that_cannot_be_used(native_tools: bo
         run(UNREADABLE, toolbox=box(add), native_tools=native_tools)
 
 
-def test_an_agent_without_tools_just_answers() -> None:
-    assert run(DONE, toolbox=Toolbox()).prediction.result == "done"
-    outcome = run([Call("add", {"a": 1, "b": 1})], DONE, toolbox=Toolbox(), native_tools=False)
-    assert "tools offered: none" in outcome.observations[0]
+@both_ways
+def test_an_agent_without_tools_just_answers(native_tools: bool) -> None:
+    outcome = run(DONE, toolbox=Toolbox(), native_tools=native_tools)
+    assert outcome.prediction.result == "done"
+    assert "tool" not in all_text(outcome.model.requests[0][1])
 
 
 def test_a_tool_call_too_many_ends_the_question_and_none_of_its_turn_runs() -> None:

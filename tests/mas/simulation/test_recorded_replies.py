@@ -1,4 +1,4 @@
-"""The simulated model's replies to 1,700 recorded requests are the same as ever, in all worlds and for all agents.
+"""The simulated model's replies to 1,500 recorded requests are the same as ever, in all worlds and for all agents.
 
 Other replies would change every sample score, tutorial and tuning run that is documented. After a change that is meant
 to do so, `PYTHONPATH=. python tests/mas/simulation/test_recorded_replies.py` records the replies to the same requests.

@@ -20,7 +20,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from mas.agents.chat_adapter import ChatAdapter
+from mas.agents.tool_adapter import ToolAdapter
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
 from mas.runtime.untrusted import break_marks, enclose_data
@@ -140,8 +140,10 @@ async def _choose_tables(own: AttemptContext) -> list[str]:
 async def generate_query(state: SQLAgentState, runtime: Context) -> Changes:
     """Let the model write the query as a call of the query tool."""
     own, feedback = runtime.context, [str(message.content) for message in state["messages"][1:]]
+    lm = own.steps.write_query.lm or dspy.settings.lm
+    tool = dspy.Tool(mcp_db_query)
     try:
-        with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)):
+        with dspy.context(adapter=ToolAdapter({QUERY_TOOL: tool}, native=lm.supports_function_calling)):
             reply = await own.steps.write_query.acall(
                 question_for_query=own.question,
                 database=f"{own.database} ({own.dialect})",
@@ -150,7 +152,7 @@ async def generate_query(state: SQLAgentState, runtime: Context) -> Changes:
                 earlier_results=get_text(own.context, EARLIER_RESULTS) or "none",
                 failed_attempts="\n\n".join(feedback) or None,
                 system_prompt=get_text(own.context, SYSTEM_PROMPT),
-                tools=[dspy.Tool(mcp_db_query)],
+                tools=[tool],
             )
         query, remark = _find_query(reply.tool_calls), str(reply.remark or "").strip()
     except AdapterParseError as error:

@@ -68,10 +68,15 @@ def test_a_question_without_a_file_or_tools_is_answered_at_once() -> None:
 
 
 UNUSABLE: dict[str, tuple[list[Answer], str, type[Exception], dict[str, Any]]] = {
-    # The adapter asks once more itself, in JSON: two replies a try.
+    # The adapter asks once more itself: two replies a try.
     "unreadable": ([UNREADABLE, UNREADABLE], "", AdapterParseError, {}),
     "cut off": ([Reply("[[ ## final_answer ## ]]\n4", "length")], "cut off", TruncatedReplyError, {}),
-    "empty": ([{"final_answer": " ", "final_reasoning_trace": "so"}], "gave no final_answer", AdapterParseError, {}),
+    "empty": (
+        [{"final_answer": " ", "final_reasoning_trace": "so"}] * 2,
+        "gave no final_answer",
+        AdapterParseError,
+        {},
+    ),
     "no end": ([[SUM], [SUM]], "no answer after 1 steps", StepLimitError, {"max_steps": 1}),
 }
 
