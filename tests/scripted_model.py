@@ -278,10 +278,10 @@ def _response(request: Request, answer: Any) -> Response:
 
 def written(request: Request, values: Mapping[str, Any]) -> str:
     """The output fields in the format that the request asks for; those without a value are left empty."""
-    described = system_text(request).partition("Your output fields are:")[2].partition("All interactions will be")[0]
+    described = system_text(request).partition("Your output fields are:")[2]
+    described = re.split("All interactions will be|Your tools are:", described)[0]
     fields = {name: values.get(name, "") for name in _FIELD.findall(described)}
-    asks_for_json = ("Outputs will be a JSON object with the following fields.", "Reply with exactly one JSON object")
-    if any(sentence in system_text(request) for sentence in asks_for_json):
+    if "Outputs will be a JSON object with the following fields." in system_text(request):
         return json.dumps(fields, ensure_ascii=False)
     texts = {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -95,7 +95,7 @@ def lines(run: KilledRun, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "number", "filler"), [(1, 8, SMALL), (2, 4, LARGE)], ids=["small", "large"])
+@pytest.mark.parametrize(("seed", "number", "filler"), [(1, 5, SMALL), (2, 2, LARGE)], ids=["small", "large"])
 def test_a_run_that_is_killed_at_random_moments_ends_as_if_it_had_not(
     seed: int, number: int, filler: int, tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:

@@ -101,7 +101,9 @@ def test_options_change_what_is_sent(option: str) -> None:
     field = PROFILES[option]["max_tokens"]
     assert all(request.body.keys() == {"model", "messages", field} for request in requests)
     assert {request.body[field] for request in requests} == {700}
-    assert any('\n\nTools:\n{"name": "calculator"' in request.body["messages"][0]["content"] for request in requests)
+    assert any(
+        '\n\nYour tools are:\n{"name": "calculator"' in request.body["messages"][0]["content"] for request in requests
+    )
 
 
 def test_the_mixed_profile_sends_each_agent_to_its_model(tmp_path: Path) -> None:

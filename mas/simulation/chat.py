@@ -90,7 +90,7 @@ _NO_QUESTION = ("file", "history", "tools")
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*", re.MULTILINE)
 _FIELD_LINE = re.compile(r"^\d+\. `(\w+)` \((.*)\)", re.MULTILINE)
 _REMINDER = re.compile(
-    r"^Respond with (?:the corresponding output fields|a JSON object|a tool call now|one JSON object)\b.*\Z",
+    r"^Respond with (?:the corresponding output fields|a JSON object|a tool call now|your output fields)\b.*\Z",
     re.MULTILINE | re.DOTALL,
 )
 _STEP = "\n\nDo one of two things."  # ends the instructions of an agent with tools
@@ -203,16 +203,16 @@ def read_chat(request: Request) -> Chat:
     """Parse a request; text in an unknown format is kept as it is."""
     system = _join_system(request)
     head, _, tail = system.partition("Your output fields are:")
-    outputs = dict(_FIELD_LINE.findall(tail.partition("All interactions will be structured")[0]))
+    described = re.split("All interactions will be structured|\n\nYour tools are:\n", tail)
+    outputs = dict(_FIELD_LINE.findall(described[0]))
     demos, turns = _split_demos(_read_turns(request.messages))
     fields = outputs.keys() | dict(_FIELD_LINE.findall(head)).keys() | turns[0].inputs.keys()
     wants_json = "Outputs will be a JSON object with the following fields." in tail
-    with_tools = _STEP in head
-    as_text = set(_TOOL_AS_TEXT.findall(head)) if with_tools else set()
+    as_text = set(_TOOL_AS_TEXT.findall(tail)) if _STEP in head else set()
     return Chat(
         role=next((role for names, role, _ in _ROLES if names <= fields), None),
         outputs=outputs,
-        wants_json=wants_json or bool(as_text),
+        wants_json=wants_json,
         is_repeated=wants_json or (request.messages[-1].text or "").startswith(_AGAIN),
         tools=frozenset({tool.name for tool in request.tools} | as_text),
         native_tools=bool(request.tools),
@@ -279,6 +279,8 @@ def _read_turns(messages: tuple[Message, ...]) -> list[Turn]:
 
 def _add_user_message(turns: list[Turn], text: str) -> None:
     fields = parse_fields(text)
+    if text.startswith(_AGAIN):
+        return
     if fields:
         turns.append(Turn(fields, is_example=text.startswith(_EXAMPLE)))
     elif turns:
@@ -287,7 +289,7 @@ def _add_user_message(turns: list[Turn], text: str) -> None:
 
 def _read_text_results(turn: Turn, text: str) -> Iterator[ToolResult]:
     """Yield results that came as text, each paired with its call in the reply before it."""
-    names_and_texts = _RESULT_AS_TEXT.split(text)[1:]
+    names_and_texts = _RESULT_AS_TEXT.split(_REMINDER.sub("", text))[1:]
     for index, name in enumerate(names_and_texts[::2]):
         arguments = turn.calls[index][1] if index < len(turn.calls) else {}
         yield ToolResult(name, arguments, remove_marks(names_and_texts[2 * index + 1].strip()))

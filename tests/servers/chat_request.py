@@ -29,12 +29,14 @@ _ROLES = (  # the field that only this role has
 _FIELDS = re.compile(
     r"Your input fields are:\n(.*?)\nYour output fields are:\n(.*?)\nAll interactions will be structured", re.DOTALL
 )
-_STEP = re.compile(r"\n\nDo one of two things\.(.*?)\n\nYour output fields are:\n(.*)\Z", re.DOTALL)  # with tools
+_STEP = re.compile(  # of an agent with tools: fields, and tools as text
+    r"\n\nDo one of two things\..*?\n\nYour output fields are:\n(.*?)(?:\n\nYour tools are:\n(.*))?\Z", re.DOTALL
+)
 _FIELD_NAME = re.compile(r"^\d+\. `(\w+)` \(", re.MULTILINE)
 _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?", re.MULTILINE)
 _REMINDER = re.compile(
     r"(?:\A|\n\n)Respond with (?:the corresponding output fields, starting with|a JSON object in the following order"
-    r"|a tool call now, or with your output fields|one JSON object).*\Z",
+    r"|a tool call now, or with your output fields|your output fields if this is).*\Z",
     re.DOTALL,
 )
 _RESULT_AS_TEXT = re.compile(r"(?:\A|\n\n)Result of (\w+):\n")
@@ -102,7 +104,7 @@ class _Conversation:
         self._add(self.calls.get(call_id, ToolCall("", {})), text, failed=False)
 
     def _text_results(self, text: str) -> None:
-        names_and_texts = _RESULT_AS_TEXT.split(text)[1:]
+        names_and_texts = _RESULT_AS_TEXT.split(_REMINDER.sub("", text))[1:]
         for position, name in enumerate(names_and_texts[::2]):
             call = self.calls.get(str(position), ToolCall(name, {}))
             self._add(call, names_and_texts[2 * position + 1], failed=False)
@@ -129,15 +131,14 @@ def read_request(body: bytes) -> ChatRequest:
     if role is None or not inputs:
         raise BadRequestError(f"no known role has the output fields {', '.join(outputs) or '(none)'}")
     conversation = _conversation(messages[1:], inputs)
-    as_text = tuple(_tools_as_text(step[1])) if step else ()
+    as_text = tuple(_tools_as_text(step[2] or "")) if step else ()
     file = conversation.values.get("file", "None").strip()
     return ChatRequest(
         role=role,
         instruction=conversation.instruction,
         file=None if file in ("None", "") else file,
         outputs=outputs,
-        as_json=bool(as_text)
-        or "Outputs will be a JSON object with the following fields." in system.split("In adhering to", 1)[0],
+        as_json="Outputs will be a JSON object with the following fields." in system.split("In adhering to", 1)[0],
         tools=as_text or tuple(_native_tools(request.get("tools") or [])),
         native=not as_text,
         results=tuple(conversation.results),
@@ -177,8 +178,9 @@ def _fields(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the input and output fields; an agent with tools has its inputs in its messages alone."""
     if step:
-        asked = "\n\n".join(_text(each.get("content")) for each in messages if each.get("role") == "user")
-        return tuple(dict.fromkeys(_SECTION.findall(asked))), tuple(_FIELD_NAME.findall(step[2]))
+        texts = [_text(each.get("content")) for each in messages if each.get("role") == "user"]
+        asked = [_REMINDER.sub("", text) for text in texts if not text.startswith("This reply cannot be used.")]
+        return tuple(dict.fromkeys(_SECTION.findall("\n\n".join(asked)))), tuple(_FIELD_NAME.findall(step[1]))
     found = _FIELDS.search(system)
     if found is None:
         raise BadRequestError("the system message does not list input and output fields as DSPy does")

@@ -33,7 +33,7 @@ VALUES: dict[str, Any] = {  # output fields of all systems: any question ends wi
     "final_answer": ANSWER,
     "final_reasoning_trace": "6 * 7 = 42.",
 }
-_OUTPUTS = re.compile(r"Your output fields are:\n(.*?)(?:\nAll interactions|\Z)", re.DOTALL)
+_OUTPUTS = re.compile(r"Your output fields are:\n(.*?)(?:\nAll interactions|\n\nYour tools are:|\Z)", re.DOTALL)
 _NAME = re.compile(r"^\d+\. `(\w+)` \(", re.MULTILINE)
 _AS_JSON = "Outputs will be a JSON object with the following fields."
 

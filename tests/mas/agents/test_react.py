@@ -68,7 +68,8 @@ class Outcome:
         last = self.model.requests[-1][1]
         if results := tool_results(last):
             return ["".join(getattr(part, "text", "") for part in result.content) for result in results]
-        shown = [re.split(r"(?:\A|\n\n)Result of \w+:\n", text)[1:] for role, text in said(last) if role == "user"]
+        texts = [text.partition("\n\nRespond with your output")[0] for role, text in said(last) if role == "user"]
+        shown = [re.split(r"(?:\A|\n\n)Result of \w+:\n", text)[1:] for text in texts]
         return [result for results in shown for result in results]
 
 
@@ -317,3 +318,19 @@ def test_a_call_that_ends_the_question_cancels_the_other_calls_of_its_turn(fail_
         return list(cancelled)
 
     assert asyncio.run(ask()) == ["wait"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[[ ## result ## ]]: 42\n[[ ## completed ## ]]:", "[[ ## result ## ]] = 42", '```json\n{"result": 42}\n```'],
+)
+@both_ways
+def test_an_answer_is_read_as_small_models_write_it(text: str, native_tools: bool) -> None:
+    assert run(text, toolbox=box(add), native_tools=native_tools).prediction.result == "42"
+
+
+@both_ways
+def test_a_reply_that_copies_the_form_is_no_answer(native_tools: bool) -> None:
+    copied = "[[ ## result ## ]]\n...\n\n[[ ## completed ## ]]"
+    outcome = run(copied, DONE, toolbox=box(add), native_tools=native_tools)
+    assert outcome.prediction.result == "done"
