@@ -22,7 +22,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.system import agent_names
 from mas.tools.tool_context import Resources
 from tests.mas.llm.loopback import Handler, Received, Server, serving
-from tests.mas.llm.stand_ins import chat, ollama, vllm
+from tests.mas.llm.stand_ins import chat, llamacpp, ollama, vllm
 from tests.servers.chat_request import read_request
 
 KEY = "sk-on-the-wire"
@@ -40,9 +40,10 @@ PROFILES: dict[str, dict[str, Any]] = {
     "openai": {**OPENAI, "given": ["model.name=gpt-4.1"], "names": {"gpt-4.1"}},
     "openai_compatible": {**LOCAL, "given": ["model.name=mine"], "names": {"mine"}},
     "ollama": {**LOCAL, "given": ["model.name=qwen3"], "names": {"qwen3"}},
+    "llamacpp": {**LOCAL, "given": ["model.native_tools=true", "model.max_tokens=null"], "names": {"default"}},
     "vllm": {**LOCAL, "given": ["model.name=org/qwen3"], "names": {"org/qwen3"}},
 }
-SERVERS: dict[str, Handler] = {"ollama": ollama("qwen3"), "vllm": vllm("org/qwen3")}
+SERVERS: dict[str, Handler] = {"ollama": ollama("qwen3"), "vllm": vllm("org/qwen3"), "llamacpp": llamacpp()}
 
 
 @pytest.fixture(autouse=True)

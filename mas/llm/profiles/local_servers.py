@@ -1,7 +1,7 @@
-"""Models that vLLM and Ollama serve on one's own machines: `conf/model/vllm.yaml`, `conf/model/ollama.yaml`.
+"""Models that llama.cpp, vLLM and Ollama serve on one's own machines: `conf/model/{llamacpp,vllm,ollama}.yaml`.
 
-Before a run, the server is asked which models it has and how long their context is. Tested against stand-ins that
-answer as documented, not against vLLM or Ollama.
+Before a run, the server is asked which models it has and how long their context is. Tried on llama.cpp's own server
+(build 11549); the others are tested against stand-ins that answer as documented.
 """
 
 import json
@@ -142,3 +142,44 @@ class OllamaModel(OpenAIChatModel):
     ) -> dict[str, object] | None:
         root = (self.base_url or "").rstrip("/").removesuffix("/v1")
         return query_server(root + path, timeout_seconds, body, self.get_endpoint("").read_key())
+
+
+@dataclass
+class LlamaCppModel(OpenAIChatModel):
+    """Profile whose fields are the keys of `conf/model/llamacpp.yaml`.
+
+    `GET /props` says how many requests the server answers at once (`total_slots`), `GET /v1/models` how long the
+    context of each is (`meta.n_ctx`). More requests would wait in the server, and their time would run out.
+    """
+
+    base_url: str | None = "http://127.0.0.1:8080/v1"
+    native_tools: bool = False
+    max_tokens: int | None = 2048
+    max_tokens_field: str = "max_tokens"
+    max_connections: int = 64
+    detect_truncation: bool = True
+
+    def check(self) -> None:
+        super().check()
+        base_url, key = (self.base_url or "").rstrip("/"), self.get_endpoint("").read_key()
+        slots = (query_server(f"{base_url.removesuffix('/v1')}/props", QUICK_SECONDS, api_key=key) or {}).get(
+            "total_slots"
+        )
+        if not isinstance(slots, int):
+            raise UserError(
+                f"the server at {base_url} does not say in /props how many requests it answers at once, as llama.cpp's "
+                "does; for another server use model=openai_compatible."
+            )
+        self.max_connections = min(self.max_connections, slots)
+        served = _list_objects(query_server(f"{base_url}/models", QUICK_SECONDS, api_key=key), "data")
+        meta = served[0].get("meta") if served else None
+        length = meta.get("n_ctx") if isinstance(meta, dict) else None
+        if not isinstance(length, int):
+            return
+        if self.context_tokens is not None and length < self.context_tokens:
+            raise UserError(
+                f"llama.cpp was started with a context of {length} tokens for each of its {slots} slots, fewer than "
+                f"model.context_tokens={self.context_tokens}; start it with --ctx-size {self.context_tokens * slots}, "
+                "or lower model.context_tokens."
+            )
+        self.context_tokens = length

@@ -34,6 +34,11 @@ def vllm(*names: str, max_model_len: int | None = 40960) -> Handler:
     return chat(v1_models={"object": "list", "data": served})
 
 
+def llamacpp(slots: int = 2, context_length: int = 16384) -> Handler:
+    served = {"object": "list", "data": [{"id": "model.gguf", "meta": {"n_ctx": context_length}}]}
+    return chat(props={"total_slots": slots}, v1_models=served)
+
+
 def ollama(
     *names: str, context_length: int | None = 40960, loaded: bool = True, capabilities: tuple[str, ...] = ("tools",)
 ) -> Handler:

@@ -1,13 +1,13 @@
-"""What is asked of vLLM before a run, against a stand-in for its list of models."""
+"""What is asked of servers on one's own machine before a run, against stand-ins."""
 
 import asyncio
 
 import pytest
 
-from mas.llm.profiles.local_servers import OllamaModel, VllmModel
+from mas.llm.profiles.local_servers import LlamaCppModel, OllamaModel, VllmModel
 from mas.runtime.errors import UserError
 from tests.mas.llm.loopback import Handler, Received, answer, serving
-from tests.mas.llm.stand_ins import ollama, vllm
+from tests.mas.llm.stand_ins import chat, llamacpp, ollama, vllm
 
 
 def check(handler: Handler, context_tokens: int | None = 8192) -> None:
@@ -60,3 +60,17 @@ def test_a_model_that_ollama_does_not_have_is_named_with_the_command_that_gets_i
 def test_what_the_model_cannot_do_is_said_before_the_first_question() -> None:
     assert "model.native_tools=false" in refusal(ollama("qwen3", capabilities=()))
     assert "model.takes_images=false" in refusal(ollama("qwen3"), takes_images=True)
+
+
+def test_llamacpp_is_sent_as_many_requests_as_it_has_slots_and_its_context_is_known() -> None:
+    with serving(llamacpp(slots=2, context_length=16384)) as server:
+        model = LlamaCppModel("default", base_url=server.base_url)
+        model.check()
+    assert (model.max_connections, model.context_tokens) == (2, 16384)
+
+
+def test_a_context_or_server_that_does_not_fit_is_refused() -> None:
+    with serving(llamacpp(context_length=4096)) as server, pytest.raises(UserError, match="--ctx-size 16384"):
+        LlamaCppModel("default", base_url=server.base_url, context_tokens=8192).check()
+    with serving(chat()) as server, pytest.raises(UserError, match="model=openai_compatible"):
+        LlamaCppModel("default", base_url=server.base_url).check()

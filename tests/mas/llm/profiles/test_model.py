@@ -18,7 +18,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from tests.mas.llm.loopback import Server, complete_with, serving
-from tests.mas.llm.stand_ins import ollama, vllm
+from tests.mas.llm.stand_ins import llamacpp, ollama, vllm
 
 PROFILE = OpenAIChatModel(
     "base", temperature=0.1, agents={"planner": AgentOverride("strong", 0.2), "critic": AgentOverride(temperature=0.3)}
@@ -95,13 +95,16 @@ def test_agents_that_the_system_does_not_have_are_refused() -> None:
 
 OPTIONS = sorted(path.stem for path in (PROJECT_ROOT / "conf" / "model").glob("*.yaml"))
 NOWHERE = "http://127.0.0.1:9/v1"
+LOCAL = ("llamacpp", "openai_compatible", "ollama", "vllm")  # no key unless one is named
 WRONG = {  # a setting that `check` refuses
     "litellm": "model.name=without-a-provider",
+    "llamacpp": "model.context_tokens=9000",  # more than a slot has
     "offline": "model.world=nowhere",
     "ollama": "model.native_tools=true",  # of a model that cannot do it
     "vllm": "model.context_tokens=9000",  # more than the server has
 }
 SERVERS = {
+    "llamacpp": llamacpp(context_length=8192),
     "ollama": ollama("any", context_length=8192, capabilities=("completion",)),
     "vllm": vllm("any", max_model_len=8192),
 }
@@ -109,7 +112,7 @@ SERVERS = {
 
 def build_profile(option: str, *settings: str) -> Model:
     given = ["model.name=openai/any"] if option == "litellm" else ["model.name=any"] if option != "offline" else []
-    given += ["model.api_key_env=OPENAI_API_KEY"] if option in ("openai_compatible", "ollama", "vllm") else []
+    given += ["model.api_key_env=OPENAI_API_KEY"] if option in LOCAL else []
     given += [f"model.base_url={NOWHERE}"] if option == "openai_compatible" else []
     with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
         model: Model = build_part(compose("eval", [f"model={option}", *given, *settings]).model, "model")
