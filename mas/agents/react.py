@@ -77,6 +77,7 @@ class StepLimitError(Exception):
 
 # A reply that arrived and cannot be used: its agent may try again with the reason. A failed request is another matter.
 UNUSABLE = (AdapterParseError, EmptyReplyError, TruncatedReplyError, StepLimitError)
+MAX_EQUAL_CALLS = 3  # of one request; then the agent must answer
 MAX_FEEDBACK_CHARS = 1_500  # of the reason
 
 
@@ -127,8 +128,8 @@ async def _ask_model(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
             **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
         )
     calls = _read_calls(prediction, state["steps"])
-    if calls.tool_calls and state["steps"] >= toolbox.max_steps:
-        raise StepLimitError(f"no answer after {toolbox.max_steps} steps of tool calls")
+    if calls.tool_calls and _must_answer(state, toolbox):
+        raise StepLimitError(f"no answer after {state['steps']} steps of tool calls")
     changes: Changes = {"turns": [*state["turns"], _make_turn(state, prediction, calls)], "pending": {}}
     return changes | ({"steps": state["steps"] + 1} if calls.tool_calls else {"prediction": prediction})
 
@@ -151,11 +152,18 @@ async def _run_tools(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
     media = await read_media(runtime.context.lm)
     remarks = (describe_media(call.args or {}, media) for call in calls.tool_calls)
     observations = [result + remark for result, remark in zip(results, remarks, strict=True)]
-    if state["steps"] >= toolbox.max_steps:
+    if _must_answer(state, toolbox):
         observations[-1] += NO_MORE_TOOLS
     shown = dspy.ToolCallResults.from_tool_calls_and_values(calls, observations, [result.failed for result in results])
     seen = {**turn, "tool_calls": calls.model_copy(update={"tool_call_results": shown})}
     return {"turns": [*state["turns"][:-1], seen]}
+
+
+def _must_answer(state: ReactState, toolbox: Toolbox) -> bool:
+    """Return whether the steps are used up, or a call was made for the third time: small models go on in circles."""
+    turns = state["turns"][len(state["turns"]) - state["steps"] :]
+    made = [(call.name, call.args) for turn in turns for call in turn["tool_calls"].tool_calls]
+    return state["steps"] >= toolbox.max_steps or any(made.count(call) >= MAX_EQUAL_CALLS for call in made)
 
 
 async def _run_concurrently(calls: Sequence[dspy.ToolCalls.ToolCall], toolbox: Toolbox) -> list[ToolResult]:

@@ -334,3 +334,14 @@ def test_a_reply_that_copies_the_form_is_no_answer(native_tools: bool) -> None:
     copied = "[[ ## result ## ]]\n...\n\n[[ ## completed ## ]]"
     outcome = run(copied, DONE, toolbox=box(add), native_tools=native_tools)
     assert outcome.prediction.result == "done"
+
+
+@both_ways
+def test_an_agent_that_makes_the_same_call_again_and_again_must_answer(native_tools: bool) -> None:
+    call: Answer = [Call("explode")]
+    outcome = run(
+        call, [Call("add", {"a": 1, "b": 1})], call, call, DONE, toolbox=box(add, explode), native_tools=native_tools
+    )
+    assert [NO_MORE_TOOLS in each for each in outcome.observations] == [False, False, False, True]
+    with pytest.raises(StepLimitError, match="no answer after 3 steps"):
+        run(call, toolbox=box(explode), native_tools=native_tools)
