@@ -35,7 +35,7 @@ _AGENTS = (
     ("chosen_agents", "bos_planner"),
     ("agent_summaries", "composer"),
     ("question_for_tables", "sql_schema"),
-    ("question_for_query", "sql_generate"),
+    ("remark", "sql_generate"),
     ("question_of_query", "sql_check"),
     ("question_about_rows", "sql_answer"),
     ("computation_question", "compute_code"),
