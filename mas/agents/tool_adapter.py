@@ -29,6 +29,7 @@ from mas.runtime.trace import event
 Tools = Mapping[str, dspy.Tool]  # by name
 STEP = "Do one of two things."  # begins what follows the instructions in the system message
 AGAIN = "This reply cannot be used."
+MAX_SHOWN_CHARS = 8_000  # of an unreadable reply
 _NATIVE_CALL = "If you need a tool, call it and write nothing else."
 _TEXT_CALL = 'If you need a tool, write one JSON object, {"tool": "<name>", "arguments": {...}}, and nothing else.'
 _ANSWER = (
@@ -146,7 +147,7 @@ class ToolAdapter(ChatAdapter):
         Raises:
             AdapterParseError: the reply lacks a field, or has a value of another type.
         """
-        self.unreadable = completion
+        self.unreadable = completion[:MAX_SHOWN_CHARS]
         found, values = self._read_answer(completion, signature), {}
         for index, (name, field) in enumerate(signature.output_fields.items()):
             if name not in found and (index == 0 or field.annotation is not str):
