@@ -4,7 +4,7 @@
     # [("calculator", {"expression": "6*7"})]
 
 JSON with `name` and `arguments` (or words to that effect), also fenced, with doubled braces or in the tags of Hermes;
-the XML of Qwen Coder and of Anthropic. Only calls of tools that were offered count.
+the XML of Qwen Coder and of Anthropic.
 """
 
 import json

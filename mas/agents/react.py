@@ -9,7 +9,7 @@ predictor, tools and limits at run time, so that any number of program copies sh
 
 import asyncio
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -77,7 +77,7 @@ class StepLimitError(Exception):
 
 # A reply that arrived and cannot be used: its agent may try again with the reason. A failed request is another matter.
 UNUSABLE = (AdapterParseError, EmptyReplyError, TruncatedReplyError, StepLimitError)
-MAX_EQUAL_CALLS = 3  # of one request; then the agent must answer
+MAX_EQUAL_RESULTS = 3  # of one call in one request; then the agent must answer: small models go on in circles
 MAX_FEEDBACK_CHARS = 1_500  # of the reason
 
 
@@ -128,7 +128,8 @@ async def _ask_model(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
             **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
         )
     calls = _read_calls(prediction, state["steps"])
-    if calls.tool_calls and _must_answer(state, toolbox):
+    told = any(shown.endswith(NO_MORE_TOOLS) for _, shown in _list_calls(state["turns"][-1:]))
+    if calls.tool_calls and (told or state["steps"] >= toolbox.max_steps):
         raise StepLimitError(f"no answer after {state['steps']} steps of tool calls")
     changes: Changes = {"turns": [*state["turns"], _make_turn(state, prediction, calls)], "pending": {}}
     return changes | ({"steps": state["steps"] + 1} if calls.tool_calls else {"prediction": prediction})
@@ -152,18 +153,30 @@ async def _run_tools(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
     media = await read_media(runtime.context.lm)
     remarks = (describe_media(call.args or {}, media) for call in calls.tool_calls)
     observations = [result + remark for result, remark in zip(results, remarks, strict=True)]
-    if _must_answer(state, toolbox):
+    made = [
+        *_list_calls(state["turns"][len(state["turns"]) - state["steps"] :]),
+        *zip(calls.tool_calls, observations, strict=True),
+    ]
+    if state["steps"] >= toolbox.max_steps or _goes_in_circles(made):
         observations[-1] += NO_MORE_TOOLS
     shown = dspy.ToolCallResults.from_tool_calls_and_values(calls, observations, [result.failed for result in results])
     seen = {**turn, "tool_calls": calls.model_copy(update={"tool_call_results": shown})}
     return {"turns": [*state["turns"][:-1], seen]}
 
 
-def _must_answer(state: ReactState, toolbox: Toolbox) -> bool:
-    """Return whether the steps are used up, or a call was made for the third time: small models go on in circles."""
-    turns = state["turns"][len(state["turns"]) - state["steps"] :]
-    made = [(call.name, call.args) for turn in turns for call in turn["tool_calls"].tool_calls]
-    return state["steps"] >= toolbox.max_steps or any(made.count(call) >= MAX_EQUAL_CALLS for call in made)
+def _list_calls(turns: Sequence[Turn]) -> Iterator[tuple[dspy.ToolCalls.ToolCall, str]]:
+    """Yield the calls with what the agent was shown of their results."""
+    for turn in turns:
+        if (results := turn["tool_calls"].tool_call_results) is not None:
+            yield from zip(
+                turn["tool_calls"].tool_calls, (each.value for each in results.tool_call_results), strict=True
+            )
+
+
+def _goes_in_circles(made: Sequence[tuple[dspy.ToolCalls.ToolCall, str]]) -> bool:
+    """Return whether a call had its result for the third time; scrolling a page has another one each time."""
+    seen = [(call.name, call.args, shown) for call, shown in made]
+    return any(seen.count(each) >= MAX_EQUAL_RESULTS for each in seen)
 
 
 async def _run_concurrently(calls: Sequence[dspy.ToolCalls.ToolCall], toolbox: Toolbox) -> list[ToolResult]:

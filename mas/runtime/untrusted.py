@@ -33,7 +33,7 @@ _BRACKETS = re.compile(
 _SENTENCES = re.compile(
     r"this\s+is\s+an\s+example\s+of\s+the\s+task|use\s+the\s+following\s+feedback|respond\s+with\s+the\s+corresponding"
     r"|in\s+adhering\s+to\s+this\s+structure|all\s+interactions\s+will\s+be\s+structured|no\s+more\s+tool\s+calls\s+are"
-    r"|do\s+one\s+of\s+two\s+things|this\s+reply\s+cannot\s+be\s+used",
+    r"|respond\s+with\s+(?:your\s+output\s+fields|a\s+tool\s+call)|do\s+one\s+of\s+two\s+things|this\s+reply\s+cannot\s+be\s+used",
     re.IGNORECASE,
 )
 _Tool = TypeVar("_Tool", bound=Callable[..., Any])

@@ -278,10 +278,9 @@ def _read_turns(messages: tuple[Message, ...]) -> list[Turn]:
 
 
 def _add_user_message(turns: list[Turn], text: str) -> None:
-    fields = parse_fields(text)
     if text.startswith(_AGAIN):
         return
-    if fields:
+    if fields := parse_fields(text):
         turns.append(Turn(fields, is_example=text.startswith(_EXAMPLE)))
     elif turns:
         turns[-1].results.extend(_read_text_results(turns[-1], text))

@@ -57,7 +57,7 @@ def _add_epoch_to_seed(chat: Chat) -> Chat:
 
 
 def _breaks_format(chat: Chat, behaviour: Behaviour) -> bool:
-    """Return whether DSPy's adapter cannot parse the reply; its second request has better odds."""
+    """Return whether the reply cannot be parsed; its second request has better odds."""
     chance = 1 - behaviour.compute_chance("keep_to_the_output_format")
     return 1 - behaviour.draw("keep_to_the_output_format") < chance * (_STILL_BROKEN if chat.is_repeated else 1)
 

@@ -20,7 +20,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path
 from tests.servers.loopback import Answer, Asked, LoopbackServer, serve
 
 _MARKER = re.compile(r"marker-[\w-]+")
-_OUTPUTS = re.compile(r"Your output fields are:\n(.*?)(?:\nAll interactions|\n\nYour tools are:|\Z)", re.DOTALL)
+_OUTPUTS = re.compile(r"Your output fields are:\n(.*?)\nAll interactions", re.DOTALL)
 HTML = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
 
 

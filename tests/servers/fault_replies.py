@@ -27,7 +27,6 @@ VALUES: dict[str, Any] = {  # output fields of all systems: any question ends wi
     "expert_steps": ["Work out 6 * 7."],
     "decision": "approve",
     "feedback": "Complete.",
-    "tool_calls": {"tool_calls": []},
     "expert_answer": ANSWER,
     "reasoning_trace": "It is the product.",
     "final_answer": ANSWER,

@@ -26,7 +26,7 @@ MEANINGS = {
     "crash": ("bug", "something is broken"),
     "manual": ("not a bug", "works as intended"),
 }
-_OUTPUTS = re.compile(r"Your output fields are:\n(.*?)(?:\nAll interactions|\n\nYour tools are:|\Z)", re.DOTALL)
+_OUTPUTS = re.compile(r"Your output fields are:\n(.*?)\nAll interactions", re.DOTALL)
 _OBJECTIVE = "your objective is:"
 _PRESENT = re.compile(r"\[\[ ## current_instruction ## \]\]\n(.*?)\n\n\[\[ ## ", re.DOTALL)
 _IN_BRIEF = re.compile(r"one of these labels: (.*?)\. They are no secret", re.DOTALL)

@@ -345,3 +345,16 @@ def test_an_agent_that_makes_the_same_call_again_and_again_must_answer(native_to
     assert [NO_MORE_TOOLS in each for each in outcome.observations] == [False, False, False, True]
     with pytest.raises(StepLimitError, match="no answer after 3 steps"):
         run(call, toolbox=box(explode), native_tools=native_tools)
+
+
+def test_equal_calls_with_other_results_go_on() -> None:
+    """As when a page is scrolled."""
+    seen: list[str] = []
+
+    def scroll() -> str:
+        """Show what comes next."""
+        seen.append("line")
+        return f"line {len(seen)}"
+
+    outcome = run(*[[Call("scroll")]] * 5, DONE, toolbox=box(scroll))
+    assert outcome.observations == [f"line {number}" for number in range(1, 6)]

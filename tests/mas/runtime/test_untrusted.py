@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mas.agents.media import Media
 from mas.agents.react import NO_MORE_TOOLS, Toolbox, react
 from mas.agents.spec import AgentSettings, make_toolbox
-from mas.agents.tool_adapter import STEP
+from mas.agents.tool_adapter import AGAIN, STEP
 from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.demos import EXAMPLE
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
@@ -117,6 +117,7 @@ HARNESS = [
     "Respond with the corresponding output fields, starting with",
     "In adhering to this structure, your objective is:",
     STEP,
+    AGAIN,
 ]
 
 
