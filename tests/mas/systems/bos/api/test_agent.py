@@ -32,7 +32,7 @@ class World:
 
     def __init__(self, api: OrdersApi, firebase: FirebaseServer, folder: Path) -> None:
         self.api, self.firebase = api, firebase
-        self.settings = ApiSettings(base_url=api.base_url, timeout_seconds=0.5)
+        self.settings = ApiSettings(base_url=api.base_url, timeout_seconds=2)
         self.tokens = FirebaseTokens(firebase.base_url, firebase.base_url, folder / "tokens.json")
         self.client: httpx.AsyncClient | None = None
         self.prompts: list[str] = []

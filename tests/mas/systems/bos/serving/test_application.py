@@ -135,8 +135,8 @@ def test_a_limit_a_timeout_and_a_defect_are_the_last_event(monkeypatch: pytest.M
     async def wait(question: str, context: Any) -> Any:
         await asyncio.sleep(60)
 
-    for behaviour, kind, status in ((spend, "limit", 503), (wait, "timeout", 504)):
-        made = Application(monkeypatch, behaviour, request_seconds=0.3)
+    for behaviour, seconds, kind, status in ((spend, 60, "limit", 503), (wait, 3, "timeout", 504)):
+        made = Application(monkeypatch, behaviour, request_seconds=seconds)
         events = read_events(made.call("/stream", {"question": "q"}))
         assert [name for name, _ in events] == ["plan", "error"]
         assert events[-1][1]["type"] == kind
@@ -162,8 +162,8 @@ async def open_stream(desk: Desk, question: str, send: Send) -> asyncio.Task[Non
 
 
 def test_places_are_limited_and_a_client_that_does_not_read_loses_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "_WRITE_SECONDS", 0.2)
-    made = Application(monkeypatch, answer_in_capitals, max_requests=1, request_seconds=0.5)
+    monkeypatch.setattr(work, "_WRITE_SECONDS", 1)
+    made = Application(monkeypatch, answer_in_capitals, max_requests=1, request_seconds=2)
 
     async def block(message: dict[str, Any]) -> None:
         await asyncio.sleep(60)
