@@ -218,7 +218,6 @@ class ScriptedModel:
 
         return AgentLM(
             f"scripted/{agent.name or self.name}",
-            _Engine(self),
             _AsyncEngine(self),
             native_tools=self.native_tools,
             deadline_seconds=self.deadline_seconds,
@@ -238,14 +237,6 @@ class ScriptedModel:
         if isinstance(answer, Exception):
             raise answer
         return _response(request, answer)
-
-
-@dataclass(frozen=True)
-class _Engine:
-    model: ScriptedModel
-
-    def complete(self, request: Request) -> Response:
-        return self.model.respond(request)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dspy.utils.exceptions import (
 )
 
 from mas.llm.call_policy import CallPolicy, OptionNames
-from mas.llm.dspy_engine import AsyncEngine, Engine
+from mas.llm.dspy_engine import Engine
 from mas.llm.engine import AgentEngine, SyncAgentEngine
 from mas.runtime.event_loop import may_block, model_call, run_blocking
 from mas.runtime.sample_context import LimitReachedError, current_context
@@ -46,7 +46,6 @@ class AgentLM(dspy.LM):
         self,
         model: str,
         engine: Engine,
-        async_engine: AsyncEngine,
         *,
         native_tools: bool,
         deadline_seconds: float,
@@ -54,7 +53,7 @@ class AgentLM(dspy.LM):
         **settings: object,
     ) -> None:
         policy = dataclasses.replace(policy, deadline_seconds=deadline_seconds)
-        engines = {"engine": SyncAgentEngine(engine, policy), "async_engine": AgentEngine(async_engine, policy)}
+        engines = {"engine": SyncAgentEngine(engine, policy), "async_engine": AgentEngine(engine, policy)}
         super().__init__(model, **engines, **settings | {"num_retries": 0})
         self.native_tools = native_tools
         self.takes_images, self.takes_audio = policy.limits.takes_images, policy.limits.takes_audio

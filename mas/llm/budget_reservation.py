@@ -18,14 +18,14 @@ from dspy.lm15 import (
     ServerError,
 )
 
-from mas.llm.dspy_engine import ConnectError, ConnectionFailure
+from mas.llm.dspy_engine import NEVER_SENT
 from mas.llm.prices import Price
 from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.trace import Span
 
 # Errors that cost nothing. 5xx too: providers bill replies, and it has none. 408 and 504 are errors of another class.
 _REFUSED = (AuthError, BillingError, InvalidRequestError, RateLimitError, ServerError)
-_NEVER_SENT = (CapabilityError, ConfigurationError, LockTimeoutError)
+_NOT_TRIED = (CapabilityError, ConfigurationError, LockTimeoutError)
 
 
 class BudgetReservation:
@@ -84,7 +84,6 @@ def record_aborted_cost(price: Price | None, reservation: BudgetReservation, cur
 
 
 def _was_never_sent(error: BaseException) -> bool:
-    if isinstance(error, _NEVER_SENT):
+    if isinstance(error, _NOT_TRIED):
         return True
-    cause = error.__cause__
-    return isinstance(cause, ConnectError) or type(cause) is ConnectionFailure  # the latter: no free connection
+    return isinstance(error.__cause__, NEVER_SENT)

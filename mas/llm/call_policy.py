@@ -11,8 +11,8 @@ than 2,000 characters counts as truncated if the server counted less than one to
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from dspy.lm15 import Request, TextPart, ToolCallPart, ToolResultPart
 from dspy.utils.exceptions import LMUnsupportedFeatureError
@@ -135,3 +135,11 @@ class CallPolicy:
     retry_base_seconds: float = 1.0  # upper bound of the first wait
     attempt_timeout_seconds: float | None = None  # of every attempt but the last; None: learnt from earlier replies
     deadline_seconds: float = float("inf")  # of a call with its retries
+    extra_body: Mapping[str, object] = field(default_factory=dict)  # further fields of every request
+
+    def complete_request(self, request: Request) -> Request:
+        """Return the request with the further fields."""
+        if not self.extra_body:
+            return request
+        extensions = {**(request.config.extensions or {}), **self.extra_body}
+        return replace(request, config=replace(request.config, extensions=extensions))

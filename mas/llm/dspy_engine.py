@@ -1,33 +1,31 @@
-"""Everything in `mas/llm` that uses internals of DSPy: its engines, the types and errors of its vendored `lm15`.
+"""Clients through which requests are sent, and everything in `mas/llm` that uses internals of DSPy.
 
-No other module of `mas/llm` imports `dspy._vendor` or `dspy.clients`. The versions that this was written for are
-checked on import (`mas/prompt_sets/dspy_internals.py`).
+OpenAI-compatible servers are reached by `openai.AsyncOpenAI`, whose own retries are off; DSPy's `lm15` writes the body
+of a request and reads that of a reply. Other providers are reached by LiteLLM, through DSPy's engine. No other module
+of `mas/llm` imports `dspy._vendor` or `dspy.clients`. The versions that this was written for are checked on import
+(`mas/prompt_sets/dspy_internals.py`).
 
-DSPy's native engine is bound here to one OpenAI-compatible endpoint: by itself it would choose the provider by the
-model's name. It also gets a wire format for audio, and recognises replies that broke off and context overflows that
-are not worded as OpenAI's.
-
-    engine, async_engine = create_chat_engines("http://127.0.0.1:8000/v1", "none", 4, 900.0, "max_tokens")
+    engine = create_chat_engine("http://127.0.0.1:8000/v1", None, 4, 900.0, "max_tokens")
+    response = await engine.complete(request)
 """
 
+import asyncio
 import dataclasses
 import functools
 import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
 import dspy
+import httpx2
+from dspy._vendor.lm15.providers.base import HttpResponse
 from dspy._vendor.lm15.serde import message_to_dict, request_to_dict, response_from_dict, response_to_dict
-from dspy._vendor.lm15.transports import ConnectError
-from dspy._vendor.lm15.transports import TransportError as ConnectionFailure
 from dspy._vendor.lm15.types import Part
-from dspy.clients.engines import AsyncLiteLLMEngine, LiteLLMEngine
-from dspy.clients.engines.lm15_engine import AsyncLM15Engine, LM15Engine, timeouts_for
-from dspy.clients.lm15_boundary import request_kwargs
+from dspy.clients.engines import AsyncLiteLLMEngine
 from dspy.lm15 import (
-    AccessPolicy,
     AudioPart,
     AuthError,
     BillingError,
@@ -35,29 +33,28 @@ from dspy.lm15 import (
     InvalidRequestError,
     LM15Error,
     OpenAIChatCompat,
-    ProviderDefinition,
+    OpenAIChatLM,
     ProviderError,
-    ProviderLM,
     RateLimitError,
     Request,
-    Resolution,
     Response,
-    RouterConfig,
     ServerError,
     TextPart,
     TransportError,
 )
+from dspy.lm15 import TimeoutError as ServerTimeoutError
 
 from mas.prompt_sets.dspy_internals import check_dspy_version
 
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
 __all__ = [
-    "AsyncEngine",
-    "ConnectError",
-    "ConnectionFailure",
+    "NEVER_SENT",
     "Engine",
     "Part",
-    "create_chat_engines",
-    "create_litellm_engines",
+    "create_chat_engine",
+    "create_litellm_engine",
     "message_to_dict",
     "request_to_dict",
     "response_from_dict",
@@ -65,7 +62,8 @@ __all__ = [
 ]
 
 check_dspy_version(dspy.__version__)
-PROVIDER = "model-server"
+CONNECT_SECONDS = 10.0
+NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # causes of a TransportError
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 # How OpenAI, vLLM, llama.cpp, Ollama, Anthropic, Gemini, TGI, Bedrock, xAI and Cohere say that a prompt is too long.
 _OVERFLOW = re.compile(
@@ -84,72 +82,114 @@ _REFUSALS_IN_A_REPLY: dict[str, type[ProviderError]] = {  # `error.code` of a ro
 
 
 class Engine(Protocol):
-    """Sends one request, without retries. The part of DSPy's engine contract that our LMs use."""
-
-    def complete(self, request: Request) -> Response: ...
-
-
-class AsyncEngine(Protocol):
-    """Asynchronous counterpart of `Engine`."""
+    """Sends one request, without retries. The part of DSPy's contract of an asynchronous engine that our LMs use."""
 
     async def complete(self, request: Request) -> Response: ...
 
 
 @functools.cache
-def create_chat_engines(
-    base_url: str, api_key: str, max_connections: int, deadline_seconds: float, max_tokens_field: str
-) -> tuple[Engine, AsyncEngine]:
-    """Return the engines of an endpoint; equal arguments give the same ones, which share their connections."""
-    compat = dataclasses.replace(OpenAIChatCompat.preset("openai"), max_tokens_field=max_tokens_field)
-    config = RouterConfig(
-        providers=(ProviderDefinition.chat(AccessPolicy(provider=PROVIDER, base_url=base_url), compat=compat),),
-        api_keys={PROVIDER: api_key},
-        max_connections=max_connections,
-        timeouts=timeouts_for(deadline_seconds),
-    )
-    return ChatEngine(config), AsyncChatEngine(config)
+def create_chat_engine(
+    base_url: str, api_key: str | None, max_connections: int, deadline_seconds: float, max_tokens_field: str
+) -> Engine:
+    """Return the engine of an OpenAI-compatible server; equal arguments give the same one, with its connections."""
+    return ChatEngine(base_url, api_key, max_connections, deadline_seconds, max_tokens_field)
 
 
 @functools.cache
-def create_litellm_engines(
-    api_key: str | None, base_url: str | None, deadline_seconds: float
-) -> tuple[Engine, AsyncEngine]:
-    """Return engines over LiteLLM, which is imported with the first request; equal arguments give the same ones."""
+def create_litellm_engine(api_key: str | None, base_url: str | None, deadline_seconds: float) -> Engine:
+    """Return an engine over LiteLLM, which is imported with the first request; equal arguments give the same one."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import fetches a list of prices
     options: dict[str, object] = {"timeout": deadline_seconds}
     options |= {"api_key": api_key} if api_key else {}
     options |= {"api_base": base_url} if base_url else {}
-    return LiteLLMEngine(**options), AsyncLiteLLMEngine(**options)
+    engine: Engine = AsyncLiteLLMEngine(**options)
+    return engine
 
 
-class _OneEndpoint:
-    """Sends every request to the one endpoint of the configuration, whatever the model's name."""
+class ChatEngine:
+    """`/chat/completions` of one server. Each event loop has a client, and thus connections, of its own."""
 
-    def resolve(self, model: str) -> Resolution:
-        return super().resolve(f"{PROVIDER}:{model.partition('/')[2]}")  # type: ignore[misc]
+    def __init__(
+        self, base_url: str, api_key: str | None, max_connections: int, deadline_seconds: float, max_tokens_field: str
+    ) -> None:
+        self._base_url, self._api_key = base_url, api_key
+        self._limits = httpx2.Limits(max_connections=max_connections, max_keepalive_connections=max_connections)
+        self._timeout = httpx2.Timeout(deadline_seconds, connect=min(CONNECT_SECONDS, deadline_seconds))
+        compat = dataclasses.replace(OpenAIChatCompat.preset("openai"), max_tokens_field=max_tokens_field)
+        self._codec = OpenAIChatLM(api_key="unused", compat=compat)  # sends nothing
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
 
-    def _target(self, request: Request, *, streaming: bool = False) -> tuple[ProviderLM, Request]:
-        provider, routed = super()._target(request, streaming=streaming)  # type: ignore[misc]
-        return provider, _encode_audio(routed)
-
-
-class ChatEngine(_OneEndpoint, LM15Engine):
-    def complete(self, request: Request) -> Response:
-        try:
-            return super().complete(request)
-        except ProviderError as error:
-            raise _classify_error(error) from error.__cause__
-
-
-class AsyncChatEngine(_OneEndpoint, AsyncLM15Engine):
     async def complete(self, request: Request) -> Response:
+        """Return the server's reply.
+
+        Raises:
+            ProviderError: the server refused the request or failed, or its reply cannot be read.
+            TransportError: there was no connection or no whole reply; the cause says which.
+        """
+        import openai
+
+        request = dataclasses.replace(request, model=request.model.partition("/")[2])
+        body = self._encode(request)
         try:
-            # Like the base class, but without its thread for loading a key: ours is a text. A thread costs 0.04 ms of
-            # CPU per call (measured), and the call then queues for the interpreter when that is busy.
-            provider, routed = self._target(request)
-            return await provider.complete(routed)
+            options: Any = {} if self._api_key else {"headers": {"Authorization": openai.Omit()}}
+            client = self._get_client()
+            raw = await client.post("/chat/completions", body=body, cast_to=httpx2.Response, options=options)
+            return self._codec.parse_response(request, _to_lm15(raw))
+        except openai.APIStatusError as error:
+            raise _classify_error(self._codec._http_error(_to_lm15(error.response))) from None
+        except openai.APITimeoutError as error:
+            raise ServerTimeoutError(_describe(error)) from error.__cause__
+        except openai.APIConnectionError as error:
+            raise TransportError(_describe(error)) from error.__cause__
         except ProviderError as error:
             raise _classify_error(error) from error.__cause__
+
+    def _get_client(self) -> "AsyncOpenAI":
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = self._create_client()
+        return self._clients[loop]
+
+    def _create_client(self) -> "AsyncOpenAI":
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+        return AsyncOpenAI(
+            api_key=self._api_key or "none",
+            base_url=self._base_url,
+            max_retries=0,
+            # A redirected request would reach a server that nobody has named.
+            http_client=DefaultAsyncHttpxClient(limits=self._limits, timeout=self._timeout, follow_redirects=False),
+        )
+
+    def _encode(self, request: Request) -> dict[str, Any]:
+        """Return the body of a request. The codec knows no audio: it encodes a placeholder text for each sound."""
+        sounds: dict[str, AudioPart] = {}
+
+        def replace_sound(part: Part) -> Part:
+            if not isinstance(part, AudioPart):
+                return part
+            placeholder = f"[sound {len(sounds)} of {id(request)}]"
+            sounds[placeholder] = part
+            return TextPart(placeholder)
+
+        messages = tuple(
+            dataclasses.replace(message, parts=tuple(replace_sound(part) for part in message.parts))
+            for message in request.messages
+        )
+        body: dict[str, Any] = self._codec._payload(dataclasses.replace(request, messages=messages), stream=False)
+        if sounds:
+            body["messages"] = [_insert_sounds(message, sounds) for message in body["messages"]]
+        return body
+
+
+def _to_lm15(response: httpx2.Response) -> HttpResponse:
+    headers = list(response.headers.items())
+    return HttpResponse(response.status_code, response.reason_phrase, headers, response.content, provider="openai-chat")
+
+
+def _describe(error: Exception) -> str:
+    cause = error.__cause__
+    return f"{error} ({type(cause).__name__}: {cause})".replace(": )", ")") if cause else str(error)
 
 
 def _classify_error(error: ProviderError) -> LM15Error:
@@ -174,32 +214,6 @@ def _is_broken_off(cause: BaseException | None) -> bool:
     if isinstance(cause, json.JSONDecodeError):
         return cause.doc.lstrip()[:1] in ("", "{", "[")
     return isinstance(cause, UnicodeDecodeError)  # cut within a character
-
-
-def _encode_audio(request: Request) -> Request:
-    """Return the request with its messages in wire format if they contain audio.
-
-    The engine encodes the messages with a placeholder text for each sound, which is then replaced.
-    """
-    sounds: dict[str, AudioPart] = {}
-
-    def replace_sound(part: Part) -> Part:
-        if not isinstance(part, AudioPart):
-            return part
-        placeholder = f"[sound {len(sounds)} of {id(request)}]"
-        sounds[placeholder] = part
-        return TextPart(placeholder)
-
-    messages = tuple(
-        dataclasses.replace(message, parts=tuple(replace_sound(part) for part in message.parts))
-        for message in request.messages
-    )
-    if not sounds:
-        return request
-    silent = dataclasses.replace(request, messages=messages)
-    wire = [_insert_sounds(message, sounds) for message in request_kwargs(silent, "chat")["messages"]]
-    extensions = {**(request.config.extensions or {}), "messages": wire}
-    return dataclasses.replace(silent, config=dataclasses.replace(request.config, extensions=extensions))
 
 
 def _insert_sounds(message: Mapping[str, object], sounds: Mapping[str, AudioPart]) -> Mapping[str, object]:

@@ -8,13 +8,14 @@ receiving, together; waiting for the rate limiter or for the next attempt is not
 its own, so that a request that hangs is repeated. A synchronous call on the agents' own loop, which waiting would
 block, gets one plain attempt.
 
-    AgentLM("openai/any", engine, async_engine, native_tools=True, deadline_seconds=180.0)      # wraps both
+    AgentLM("openai/any", engine, native_tools=True, deadline_seconds=180.0)      # wraps the engine
 """
 
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -23,7 +24,7 @@ from dspy.utils.exceptions import LMTimeoutError
 
 from mas.llm.budget_reservation import BudgetReservation, record_aborted_cost, reserve_budget
 from mas.llm.call_policy import CallPolicy
-from mas.llm.dspy_engine import AsyncEngine, Engine, request_to_dict
+from mas.llm.dspy_engine import Engine, request_to_dict
 from mas.llm.prices import FREE
 from mas.llm.rate_limiter import BackoffTooLongError, Permit
 from mas.llm.replay import Source, StoredReplies
@@ -110,7 +111,7 @@ class _Call:
 class AgentEngine:
     """Asynchronous engine around another one. Copies share the connections."""
 
-    def __init__(self, inner: AsyncEngine, policy: CallPolicy) -> None:
+    def __init__(self, inner: Engine, policy: CallPolicy) -> None:
         self.inner, self.policy = inner, policy
         self.reply_times = ReplyTimes()
 
@@ -124,6 +125,7 @@ class AgentEngine:
             TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: the reply is not valid.
         """
         context, policy = current_context() or SampleContext(SampleKey("")), self.policy
+        request = policy.complete_request(request)
         limiter = policy.rate_limiter
         failed = FailedAttempts(policy.num_retries, lambda: limiter.answered if limiter else 0)
         call = _Call(request, context, policy.deadline_seconds, failed)
@@ -210,30 +212,28 @@ class AgentEngine:
     def _get_attempt_seconds(self, call: _Call) -> float:
         """Return the timeout of the call's next attempt: longer after one that was cut off, none for the last one.
 
-        A timeout that is learnt leaves half of the call's time to later attempts, unless little is left of it.
+        Nothing is cut off before there are replies to learn from: a slow server would be asked again and again.
         """
         policy = self.policy
         if call.failed.is_next_fault_final:
             return math.inf
         if policy.attempt_timeout_seconds is not None:
             return policy.attempt_timeout_seconds
-        left = call.deadline_seconds - call.worked_seconds
-        if left <= call.deadline_seconds / 4:
-            return math.inf
-        return min(self.reply_times.get_timeout() * 2.0**call.cut_off, left / 2)
+        return self.reply_times.get_timeout() * 2.0**call.cut_off
 
     def __deepcopy__(self, memo: dict[int, object]) -> "AgentEngine":
         return self
 
 
 class SyncAgentEngine:
-    """Synchronous counterpart: one attempt, without rate limiter, call log and cache."""
+    """Synchronous counterpart: one attempt on a loop of its own, without rate limiter, call log and cache."""
 
     def __init__(self, inner: Engine, policy: CallPolicy) -> None:
         self.inner, self.policy = inner, policy
 
     def complete(self, request: Request) -> Response:
         context, policy = current_context() or SampleContext(SampleKey("")), self.policy
+        request = policy.complete_request(request)
         call = _Call(request, context, policy.deadline_seconds, FailedAttempts(0, lambda: 0), attempts=1)
         with (
             reserve_budget(context) as reservation,
@@ -241,13 +241,18 @@ class SyncAgentEngine:
         ):
             policy.limits.check_inputs(request)
             with record_aborted_cost(policy.price, reservation, current):
-                response = self.inner.complete(request)
+                response = _run_in_thread(self.inner.complete(request))
             reservation.pay(record_cost(response, policy.price, context, current))
             check_not_empty(response)
             return validate_reply(request, response, policy.limits, current)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "SyncAgentEngine":
         return self
+
+
+def _run_in_thread(reply: Coroutine[object, object, Response]) -> Response:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, reply).result()
 
 
 def _omit_media(value: object) -> object:

@@ -100,7 +100,6 @@ class SimulatedModel:
 
         return AgentLM(
             f"offline/{self.world}-{self.seed}",  # part of the request: no cache mixes up two worlds or seeds
-            ReplyEngine(reply),
             AsyncReplyEngine(reply),
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,

@@ -39,7 +39,7 @@ from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost,
 from optimize.search.student import Objective, Student
 from optimize.session.config import OptimizeConfig, TuningRequest, read_config
 from tests.command import TUNED_SET, Finished
-from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _Engine, _response, all_text, system_text
+from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _response, all_text, system_text
 
 SMALL = (
     *("system=toy", "data=toy", "data.n_train=10", "data.n_val=10", "data.n_test=30"),
@@ -106,7 +106,6 @@ class Obedient(ScriptedModel):
     def create_lm(self, agent: AgentModel) -> Any:
         return AgentLM(
             f"scripted/{agent.name or self.name}",
-            _Engine(self),
             _AsyncEngine(self),
             native_tools=True,
             deadline_seconds=30.0,

@@ -27,7 +27,6 @@ from mas.llm.prices import FREE
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.simulation import SimulatedModel, answer_request, propose_prompt
-from mas.simulation.model import ReplyEngine
 from mas.system import agent_names
 from mas.tools.tool_context import Resources
 from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings
@@ -67,7 +66,6 @@ class CountedModel(SimulatedModel):
     def _counted(self, reply: Any, temperature: float | None) -> Any:
         return AgentLM(
             f"offline/{self.world}-{self.seed}",
-            ReplyEngine(answer_request),
             _Counted(reply, self),
             native_tools=True,
             deadline_seconds=60.0,

@@ -32,11 +32,6 @@ FIELDS: dict[bytes, dict[str, str]] = {
     b"[[ ## expert_request ## ]]": {"expert_answer": "42", "reasoning_trace": "It is the product."},
 }
 ANYBODY = "[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]"
-TOOL_CALL = {
-    "id": "call_1",
-    "type": "function",
-    "function": {"name": "calculator", "arguments": json.dumps({"expression": "6 * 7"})},
-}
 
 
 def reply_to(body: bytes, tool_calls: int = 1) -> bytes:
@@ -44,8 +39,11 @@ def reply_to(body: bytes, tool_calls: int = 1) -> bytes:
     mark = next((mark for mark in FIELDS if mark in text), None)
     if mark is None:
         return _completion({"role": "assistant", "content": ANYBODY}, "stop")
-    if mark == b"[[ ## research_request ## ]]" and body.replace(b" ", b"").count(b'"role":"tool"') < tool_calls:
-        return _completion({"role": "assistant", "content": None, "tool_calls": [TOOL_CALL]}, "tool_calls")
+    called = body.replace(b" ", b"").count(b'"role":"tool"')
+    if mark == b"[[ ## research_request ## ]]" and called < tool_calls:
+        function = {"name": "calculator", "arguments": json.dumps({"expression": f"6 * 7 + {called}"})}
+        call = {"id": f"call_{called}", "type": "function", "function": function}
+        return _completion({"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls")
     sections = [f"[[ ## {name} ## ]]\n{value}" for name, value in {**FIELDS[mark], "completed": ""}.items()]
     return _completion({"role": "assistant", "content": "\n\n".join(sections)}, "stop")
 

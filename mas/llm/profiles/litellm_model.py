@@ -1,7 +1,7 @@
 """Models of any provider that LiteLLM knows: `conf/model/litellm.yaml`.
 
 LiteLLM takes seconds to load and about 100 MB of memory, so it is imported with the first request and for this profile
-alone. DSPy's engines over it are wrapped like any other.
+alone. DSPy's engine over it is wrapped like any other.
 
     LiteLLMModel("anthropic/claude-sonnet-4-5").create_lm(AgentModel())      # with the key in ANTHROPIC_API_KEY
 """
@@ -17,7 +17,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
 
 if TYPE_CHECKING:
-    from mas.llm.dspy_engine import AsyncEngine, Engine
+    from mas.llm.dspy_engine import Engine
 
 # Environment variables in which LiteLLM looks for the keys of common providers.
 USUAL_KEYS = {
@@ -72,7 +72,7 @@ class LiteLLMModel(ModelProfile):
     def _dspy_name(self, name: str) -> str:
         return name
 
-    def _create_engines(self, endpoint: Endpoint) -> tuple["Engine", "AsyncEngine"]:
-        from mas.llm.dspy_engine import create_litellm_engines
+    def _create_engine(self, endpoint: Endpoint) -> "Engine":
+        from mas.llm.dspy_engine import create_litellm_engine
 
-        return create_litellm_engines(endpoint.read_key(), endpoint.base_url, self.call_deadline_seconds)
+        return create_litellm_engine(endpoint.read_key(), endpoint.base_url, self.call_deadline_seconds)

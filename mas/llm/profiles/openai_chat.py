@@ -1,9 +1,6 @@
-"""Models behind an OpenAI-compatible chat endpoint, over DSPy's native engine.
+"""Models behind an OpenAI-compatible chat endpoint, over OpenAI's own client.
 
-Our own engine avoids DSPy's silent limit of 100 connections, and that `OPENAI_BASE_URL` and similar variables switch
-the client to LiteLLM.
-
-    OpenAIChatModel(name="gpt-4o-mini", api_key_env="OPENAI_API_KEY").create_lm(AgentModel(temperature=0.7))
+OpenAIChatModel(name="gpt-4o-mini", api_key_env="OPENAI_API_KEY").create_lm(AgentModel(temperature=0.7))
 """
 
 from dataclasses import dataclass
@@ -13,7 +10,7 @@ from mas.llm.profiles.profile import Endpoint, ModelProfile
 from mas.llm.profiles.reachable import check_reachable
 
 if TYPE_CHECKING:
-    from mas.llm.dspy_engine import AsyncEngine, Engine
+    from mas.llm.dspy_engine import Engine
 
 OPENAI_URL = "https://api.openai.com/v1"
 MAX_TOKENS_FIELDS = ("max_completion_tokens", "max_tokens")
@@ -39,11 +36,11 @@ class OpenAIChatModel(ModelProfile):
     def _dspy_name(self, name: str) -> str:
         return f"openai/{name}"
 
-    def _create_engines(self, endpoint: Endpoint) -> tuple["Engine", "AsyncEngine"]:
-        from mas.llm.dspy_engine import create_chat_engines
+    def _create_engine(self, endpoint: Endpoint) -> "Engine":
+        from mas.llm.dspy_engine import create_chat_engine
 
-        url, key = self._get_url(endpoint), endpoint.read_key() or "none"
-        return create_chat_engines(url, key, self.max_connections, self.call_deadline_seconds, self.max_tokens_field)
+        url, key = self._get_url(endpoint), endpoint.read_key()
+        return create_chat_engine(url, key, self.max_connections, self.call_deadline_seconds, self.max_tokens_field)
 
     def _get_url(self, endpoint: Endpoint) -> str:
         return endpoint.base_url or OPENAI_URL

@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mas.llm.adaptive_pace import PaceChange, Traffic
 from mas.llm.prices import Price, find_price
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import dspy
 
     from mas.llm.call_policy import CallPolicy
-    from mas.llm.dspy_engine import AsyncEngine, Engine
+    from mas.llm.dspy_engine import Engine
     from mas.llm.rate_limiter import Limiter, RateLimiter
 
 Server = tuple[str | None, str | None]  # address, and environment variable of its key; None: OpenAI, none
@@ -107,15 +107,14 @@ class ModelProfile(ABC):
     temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent; 0 is left out for OpenAI's reasoning models
     max_tokens: int | None = None  # per reply; null: the server's own limit
     call_deadline_seconds: float = 360.0  # sending and receiving, all attempts of a call; waiting is not counted
-    attempt_timeout_seconds: float | None = (
-        None  # of each attempt but the last; null: learnt, at most half of the call's time
-    )
+    attempt_timeout_seconds: float | None = None  # of each attempt but the last; null: learnt from the replies
     num_retries: int = 3  # of a call, after faults; four times as many after refusals (429, 503)
     retry_base_seconds: float = 1.0  # the wait before a retry is random, up to this bound, which doubles each time
     max_connections: int = 1000  # requests in flight; further ones wait
     rate: RateSettings = field(default_factory=RateSettings)
     prices: dict[str, Price] = field(default_factory=dict)  # by name of the model
     agents: dict[str, AgentOverride] = field(default_factory=dict)  # by agent
+    extra_body: dict[str, Any] = field(default_factory=dict)  # further fields of every request, such as seed or stop
     simulated: ClassVar[bool] = False
 
     def check(self) -> None:
@@ -139,11 +138,9 @@ class ModelProfile(ABC):
 
         own, endpoint = self._resolve_settings(agent), self.get_endpoint(agent.agent)
         name = own.name or self.name
-        engine, async_engine = self._create_engines(endpoint)
         return AgentLM(
             self._dspy_name(name),
-            engine,
-            async_engine,
+            self._create_engine(endpoint),
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,
             policy=self._create_policy(name, endpoint, self._find_name_option(agent)),
@@ -211,7 +208,7 @@ class ModelProfile(ABC):
 
         option, variable = endpoint.option, endpoint.api_key_env
         return CallPolicy(
-            url=self._get_url(endpoint),
+            url=self._get_name(endpoint),
             options=OptionNames(name_option, f"{option}.base_url", f"{option}.api_key_env", variable),
             limits=ModelLimits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
             price=find_price(name, self.prices),
@@ -220,11 +217,15 @@ class ModelProfile(ABC):
             num_retries=self.num_retries,
             retry_base_seconds=self.retry_base_seconds,
             attempt_timeout_seconds=self.attempt_timeout_seconds,
+            extra_body=self.extra_body,
         )
 
     def _get_url(self, endpoint: Endpoint) -> str:
-        """Return the address, which is part of the key of stored replies."""
         return endpoint.base_url or type(self).__name__
+
+    def _get_name(self, endpoint: Endpoint) -> str:
+        """Return the server's part of the key of stored replies: its address."""
+        return self._get_url(endpoint)
 
     @property
     def names(self) -> list[str]:
@@ -294,5 +295,5 @@ class ModelProfile(ABC):
         """Return DSPy's name of the model: `<provider>/<name>`."""
 
     @abstractmethod
-    def _create_engines(self, endpoint: Endpoint) -> tuple["Engine", "AsyncEngine"]:
-        """Return the engines of a server, the same for equal settings, so that LMs share connections."""
+    def _create_engine(self, endpoint: Endpoint) -> "Engine":
+        """Return the engine of a server, the same for equal settings, so that LMs share connections."""

@@ -144,7 +144,7 @@ def test_the_deadline_is_that_of_the_whole_call_and_a_drip_does_not_hold_it() ->
     with serving(in_turn(failing("503 Service Unavailable"), drip)) as server, pytest.raises(LMTimeoutError):
         ask(server.base_url, call_deadline_seconds=0.5)
     assert 0.5 <= time.monotonic() - began < AT_ONCE_SECONDS
-    assert len(server.requests) == 4
+    assert len(server.requests) == 2
 
 
 def hanging(*numbers: int) -> Handler:
@@ -162,12 +162,11 @@ def hanging(*numbers: int) -> Handler:
 
 
 @pytest.mark.parametrize("hangs", [1, 2])
-@pytest.mark.parametrize("settings", [{"call_deadline_seconds": 1.0}, {"attempt_timeout_seconds": 0.3}])
-def test_a_request_that_hangs_is_sent_again(settings: dict[str, float], hangs: int) -> None:
+def test_a_request_that_hangs_is_sent_again(hangs: int) -> None:
     budget, began = Ledger(), time.monotonic()
     context = SampleContext(SampleKey("q"), budget=budget)
     with serving(hanging(*range(1, hangs + 1))) as server, use_context(context):
-        assert ask(server.base_url, **settings) == ["hello"]
+        assert ask(server.base_url, attempt_timeout_seconds=0.3) == ["hello"]
     assert time.monotonic() - began < AT_ONCE_SECONDS
     assert len(server.requests) == context.usage.lm_calls == hangs + 1
     assert [payment.cost_usd for payment in budget.settled if payment] == [None] * (hangs + 1)
