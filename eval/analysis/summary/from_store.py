@@ -58,6 +58,7 @@ def summarise_store(store: RunStore, attribution: RunAttribution | None = None) 
         unfinished=build_from_json(Usage, state.unfinished) if state.unfinished else None,
         used=read_tuning_use(info),
         attribution=attribution,
+        agents_with_tools=tuple(agent for agent, tools in (info.tools or {}).items() if tools),
     )
     records = attach_labels(store.records(without_trajectory=True), info, find_gold_folder(store.path.resolve().parent))
     return summarise(chain(records, read_missing(store)), details)

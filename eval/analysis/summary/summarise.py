@@ -77,6 +77,7 @@ class RunDetails:
     pace_history: tuple[PaceChange, ...] = ()
     unfinished: Usage | None = None  # of samples that were interrupted and have no record yet
     attribution: RunAttribution | None = None  # None: not computed
+    agents_with_tools: tuple[str, ...] = ()
     used: UsedToTune | None = None  # samples that the run's prompts were tuned on; None: unknown
 
 
@@ -156,6 +157,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
         reviews_by_agent={agent: Reviews(**counts) for agent, counts in spending.reviews.items()},
         calls_by_tool=dict(spending.calls_by_tool.most_common()),
+        agents_without_calls=() if spending.calls_by_tool else run.agents_with_tools,
         tool_errors=dict(spending.tool_errors.most_common()),
         first_tool_errors=spending.first_tool_errors,
         wall_seconds=round(run.wall_seconds, 3),

@@ -336,6 +336,7 @@ class Summary(Counts, RunFacts):
     by_agent: dict[str, float]  # wall seconds
     reviews_by_agent: dict[str, Reviews]
     calls_by_tool: dict[str, int]
+    agents_without_calls: tuple[str, ...]  # that have tools, if no tool was called in the whole run
     tool_errors: dict[str, int]  # of the calls
     first_tool_errors: dict[str, str]  # message of each tool's first failure
     wall_seconds: float  # of all sessions

@@ -92,6 +92,16 @@ def test_reviews_add_up_by_agent_over_all_attempts(record: Make) -> None:
     )
 
 
+def test_agents_that_have_tools_and_never_called_one_are_named(record: Make) -> None:
+    details = RunDetails(run_id="run-1", agents_with_tools=("researcher", "expert"))
+    asked = record("a", usage=Usage(lm_calls=3))
+    assert dict(list_notes(summarise([asked], details)))["no tool was called"].startswith(
+        "researcher, expert have tools"
+    )
+    called = summarise([asked, record("b", calls_by_tool={"calculator": 1})], details)
+    assert "no tool was called" not in dict(list_notes(called))
+
+
 def test_the_memory_of_the_run_is_that_of_its_largest_session() -> None:
     sessions = tuple(SessionSummary(peak_memory_mb=each) for each in (120.5, None, 300.0))
     summary = summarise([], RunDetails(run_id="run-1", sessions=sessions))
