@@ -34,10 +34,8 @@ NO_SEARCH = "note: TAVILY_API_KEY is not set: there is no web search; Wikipedia'
 CONTACT = "tools.web.contact=tests@example.org"  # without one each run asks for it
 NO_BROWSER = "tools.browser.url=null"  # not one that happens to run on this machine
 TUNED_SET = f"tuned_in_a_test_{os.getpid()}"  # the command also looks for it among the checkout's own sets
-_OF_THIS_MACHINE = re.compile(  # it was busy, or has no isolation for Python code
-    r"^(?:warning: this process could not run for \d+ s \(was it stopped\?\): deadlines are extended by that\."
-    r"|note: the tool python will refuse every call: .*)\n",
-    re.MULTILINE,
+_OF_THIS_MACHINE = re.compile(  # it has no isolation for Python code
+    r"^note: the tool python will refuse every call: .*\n", re.MULTILINE
 )
 
 
@@ -123,7 +121,7 @@ def run_command(place: Path, name: str, *options: str | Path) -> Finished:
     out, err = io.StringIO(), io.StringIO()
     with _as_script(place, [f"{name}.py", *given]), redirect_stdout(out), redirect_stderr(err):
         code = _start(name, given, place)
-    return Finished(code, out.getvalue(), without_pauses(err.getvalue()), folder)
+    return Finished(code, out.getvalue(), without_notes(err.getvalue()), folder)
 
 
 def _eval_defaults(folder: Path, given: list[str]) -> list[str]:
@@ -176,7 +174,7 @@ def tuning_command(place: Path, *options: str) -> Finished:
         return run_command(place, "optimize", *options)
 
 
-def without_pauses(err: str) -> str:
+def without_notes(err: str) -> str:
     """Return standard error without what it says of the machine that runs the tests."""
     return _OF_THIS_MACHINE.sub("", err)
 

@@ -24,7 +24,6 @@ from pathlib import Path
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
 from mas.tools.files.reader_pool import await_reader
@@ -226,7 +225,7 @@ async def measure(path: Path, seconds: float) -> dict[str, object]:
     before, started, cpu = begin_peak(), time.monotonic(), time.process_time()
     try:
         async with asyncio.timeout(seconds):
-            with use_context(SampleContext(SampleKey("q1"), deadline=now() + seconds)):
+            with use_context(SampleContext(SampleKey("q1"), deadline=time.monotonic() + seconds)):
                 text = await read_input(path)
         outcome = "read"
     except ToolError as error:

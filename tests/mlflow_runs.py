@@ -19,7 +19,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.mlflow_export.values import derive_trace_id, get_record_key
 from eval.runs.record import Record
 from eval.runs.store import RunStore
-from tests.eval.command_line import Finished, question, without_pauses, without_secrets, write_questions
+from tests.eval.command_line import Finished, question, without_notes, without_secrets, write_questions
 
 SECONDS = 300.0  # for a command, on a busy machine
 _LM = ("model=openai_compatible", "model.name=fixed")
@@ -45,13 +45,13 @@ class Evaluation:
 
     def ended(self) -> Finished:
         out, err = self.process.communicate(timeout=SECONDS)
-        return Finished(self.process.returncode, out, without_pauses(err), self.folder)
+        return Finished(self.process.returncode, out, without_notes(err), self.folder)
 
 
 def sync(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> Finished:
     process = _command("sync.py", str(folder), *options, environment=environment)
     out, err = process.communicate(timeout=SECONDS)
-    return Finished(process.returncode, out, without_pauses(err), folder)
+    return Finished(process.returncode, out, without_notes(err), folder)
 
 
 def _command(script: str, *arguments: str, environment: Mapping[str, str] | None) -> subprocess.Popen[str]:

@@ -4,6 +4,7 @@ A sample that fails becomes a record with its error; nothing it does ends the ru
 """
 
 import asyncio
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -21,7 +22,6 @@ from eval.execution.termination import QUOTA_OR_KEY
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import Scorer
-from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, SampleUsage, use_context
 from mas.runtime.security.redaction import redact_value
 from mas.runtime.trace import Listener, Observer, Trace, record_trace, span
@@ -54,7 +54,7 @@ class SampleRunner:
         thread_id = uuid.uuid4().hex
         trace = Trace(thread_id, self.open_listener(thread_id, sample_key), self.observer)
         record = build_blank_record(self.run_id, sample, sample_key, thread_id)
-        context = replace(self.open_context(sample_key), deadline=now() + self.deadline_seconds)
+        context = replace(self.open_context(sample_key), deadline=time.monotonic() + self.deadline_seconds)
         with record_trace(trace), dspy.context(trace=[]):  # DSPy's own keeps calls of all questions, up to 10,000
             with closing(context), use_context(context):
                 await self._answer(sample, record, trace, context)
@@ -74,7 +74,7 @@ class SampleRunner:
 
     def _open_judging(self, context: SampleContext) -> SampleContext:
         """Return the context of the scorer's calls: without the limits of the sample, with a deadline of its own."""
-        deadline = now() + self.deadline_seconds
+        deadline = time.monotonic() + self.deadline_seconds
         return replace(context, limits=SampleLimits(), deadline=deadline, usage=SampleUsage(), _working_timeout=None)
 
     async def _answer(self, sample: Sample, record: Record, trace: Trace, context: SampleContext) -> None:

@@ -25,13 +25,13 @@ from eval.cli.command import handle_signals
 from eval.runs.record import Record
 from eval.runs.store import RETRIED
 from mas.runtime.event_loop import background_loop
-from mas.runtime.loop_clock import SteadyTimer
 from mas.runtime.terminal import print_line
 
 QUOTA_OR_KEY = "quota_or_key"  # error class: no sample after it would fare better
 MIN_JUDGED = 10  # finished samples before a share of errors is more than luck
 MIN_FAILURES = 10  # answers in a row; a shorter outage costs no more than that
 _CANCEL_SECONDS = 5.0  # for cancelled tasks to end: code that ignores cancellation must not keep the run from ending
+_BLOCKED_SECONDS = 1.5  # in which a loop that is not blocked runs the next callback
 _MAX_SIGNALS = 2  # the first drains, the second cancels; the next one stops waiting for what is in flight
 _FILES_SECONDS = 5.0  # from then on in which further signals do not keep the run's files from being written
 
@@ -81,7 +81,7 @@ class StopController:
         self._same_errors = SameErrors(max_same_errors)
         self._finished = self._errors = self._signals = 0
         self._cancels: list[Callable[[], None]] = []  # of what is in flight
-        self._drain_timer: SteadyTimer | None = None
+        self._drain_timer: threading.Timer | None = None
         self._ends_at: float | None = None  # time of the loop at which `max_seconds` are over
         self._waiting_ended_at: float | None = None  # time.monotonic(); None: somebody waits for the run
 
@@ -92,7 +92,7 @@ class StopController:
         self.reason = StopReason(kind, message)
         if not self._cancels:
             return
-        self._drain_timer = SteadyTimer(self._drain_seconds, self._cancel)
+        self._drain_timer = threading.Timer(self._drain_seconds, self._cancel)
         self._drain_timer.daemon = True
         self._drain_timer.start()
         self._say(
@@ -229,7 +229,10 @@ class StopController:
 
     def _leave_blocked_loop(self) -> None:
         """Stop waiting for what is in flight, as a third signal does, if code blocks the loop that would cancel it."""
-        if self._cancels and background_loop().is_blocked() and (main := threading.main_thread().ident) is not None:
+        is_alive = threading.Event()
+        background_loop().call_soon_threadsafe(is_alive.set)
+        main = threading.main_thread().ident
+        if not is_alive.wait(_BLOCKED_SECONDS) and self._cancels and main is not None:
             self._signals = _MAX_SIGNALS
             signal.pthread_kill(main, signal.SIGINT)
 

@@ -30,7 +30,6 @@ from mas.llm.rate_limiter import BackoffTooLongError, Permit
 from mas.llm.replay import Source, StoredReplies
 from mas.llm.reply_validation import check_not_empty, record_cost, validate_reply
 from mas.llm.retrying import SERVER_FAULTS, AttemptTimeoutError, FailedAttempts, ReplyTimes, build_retry_policy
-from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import SampleContext, SampleKey, current_context
 from mas.runtime.trace import span
 
@@ -69,7 +68,7 @@ class _Call:
             AttemptTimeoutError: the attempt took longer than `attempt_seconds`; the call still has time.
             LMTimeoutError: all attempts together took longer than the deadline.
         """
-        began, left = now(), self.deadline_seconds - self.worked_seconds
+        began, left = time.monotonic(), self.deadline_seconds - self.worked_seconds
         try:
             async with asyncio.timeout(min(attempt_seconds, left)) as timeout:
                 yield
@@ -86,7 +85,7 @@ class _Call:
             message = f"no complete reply within {self.deadline_seconds:g} s (model.call_deadline_seconds)"
             raise LMTimeoutError(message, model=self.request.model) from error
         finally:
-            self.worked_seconds += now() - began
+            self.worked_seconds += time.monotonic() - began
 
     def describe(self) -> dict[str, object]:
         """Return the request as records store it: media are replaced by their size."""
@@ -189,12 +188,12 @@ class AgentEngine:
 
     async def _receive(self, call: _Call, permit: Permit | None) -> Response:
         """Return the server's reply, and report the outcome to the rate limiter."""
-        began = now()
+        began = time.monotonic()
         try:
             async with call.limit_work(self._get_attempt_seconds(call)):
                 response = await self.inner.complete(call.request)
         except AttemptTimeoutError:  # tells the rate limiter nothing
-            self.reply_times.record(now() - began)
+            self.reply_times.record(time.monotonic() - began)
             raise
         except RateLimitError as error:
             if permit is not None:
@@ -206,7 +205,7 @@ class AgentEngine:
             raise
         if permit is not None:
             permit.record_success()
-        self.reply_times.record(now() - began)
+        self.reply_times.record(time.monotonic() - began)
         return response
 
     def _get_attempt_seconds(self, call: _Call) -> float:

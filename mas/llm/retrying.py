@@ -23,6 +23,7 @@ once when they are sent again.
 
 import asyncio
 import math
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +34,6 @@ from tenacity import AsyncRetrying, RetryCallState
 from tenacity.wait import wait_random_exponential
 
 from mas.runtime.lm_errors import EmptyReplyError
-from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import SampleContext
 
 MAX_WAIT_SECONDS = 60.0  # unless the server asks for a longer one
@@ -90,7 +90,7 @@ class FailedAttempts:
             self.faults += 1
             return
         if not self.refusals:
-            self._refused_at, self._answered_before = now(), self.count_answered()
+            self._refused_at, self._answered_before = time.monotonic(), self.count_answered()
         self.refusals += 1
 
     @property
@@ -106,7 +106,7 @@ class FailedAttempts:
 
     def _is_silent(self) -> bool:
         """Return whether the server has answered nobody for long, since it first refused this call."""
-        return self.count_answered() == self._answered_before and now() - self._refused_at >= SILENCE_SECONDS
+        return self.count_answered() == self._answered_before and time.monotonic() - self._refused_at >= SILENCE_SECONDS
 
 
 def build_retry_policy(

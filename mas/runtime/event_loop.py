@@ -8,9 +8,6 @@ Those threads may belong to the loop's own pool: agents and tools run there and 
 all of its threads. A model call uses threads too (DSPy prepares every request in one, host names are looked up in one).
 If it had to wait for a thread of that pool, all would wait for each other. So model calls have a second pool, in which
 nothing waits for the loop.
-
-The loop's clock leaves out the time in which the process was stopped or the loop blocked (`loop_clock.py`). The sample
-whose code blocked it is charged for that time: the deadlines of all others are extended.
 """
 
 import asyncio
@@ -21,11 +18,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TypeVar
-
-from mas.runtime.loop_clock import DEFAULT_TIMES, BlockingCall, SteadyLoop, share_clock
-from mas.runtime.sample_context import SampleContext, read_context
-from mas.runtime.terminal import print_warning
-from mas.runtime.trace import event
 
 T = TypeVar("T")
 _STARTING = threading.Lock()  # functools.cache alone makes several when the first callers come at once
@@ -58,10 +50,9 @@ def model_call() -> Iterator[None]:
 
 
 @functools.cache
-def background_loop() -> SteadyLoop:
+def background_loop() -> asyncio.AbstractEventLoop:
     """Return the loop; the first call starts its thread."""
-    loop = SteadyLoop(warn_of_block, settle_pause)
-    share_clock(loop)
+    loop = asyncio.new_event_loop()
     loop.set_default_executor(_Threads())
     threading.Thread(target=_run, args=(loop,), name=LOOP_THREAD, daemon=True).start()
     return loop
@@ -77,34 +68,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             loop.run_forever()
             return
-
-
-def warn_of_block(call: BlockingCall) -> None:
-    """Say which line blocks the loop, while it does."""
-    sample, seconds = _name_sample(read_context(call.context)), DEFAULT_TIMES.reported_seconds
-    print_warning(
-        f"{call.where}{sample} has blocked the event loop for {seconds:g} s: everything else waits for it, with longer "
-        "deadlines; use await there, or asyncio.to_thread."
-    )
-
-
-def settle_pause(seconds: float, call: BlockingCall | None) -> None:
-    """Charge a pause to the sample whose code blocked the loop, if it was one."""
-    is_long = seconds >= DEFAULT_TIMES.reported_seconds
-    if call is None:
-        if is_long:
-            print_warning(
-                f"this process could not run for {seconds:.0f} s (was it stopped?): deadlines are extended by that."
-            )
-        return
-    if is_long:
-        call.context.run(event, "event loop blocked", "warning", where=call.where, seconds=round(seconds, 1))
-    if (context := read_context(call.context)) is not None:
-        context.charge_pause(seconds)
-
-
-def _name_sample(context: SampleContext | None) -> str:
-    return "" if context is None else f" (question {context.key.sample_id!r})"
 
 
 def may_block() -> bool:

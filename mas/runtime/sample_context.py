@@ -10,14 +10,14 @@ A context variable holds one SampleContext per (sample, epoch, attempt). The mod
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import Context, ContextVar
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from mas.runtime.loop_clock import now
 from mas.runtime.thread_contexts import carry_contexts
 
 
@@ -139,7 +139,7 @@ class SampleContext:
     call_log: ReplyLog | None = None  # replies that earlier sessions of the run have paid for: replayed, not paid again
     shared_cache: ReplyLog | None = None  # across runs; only with cache.lm=shared
     tool_log: ToolResults | None = None  # earlier results of tools marked `mas.tools.read_only`
-    deadline: float = math.inf  # on the clock of `mas.runtime.loop_clock.now`
+    deadline: float = math.inf  # time.monotonic(), as the event loop's clock
     tool_state: dict[str, Any] = field(default_factory=dict)  # by tool name
     on_close: list[Callable[[], None]] = field(default_factory=list)  # release `tool_state`; `close` calls them
     usage: SampleUsage = field(default_factory=SampleUsage)
@@ -223,7 +223,7 @@ class SampleContext:
     @property
     def seconds_left(self) -> float:
         """Wall time until the deadline; infinite without one."""
-        return self.deadline - now()
+        return self.deadline - time.monotonic()
 
     def close(self) -> None:
         """Release the tools' state and end all work for this sample, such as a thread that its agent left running.
@@ -237,19 +237,9 @@ class SampleContext:
             if not timeout.expired():
                 timeout.reschedule(0)
 
-    def charge_pause(self, seconds: float) -> None:
-        """Let the sample's time end earlier by a pause of the clock, because its own code blocked the event loop."""
-        self.deadline -= seconds
-        self._working_until -= seconds
-        timeouts = {*self._open_timeouts, *([self._working_timeout] if self._working_timeout else [])}
-        for timeout in timeouts:
-            when = timeout.when()
-            if not timeout.expired() and when is not None and when > now():  # else it is about to expire
-                timeout.reschedule(when - seconds)
-
     @contextmanager
     def end_with(self, timeout: asyncio.Timeout) -> Iterator[None]:
-        """Let a timeout around the block, which is entered already, end with the sample and be charged with it."""
+        """Let a timeout around the block, which is entered already, end with the sample."""
         self._open_timeouts.add(timeout)
         try:
             yield
@@ -286,7 +276,7 @@ class SampleContext:
             return
         try:
             async with asyncio.timeout(allowed) as timeout:
-                self._working_timeout, self._working_until = timeout, now() + allowed
+                self._working_timeout, self._working_until = timeout, time.monotonic() + allowed
                 yield
         except Exception as error:
             if not timeout.expired():
@@ -302,7 +292,7 @@ class SampleContext:
     def pause_working_time(self) -> Iterator[None]:
         """Count the block as waiting; concurrent blocks count once."""
         if self._waiting_calls == 0:
-            self._waiting_since = now()
+            self._waiting_since = time.monotonic()
             self._end_working_at(None)
         self._waiting_calls += 1
         try:
@@ -310,7 +300,7 @@ class SampleContext:
         finally:
             self._waiting_calls -= 1
             if self._waiting_calls == 0:
-                self.usage.waited_seconds += now() - self._waiting_since
+                self.usage.waited_seconds += time.monotonic() - self._waiting_since
                 self._end_working_at(self._working_until + self.usage.waited_seconds)
 
     def _end_working_at(self, when: float | None) -> None:
@@ -357,11 +347,6 @@ def use_context(context: SampleContext) -> Iterator[SampleContext]:
 
 def _is_in_sample() -> bool:
     return _context.get() is not None
-
-
-def read_context(context: Context) -> SampleContext | None:
-    """Return the sample context that is set in another context."""
-    return context.get(_context)
 
 
 def current_context() -> SampleContext | None:

@@ -8,13 +8,13 @@ ledger.spend().cost_usd                 # 0.0013
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from eval.execution.projection import UNKNOWN, Progress, Projection, project
 from eval.runs.call_log import CallLog
 from mas.runtime.errors import UserError
-from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey
 
 REFLECTION = SampleKey("reflection", epoch=0)  # pays for the reflection's requests; epochs of answers begin at 1
@@ -137,7 +137,7 @@ class BudgetLedger:
 
     budget: BudgetSettings
     earlier: Spend = field(default_factory=Spend)  # of earlier sessions
-    clock: Callable[[], float] = now
+    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self._spend, self._started, self._lock = replace(self.earlier), self.clock(), threading.Lock()

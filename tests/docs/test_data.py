@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from tests.eval.command_line import without_pauses
+from tests.eval.command_line import without_notes
 
 PAGES = ("how-to/data.md", "reference/scorers.md")  # in this order: the second uses files of the first
 PAGE = "\n".join((PROJECT_ROOT / "docs" / page).read_text("utf-8") for page in PAGES)
@@ -31,7 +31,7 @@ def test_the_pages_commands_run(tmp_path: Path, clean_environment: dict[str, str
         command = re.sub(r"(python eval/run\.py(?: --\S+)?)", rf"\1 tracking=off run.dir={run}", block)
         ended = subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert ended.returncode in (0, 2), f"{block}\n{ended.stdout}{ended.stderr}"  # the simulated model may err
-        assert without_pauses(ended.stderr) == ""
+        assert without_notes(ended.stderr) == ""
         assert json.loads((tmp_path / run / "summary.json").read_text())["n"] == 2
         ran += 1
     assert ran == len(BLOCKS) - 2

@@ -10,9 +10,9 @@ from typing import Any
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import LocalTracking
-from tests.command import CONTACT, NO_BROWSER, NO_SEARCH, Finished, without_pauses, without_secrets
+from tests.command import CONTACT, NO_BROWSER, NO_SEARCH, Finished, without_notes, without_secrets
 
-__all__ = ["CONTACT", "NO_BROWSER", "NO_SEARCH", "EvalCommand", "Finished", "without_pauses", "without_secrets"]
+__all__ = ["CONTACT", "NO_BROWSER", "NO_SEARCH", "EvalCommand", "Finished", "without_notes", "without_secrets"]
 
 SCRIPT = PROJECT_ROOT / "eval" / "run.py"
 TABLE = "name,price\napple,7\npear,9\n"

@@ -8,7 +8,7 @@ import pytest
 from eval.ask import task
 from eval.cli.command import run_cli
 from eval.cli.paths import OUTPUTS
-from tests.command import without_pauses
+from tests.command import without_notes
 from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH, TABLE, without_secrets
 from tests.servers.one_answer import refusal, server_that_answers
 from tests.servers.running import RunningServer, running_llm
@@ -28,7 +28,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     def command(*arguments: str) -> tuple[int, str, str]:
         code = run_cli(lambda: task(list(arguments)))
         out, err = capsys.readouterr()
-        return code, out, without_pauses(err)
+        return code, out, without_notes(err)
 
     return command
 

@@ -15,14 +15,14 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from threading import BoundedSemaphore, Event, Lock
+from threading import BoundedSemaphore, Event, Lock, Timer
 from typing import IO
 
-from mas.runtime.loop_clock import SteadyTimer, now
 from mas.runtime.safe_call import run_in_thread
 from mas.runtime.sample_context import current_context
 from mas.runtime.security.child_environment import build_child_environment
@@ -117,7 +117,7 @@ class _Worker:
 
     @contextlib.contextmanager
     def _limit_time(self, seconds: float) -> Iterator[None]:
-        timer = SteadyTimer(max(0.0, seconds), self.kill)
+        timer = Timer(max(0.0, seconds), self.kill)
         timer.daemon = True
         timer.start()
         try:
@@ -148,7 +148,7 @@ class _Call:
     def __init__(self, task: str, data: bytes | Path, arguments: Arguments) -> None:
         self._task, self._data, self._arguments = task, data, arguments
         self._context = current_context()
-        self._until = now() + min(MAX_SECONDS, self._context.seconds_left if self._context else MAX_SECONDS)
+        self._until = time.monotonic() + min(MAX_SECONDS, self._context.seconds_left if self._context else MAX_SECONDS)
         self._worker: _Worker | None = None
         self._is_cancelled = False
 
@@ -159,7 +159,7 @@ class _Call:
             ToolError: the bytes cannot be read, took too much time or memory, or no process was free in time.
         """
         name = self._arguments.get("name", "The input")
-        if not _free_places.acquire(timeout=max(0.0, self._until - now())):
+        if not _free_places.acquire(timeout=max(0.0, self._until - time.monotonic())):
             raise ToolError(f"{name} is not read: other files took all the time; try again later.")
         try:
             with self._cancel_at_close():
@@ -179,7 +179,7 @@ class _Call:
             self._worker = None if self._is_cancelled else worker
         try:
             if self._worker is not None:
-                reply = worker.read(self._task, self._data, self._arguments, self._until - now())
+                reply = worker.read(self._task, self._data, self._arguments, self._until - time.monotonic())
         finally:
             with _lock:
                 self._worker = None

@@ -6,11 +6,11 @@ interpreter.close()
 """
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mas.runtime.loop_clock import now
 from mas.tools.sandbox.selection import choose_isolation
 from mas.tools.sandbox.session import Reply, Session, SessionLostError
 from mas.tools.sandbox.settings import SandboxSettings
@@ -54,14 +54,14 @@ class Interpreter:
                 raise SessionLostError("the question is over")
             session = await self._open_session()
             fresh_after_loss, self._lost = self._lost, True  # until the session has survived the call
-            begun = now()
+            begun = time.monotonic()
             try:
                 reply = await session.run(code, allowed)
             except BaseException:
                 self._session = None
                 raise
             finally:
-                self._spent_seconds += now() - begun
+                self._spent_seconds += time.monotonic() - begun
             self._lost = False
             return Cell(reply, fresh_after_loss)
 

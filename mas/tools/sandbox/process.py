@@ -15,12 +15,12 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from mas.runtime.loop_clock import now
 from mas.tools.sandbox.session import (
     DISTURBED,
     NotAvailableError,
@@ -144,7 +144,7 @@ class ProcessSession:
             NotAvailableError: there was none; the message has the end of its standard error.
         """
         try:
-            await self._do(self._message(now() + self._launch.start_seconds, "the start took"))
+            await self._do(self._message(time.monotonic() + self._launch.start_seconds, "the start took"))
         except SessionLostError as error:
             raise NotAvailableError(f"{error} ({self._last_words})") from error
         self._folders = self._launch.folders
@@ -153,7 +153,7 @@ class ProcessSession:
         return await self._do(self._run(code, seconds))
 
     async def _run(self, code: str, seconds: float) -> Reply:
-        name, until, what = secrets.token_hex(8), now() + seconds, "the code ran"
+        name, until, what = secrets.token_hex(8), time.monotonic() + seconds, "the code ran"
         # Of what it did before it was stopped; and before it is read: the pipe of a closed session may be another file.
         self._check(until, what, seconds)
         if self._buffer or self._read():
@@ -246,7 +246,7 @@ class ProcessSession:
         add(pipe, ready.set)
         try:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ready.wait(), max(0.0, min(TICK_SECONDS, until - now())))
+                await asyncio.wait_for(ready.wait(), max(0.0, min(TICK_SECONDS, until - time.monotonic())))
         finally:
             remove(pipe)
         self._check(until, what, seconds)
@@ -254,7 +254,7 @@ class ProcessSession:
     def _check(self, until: float, what: str, seconds: float) -> None:
         if self._closed:
             raise SessionLostError("the question is over")
-        if now() >= until:
+        if time.monotonic() >= until:
             raise SessionTimeoutError(f"{what} longer than {seconds or self._launch.start_seconds:g} s")
         used = read_usage(self._launch.inner_pid() or self._process.pid, self._folders)
         if used.resident_bytes > self._launch.max_resident_bytes:
@@ -267,8 +267,8 @@ class ProcessSession:
     async def _explain_end(self) -> SessionLostError:
         if self._closed:
             return SessionLostError("the question is over")
-        until = now() + EXIT_SECONDS
-        while self._process.poll() is None and now() < until:  # noqa: ASYNC110  # there is no event for it
+        until = time.monotonic() + EXIT_SECONDS
+        while self._process.poll() is None and time.monotonic() < until:  # noqa: ASYNC110  # there is no event for it
             await asyncio.sleep(TICK_SECONDS / 10)
         if self._process.returncode is None:
             return SessionLostError(DISTURBED)

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import (
     LimitReachedError,
     SampleContext,
@@ -86,7 +85,7 @@ def test_nothing_is_spent_for_a_question_that_is_over(end: str) -> None:
     if end == "closed":
         asked.close()
     else:
-        asked.deadline = now()
+        asked.deadline = time.monotonic()
     for spend in (asked.count_lm_call, asked.count_tool_call):
         with pytest.raises(LimitReachedError) as raised:
             spend()
@@ -98,7 +97,7 @@ def test_nothing_is_spent_for_a_question_that_is_over(end: str) -> None:
 @pytest.mark.parametrize("end", ["closed", "out of time"])
 def test_what_is_done_for_a_thread_ends_with_the_question(end: str) -> None:
     async def work() -> None:
-        asked = SampleContext(SampleKey("q"), deadline=now() + (60 if end == "closed" else 0.05))
+        asked = SampleContext(SampleKey("q"), deadline=time.monotonic() + (60 if end == "closed" else 0.05))
         if end == "closed":
             asyncio.get_running_loop().call_later(0.05, asked.close)
         async with asked.within_deadline():

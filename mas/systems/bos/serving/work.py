@@ -11,6 +11,7 @@ and of the configuration are replaced by `***` in every event.
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -18,7 +19,6 @@ from dataclasses import dataclass, field
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.security.redaction import Redact, build_redactor, redact_value
 from mas.systems.bos.contracts.request import AgentRequest, list_secrets
@@ -153,7 +153,7 @@ class Reply(Response):
     async def _work(self, events: asyncio.Queue[Event | None]) -> None:
         """Put the events of the request and then None into the queue; whatever fails becomes the last event."""
         desk, seconds = self._desk, self._desk.settings.request_seconds
-        context = SampleContext(SampleKey(self._id), desk.limits, deadline=now() + seconds)
+        context = SampleContext(SampleKey(self._id), desk.limits, deadline=time.monotonic() + seconds)
         try:
             with use_context(context):
                 async with asyncio.timeout(seconds) as timeout, aclosing(self._list_events()) as found:

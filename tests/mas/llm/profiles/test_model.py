@@ -1,6 +1,7 @@
 """The contract of model profiles, which every file in `conf/model/` fulfils, and which model an agent gets."""
 
 import inspect
+import time
 from contextlib import ExitStack
 
 import dspy
@@ -15,7 +16,6 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import RateSettings
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.loop_clock import now
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from tests.mas.llm.loopback import Server, complete_with, serving
 from tests.mas.llm.stand_ins import llamacpp, ollama, vllm
@@ -66,7 +66,7 @@ def test_each_server_has_a_rate_limiter_of_its_own_and_the_declared_rate_is_that
         profile = OpenAIChatModel("base", ours.base_url, rate=slow, agents=agents)
         ask(profile, AgentModel())
         for _ in range(3):  # of one a minute, three would not fit into the deadline
-            with use_context(SampleContext(SampleKey("q"), deadline=now() + 20)):
+            with use_context(SampleContext(SampleKey("q"), deadline=time.monotonic() + 20)):
                 ask(profile, AgentModel(agent="planner"))
         assert (len(ours.requests), len(theirs.requests)) == (1, 3)
         assert [change["reason"] for change in profile.pace_history()] == ["start", "start"]

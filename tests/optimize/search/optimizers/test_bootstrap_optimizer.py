@@ -10,7 +10,7 @@ from mas.prompt_sets.prompt_set import apply_prompt_set, digest
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
 from optimize.search.student import Student
-from tests.eval.command_line import without_pauses
+from tests.eval.command_line import without_notes
 from tests.mas.systems.gaia.building import build
 from tests.optimize.search.test_student import gaia
 from tests.optimize.toy_search import toy, toy_search
@@ -33,7 +33,7 @@ def test_examples_are_the_agents_own_steps_in_right_answers_to_training_question
         assert {demo["problem"] for demo in prompts.demos["plan"]} <= right_questions
         assert list(prompts.demos["finalize"][0]) == ["result_to_finalize", "final_answer", "final_reasoning_trace"]
     out, err = capfd.readouterr()
-    assert (out, without_pauses(err)) == ("", "")
+    assert (out, without_notes(err)) == ("", "")
 
 
 @pytest.mark.slow

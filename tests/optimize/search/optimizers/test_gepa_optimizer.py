@@ -9,7 +9,7 @@ import pytest
 from dspy.lm15 import BillingError, Message, Response, TextPart, Usage
 
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
-from tests.eval.command_line import without_pauses
+from tests.eval.command_line import without_notes
 from tests.optimize.toy_search import CountedModel, toy, toy_search
 
 DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Multiply."]}
@@ -62,7 +62,7 @@ def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.
     assert sum(each.spend.reflection_calls for each in proposals) == ledger.reflection_calls > 0
     assert ledger.metric_calls <= 150
     out, err = capfd.readouterr()
-    assert (out, without_pauses(err)) == ("", "")
+    assert (out, without_notes(err)) == ("", "")
 
 
 @pytest.mark.slow

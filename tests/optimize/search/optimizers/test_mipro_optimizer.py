@@ -12,7 +12,7 @@ from dspy.lm15 import Response
 from eval.benchmarks.dataset import Sample
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizers.mipro_optimizer import MiproOptimizer
-from tests.eval.command_line import without_pauses
+from tests.eval.command_line import without_notes
 from tests.optimize import toy_search as search_of_tests
 from tests.optimize.planted_runs import Obedient
 from tests.optimize.toy_search import toy, toy_search
@@ -63,7 +63,7 @@ def test_texts_and_examples_are_combined_and_scored_on_all_validation_questions(
     assert outcome.reflections == 3 + 3 * 3 <= spend.reflection_calls, "three of them for the summary"
     assert spend.metric_calls <= 150
     out, err = capfd.readouterr()
-    assert (out, without_pauses(err)) == ("", ""), "neither DSPy nor optuna prints"
+    assert (out, without_notes(err)) == ("", ""), "neither DSPy nor optuna prints"
 
 
 @pytest.mark.slow
