@@ -28,10 +28,9 @@ from eval.analysis.summary.summary import Summary
 from eval.reports.notes import describe_run
 from eval.reports.run_report import REPORT
 from eval.reports.run_report.page import limit_questions, write_report
-from eval.runs.folder import RECORDS, is_in_use, write_lines
+from eval.runs.folder import RECORDS, write_lines
 from eval.runs.mlflow_state import read_link
 from eval.runs.record import Record
-from eval.runs.recovery import has_lines
 from eval.runs.store import RunStore
 
 ANSWERS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "correlation_ids.jsonl", "summary.json"
@@ -51,7 +50,8 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
     attribution = attribute_run(store)
     summary = replace(summarise_store(store, attribution), mlflow=read_link(folder))
     write_lines(folder / ANSWERS, (json.dumps(_build_answer(record)) for record in _read_final(store)))
-    _write_records(folder / RECORDS, store)
+    if not (store.is_copied() and (folder / RECORDS).exists()):
+        write_lines(folder / RECORDS, store.lines())
     write_lines(folder / CORRELATION_IDS, map(json.dumps, store.correlation_ids()))
     write_summary(folder, summary)
     info, gold = store.read_info(), find_gold_folder(store.path.resolve().parent)
@@ -67,12 +67,6 @@ def write_summary(folder: Path, summary: Summary) -> None:
         OSError: the folder cannot be written; a file already there stays as it was.
     """
     write_lines(folder / SUMMARY, [json.dumps(summary.to_dict(), indent=2)])
-
-
-def _write_records(path: Path, store: RunStore) -> None:
-    """Write the file unless it is right, as it mostly is: the run adds each record to it, hundreds of megabytes."""
-    if not (store.read_only and is_in_use(store.path)) and not has_lines(path, store.line_checksums()):
-        write_lines(path, store.lines())
 
 
 def _build_answer(record: Record) -> dict[str, str]:

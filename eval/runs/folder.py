@@ -29,7 +29,7 @@ from mas.runtime.security.private_file import write_atomically
 
 DATABASE = "run.db"
 REPORT = "report.html"  # the page of a run, also of a tuning run
-JOURNAL, RECORDS = "run.journal", "records.jsonl"  # copies of what it holds, written as it is
+FACTS, RECORDS = "run.jsonl", "records.jsonl"  # copies of what it holds: plan and facts about the run; rows
 LATEST = "latest"
 _TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_(.*?)(?:_\d+)?$")
@@ -219,8 +219,8 @@ def _at(path: Path, marker: str) -> Path | None:
 
 
 def _is_run(folder: Path, marker: str) -> bool:
-    """Return whether a run is in the folder, also one whose database has vanished: it is restored when it is opened."""
-    return (folder / marker).is_file() or (marker == DATABASE and (folder / JOURNAL).is_file())
+    """Return whether a run is in the folder, also one whose database is gone: it is made again when it is opened."""
+    return (folder / marker).is_file() or (marker == DATABASE and (folder / FACTS).is_file())
 
 
 def list_runs(runs_folder: Path | None = None, marker: str = DATABASE) -> list[Path]:

@@ -3,8 +3,7 @@
 record = Record.from_dict(json.loads(line))
 row, details, line = build_row(record, number=1, finished_at="2026-11-22T08:00:00+00:00")
 
-The second half is the form on the disk: rows of the database with checksums, and lines of `run.journal`, which says the
-same as text. A line of the journal is the checksum of its JSON, a space, and the JSON.
+The second half is the form on the disk: rows of the database, and lines of `records.jsonl`.
 """
 
 import json
@@ -15,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.sqlite_file import compute_crc
 from eval.scorers.score import read_value
 from mas.runtime.text import to_jsonable
 
@@ -233,19 +231,14 @@ def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str, 
         finished_at: UTC, ISO 8601.
     """
     data, details = encode_record(record)
-    line = join_line(data, details)
-    error_class = record.error_class or (None if record.error is None else "unknown")
     cost_usd = float(record.usage.at_least_usd + record.scorer_usage.at_least_usd)
-    row = (
-        *(number, escape(record.sample_id), record.epoch, record.attempt, escape(record.thread_id), error_class),
-        *(cost_usd, finished_at, compute_crc(line), data),
-    )
-    return (*row, compute_crc(*row)), details, line
+    return (number, *list_columns(record), cost_usd, finished_at, data), details, join_line(data, details)
 
 
-def is_intact(row: Row) -> bool:
-    """Return whether the last column of a row is the checksum of the others."""
-    return bool(row[-1] == compute_crc(*row[:-1]))
+def list_columns(record: Record) -> list[str | int | None]:
+    """Return sample id, epoch, attempt, thread id and error class as the columns of a row."""
+    error_class = record.error_class or (None if record.error is None else "unknown")
+    return [escape(record.sample_id), record.epoch, record.attempt, escape(record.thread_id), error_class]
 
 
 def escape(text: str) -> str:
@@ -258,112 +251,29 @@ def unescape(text: str) -> str:
     return str(json.loads(f'"{text}"'))
 
 
-PLAN = "plan"  # key of `meta`: number of planned questions, and the checksum over them
-_SELECT_ROWS = "SELECT row, sample_id, epoch, attempt, finished_at, line_crc FROM records ORDER BY row"
 PlanRows = list[tuple[str, str]]  # id, escaped, and the question as JSON
 
 
-@dataclass(frozen=True)
-class JournalRow:
-    """Row of the database, without its content."""
-
-    row: int
-    sample_id: str
-    epoch: int
-    attempt: int
-    finished_at: str
-    line_crc: int  # of the whole record as a line of JSON
-
-    @property
-    def key(self) -> tuple[str, int, int]:
-        return self.sample_id, self.epoch, self.attempt
-
-
-@dataclass
-class JournalContent:
-    """Everything that the journal has, as far as its lines are undamaged; of each key and of the plan the last one."""
-
-    meta: dict[str, str] = field(default_factory=dict)
-    plan: PlanRows | None = None
-    rows: dict[int, JournalRow] = field(default_factory=dict)
-    n_damaged: int = 0  # lines, without a last one that was cut off
-
-
-def encode_entry(entry: dict[str, object]) -> str:
-    """Return an entry as a line of the journal: {"meta": [key, value]}, {"plan": …} or {"row": …}."""
-    text = json.dumps(entry)
-    return f"{compute_crc(text)} {text}\n"
-
-
-def add_entry(content: JournalContent, line: bytes) -> None:
-    """Add the entry of a line to what the journal has.
-
-    Raises:
-        ValueError, TypeError, KeyError: the line is damaged.
-    """
-    crc, _, text = line.decode("ascii").partition(" ")
-    if int(crc) != compute_crc(text):
-        raise ValueError(crc)
-    entry = json.loads(text)
-    if "meta" in entry:
-        key, value = entry["meta"]
-        content.meta[str(key)] = str(value)
-    elif "plan" in entry:
-        content.plan = [(str(sample_id), str(data)) for sample_id, data in entry["plan"]]
-    else:
-        row = JournalRow(**entry["row"])
-        content.rows[row.row] = row
-
-
-def read_meta(database: sqlite3.Connection, key: str) -> str | None:
-    """Return a value of `meta`; None if there is none.
-
-    Raises:
-        sqlite3.DatabaseError: it is damaged.
-    """
-    found = database.execute("SELECT key, value, checksum FROM meta WHERE key = ?", (key,)).fetchone()
-    if found is None:
-        return None
-    if not is_intact(found):
-        raise sqlite3.DatabaseError(f"its {key} has a wrong checksum")
-    return str(found[1])
+def read_meta(database: sqlite3.Connection) -> dict[str, str]:
+    """Return the facts about the run."""
+    return {str(key): str(value) for key, value in database.execute("SELECT key, value FROM meta")}
 
 
 def write_meta(database: sqlite3.Connection, key: str, value: str) -> None:
     """Write a value of plain ASCII, as JSON is."""
-    database.execute("INSERT OR REPLACE INTO meta VALUES(?, ?, ?)", (key, value, compute_crc(key, value)))
+    database.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, value))
 
 
 def read_plan(database: sqlite3.Connection) -> PlanRows:
     """Return the plan as it is stored."""
-    return [
-        (str(sample_id), str(data))
-        for sample_id, data in database.execute("SELECT id, data FROM questions ORDER BY place")
-    ]
+    found = database.execute("SELECT id, data FROM questions ORDER BY place")
+    return [(str(sample_id), str(data)) for sample_id, data in found]
 
 
 def write_plan(database: sqlite3.Connection, plan: PlanRows) -> None:
     database.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", plan)
-    write_meta(database, PLAN, encode_plan(plan))
-
-
-def encode_plan(rows: PlanRows) -> str:
-    """Return the value of PLAN in `meta`."""
-    return json.dumps([len(rows), compute_crc(*(part for row in rows for part in row))])
-
-
-def read_rows(database: sqlite3.Connection) -> dict[int, JournalRow]:
-    """Return the rows of the database without their content."""
-    found = database.execute(_SELECT_ROWS)
-    rows = (JournalRow(row, unescape(sample_id), *rest) for row, sample_id, *rest in found)
-    return {each.row: each for each in rows}
 
 
 def insert_row(target: sqlite3.Connection, row: Row, details: str) -> None:
     target.execute(f"INSERT INTO records VALUES({', '.join('?' * len(row))})", row)
     target.execute("INSERT INTO details VALUES(?, ?)", (row[0], details))
-
-
-def is_whole(data: object, details: object, line_crc: object) -> bool:
-    """Return whether two parts of a record, of any type, have the checksum of the whole."""
-    return isinstance(data, str) and isinstance(details, str) and compute_crc(join_line(data, details)) == line_crc

@@ -1,13 +1,10 @@
-"""SQLite files of a run's folder: checked before use, and those that may be lost; checksums of what they hold.
+"""SQLite files of a run's folder: checked before use, and those that may be lost; checksums of what those hold.
 
 A run's folder may come from anywhere, and a schema can hold programs: a view that never ends, a trigger that changes
-what is written, a virtual table. Only files with exactly this program's tables are used, links are not followed, and
-every query can be stopped.
+what is written, a virtual table. Only files with exactly this program's tables are used, and links are not followed.
 
     check_files(path)                            # ForeignDatabaseError: it is a link, or names another file
-    guard = QueryGuard(database)
-    with guard:
-        check_schema(database, SCHEMA)           # ForeignDatabaseError: other tables, or a view, trigger, …
+    check_schema(database, SCHEMA)               # ForeignDatabaseError: other tables, or a view, trigger, …
 
     class Replies(BestEffortSqlite):
         tables = ("CREATE TABLE IF NOT EXISTS replies(key BLOB PRIMARY KEY, reply BLOB NOT NULL)",)
@@ -20,15 +17,12 @@ import functools
 import sqlite3
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 MAX_VALUE_BYTES = 256 * 1024 * 1024  # of a record's state and trajectory, which may have 20 MB
-MAX_STEPS = 2_000_000_000  # of SQLite's machine, for one query: about a minute
-_STEPS_AT_ONCE = 100_000  # a millisecond
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 _JOURNAL_END = bytes.fromhex("d9d505f920a163d7")  # after the name of a journal of several databases
 _SCHEMA_QUERY = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name LIMIT 100"
@@ -87,44 +81,6 @@ def _list_objects(schema: str) -> list[tuple[object, ...]]:
         return database.execute(_SCHEMA_QUERY).fetchall()
     finally:
         database.close()
-
-
-class QueryGuard:
-    """Ends a query that takes too long, and handles signals while one is running: SQLite itself does neither.
-
-    with guard:
-        database.execute(query)         # sqlite3.OperationalError: interrupted; or KeyboardInterrupt
-    """
-
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._calls = 0
-        self._interrupt: BaseException | None = None
-        # A generator that has begun, since Python handles a signal as soon as a function begins, before any `try` in
-        # it: the exception would be lost in SQLite.
-        watch = self._watch()
-        next(watch)
-        database.set_progress_handler(watch.__next__, _STEPS_AT_ONCE)
-
-    def _watch(self) -> Iterator[int]:
-        """Yield 0 to let the query go on, 1 to end it."""
-        while True:
-            try:
-                self._calls += 1
-                yield int(self._interrupt is not None or self._calls * _STEPS_AT_ONCE >= MAX_STEPS)
-            except GeneratorExit:
-                raise
-            except BaseException as error:  # noqa: BLE001 - raised by a signal's handler; `__exit__` raises it again
-                self._interrupt = error
-
-    def __enter__(self) -> Self:
-        self._calls, self._interrupt = 0, None
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._interrupt is not None:
-            raise self._interrupt
 
 
 class BestEffortSqlite:

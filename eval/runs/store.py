@@ -19,24 +19,22 @@ from pathlib import Path
 from typing import ClassVar, TypedDict, TypeVar
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.folder import DATABASE, JOURNAL, check_empty
+from eval.runs.folder import DATABASE, FACTS, check_empty
 from eval.runs.record import (
-    JournalRow,
     PlannedQuestion,
     Record,
     build_row,
     escape,
     insert_row,
-    is_whole,
     join_line,
     unescape,
     write_meta,
     write_plan,
 )
-from eval.runs.run_database import DamagedError, EmptyStoreError, RunDatabase
+from eval.runs.recovery import INFO, STATE
+from eval.runs.run_database import EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
-from eval.runs.sqlite_file import compute_crc
 from mas.runtime.errors import UserError
 from mas.runtime.installation_key import is_signed, sign
 from mas.runtime.sample_context import SampleKey
@@ -44,7 +42,7 @@ from mas.runtime.text import to_jsonable
 
 RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
 UNFINISHED = ("quota_or_key",)  # error classes that say nothing about the sample: every later session runs it again
-_INFO, _STATE, _SIGNATURE = "info", "state", "signature"  # keys of `meta`: RunInfo and RunState as JSON, its signature
+_SIGNATURE = "signature"  # key of `meta`: of the info
 _SIGNED = "run"  # kind of what is signed
 _PAGE_ROWS = 200  # of records without details, some KB each
 
@@ -75,13 +73,12 @@ class RunStore(RunDatabase):
         Raises:
             StoreError: the row exists already, or the disk refuses it.
         """
-        finished_at = datetime.now(UTC).isoformat()
-        with self._transaction():
-            number = self._database.execute("SELECT coalesce(max(row), 0) + 1 FROM records").fetchone()[0]
-            row, details, line = build_row(record, number, finished_at)
-            insert_row(self._database, row, details)
-        key = (record.sample_id, record.epoch, record.attempt)
-        self._journal.add_row(JournalRow(number, *key, finished_at, compute_crc(line)), line)
+        with self._turns:
+            with self._transaction():
+                number = self._database.execute("SELECT coalesce(max(row), 0) + 1 FROM records").fetchone()[0]
+                row, details, line = build_row(record, number, datetime.now(UTC).isoformat())
+                insert_row(self._database, row, details)
+            self._append_copy(line)
 
     def records(self, without_trajectory: bool = False) -> Iterator[Record]:
         """Yield all rows in the order they were written, a few in memory at a time, with those written meanwhile.
@@ -112,17 +109,11 @@ class RunStore(RunDatabase):
 
     def lines_after(self, row: int) -> Iterator[tuple[int, str]]:
         """Yield the same with the row's number, from the row after `row` on: for an exporter that follows the run."""
-        query = (
-            "SELECT row, records.data, details.data, line_crc FROM records LEFT JOIN details USING(row) WHERE row > ?"
-        )
+        query = "SELECT row, records.data, details.data FROM records JOIN details USING(row) WHERE row > ?"
         last_row = row
         while found := self._all(f"{query} ORDER BY row LIMIT 1", last_row):  # one at a time: it may have 20 MB
-            number, *parts = found[0]
-            if is_whole(*parts):
-                last_row = number
-                yield last_row, join_line(*parts[:2])
-            else:
-                self._handle_damage(DamagedError(f"{self.path} is damaged (row {number} has a wrong checksum)"))
+            last_row, *parts = found[0]
+            yield last_row, join_line(*parts)
 
     def final_records(self) -> Iterator[Record]:
         """Yield the last attempt at each (sample, epoch), in the order of the plan; without trajectory and state."""
@@ -159,10 +150,6 @@ class RunStore(RunDatabase):
         """Return what all rows cost as far as it is known, earlier attempts and judging included."""
         return float(self._all("SELECT coalesce(sum(cost_usd), 0) FROM records")[0][0])
 
-    def line_checksums(self) -> list[int]:
-        """Return the checksum of each line of `lines`."""
-        return [int(checksum) for (checksum,) in self._all("SELECT line_crc FROM records ORDER BY row")]
-
     def last_finished_at(self) -> str | None:
         """Return the time at which the last row was written: UTC, ISO 8601."""
         found = self._all("SELECT finished_at FROM records ORDER BY row DESC LIMIT 1")
@@ -176,13 +163,12 @@ class RunStore(RunDatabase):
         """
         planned = [each if isinstance(each, PlannedQuestion) else PlannedQuestion.of(each) for each in questions]
         rows = [(escape(each.id), json.dumps(to_jsonable(each.to_dict()))) for each in planned]
-        with self._transaction():
+        with self._write_facts():
             if replace:
                 self._database.execute("DELETE FROM questions")
             if self._database.execute("SELECT 1 FROM questions LIMIT 1").fetchone():
                 raise StoreError(f"{self.path} already has its questions; resume that run, or start a new one")
             write_plan(self._database, rows)
-        self._journal.add_plan(rows)
 
     def read_plan(self) -> list[PlannedQuestion]:
         """Return the samples of the run in the dataset's order; each is to be answered `RunInfo.epochs` times."""
@@ -205,17 +191,15 @@ class RunStore(RunDatabase):
         Raises:
             StoreError: another version of this program wrote it, or the store cannot be read.
         """
-        return self._read_json(_INFO, RunInfo)
+        return self._read_json(INFO, RunInfo)
 
     def write_info(self, info: RunInfo, signed: bool = True) -> None:
         """Write what is known of the run; `signed`: it comes from this installation's own command line and `conf/`."""
         text = info.to_json()
         signature = sign(_SIGNED, json.loads(text)) if signed else ""
-        with self._transaction():
-            for key, value in ((_INFO, text), (_SIGNATURE, signature)):
+        with self._write_facts():
+            for key, value in ((INFO, text), (_SIGNATURE, signature)):
                 write_meta(self._database, key, value)
-        self._journal.add_meta(_INFO, text)
-        self._journal.add_meta(_SIGNATURE, signature)
 
     def is_signed(self) -> bool:
         """Return whether this installation wrote what is known of the run, and nobody has changed it.
@@ -223,7 +207,7 @@ class RunStore(RunDatabase):
         Raises:
             StoreError: the store cannot be read.
         """
-        found = self._read_meta(_INFO)
+        found = self._read_meta(INFO)
         if found is None:
             return False
         try:
@@ -238,10 +222,11 @@ class RunStore(RunDatabase):
         Raises:
             StoreError: another version of this program wrote it, or the store cannot be read.
         """
-        return self._read_json(_STATE, RunState)
+        return self._read_json(STATE, RunState)
 
     def write_state(self, state: RunState) -> None:
-        self._write_meta(_STATE, state.to_json())
+        with self._write_facts():
+            write_meta(self._database, STATE, state.to_json())
 
     def _read_json(self, key: str, kind: type[_Info]) -> _Info:
         found = self._read_meta(key)
@@ -272,7 +257,7 @@ def check_free(folder: Path) -> None:
         UserError: there is a run, which cannot be mixed with another, or something else, which may be overwritten.
     """
     database = folder / DATABASE
-    if not database.exists() and not (folder / JOURNAL).exists():
+    if not database.exists() and not (folder / FACTS).exists():
         check_empty(folder)
         return
     info = RunInfo()

@@ -36,7 +36,7 @@ def test_all_files_come_back_from_the_database(tmp_path: Path, capsys: pytest.Ca
     right, wrong = answered("q1", "17"), answered("q2", "18")
     folder = stored_run(tmp_path / "run", [wrong, right], planned=["q1", "q2"], wall_seconds=12.5)
     assert reported(folder) == FINISHED
-    assert {path.name for path in folder.iterdir()} == FILES | {"run.db", "run.lock", "run.journal"}
+    assert {path.name for path in folder.iterdir()} == FILES | {"run.db", "run.lock", "run.jsonl"}
     out = capsys.readouterr().out
     assert all(text in out for text in ("50.0%", "toy · scorer exact · run", f"results: {folder}"))
     assert out.splitlines()[-1] == f"report: {folder / 'report.html'}"

@@ -41,7 +41,7 @@ def test_a_run_leaves_its_files_and_says_what_came_out(eval_command: EvalCommand
     assert read_prompt_set(str(finished.folder / "prompts"), AGENTS, "gaia", PROJECT_ROOT).texts.keys() == set(AGENTS)
     assert {name for name in names if not name.startswith("prompts/")} == {
         "config.yaml", "run.db", "run.lock", "answers.jsonl", "records.jsonl", "summary.json", "report.html",
-        "correlation_ids.jsonl", "run.journal",
+        "correlation_ids.jsonl", "run.jsonl",
         "logs/entry_point.log", "logs/multi_agent_system.log",
     }  # fmt: skip
     for text in ("3/3 done", "accuracy", "95% interval", "level 1", "tokens", "cost: $0.0000", str(finished.folder)):

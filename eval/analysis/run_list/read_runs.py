@@ -25,7 +25,7 @@ from eval.analysis.run_list.foreign_json import (
     as_text,
     read_object,
 )
-from eval.runs.folder import DATABASE, JOURNAL, REPORT, check_entries, is_in_use
+from eval.runs.folder import DATABASE, FACTS, RECORDS, REPORT, check_entries, is_in_use
 from eval.runs.run_info import SILENT, TUNING_FILE
 from eval.scorers.score import ACCURACY
 from mas.runtime.errors import UserError
@@ -127,7 +127,7 @@ def find_run_folders(root: Path, pages: list[Path]) -> Iterator[tuple[Path, str]
             continue
         if TUNING_FILE in found:
             yield folder, TUNING
-        elif DATABASE in found or JOURNAL in found:
+        elif DATABASE in found or FACTS in found:
             yield folder, EVALUATION
         else:
             pages += [folder / name for name in found if name.endswith(".html") and name not in (INDEX, REPORT)]
@@ -259,9 +259,11 @@ def _read_state(locked: Path, stopped: str) -> tuple[str, str]:
 
 
 def _is_fresh(folder: Path) -> bool:
-    """Return whether nothing was written to the run after its summary: each row, and each fact, is in the journal."""
+    """Return whether nothing was written to the run after its summary: each row and fact is copied as it is written."""
     try:
-        return (folder / _SUMMARY).stat().st_mtime_ns >= (folder / JOURNAL).stat().st_mtime_ns
+        return (folder / _SUMMARY).stat().st_mtime_ns >= max(
+            (folder / name).stat().st_mtime_ns for name in (FACTS, RECORDS)
+        )
     except OSError:
         return False
 

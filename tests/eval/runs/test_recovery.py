@@ -58,60 +58,81 @@ def fill(store: RunStore) -> None:
 def flip(path: Path, draw: random.Random, times: int = 1) -> None:
     content = bytearray(path.read_bytes())
     for _ in range(times):
-        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        content[draw.randrange(len(content))] ^= draw.randrange(1, 256)
     path.write_bytes(content)
 
 
-class Found:
-    """What a reader finds in a folder, and then what a writer finds who goes on with the run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.warnings: list[str] = []
-        with RunStore(folder / "run.db", read_only=True, warn=self.warnings.append) as store:
-            self.read = self._look(store)
-        with RunStore(folder / "run.db", warn=self.warnings.append) as store:
-            self.resumed = self._look(store)
-            for key in list_pending(IDS, 1, store.read_last_attempts(), retry_errors=False):
-                store.write(make(key.sample_id))
-        with RunStore(folder / "run.db", read_only=True, warn=self.warnings_after) as store:
-            self.after = self._look(store)
-
-    def warnings_after(self, message: str) -> None:
-        raise AssertionError(f"it was restored, and is damaged again: {message}")
-
-    def _look(self, store: RunStore) -> tuple[list[Record], RunInfo, RunState, list[str]]:
-        ordered = sorted(store.records(), key=lambda record: IDS.index(record.sample_id))
-        answers = [record.answer for record in store.records(without_trajectory=True)]
-        assert len(answers) == len(ordered) == len(store.read_last_attempts()) == len(list(store.final_records()))
-        assert len(list(store.correlation_ids())) == len(ordered)
-        return ordered, store.read_info(), store.read_state(), store.list_planned_ids()
+def read_all(store: RunStore) -> tuple[list[Record], RunInfo, RunState, list[str]]:
+    ordered = sorted(store.records(), key=lambda record: IDS.index(record.sample_id))
+    assert len(ordered) == len(store.read_last_attempts()) == len(list(store.correlation_ids()))
+    return ordered, store.read_info(), store.read_state(), store.list_planned_ids()
 
 
 WHOLE = (RECORDS, INFO, STATE, IDS)
 
 
 def check_nothing_is_lost(folder: Path) -> list[str]:
-    found = Found(folder)
-    assert found.read == found.resumed == found.after == WHOLE, found.warnings
-    return found.warnings
+    """Read the run, resume it and read it again; return the warnings of the first two."""
+    warnings: list[str] = []
+    for read_only in (True, False):
+        with RunStore(folder / "run.db", read_only, warn=warnings.append) as store:
+            assert read_all(store) == WHOLE, warnings
+    with RunStore(folder / "run.db", read_only=True, warn=pytest.fail) as store:
+        assert read_all(store) == WHOLE
+    return warnings
 
 
-def test_a_hundred_flipped_bits_at_once_cost_nothing_if_the_copies_are_whole(closed: Path, memory: Path) -> None:
-    for number in range(10):
+def test_flipped_bytes_are_reported_and_cost_nothing(closed: Path, memory: Path) -> None:
+    for number in range(20):
         folder = memory / str(number)
         shutil.copytree(closed, folder)
-        flip(folder / "run.db", random.Random(number), times=100)
-        (warning, *_) = check_nothing_is_lost(folder)
-        assert "12 of 12 answers were restored" in warning
+        flip(folder / "run.db", random.Random(number), times=20)
+        read, resumed = check_nothing_is_lost(folder)
+        assert "made again from records.jsonl with 12 answers" in read
+        assert resumed.endswith("the damaged file is kept as run.db.damaged")
         assert (folder / "run.db.damaged").exists()
 
 
+def test_a_single_byte_of_an_answer_is_noticed(closed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(closed, folder)
+    content = (folder / "run.db").read_bytes()
+    (folder / "run.db").write_bytes(content.replace(b"q3q3q3q3q3", b"q3q3q4q3q3", 1))
+    (read, _) = check_nothing_is_lost(folder)
+    assert "run.db is damaged (lines of records.jsonl that are not in it: 1)" in read
+
+
 @pytest.mark.parametrize("how", ["removed", "emptied"])
-def test_a_vanished_database_is_restored_from_its_copies(how: str, closed: Path, tmp_path: Path) -> None:
+def test_a_lost_database_is_made_again_from_its_copies(how: str, closed: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(closed, folder)
     (folder / "run.db").unlink() if how == "removed" else (folder / "run.db").write_bytes(b"")
-    warnings = check_nothing_is_lost(folder)
-    assert warnings[0] == (
-        f"{folder}/run.db has vanished, or is empty: 12 of 12 answers were restored, 12 of them from records.jsonl"
-    )
+    reason = "is gone" if how == "removed" else "is empty"
+    (read, _) = check_nothing_is_lost(folder)
+    assert read.startswith(f"{folder}/run.db {reason}: made again from records.jsonl with 12 answers; run.resume asks")
+
+
+def test_damaged_copies_are_written_again(closed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(closed, folder)
+    before = (folder / "records.jsonl").read_bytes()
+    lines = before.splitlines(keepends=True)
+    (folder / "records.jsonl").write_bytes(b"".join([*lines[:4], b"\xff" + lines[4], lines[5][:99]]))
+    (folder / "run.jsonl").write_bytes(b"{")
+    assert check_nothing_is_lost(folder) == []
+    assert (folder / "records.jsonl").read_bytes() == before
+    assert (folder / "run.jsonl").read_bytes() == (closed / "run.jsonl").read_bytes()
+
+
+def test_what_is_in_neither_is_asked_again(closed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(closed, folder)
+    for name in ("run.db", "records.jsonl"):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content.replace(b"Which is q5", b"Which is \xffq", 2))
+    with RunStore(folder / "run.db", warn=lambda message: None) as store:
+        assert store.is_restored
+        (left,) = list_pending(store.list_planned_ids(), 1, store.read_last_attempts(), retry_errors=False)
+        assert left.sample_id == "q5"
+        store.write(make("q5"))
+    assert check_nothing_is_lost(folder) == []

@@ -1,4 +1,4 @@
-"""A hostile `run.db` is refused before it is queried, what it names is left alone, and every query can be ended."""
+"""A hostile `run.db` is not queried, what it names is left alone, and runs nothing."""
 
 import sqlite3
 import struct
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.folder import JOURNAL
+from eval.runs.folder import FACTS, RECORDS
 from eval.runs.sqlite_file import (
     MAX_VALUE_BYTES,
     ForeignDatabaseError,
@@ -19,13 +19,13 @@ from tests.eval.stored_run import answered, stored_run
 COLUMNS = "x AS row, 'q' AS sample_id, 1 AS epoch, 1 AS attempt, '' AS thread_id, NULL AS error_class, 0 AS cost_usd"
 HOSTILE = {
     "an endless view": f"DROP TABLE records; CREATE VIEW records AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT "
-    f"x + 1 FROM c) SELECT {COLUMNS}, '' AS finished_at, 0 AS line_crc, '' AS data, 0 AS checksum FROM c",
+    f"x + 1 FROM c) SELECT {COLUMNS}, '' AS finished_at, '' AS data FROM c",
     "a trigger": "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records; END",
     "a virtual table": "CREATE VIRTUAL TABLE v USING fts5(x)",
     "another table": "CREATE TABLE more(x)",
     "an index on an expression": "CREATE INDEX i ON records(length(data))",
     "a generated column": "ALTER TABLE records ADD COLUMN g AS (length(data))",
-    "a changed table": "DROP TABLE meta; CREATE TABLE meta(key TEXT, value TEXT, checksum INT)",
+    "a changed table": "DROP TABLE meta; CREATE TABLE meta(key TEXT, value TEXT)",
 }
 
 
@@ -45,7 +45,8 @@ def test_other_objects_in_a_database_are_not_looked_into(
         assert [record.sample_id for record in store.records()] == ["q1"]
     assert "run.db is no database of a run: its schema is not that of a run" in capsys.readouterr().err
     if read_only:
-        (folder / JOURNAL).unlink()
+        for name in (FACTS, RECORDS):
+            (folder / name).unlink()
         with pytest.raises(StoreError, match="its schema is not that of a run"):
             RunStore(folder / "run.db", read_only)
 

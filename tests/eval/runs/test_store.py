@@ -13,7 +13,7 @@ from eval.runs.record import PlannedQuestion, Record, Usage, build_missing_recor
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError
 
-FILES = {"run.db", "run.lock", "run.journal", "records.jsonl"}
+FILES = {"run.db", "run.lock", "records.jsonl"}
 
 
 def make(sample_id: str = "q1", epoch: int = 1, attempt: int = 1, **changes: Any) -> Record:
