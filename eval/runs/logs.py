@@ -1,9 +1,6 @@
-"""Logs of a run: JSON lines of structlog in `logs/`, buffered in memory for half a second.
+"""Logs of a run: JSON lines of structlog in `logs/`.
 
 They say what a session is made of, when each answer begins and ends, what happens in between, and the memory it takes.
-
-A system call for each line would be a twentieth of a run's CPU time. A killed process loses at most the last half
-second of its log and nothing else: records are not written here.
 
     with RunLogs(folder, redact=config.secrets(), settings=config.log) as logs:
         logs.entry_point.info("run started", questions=66)
@@ -39,9 +36,7 @@ from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Level, Listener
 from mas.system import Program
 
-FLUSH_SECONDS = 0.5
 DIGEST_CHARS = 12  # of the prompts of a trial, in its lines
-BUFFER_BYTES = 256 * 1024
 _STATM = Path("/proc/self/statm")
 
 
@@ -52,13 +47,11 @@ class LogSink(Protocol):
 
     def flush(self) -> None: ...
 
-    def write_out(self) -> None: ...
-
     def close(self) -> None: ...
 
 
 class LogFile:
-    """File opened for appending. Any thread may write, and any process: only whole lines are handed to the disk."""
+    """File opened for appending. Any thread may write, and any process: each call appends whole lines."""
 
     def __init__(self, path: Path) -> None:
         """Open the file.
@@ -69,62 +62,28 @@ class LogFile:
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         if (size := os.fstat(self._descriptor).st_size) and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")  # ends the line that a kill cut off
-        self._lines: list[bytes] = []  # not yet written
-        self._n_bytes = 0  # of the buffer
         self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._failure: OSError | None = None
-        threading.Thread(target=self._flush_regularly, name=f"flush {path.name}", daemon=True).start()
+        self._is_closed = False
 
     def write(self, text: str) -> None:
-        """Add lines to the buffer; nothing once the file is closed, since a cancelled answer may end a little later.
+        """Add lines; nothing once the file is closed, since a cancelled answer may end a little later.
 
         Raises:
-            OSError: the disk refuses these lines, or refused earlier ones meanwhile.
+            OSError: the disk refuses them.
         """
-        if self._failure is not None:
-            raise self._failure
+        rest = text.encode()
         with self._lock:
-            if not self._closed.is_set():
-                self._lines.append(line := text.encode())
-                self._n_bytes += len(line)
-                if self._n_bytes > BUFFER_BYTES:
-                    self._write_out()
-
-    def _write_out(self) -> None:
-        """Write the buffer; what the disk refuses stays in it."""
-        rest = b"".join(self._lines)
-        try:
-            while rest:
+            while rest and not self._is_closed:
                 rest = rest[os.write(self._descriptor, rest) :]
-        finally:
-            self._lines, self._n_bytes = [rest] if rest else [], len(rest)
 
     def flush(self) -> None:
-        """Do nothing: the thread flushes; loggers call this after every line."""
-
-    def write_out(self) -> None:
-        """Write the buffer now; what the disk refuses is raised by the next `write`."""
-        try:
-            with self._lock:
-                if not self._closed.is_set():
-                    self._write_out()
-        except OSError as error:
-            self._failure = error
-
-    def _flush_regularly(self) -> None:
-        while not self._closed.wait(FLUSH_SECONDS):
-            self.write_out()
+        """Do nothing; loggers call this after every line."""
 
     def close(self) -> None:
-        """Write what is left. Closing twice is harmless."""
+        """Close the file. Closing twice is harmless."""
         with self._lock:
-            if self._closed.is_set():
-                return
-            self._closed.set()
-            try:
-                self._write_out()
-            finally:
+            if not self._is_closed:
+                self._is_closed = True
                 os.close(self._descriptor)
 
     def __enter__(self) -> Self:
@@ -195,11 +154,6 @@ class RunLogs:
     def write(self, name: str, text: str) -> None:
         """Add lines that another machine has made to one of the logs."""
         self._files[(_ENTRY_POINT, _SYSTEM).index(name)].write(text)
-
-    def write_out(self) -> None:
-        """Write what is buffered now: a process that is killed afterwards loses none of it."""
-        for file in self._files:
-            file.write_out()
 
     def close(self) -> None:
         for file in self._files:

@@ -158,7 +158,6 @@ class _Samples:
     program: Program  # with the run's own prompts
     runner: SampleRunner
     begin_log: Callable[..., Listener]
-    write_log: Callable[[], None]  # the lines of an answer, before it is sent: this process may be killed then
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     tasks: set["asyncio.Task[None]"] = field(default_factory=set)
     prompts: dict[str, PromptSet] = field(default_factory=dict)  # of trials, by digest
@@ -189,7 +188,6 @@ class _Samples:
         runner = replace(self.runner, open_context=lambda key: context)
         record = await runner.run_sample(answer.sample, answer.key)
         if not _is_cancelled():  # else the program ignored it
-            self.write_log()
             self.channel.send(Answered(answer.lease, record))
 
     async def _try(self, answer: Answer) -> None:
@@ -206,7 +204,6 @@ class _Samples:
         )
         record = await runner.run_sample(answer.sample, answer.key)
         if not _is_cancelled():
-            self.write_log()
             self.channel.send(self._pack(answer.lease, record, traced.name_calls()))
 
     def _pack(self, lease: int, record: Record, calls: Sequence[NamedCall]) -> Answered | Failed:
@@ -261,9 +258,6 @@ class _SentLog:
 
     def flush(self) -> None:
         """Do nothing: the channel sends the lines of one turn of the loop together."""
-
-    def write_out(self) -> None:
-        """Do nothing: the lines are sent before the answer that follows them."""
 
     def close(self) -> None:
         self.send = None
@@ -342,7 +336,7 @@ async def _work(
         program = config.system.build(config.model, start.prompts, resources)
         hooks = SampleHooks(place.folder, open_listener=answers.begin)
         runner = create_runner(config, program, start.run_info, hooks)
-        samples = _Samples(config, caches, channel, start.asks_budget, program, runner, answers.begin, logs.write_out)
+        samples = _Samples(config, caches, channel, start.asks_budget, program, runner, answers.begin)
         for log in place.sent or ():
             log.send = samples.send
         channel.send(Ready(os.getpid(), socket.gethostname()))

@@ -1,9 +1,6 @@
-import errno
 import json
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -42,11 +39,10 @@ def test_a_question_becomes_lines_with_its_correlation_id(tmp_path: Path) -> Non
     assert {(line["task_id"], line["epoch"], line["attempt"]) for line in (started, finished)} == {("q1", 2, 1)}
 
 
-def test_lines_are_in_the_file_at_once_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_lines_are_in_the_file_at_once(tmp_path: Path) -> None:
     with RunLogs(tmp_path) as logs:
         logs.entry_point.info("question started")
         logs.listener("t", {"task_id": "q1"})("info", "agent started", {})
-        logs.write_out()
         written = [lines(path)[0]["event"] for path in sorted((tmp_path / "logs").iterdir())]
     assert written == ["question started", "agent started"]
 
@@ -89,43 +85,6 @@ def test_a_stack_in_a_log_has_neither_code_nor_folders(tmp_path: Path) -> None:
     (line,) = lines(tmp_path / "logs" / "entry_point.log")
     call, message = str(line["exception"]).splitlines()
     assert call.startswith("tests.eval.runs.test_logs:") and message == "ValueError: cannot read a.csv"
-
-
-class Sink:
-    """LogSink in memory."""
-
-    def __init__(self, kept: "Kept", name: str) -> None:
-        self.kept, self.name = kept, name
-
-    def write(self, text: str) -> None:
-        if self.name in self.kept.full:
-            raise OSError(errno.ENOSPC, self.name)
-        self.kept.texts.setdefault(self.name, []).append(text)
-
-    def flush(self) -> None: ...
-
-    def write_out(self) -> None: ...
-
-    def close(self) -> None:
-        self.kept.closed.append(self.name)
-
-
-@dataclass
-class Kept:
-    """What two logs were given; a disk that is full refuses every line."""
-
-    texts: dict[str, list[str]] = field(default_factory=dict)
-    full: set[str] = field(default_factory=set)
-    closed: list[str] = field(default_factory=list)
-
-    def open(self, path: Path) -> Sink:
-        assert path.parent.name == "logs" and path.suffix == ".log"
-        return Sink(self, path.stem)
-
-    def read(self, name: str) -> list[dict[str, Any]]:
-        """The lines without what is never the same."""
-        found = [json.loads(line) for line in "".join(self.texts.get(name, [])).splitlines()]
-        return [{name: each for name, each in line.items() if name not in ("timestamp", "memory_mb")} for line in found]
 
 
 @pytest.mark.parametrize(
