@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
@@ -37,8 +37,6 @@ _SHOWN = 5
 FIRST = "prompts"  # folder of the first prompt set; one that was resumed with another also has prompts_2, and so on
 _PLACE = re.compile(rf"{FIRST}(_\d+)?")
 _PROBE = ".probe"  # file by which it is seen that the folder can be written
-_MAX_ENTRIES = 100_000  # files of a folder, far more than any run has
-_READ_WHOLE, _MAX_BYTES = (".json", ".yaml", ".txt"), 64_000_000  # files that are read into memory, and their length
 
 
 def make_run_folder(kind: str, name: str, given: str | None, parent: Path | None = None) -> Path:
@@ -153,39 +151,28 @@ def check_entries(folder: Path) -> int:
         Bytes of all files.
 
     Raises:
-        UserError: it has a link or a special file, or too many files to look at.
+        UserError: it has a link or a special file, or cannot be read.
     """
-    left = [str(folder)]
-    n_entries = n_bytes = 0
+    left, n_bytes = [str(folder)], 0
     while left:
         try:
-            with os.scandir(left.pop()) as found:
-                entries = list(islice(found, _MAX_ENTRIES))
-        except FileNotFoundError:  # the run goes on, and has renamed it
+            with os.scandir(left.pop()) as entries:
+                for each in entries:
+                    if each.is_dir(follow_symlinks=False):
+                        left.append(each.path)
+                    elif not each.is_file(follow_symlinks=False):
+                        raise UserError(
+                            f"{each.path} is a link or a special file, which nothing in a run's folder may be; "
+                            "remove it."
+                        )
+                    else:
+                        with suppress(FileNotFoundError):  # the run goes on, and has renamed it
+                            n_bytes += each.stat(follow_symlinks=False).st_size
+        except FileNotFoundError:  # as above
             continue
         except OSError as error:
             raise UserError(f"{folder} cannot be read ({error}); check its permissions.") from error
-        if (n_entries := n_entries + len(entries)) >= _MAX_ENTRIES:
-            raise UserError(f"{folder} has more than {_MAX_ENTRIES:,} files, so it is not the folder of a run.")
-        for each in entries:
-            if each.is_dir(follow_symlinks=False):
-                left.append(each.path)
-            elif not each.is_file(follow_symlinks=False):
-                raise UserError(
-                    f"{each.path} is a link or a special file, which nothing in a run's folder may be; remove it."
-                )
-            elif (size := _get_size(each)) > _MAX_BYTES and each.name.endswith(_READ_WHOLE):
-                raise UserError(f"{each.path} has more than {_MAX_BYTES:,} bytes, so no run wrote it; remove it.")
-            else:
-                n_bytes += size
     return n_bytes
-
-
-def _get_size(entry: "os.DirEntry[str]") -> int:
-    try:
-        return entry.stat(follow_symlinks=False).st_size
-    except FileNotFoundError:  # the run goes on, and has renamed it
-        return 0
 
 
 def _find_run(run: str | Path, parent: Path, marker: str, started_by: str) -> Path:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 SILENT = "its process ended without notice"
 
 VERSION = 4  # of RunInfo, RunState and TuningInfo
-# Version that is read → fields that it may lack: they get their defaults.
-_ADDED_LATER = {3: {"parent_gated", "critics", "gold_informed"}, 4: {"critics", "gold_informed"}}
 NO_MEASUREMENT = "no measurement"  # in place of a score that says nothing about a system
 CONTROL = "control"  # arm of a proof in which nobody is given the right answers
 TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
@@ -102,7 +100,7 @@ class RunInfo:
     prompts_edited: list[str] = field(default_factory=list)  # files of the set that changed since it was published
     tuning_use: TuningUse | None = None  # None: nothing is known of it
     tools: dict[str, list[str]] | None = None  # agent → names of the tools it was offered
-    critics: list[str] | None = None  # agents that review others' work; None: an older run, which did not say
+    critics: list[str] | None = None  # agents that review others' work; None: unknown
     origin: dict[str, str] = field(default_factory=dict)  # see `eval.runs.folder.read_origin`
     program_sha256: str = ""  # the program's source (`mas.agents.source_digest`); empty: it is elsewhere
     sweep: SweepJob | None = None
@@ -291,8 +289,7 @@ def parse_versioned(text: str, kind: "type[DataclassInstance]") -> Config:
     data = json.loads(text)
     if not isinstance(data, dict):
         raise ValueError(f"{kind.__name__} expected, not {type(data).__name__}")
-    names, added = {each.name for each in fields(kind)}, _ADDED_LATER.get(data.get("version", 0), set())
-    if data.get("version") not in (VERSION, *_ADDED_LATER) or not names - added <= data.keys() <= names:
+    if data.get("version") != VERSION or data.keys() != {each.name for each in fields(kind)}:
         raise ValueError(f"{kind.__name__} of version {data.get('version')}, this program reads version {VERSION}")
     return data
 

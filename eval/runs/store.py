@@ -14,6 +14,7 @@ and of the machine.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, TypedDict, TypeVar
@@ -277,14 +278,25 @@ def check_free(folder: Path) -> None:
     raise UserError(f"run.dir={folder} already holds a run; resume it with run.resume={folder}, or name a new folder.")
 
 
+@contextmanager
+def open_run(folder: Path) -> Iterator[RunStore]:
+    """Open the store of a run to be read.
+
+    Raises:
+        UserError: it cannot be opened, or not be read inside of the block.
+    """
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            yield store
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
+
+
 def read_run_info(folder: Path) -> RunInfo:
     """Return what is known of the run in a folder; an empty RunInfo if it never began.
 
     Raises:
         UserError: the run's store cannot be read.
     """
-    try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            return store.read_info()
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
+    with open_run(folder) as store:
+        return store.read_info()

@@ -28,7 +28,7 @@ from eval.runs.folder import DATABASE, check_entries, format_path, format_resume
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.mlflow_state import read_link
 from eval.runs.run_info import Config
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import RunStore, StoreError, open_run
 from eval.workflows.sweep import Job, RunningSweep, Sweep
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
@@ -131,12 +131,9 @@ def _read_own_tracking(run: Path) -> Config:
         UserError: the run was made elsewhere: the address in it may be anybody's.
     """
     check_entries(run)
-    try:
-        with RunStore(run / DATABASE, read_only=True) as store:
-            if store.is_signed():
-                return store.read_info().part("tracking")
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
+    with open_run(run) as store:
+        if store.is_signed():
+            return store.read_info().part("tracking")
     raise UserError(f"{format_path(run)} was made elsewhere, or changed since, so the address in it is not used")
 
 

@@ -43,7 +43,7 @@ from eval.runs.folder import DATABASE, RunInUseError, RunLock, check_entries, fi
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, read_link, read_state, rebuild_tracking
-from eval.runs.store import RunStore, StoreError, read_run_info
+from eval.runs.store import open_run, read_run_info
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
@@ -108,7 +108,7 @@ class Evaluations(RunSource):
         return own
 
     def is_signed(self, folder: Path) -> bool:
-        with _open_store(folder) as store:
+        with open_run(folder) as store:
             return store.is_signed()
 
     def read_secrets(self, folder: Path) -> Sequence[str]:
@@ -127,7 +127,7 @@ class Evaluations(RunSource):
     def complete_files(self, folder: Path) -> None:
         from eval.reports.files import write_reports
 
-        with _open_store(folder) as store:
+        with open_run(folder) as store:
             if store.read_state().finished is not True or not (folder / "summary.json").is_file():
                 write_reports(folder, store)
 
@@ -194,7 +194,7 @@ def _is_incomplete(folder: Path, overrides: Sequence[str]) -> bool:
         return True
     if _has_newer_labels(folder):
         return True
-    with _open_store(folder) as store:  # a session whose exporter died at once leaves the state of the one before
+    with open_run(folder) as store:  # a session whose exporter died at once leaves the state of the one before
         return state.counts.get("traces", {}).get("store") != len(store.list_finished_keys())
 
 
@@ -203,7 +203,7 @@ def _has_newer_labels(folder: Path) -> bool:
     gold, sent_at = find_gold_folder(folder), (folder / STATE).stat().st_mtime
     if not any(each.stat().st_mtime > sent_at for each in gold.glob("*.jsonl")):
         return False
-    with _open_store(folder) as store:
+    with open_run(folder) as store:
         records = store.records(without_trajectory=True)
         return any(each.human for each in attach_labels(records, store.read_info(), gold, keeps_withdrawn=True))
 
@@ -230,15 +230,6 @@ def _sync_one_of_many(folder: Path, overrides: Sequence[str]) -> int:
     except MISTAKES as error:
         print_line(f"error: {folder.name}: {describe_mistake(error)}", error=True)
         return USER_ERROR
-
-
-@contextmanager
-def _open_store(folder: Path) -> Iterator[RunStore]:
-    try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            yield store
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
 
 
 def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:

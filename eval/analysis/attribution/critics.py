@@ -64,7 +64,7 @@ class CriticTally:
     def __init__(self, critics: Iterable[str] | None, labels: LabelSet | None = None) -> None:
         """
         Args:
-            critics: names, as the system declares them; None: an older run, in which all agents that decide are.
+            critics: names, as the system declares them; None: unknown, all agents that decide are.
             labels: that the targets of the run are, if they are.
         """
         self._declared = None if critics is None else set(critics)

@@ -15,9 +15,9 @@ from eval.analysis.comparison.differences import Differences, Setup, find_differ
 from eval.analysis.comparison.pairing import CommonSamples, find_common, find_obstacle, have_same_scorer
 from eval.analysis.statistics.paired_tests import adjust_p_values
 from eval.analysis.tuned_on import UsedToTune, describe_unknown, read_tuning_use
-from eval.runs.folder import DATABASE, format_path, format_resume_hint
+from eval.runs.folder import format_path, format_resume_hint
 from eval.runs.record import NOT_RUN
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import open_run
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
@@ -154,11 +154,8 @@ def _check(folders: Sequence[Path]) -> None:
 
 
 def _read_run(label: str, folder: Path) -> ReadRun:
-    try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            info, answers = store.read_info(), read_answers(store)
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
+    with open_run(folder) as store:
+        info, answers = store.read_info(), read_answers(store)
     if why := info.describe_gold():
         raise UserError(f"{format_path(folder)} cannot be compared: {why}.")
     return ReadRun(

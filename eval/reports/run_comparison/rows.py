@@ -11,9 +11,7 @@ from statistics import fmean, pvariance
 from eval.analysis.comparison.compare_runs import ReadRun
 from eval.reports.html.blocks import Blocks, BlockWriter
 from eval.reports.run_report.answers import MAX_BLOCK_BYTES, AnswerGatherer, AnswerRow, QuestionRow
-from eval.runs.folder import DATABASE
-from eval.runs.store import RunStore, StoreError
-from mas.runtime.errors import UserError
+from eval.runs.store import open_run
 
 RIGHT, WRONG, EQUAL = "all right", "all wrong", "equal in part"
 DISAGREE = "runs disagree"  # of three runs or more
@@ -61,13 +59,10 @@ def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int)
     wanted = frozenset(ids)
     found: list[dict[str, QuestionRow]] = []
     for run in runs:
-        try:
-            with RunStore(run.folder / DATABASE, read_only=True) as store:
-                records = (each for each in store.records() if each.sample_id in wanted)
-                plan = [each for each in store.read_plan() if each.id in wanted]
-                found.append({row.id: row for row in gatherer.gather(records, plan, len(plan))})
-        except StoreError as error:
-            raise UserError(f"{error}.") from error
+        with open_run(run.folder) as store:
+            records = (each for each in store.records() if each.sample_id in wanted)
+            plan = [each for each in store.read_plan() if each.id in wanted]
+            found.append({row.id: row for row in gatherer.gather(records, plan, len(plan))})
     questions = [_join(sample_id, found) for sample_id in ids if any(sample_id in rows for rows in found)]
     questions.sort(key=lambda each: (-each.spread, each.means[-1] - each.means[0]))  # losses before gains
     return GatheredRuns(questions, gatherer.writer.close(), n_left_out)

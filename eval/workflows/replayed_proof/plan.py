@@ -26,7 +26,7 @@ from eval.config.measured import UNMEASURED
 from eval.runs.folder import DATABASE, check_empty, is_in_use
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.run_info import RunInfo, describe_task
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import open_run
 from eval.scorers.labels import LabelSet
 from eval.workflows.replayed_proof.correction import Correction
 from eval.workflows.replayed_proof.suspects import find_suspects
@@ -74,7 +74,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     prompts = unchanged[0].check()
     if prompts is None:
         raise UserError(f"system={unchanged[0].system.name} shows no agents whose outputs could be corrected.")
-    with refuse_unreadable(original), _open(original) as store:
+    with refuse_unreadable(original), open_run(original) as store:
         info = store.read_info()
         if info.gold_informed:
             raise UserError(f"{original.name} was itself given the right answers; name the run that it was made of.")
@@ -133,13 +133,6 @@ def _compose(arguments: Sequence[str]) -> tuple[EvalConfig, dict[str, object]]:
     composed = compose_config(arguments)
     config = replace(read_config(composed), executor=LocalSettings())
     return config, cast(dict[str, object], OmegaConf.to_container(composed, resolve=True))
-
-
-def _open(folder: Path) -> RunStore:
-    try:
-        return RunStore(folder / DATABASE, read_only=True)
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
 
 
 def _load_samples(config: EvalConfig) -> list[Sample]:
