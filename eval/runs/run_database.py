@@ -278,7 +278,8 @@ class RunDatabase:
             raise StoreError(f"{self.path} already has this row, and a row is written only once: {error}") from error
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             if is_damage(error):
-                raise DamagedError(f"{self.path} is damaged ({error})") from error
+                reason = str(error).partition(" with text ")[0]  # of a column that is no UTF-8: all of it, some MB
+                raise DamagedError(f"{self.path} is damaged ({reason})") from error
             raise StoreError(
                 f"{self.path} cannot be {what} ({error}): check that the disk has room, the folder is writable and "
                 f"the file is a run's database; rows already written are kept"

@@ -88,7 +88,7 @@ def test_flipped_bytes_are_reported_and_cost_nothing(closed: Path, memory: Path)
         shutil.copytree(closed, folder)
         flip(folder / "run.db", random.Random(number), times=20)
         read, resumed = check_nothing_is_lost(folder)
-        assert "made again from records.jsonl with 12 answers" in read
+        assert "made again from records.jsonl with 12 answers" in read and len(read) < 500
         assert resumed.endswith("the damaged file is kept as run.db.damaged")
         assert (folder / "run.db.damaged").exists()
 
