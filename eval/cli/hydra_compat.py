@@ -393,6 +393,8 @@ def describe_mistake(error: BaseException) -> str:
     if found := re.search(r"Cannot find primary config '([^']*)'", text):
         return f"--config-name {found[1]}: there is no {found[1]}.yaml in conf/; leave --config-name out."
     if found := re.search(r"Key '([^']*)' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", text, re.DOTALL):
+        if found[2] in _OF_RAY:
+            return f"{found[2]} needs executor=ray: executor=local answers in the command's own process."
         return f"{found[2]} is not an option; {_list_siblings(error, found[2])}."
     if found := re.search(r"Missing mandatory value: (\S+)", text):
         return f"{found[1]} has no value; give it on the command line: {found[1]}=…"
@@ -406,6 +408,7 @@ def describe_mistake(error: BaseException) -> str:
     return _join_lines(text.partition("full_key:")[0])
 
 
+_OF_RAY = ("executor.workers", "executor.address", "executor.files")
 _EXPECTED = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
 
 

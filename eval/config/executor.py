@@ -1,6 +1,5 @@
 """Settings of the executors: where the samples of a run are answered (`conf/executor/`)."""
 
-import os
 import re
 import socket
 from collections.abc import Mapping
@@ -30,47 +29,7 @@ class LocalSettings:
 
 
 @dataclass
-class WorkersSettings:
-    """Settings that the executors with workers have in common."""
-
-    name: str = ""
-    workers: int | None = None
-
-    def check(self, resolved: Mapping[str, object]) -> None:
-        """Check the number of workers, and that the run can be built in another process.
-
-        Args:
-            resolved: the configuration of the run as plain dictionaries.
-
-        Raises:
-            UserError: the number is out of range, or only memory holds the program or a scorer.
-        """
-        if self.workers is not None and not 1 <= self.workers <= MAX_WORKERS:
-            raise UserError(
-                f"executor.workers={self.workers} is out of range; expected 1 to {MAX_WORKERS}, or "
-                "null for one per core."
-            )
-        if parts := [name for name in list_in_memory(resolved) if name != "data"]:
-            raise UserError(
-                f"{' and '.join(parts)}: an object of this Python program cannot be built in worker processes; put it "
-                "into a module and give package.module:name, or use executor=local."
-            )
-
-
-@dataclass
-class ProcessesSettings(WorkersSettings):
-    """The keys of `conf/executor/processes.yaml`."""
-
-    name: str = "processes"
-    workers: int | None = None  # null: one for each core
-
-    @property
-    def n_workers(self) -> int:
-        return self.workers or os.cpu_count() or 1
-
-
-@dataclass
-class RaySettings(WorkersSettings):
+class RaySettings:
     """The keys of `conf/executor/ray.yaml`."""
 
     name: str = "ray"
@@ -79,16 +38,28 @@ class RaySettings(WorkersSettings):
     files: list[str] = field(default_factory=list)  # of the program, relative to the current folder
 
     def check(self, resolved: Mapping[str, object]) -> None:
-        """Check the settings, that Ray is installed, and that something listens at the address.
+        """Check the settings, that Ray is installed, and that the run can be built in another process.
+
+        Args:
+            resolved: the configuration of the run as plain dictionaries.
 
         Raises:
-            UserError: one of them is not so.
+            UserError: a setting is wrong, only memory holds the program or a scorer, or nothing listens at the address.
         """
-        super().check(resolved)
+        if self.workers is not None and not 1 <= self.workers <= MAX_WORKERS:
+            raise UserError(
+                f"executor.workers={self.workers} is out of range; expected 1 to {MAX_WORKERS}, or "
+                "null for one per core."
+            )
+        if parts := [name for name in list_in_memory(resolved) if name != "data"]:
+            raise UserError(
+                f"{' and '.join(parts)}: an object of this Python program cannot be built in workers; put it into a "
+                "module and give package.module:name, or use executor=local."
+            )
         if find_spec("ray") is None:
             raise UserError(
                 "executor=ray needs the package ray, which is not installed; install it with: pip install "
-                "'mas-harness[ray]', or use executor=processes."
+                "'mas-harness[ray]', or use executor=local."
             )
         if self.files and self.address is None:
             raise UserError("executor.files is only for a cluster; leave it out, or give executor.address.")

@@ -152,7 +152,7 @@ class RunLogs:
         return listen
 
     def write(self, name: str, text: str) -> None:
-        """Add lines that another machine has made to one of the logs."""
+        """Add lines that a worker has made to one of the logs."""
         self._files[(_ENTRY_POINT, _SYSTEM).index(name)].write(text)
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ class AnswerLog:
             self.stop(error)
 
     def write(self, name: str, text: str) -> None:
-        """Add lines that another machine has made to one of the logs."""
+        """Add lines that a worker has made to one of the logs."""
         try:
             self.logs.write(name, text)
         except OSError as error:

@@ -15,7 +15,7 @@ from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
-from eval.config.executor import WorkersSettings
+from eval.config.executor import RaySettings
 from eval.config.tracking import remove_passwords
 from eval.execution.console import MissingServices, Output
 from eval.execution.executors.contract import Executor, PendingSample
@@ -76,7 +76,7 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
         InterruptedRunError: a signal stopped the run.
     """
     config = request.config
-    if isinstance(config.executor, WorkersSettings):
+    if isinstance(config.executor, RaySettings):
         config.executor.check(request.resolved)
     split = config.data.load(config.split)
     samples = select_samples(split.samples, config.selection)
@@ -165,13 +165,13 @@ def _create_executor(request: Request, resources: Resources, samples: Sequence[S
     """
     config = request.config
     local = LocalExecutor(config, request.prompts, resources)
-    if not isinstance(config.executor, WorkersSettings):
+    if not isinstance(config.executor, RaySettings):
         return local
-    from eval.execution.executors.places import open_place
-    from eval.execution.executors.processes import WorkersExecutor
+    from eval.execution.executors.cluster.connection import open_cluster
+    from eval.execution.executors.cluster.ray_executor import RayExecutor
 
-    place = stack.enter_context(open_place(config, request.resolved, samples))
-    return WorkersExecutor(local, config, request.prompts, request.resolved, place)
+    cluster = stack.enter_context(open_cluster(config, request.resolved, samples))
+    return RayExecutor(local, config, request.prompts, request.resolved, cluster)
 
 
 def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str]) -> RunInfo:

@@ -33,7 +33,7 @@ from mas.runtime.sample_context import RunBudget, SampleContext
 from mas.system import Program, Resources
 
 if TYPE_CHECKING:
-    from eval.execution.executors.contract import Place
+    from eval.execution.executors.cluster.connection import RunCluster
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Arm:
     change_program: Callable[[Program], None] | None = None  # called before the first sample
     gold_informed: str = ""  # as in RunInfo
     resolved: Mapping[str, object] = field(default_factory=dict)  # configuration, for workers
-    place: "Place | None" = None  # where workers answer, which the arms share; None: this process answers
+    cluster: "RunCluster | None" = None  # where workers answer, which the arms share; None: this process answers
 
 
 def evaluate_pairs(
@@ -138,11 +138,11 @@ class _ArmSession:
 
     def _create_executor(self, n_arms: int) -> Executor:
         local = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
-        if (place := self.arm.place) is None or self.arm.change_program is not None:
+        if (cluster := self.arm.cluster) is None or self.arm.change_program is not None:
             return local  # no other process has a program that was changed in this one
-        from eval.execution.executors.processes import WorkersExecutor
+        from eval.execution.executors.cluster.ray_executor import RayExecutor
 
-        return WorkersExecutor(local, self.config, self.arm.prompts, self.arm.resolved, place, n_arms)
+        return RayExecutor(local, self.config, self.arm.prompts, self.arm.resolved, cluster, n_arms)
 
     def end(self, stopped: str | None) -> None:
         self.recorder.end(stopped, self.config.model.pace_history() if self.config.needs_model else [])

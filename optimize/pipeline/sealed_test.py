@@ -374,7 +374,7 @@ class _TestStop(StopController):
 
 def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
     folder, resolved = run.files.folder / SEALED / name, run.request.worker_config
-    return Arm(name, folder, prompts, run.resources, SignedStore, resolved=resolved, place=run.place)
+    return Arm(name, folder, prompts, run.resources, SignedStore, resolved=resolved, cluster=run.cluster)
 
 
 def _build_run_info(run: TuningRun, asked: Part) -> RunInfo:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name, handle_signals
 from eval.config.evaluation import EvalConfig
-from eval.config.executor import WorkersSettings
+from eval.config.executor import RaySettings
 from eval.config.tracking import NoTracking
 from eval.execution.console import Output
 from eval.execution.termination import RunStoppedError, StopController
@@ -61,7 +61,7 @@ def tune(request: TuningRequest) -> int:
 def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
     """Run all phases as `tune` does, with the lines on `output`; return the run's folder and the exit code."""
     config, console = request.config, output.console
-    if isinstance(config.base.executor, WorkersSettings):
+    if isinstance(config.base.executor, RaySettings):
         config.base.executor.check(request.resolved)
     if config.base.simulated:
         output.print(SIMULATED_NOTICE, style="bold yellow")

@@ -120,7 +120,7 @@ class Trial:
 
 
 class Workers(Protocol):
-    """Other processes that answer questions."""
+    """Actors of a Ray cluster that answer questions."""
 
     async def answer(
         self,
@@ -161,7 +161,7 @@ class Trials:
             get_stop_reason: returns why no more requests are to be sent, or None.
             kept_answers: in memory.
             answers: log of the answers; None: nothing is logged.
-            workers: answer the questions in other processes; None: they are answered in this one.
+            workers: answer the questions elsewhere; None: they are answered in this process.
         """
         self._workers = workers
         self.ledger, self.samples, self.concurrency = ledger, samples, concurrency
@@ -202,7 +202,7 @@ class Trials:
         background_loop().call_soon_threadsafe(self._cancel_now)
 
     def close_workers(self) -> None:
-        """End other processes, until the next question."""
+        """End the workers, until the next question."""
         if self._workers is not None:
             run_blocking(self._workers.close())
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import dspy
 from rich.text import Text
 
-from eval.config.executor import WorkersSettings
+from eval.config.executor import RaySettings
 from eval.execution.console import Console, MissingServices
 from eval.execution.executors.contract import SampleHooks
 from eval.execution.projection import UNKNOWN, format_projection
@@ -56,8 +56,8 @@ from optimize.session.run_files import RunFiles, check_unchanged, filter_overrid
 from optimize.session.signed_files import SignedFiles, open_signed_files
 
 if TYPE_CHECKING:
-    from eval.execution.executors.contract import Place
-    from optimize.session.trial_processes import TrialProcesses
+    from eval.execution.executors.cluster.connection import RunCluster
+    from optimize.session.trial_workers import TrialWorkers
 
 N_ARMS = 2  # of the sealed test: parent and winner
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
@@ -88,7 +88,7 @@ class TuningRun:
         missing.note_broken(self.resources.broken)
         missing.print_notes()
         log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
-        self.place = self._open_place(stack)
+        self.cluster = self._open_cluster(stack)
         self.objective = Objective(splits.train, splits.val, self.config.base.scorer, splits.labels)
         self.stop = StopController(self.config.run.drain_seconds)
         self.trials = Trials(
@@ -167,24 +167,29 @@ class TuningRun:
             labels=self.splits.labels,
         )
 
-    def _open_place(self, stack: ExitStack) -> "Place | None":
-        if not isinstance(self.config.base.executor, WorkersSettings):
+    def _open_cluster(self, stack: ExitStack) -> "RunCluster | None":
+        if not isinstance(self.config.base.executor, RaySettings):
             return None
-        from eval.execution.executors.places import open_place
+        from eval.execution.executors.cluster.connection import open_cluster
 
         answered = self.config.build_evaluation(1, self.config.run.concurrency)
         samples = [*self.splits.train, *self.splits.val, *self.splits.sealed]
-        return stack.enter_context(open_place(answered, self.request.worker_config, samples, N_ARMS))
+        return stack.enter_context(open_cluster(answered, self.request.worker_config, samples, N_ARMS))
 
-    def _create_workers(self) -> "TrialProcesses | None":
-        if self.place is None:
+    def _create_workers(self) -> "TrialWorkers | None":
+        if self.cluster is None:
             return None
-        from optimize.session.trial_processes import TrialProcesses
+        from optimize.session.trial_workers import TrialWorkers
 
-        answers, read_replies = self.answers, self.call_log.read_replies
-        hooks = SampleHooks(self.files.folder, read_replies=read_replies, note=answers.note, log=answers.write)
+        hooks = SampleHooks(
+            self.files.folder,
+            read_replies=self.call_log.read_replies,
+            note=self.answers.note,
+            asks_budget=True,
+            log=self.answers.write,
+        )
         info = RunInfo(run_id=self.run_id, task=TaskInfo(labels=list(self.splits.labels.names)))
-        return TrialProcesses(self.request, self.parent.prompts, info, hooks, self.stop, self.place)
+        return TrialWorkers(self.request, self.parent.prompts, info, hooks, self.stop, self.cluster)
 
     def _create_context(self, sample_key: SampleKey) -> SampleContext:
         replies = self._mask_replies(sample_key)

@@ -1,7 +1,7 @@
 """All figures of docs/explanation/performance.md in one command, shown as tables and kept under outputs/bench/.
 
     make bench                                           # about 35 minutes on two cores
-    python tests/bench/everything.py --full              # about an hour: also one budget, coordinator, kills
+    python tests/bench/everything.py --full              # about an hour: also one budget, kills
     python tests/bench/everything.py --quick             # about 8 minutes: fewer questions, one run each
     python tests/bench/everything.py --only side_by_side growth
     python tests/bench/everything.py --document          # puts the tables into docs/explanation/performance.md as well
@@ -28,7 +28,6 @@ if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.bench.contenders import Contender, contenders
-from tests.bench.coordinator import coordinator
 from tests.bench.executors import over_http, simulated
 from tests.bench.hostile_reading import ALL, hostile_reading
 from tests.bench.hostile_reading import QUICK as FEW
@@ -40,7 +39,6 @@ from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
 from tests.bench.one_budget import one_budget
 from tests.bench.request_overhead import request_overhead
-from tests.bench.shared_rate import shared_rate
 from tests.bench.side_by_side import side_by_side
 from tests.bench.tables import Table
 from tests.bench.tracking_cost import tracking
@@ -65,7 +63,6 @@ class Size:
     over_http: int = 800
     budget_usd: float = 1.0
     kills: int = 40
-    coordinator: tuple[int, int] = (200, 800)  # questions
 
 
 QUICK = Size(
@@ -82,7 +79,6 @@ QUICK = Size(
     over_http=128,
     budget_usd=0.2,
     kills=4,
-    coordinator=(100, 400),
 )
 
 
@@ -127,15 +123,13 @@ PARTS: dict[str, Callable[[Bench], Iterable[Table]]] = {
     "hostile_reading": lambda at: [hostile_reading(at.size.hostile, at.size.hostile_seconds)],
     "request_overhead": lambda at: [request_overhead()],
     "executors": _executors,
-    "shared_rate": lambda at: [shared_rate()],
     "limiter": lambda at: tabulate(quick=at.size is QUICK),
     "limiter_over_http": lambda at: [tabulate_over_http(quick=at.size is QUICK)],
     "one_budget": lambda at: [one_budget(at.work, at.size.budget_usd)],
-    "coordinator": lambda at: coordinator(at.work / "coordinator", *at.size.coordinator),
     "kills": lambda at: [kills(at.work / "kills", at.size.kills)],
 }
 NAMES = (*PARTS, "rate_limited")  # the latter prints a table of its own
-ONLY_FULL = ("one_budget", "coordinator", "kills")
+ONLY_FULL = ("one_budget", "kills")
 
 
 def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:

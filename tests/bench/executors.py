@@ -1,4 +1,4 @@
-"""One process against several: throughput on simulated questions, and CPU a call over HTTP.
+"""One process against two Ray actors: throughput on simulated questions, and CPU a call over HTTP.
 
 python tests/bench/everything.py --only executors
 """
@@ -17,7 +17,6 @@ from tests.bench.tables import Table
 
 EXECUTORS = {
     "local": ("executor=local",),
-    "processes, 2 workers": ("executor=processes", "executor.workers=2"),
     "ray, 2 workers": ("executor=ray", "executor.workers=2"),
 }
 CONCURRENCY, LATENCY_SECONDS = 64, 0.2

@@ -1,6 +1,6 @@
 """Random kills of evaluations over HTTP: nothing lost, nothing doubled, nothing paid for twice.
 
-    python -m tests.bench.kills 200 [processes] [FOLDER]     # or local, or ray; rounds of 20 kills, 3 minutes each
+    python -m tests.bench.kills 200 [local] [FOLDER]         # or ray; rounds of 20 kills, 3 minutes each
 
 The command is killed together with its workers, and resumed. Each round compares a run that is killed again and again
 with one that is left alone, as the slow tests do (`tests/test_kill_loop.py`); the first difference ends it.
@@ -21,13 +21,12 @@ from tests.test_kill_loop import CONCURRENCY, LATENCY_SECONDS, SMALL, kill_loop
 ROUND = 20
 EXECUTORS = {
     "local": ("executor=local",),
-    "processes": ("executor=processes", "executor.workers=2"),
     "ray": ("executor=ray", "executor.workers=2"),
 }
 COLUMNS = ("executor", "kills", "answers", "lost or doubled", "other numbers", "sent again, at most", "s")
 
 
-def kills(folder: Path, number: int, executor: str = "processes") -> Table:
+def kills(folder: Path, number: int, executor: str = "local") -> Table:
     """Kill runs so many times in all; a difference is a row of its own, and the last one."""
     table = Table(f"{number} kills of an evaluation over HTTP, {ROUND} a run", COLUMNS)
     killed, seed = 0, 100

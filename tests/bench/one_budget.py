@@ -1,4 +1,4 @@
-"""A run of $1.00 in four worker processes at full speed, over HTTP: what was sent beyond the last dollar.
+"""A run of $1.00 in one process and in four workers at full speed, over HTTP: what was sent beyond the last dollar.
 
     python -m tests.bench.one_budget [USD]              # 1.00; about a minute on two cores
 
@@ -23,7 +23,7 @@ COST_USD = 0.0005  # 100 tokens in, 20 out
 PRICE = "++model.prices={fixed: {input_usd_per_million: 2.5, output_usd_per_million: 12.5}}"
 EXECUTORS = {
     "local": ("executor=local",),
-    "processes, 4 workers": ("executor=processes", "executor.workers=4"),
+    "ray, 4 workers": ("executor=ray", "executor.workers=4"),
 }
 COLUMNS = (
     "",

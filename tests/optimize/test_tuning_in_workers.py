@@ -1,4 +1,4 @@
-"""Tuning in worker processes and in actors of a Ray cluster: the same verdict, nothing lost, nothing paid for twice."""
+"""Tuning in actors of a Ray cluster: the same verdict, nothing lost, nothing paid for twice."""
 
 import importlib.util
 import json
@@ -13,12 +13,9 @@ import pytest
 from tests.optimize.killed_runs import CONCURRENCY, check_killed_run, requests_by_phase, same, told
 from tests.optimize.tuned import MINI, SimulatedServer, TunedRun, over_http, simulated_server
 
-pytestmark = pytest.mark.slow  # whole runs, in processes of their own
-EXECUTORS = [
-    "processes",
-    pytest.param(
-        "ray", marks=pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
-    ),
+pytestmark = [
+    pytest.mark.slow,  # whole runs, in processes of their own
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed"),
 ]
 OPTIONS = (*MINI, "seed=5", f"run.concurrency={CONCURRENCY}")
 
@@ -46,16 +43,15 @@ def wait_for_answers(run: TunedRun, server: SimulatedServer, number: int) -> lis
     return ready_workers(run)
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
 def test_tuning_comes_to_the_same_verdict_as_in_one_process(
-    executor: str, tmp_path: Path, server: SimulatedServer, clean_environment: dict[str, str]
+    tmp_path: Path, server: SimulatedServer, clean_environment: dict[str, str]
 ) -> None:
     """Also if a worker is killed in the search: then nothing is paid for twice but what it had in flight."""
     left_alone = TunedRun(tmp_path / "local", over_http(server, *OPTIONS), clean_environment, server)
     began = requests_by_phase(left_alone, server)
     sent = dict(server.counted)
     server.counted.clear()
-    asked = over_http(server, *OPTIONS, f"executor={executor}", "executor.workers=2")
+    asked = over_http(server, *OPTIONS, "executor=ray", "executor.workers=2")
     run = TunedRun(tmp_path / "workers", asked, clean_environment, server)
     with run.started() as process:
         os.kill(wait_for_answers(run, server, began["search"] + 8)[0], signal.SIGKILL)

@@ -7,7 +7,7 @@ built again in another process or on another machine from `RunInfo` and the run'
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from eval.benchmarks.dataset import Sample
 from eval.execution.runner import ignore_events
@@ -17,9 +17,6 @@ from eval.runs.run_info import RunInfo
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.runtime.trace import Listener
 from mas.system import Program
-
-if TYPE_CHECKING:
-    from eval.execution.executors.channel import Channel, Start
 
 PendingSample = tuple[Sample, SampleKey]
 OnRecord = Callable[[Record], None]
@@ -76,39 +73,5 @@ class Executor(Protocol):
 
         Raises:
             Exception: whatever `on_record` raises; the run cannot continue without its store.
-        """
-        ...
-
-
-class Host(Protocol):
-    """A worker's process of this machine, or its actor of a cluster."""
-
-    @property
-    def name(self) -> str:
-        """Name in the session's log."""
-        ...
-
-    async def end(self, seconds: float) -> str:
-        """End the worker within so many seconds; return how it ended, empty if its host has said so by `Lost`."""
-        ...
-
-
-class Place(Protocol):
-    """Origin of workers: it starts them and returns a channel to each."""
-
-    @property
-    def n_workers(self) -> int:
-        """Number of workers to keep at the same time, at least 1."""
-        ...
-
-    def move(self, sample: Sample) -> Sample:
-        """Return the sample with its attachment where workers find it."""
-        ...
-
-    async def start_worker(self, start: "Start") -> "tuple[Host, Channel]":
-        """Start a worker and send it its first message.
-
-        Raises:
-            UserError: no worker can be started any longer.
         """
         ...

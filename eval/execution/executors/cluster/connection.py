@@ -1,167 +1,164 @@
-"""Connection of a run's process to a Ray cluster, through a process of its own (`ray_bridge.py`).
+"""Ray cluster of a run (`executor=ray`): one of its own on this machine, or the one at `executor.address`.
 
-    with Cluster.open(BridgeSettings(address="10.0.0.5:6379", n_workers=4)) as cluster:
-        cluster.wait()                       # CPUs of the cluster; UserError: it cannot be used
-        end = cluster.start_worker()         # socket to a new worker, for a `Channel`
+    with open_cluster(config, resolved, samples) as cluster:
+        channel = cluster.start_worker()        # in a new actor
+        await channel.open(cluster.move_start(start))
 
 A Ray that is started for the run belongs to the user alone: others can reach its ports, but each call needs a token.
 """
 
-import json
 import os
 import secrets
-import shutil
-import socket
-import subprocess
 import sys
-import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
+from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
+from eval.config.evaluation import EvalConfig
+from eval.config.executor import MAX_WORKERS, RaySettings
+from eval.execution.executors.cluster.messages import Start
+from eval.execution.executors.cluster.package import Package, open_package
 from mas.runtime.errors import UserError
-from mas.runtime.security.child_environment import build_child_environment
 
-_CONNECT_SECONDS = 90.0  # a Ray of its own starts in 5 s on a free machine; one that ships files takes longer
-_CLOSE_SECONDS = 20.0  # for workers to close their tools, and for that Ray to end
+if TYPE_CHECKING:
+    from eval.execution.executors.cluster.actors import ActorChannel
+
+_STORE_BYTES = 80 * 2**20  # the least that Ray takes; it is for messages of more than 100 KB
 _TMP = "/tmp"  # with a longer path the addresses of Ray's sockets would be too long
-_LEFT_OUT = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ADDRESS")  # of other clusters
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # workers see the GPUs
 
 
 @dataclass(frozen=True)
-class BridgeSettings:
-    """The cluster that a run wants."""
+class RunCluster:
+    """The cluster, to which this process is connected."""
 
-    address: str | None  # None: a Ray of its own on this machine
-    n_workers: int  # CPUs of that Ray
-    folder: str = ""  # for the files of that Ray, and the user alone
-    package: str | None = None  # folder of the files that workers need; None: they see those of this machine
+    n_workers: int  # at the same time, at least 1
+    package: Package | None = None  # the files of the run that its nodes get; None: they are on this machine
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
+    def move(self, sample: Sample) -> Sample:
+        """Return the sample with its attachment where workers find it."""
+        return sample if self.package is None else self.package.move(sample)
+
+    def move_start(self, start: Start) -> Start:
+        """Return the first message as workers need it."""
+        if self.package is None:
+            return start
+        return replace(start, config={**start.config, **self.package.config}, path=(), folder=None)
+
+    def start_worker(self) -> "ActorChannel":
+        """Start a worker."""
+        from eval.execution.executors.cluster.actors import ActorChannel
+
+        return ActorChannel()
 
 
-class Cluster:
-    """The process that is connected to the cluster; a new one is started if it has ended."""
+@contextmanager
+def open_cluster(
+    config: EvalConfig, resolved: Mapping[str, object], samples: Sequence[Sample], n_runs: int = 1
+) -> Iterator[RunCluster]:
+    """Connect to the cluster of a run, once its program has been built in this process.
 
-    def __init__(self, settings: BridgeSettings) -> None:
-        self.settings = settings
-        self._lock = threading.Lock()
-        self._start()
+    Args:
+        config: of the run, with `executor=ray`.
+        resolved: the same as plain dictionaries, from which workers build the program.
+        samples: all that the run may answer, with their attachments.
+        n_runs: that share the cluster at the same time.
 
-    @classmethod
-    @contextmanager
-    def open(cls, settings: BridgeSettings) -> Iterator["Cluster"]:
-        """Start to connect, and disconnect after the block."""
-        cluster = cls(settings)
-        try:
-            yield cluster
-        finally:
-            cluster.close()
+    Yields:
+        The cluster.
 
-    def _start(self) -> None:
-        shutil.rmtree(self.settings.folder, ignore_errors=True)  # of a process that was killed
-        self.settings = replace(self.settings, folder=tempfile.mkdtemp(prefix="mas-ray-", dir=_TMP))
-        self._control, theirs = socket.socketpair()
-        self._control.settimeout(_CONNECT_SECONDS)
-        self._n_cpus: float | None = None  # None: it is not connected yet
-        self._failure: str | None = None  # why it cannot be connected
-        with theirs:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "eval.execution.executors.cluster.ray_bridge"),
-                    *(str(theirs.fileno()), self.settings.to_json()),
-                ],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env=_build_environment(self.settings.address),
-                start_new_session=True,  # Ctrl-C is for the run's process
+    Raises:
+        UserError: the cluster cannot be used, has too few CPUs, or a file must not be sent to it.
+    """
+    settings = config.executor
+    assert isinstance(settings, RaySettings)
+    with ExitStack() as stack:
+        if settings.address is None:
+            n_workers = settings.workers or os.cpu_count() or 1
+            stack.enter_context(_start_ray(max(n_runs, min(n_workers, config.run.concurrency))))
+            yield RunCluster(n_workers)
+            return
+        package = stack.enter_context(open_package(config, resolved, samples, settings.files))
+        if any(config.redact(argument) != argument for argument in sys.argv):
+            raise UserError(
+                "an option of this command has a password or a key, and Ray writes the command into the cluster's "
+                "records; name an environment variable instead."
             )
+        n_cpus = int(stack.enter_context(_join_ray(settings.address, package)))
+        if n_cpus < n_runs:
+            raise UserError(
+                f"the cluster at executor.address={settings.address} has {n_cpus} CPUs, and {n_runs} programs are "
+                f"compared at the same time; add nodes until it has {n_runs} CPUs, or use executor=local."
+            )
+        yield RunCluster(settings.workers or max(1, min(n_cpus, MAX_WORKERS)), package)
 
-    def wait(self) -> float:
-        """Wait until the cluster is connected, and return its number of CPUs.
 
-        Raises:
-            UserError: it cannot be used.
-        """
-        with self._lock:
-            return self._wait()
+@contextmanager
+def _start_ray(n_cpus: int) -> Iterator[None]:
+    """Start a Ray on this machine that ends with the block, or with this process."""
+    path = os.pathsep.join(filter(None, [str(PROJECT_ROOT), os.environ.get("PYTHONPATH")]))
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _make_token(), "PYTHONPATH": path}
+    with (
+        TemporaryDirectory(prefix="mas-ray-", dir=_TMP, ignore_cleanup_errors=True) as folder,
+        _set_environment(**_QUIET, **own),
+        _connect(
+            "Ray cannot be used",
+            "",
+            address="local",
+            num_cpus=n_cpus,
+            object_store_memory=_STORE_BYTES,
+            include_dashboard=False,
+            _temp_dir=f"{folder}/ray",  # Ray lets everybody into this folder, but not into the one around it
+            # Ray would replace 127.0.0.1 by an address that others can reach
+            _node_ip_address="127.0.0.2" if sys.platform == "linux" else "127.0.0.1",
+        ),
+    ):
+        yield
 
-    def _wait(self) -> float:
-        if self._failure is not None:
-            raise UserError(self._failure)
-        if self._n_cpus is None:
-            try:
-                self._n_cpus = self._read_cpus()
-            except UserError as error:
-                self._failure = str(error)
-                raise
-        return self._n_cpus
 
-    def _read_cpus(self) -> float:
-        where = f"the cluster at executor.address={self.settings.address}" if self.settings.address else "Ray"
+@contextmanager
+def _join_ray(address: str, package: Package) -> Iterator[float]:
+    """Join a cluster; yield its number of CPUs."""
+    hint = "; the command must run on a node of that cluster, with the same versions of Ray and Python"
+    files = {"working_dir": str(package.folder)}
+    what = f"the cluster at executor.address={address} cannot be used"
+    with _set_environment(**_QUIET), _connect(what, hint, address=address, runtime_env=files) as n_cpus:
+        yield n_cpus
+
+
+@contextmanager
+def _connect(what: str, hint: str, **options: object) -> Iterator[float]:
+    from eval.execution.executors.cluster.actors import connect
+
+    with ExitStack() as stack:
         try:
-            with self._control.makefile("rb") as file:
-                answer = json.loads(file.readline() or b'{"error": "its process has ended"}')
-        except TimeoutError:
-            answer = {"error": f"no answer within {_CONNECT_SECONDS:g} s"}
-        except OSError as error:
-            answer = {"error": str(error)}
-        if "error" in answer:
-            if self.settings.address:
-                hint = "; the command must run on a node of that cluster, with the same versions of Ray and Python"
+            n_cpus = stack.enter_context(connect(**options))
+        except (Exception, SystemExit) as error:  # Ray raises all kinds
+            first = next(iter(str(error).strip().splitlines()), "")
+            raise UserError(f"{what}: {type(error).__name__}: {first[:300]}{hint}.") from error
+        yield n_cpus
+
+
+@contextmanager
+def _set_environment(**variables: str) -> Iterator[None]:
+    """Set variables, which Ray reads and workers on this machine inherit."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
             else:
-                hint = ""
-            raise UserError(f"{where} cannot be used: {answer['error']}{hint}.")
-        return float(answer["cpus"])
-
-    def start_worker(self) -> socket.socket:
-        """Ask for a worker; return this process's end of its connection.
-
-        Raises:
-            UserError: the cluster cannot be used any longer.
-        """
-        with self._lock:
-            self._wait()
-            ours, theirs = socket.socketpair()
-            with theirs:
-                try:
-                    socket.send_fds(self._control, [b"w"], [theirs.fileno()])
-                except OSError:  # the cluster's end is the end of that process
-                    self._end_process(seconds=0.0)
-                    self._start()
-                    self._wait()
-                    socket.send_fds(self._control, [b"w"], [theirs.fileno()])
-            return ours
-
-    def close(self) -> None:
-        """Disconnect; nothing that was started for this run is left."""
-        self._end_process(_CLOSE_SECONDS)
-        shutil.rmtree(self.settings.folder, ignore_errors=True)
-
-    def _end_process(self, seconds: float) -> None:
-        self._control.close()
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+                os.environ[name] = value
 
 
-def _build_environment(address: str | None) -> dict[str, str]:
-    """Return this process's environment, which workers on this machine inherit, with what Ray reads there."""
-    environment = build_child_environment(
-        "*", PYTHONPATH=os.pathsep.join(filter(None, [str(PROJECT_ROOT), os.environ.get("PYTHONPATH")]))
-    )
-    environment |= {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "RAY_gcs_rpc_server_reconnect_timeout_s": "20",  # then the cluster counts as ended
-    }
-    if address is None:
-        environment = {name: value for name, value in environment.items() if name not in _LEFT_OUT}
-        environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    return environment
+@cache  # Ray reads it once in a process
+def _make_token() -> str:
+    return secrets.token_hex(32)

@@ -97,7 +97,7 @@ def open_package(
         if size > MAX_BYTES:
             raise UserError(
                 f"the attachments and files of this run have {size / 2**20:.0f} MB, and a cluster takes at most "
-                f"{MAX_BYTES / 2**20:.0f} MB; answer fewer questions at a time (limit, ids), or use executor=processes."
+                f"{MAX_BYTES / 2**20:.0f} MB; answer fewer questions at a time (limit, ids), or use executor=local."
             )
         yield package
 

@@ -4,6 +4,7 @@ import asyncio
 import atexit
 import functools
 from collections.abc import Callable
+from contextlib import ExitStack
 from inspect import signature
 from pathlib import Path
 from typing import cast
@@ -13,13 +14,11 @@ from omegaconf import OmegaConf
 
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
-from eval.config.executor import ProcessesSettings, RaySettings
-from eval.execution.executors.cluster.connection import BridgeSettings, Cluster
-from eval.execution.executors.cluster.run_cluster import RunCluster
-from eval.execution.executors.contract import Executor, PendingSample, Place, SampleHooks
+from eval.config.executor import RaySettings
+from eval.execution.executors.cluster.connection import RunCluster, open_cluster
+from eval.execution.executors.cluster.ray_executor import RayExecutor
+from eval.execution.executors.contract import Executor, PendingSample, SampleHooks
 from eval.execution.executors.local import LocalExecutor
-from eval.execution.executors.places import ThisMachine
-from eval.execution.executors.processes import WorkersExecutor
 from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
@@ -33,37 +32,24 @@ def build_local(config: EvalConfig, folder: Path) -> LocalExecutor:
     return LocalExecutor(config, config.read_prompts(), Resources(config.tools)).with_hooks(SampleHooks(folder))
 
 
-def build_in(place: Place, name: str, config: EvalConfig, folder: Path) -> WorkersExecutor:
-    resolved = OmegaConf.to_container(compose_config([*OPTIONS, f"executor={name}"]), resolve=True)
-    assert isinstance(resolved, dict)
-    prompts, local = config.read_prompts(), build_local(config, folder)
-    executor = WorkersExecutor(local, config, prompts, cast(dict[str, object], resolved), place)
+@functools.cache
+def start_ray() -> RunCluster:
+    """One for all tests here; it ends with their process at the latest."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    config = read_config(compose_config([*OPTIONS, "executor=ray", "executor.workers=2"]))
+    return stack.enter_context(open_cluster(config, {}, []))
+
+
+def build_ray(config: EvalConfig, folder: Path) -> RayExecutor:
+    config.executor = RaySettings(workers=2)
+    resolved = OmegaConf.to_container(compose_config([*OPTIONS, "executor=ray"]), resolve=True)
+    local = build_local(config, folder)
+    executor = RayExecutor(local, config, config.read_prompts(), cast(dict[str, object], resolved), start_ray())
     return executor.with_hooks(SampleHooks(folder))
 
 
-def build_processes(config: EvalConfig, folder: Path) -> WorkersExecutor:
-    config.executor = ProcessesSettings(workers=2)
-    return build_in(ThisMachine(2), "processes", config, folder)
-
-
-@functools.cache
-def start_ray() -> Cluster:
-    """One for all tests here; it ends with their process at the latest."""
-    cluster = Cluster(BridgeSettings(None, n_workers=2))
-    atexit.register(cluster.close)
-    return cluster
-
-
-def build_ray(config: EvalConfig, folder: Path) -> WorkersExecutor:
-    config.executor = RaySettings(workers=2)
-    return build_in(RunCluster(start_ray(), None, 2), "ray", config, folder)
-
-
-EXECUTORS = [
-    build_local,
-    pytest.param(build_processes, marks=pytest.mark.slow),
-    pytest.param(build_ray, marks=pytest.mark.slow),
-]
+EXECUTORS = [build_local, pytest.param(build_ray, marks=pytest.mark.slow)]
 
 
 @pytest.fixture

@@ -1,0 +1,253 @@
+"""Runs in actors of a Ray cluster, as the command runs them: the same records, one budget, and nothing is lost."""
+
+import json
+import os
+import random
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.cli.paths import PROJECT_ROOT
+from eval.config.executor import RaySettings
+from mas.runtime.errors import UserError
+from tests.eval.command_line import SCRIPT, EvalCommand, dataset, question
+from tests.killed_run import SlowServer, slow_server
+
+RAY = ("executor=ray", "executor.workers=2")
+PRICE = "+model.prices.default={input_usd_per_million: 1.0, output_usd_per_million: 2.0}"
+OF_THE_COURSE = {  # of a record: times, ids, and what follows from them
+    *("run_id", "thread_id", "started_at", "wall_seconds", "waited_seconds", "seconds_by_agent"),
+    *("start_seconds", "end_seconds", "seconds", "timestamp", "correlation_id", "kept_at", "oldest_cached_tool_result"),
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "resolved", "words"),
+    [
+        (RaySettings(workers=0), {}, "executor.workers=0 is out of range; expected 1 to 256, or null"),
+        (RaySettings(), {"system": {"target": "in-memory:mine"}}, "system: an object of this Python program"),
+        (RaySettings(), {"scorer": {"target": "in-memory:mine"}}, "or use executor=local"),
+        (RaySettings(files=["rates.csv"]), {}, "executor.files is only for a cluster"),
+        (RaySettings(address="ray://head:10001"), {}, "Ray Client, which is not supported"),
+        (RaySettings(address="head"), {}, "executor.address=head is no address"),
+    ],
+)
+def test_what_cannot_run_in_workers_is_refused(settings: RaySettings, resolved: dict[str, object], words: str) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        settings.check(resolved)
+
+
+def test_rows_of_a_python_program_may_be_answered_by_workers() -> None:
+    RaySettings(workers=2).check({"data": {"target": "in-memory:rows"}, "system": {"target": "os:getcwd"}})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("executor=ray", "executor.workers=1000"), "executor.workers=1000 is out of range"),
+        (("executor=processes",), "executor=processes is not known; choose one of: local, ray"),
+        (("executor.workers=2",), "executor.workers needs executor=ray"),
+    ],
+)
+def test_the_command_refuses_other_workers_before_anything_is_made(
+    options: tuple[str, ...], words: str, eval_command: EvalCommand
+) -> None:
+    finished = eval_command("experiment=offline", *options)
+    assert (finished.code, finished.err.count("\n")) == (1, 1)
+    assert words in finished.err
+    assert not finished.folder.exists()
+
+
+def comparable(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: comparable(each) for key, each in value.items() if key not in OF_THE_COURSE}
+    return [comparable(each) for each in value] if isinstance(value, list) else value
+
+
+@contextmanager
+def command(folder: Path, environment: dict[str, str], *options: str) -> Iterator["subprocess.Popen[str]"]:
+    """The command in a session of its own; nothing of it is left at the end."""
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), *options, "tracking=off", f"run.dir={folder}"],
+        env={**environment, "PYTHONPATH": str(PROJECT_ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def run(folder: Path, environment: dict[str, str], *options: str) -> str:
+    with command(folder, environment, *options) as process:
+        output, _ = process.communicate(timeout=240)
+    return output
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "records.jsonl").read_text("utf-8").splitlines()]
+
+
+def ready_actors(folder: Path) -> list[int]:
+    """Ids of the processes whose workers have begun to answer and still run, by the run's log."""
+    log = folder / "logs" / "entry_point.log"
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    ready = [line["pid"] for line in lines if line["event"] == "worker ready"]
+    return [each for each in ready if Path(f"/proc/{each}").exists()]
+
+
+def wait_for_requests(server: SlowServer, number: int) -> None:
+    until = time.monotonic() + 60
+    while len(server.requests()) < number:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def options(folder: Path, server: SlowServer, number: int) -> list[str]:
+    rows = [question(f"q{n:03}", f"Number {n}: what is 6 * 7?", "42") for n in range(number)]
+    model = ["model=openai_compatible", f"model.base_url={server.base_url}", PRICE]
+    return ["system=toy", *model, *dataset(folder, *rows), "run.concurrency=8", "run.max_same_errors=null", *RAY]
+
+
+@pytest.mark.slow
+def test_records_are_those_of_a_single_process(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    asked = ["experiment=offline", "limit=12", "run.epochs=2", "cache.tools=off"]
+    for name, more in (("local", ()), ("ray", RAY)):
+        output = run(tmp_path / name, clean_environment, *asked, *more)
+        assert "Traceback" not in output, output
+    local, ray = (sorted(map(json.dumps, map(comparable, records(tmp_path / n)))) for n in ("local", "ray"))
+    assert local == ray
+    log = (tmp_path / "ray" / "logs" / "multi_agent_system.log").read_text("utf-8").splitlines()
+    assert len({json.loads(line)["correlation_id"] for line in log}) == 24
+
+
+@pytest.mark.slow
+def test_actors_that_are_killed_lose_and_double_nothing(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    """What their samples had paid is not paid again, but for requests in flight."""
+    draw, kills, number = random.Random(11), 0, 60
+    with slow_server(0.04) as server:
+        with command(tmp_path / "run", clean_environment, *options(tmp_path / "data", server, number)) as process:
+            before, wanted = 0, 4
+            while process.poll() is None and kills < 6:
+                time.sleep(draw.uniform(0.0, 0.1))
+                actors = ready_actors(tmp_path / "run")
+                if len(server.requests()) - before < wanted or not actors:
+                    continue
+                os.kill(draw.choice(actors), signal.SIGKILL)
+                kills, before, wanted = kills + 1, len(server.requests()), draw.randint(4, 12)
+            output, _ = process.communicate(timeout=240)
+        sent = len(server.requests())
+    assert kills == 6, output
+    done = records(tmp_path / "run")
+    assert sorted(each["sample_id"] for each in done) == [f"q{n:03}" for n in range(number)], output
+    lost = [each for each in done if each["error"]]  # those that three workers were killed with alone
+    assert all("the worker ended 3 times" in each["error"] for each in lost)
+    assert len(lost) <= 1, output
+    assert 3 * (number - len(lost)) <= sent <= 3 * number + 8 * kills
+    assert sum(each["usage"]["lm_calls"] - each["usage"]["replayed_calls"] for each in done) <= sent
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["raylet", "gcs_server"])
+def test_a_run_whose_ray_is_killed_ends_or_is_resumed(
+    part: str, tmp_path: Path, clean_environment: dict[str, str]
+) -> None:
+    folder, number = tmp_path / "run", 60
+    with slow_server(0.04) as server:
+        asked = options(tmp_path / "data", server, number)
+        with command(folder, clean_environment, *asked) as process:
+            wait_for_requests(server, 30)
+            found = subprocess.run(["pgrep", "-P", str(process.pid), part], capture_output=True, text=True)
+            os.kill(int(found.stdout.split()[0]), signal.SIGKILL)
+            output, _ = process.communicate(timeout=120)
+        if process.returncode != 0:
+            output += run(folder, clean_environment, *asked, f"run.resume={folder}")
+        sent = len(server.requests())
+    assert sorted(each["sample_id"] for each in records(folder)) == [f"q{n:03}" for n in range(number)], output
+    assert 3 * number <= sent <= 3 * number + 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_for_all_processes_ends_a_run_in_order(
+    signal_number: signal.Signals, tmp_path: Path, clean_environment: dict[str, str]
+) -> None:
+    with slow_server(0.05) as server:
+        asked = options(tmp_path / "data", server, 200)
+        with command(tmp_path / "stopped", clean_environment, *asked) as process:
+            wait_for_requests(server, 30)
+            os.killpg(process.pid, signal_number)
+            output, _ = process.communicate(timeout=60)
+        assert process.returncode == 3, output
+        sent = len(server.requests())
+    done = records(tmp_path / "stopped")
+    assert 0 < len(done) < 200
+    assert all(each["error"] is None for each in done)
+    assert sent == 3 * len(done), "what was in flight has finished, and nothing new was started"
+
+
+@pytest.mark.slow
+def test_one_budget_is_for_all_workers(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    with slow_server(0.05) as server:
+        asked = options(tmp_path / "data", server, 200)
+        output = run(tmp_path / "budget", clean_environment, *asked, "executor.workers=4", "run.max_cost_usd=0.02")
+        assert "run.max_cost_usd=0.02" in output
+        usage = json.loads((tmp_path / "budget" / "summary.json").read_text("utf-8"))["usage"]
+        spent = re.search(r"the run has spent \$([0-9.]+)", output)
+        assert spent is not None, output
+        cost = usage["known_cost_usd"] / usage["lm_calls"]
+        assert 0.02 <= float(spent[1]) <= 0.02 + 8 * cost
+        assert len(server.requests()) < 0.02 / cost + 8, "those in flight when the last dollar was spent, and no more"
+
+
+@pytest.fixture
+def cluster(clean_environment: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Address of a cluster of this machine, and an environment with its token."""
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+    environment = {**clean_environment, **token}
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        options = ["--head", "--port=0", "--node-ip-address=127.0.0.2", "--num-cpus=2", f"--temp-dir={folder}/ray"]
+        head = subprocess.Popen(
+            [sys.executable, "-m", "ray.scripts.scripts", "start", *options, "--include-dashboard=false", "--block"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            until = time.monotonic() + 90
+            while not (ports := [each.read_text() for each in Path(folder).glob("ray/session_2*/gcs_server_port_*")]):
+                assert time.monotonic() < until
+                time.sleep(0.2)
+            yield f"127.0.0.2:{ports[0]}", environment
+        finally:
+            found = subprocess.run(["pgrep", "-s", str(head.pid)], capture_output=True, text=True)
+            for each in found.stdout.split():
+                os.kill(int(each), signal.SIGKILL)
+            head.wait()
+
+
+@pytest.mark.slow
+def test_a_run_joins_a_cluster_and_sends_it_what_it_needs(tmp_path: Path, cluster: tuple[str, dict[str, str]]) -> None:
+    address, environment = cluster
+    asked = ["experiment=offline", "limit=12", "executor=ray", f"executor.address={address}"]
+    output = run(tmp_path / "run", environment, *asked)
+    log = (tmp_path / "run" / "logs" / "entry_point.log").read_text("utf-8")
+    assert log.count('"worker ready"') == 2, output
+    assert log.count('"question finished"') == len(records(tmp_path / "run")) == 12
+    assert not [each for each in records(tmp_path / "run") if each["error_component"] == "worker"]
