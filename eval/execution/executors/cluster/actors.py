@@ -19,7 +19,7 @@ from ray.exceptions import RayError
 
 from eval.cli.command import STOP_SIGNALS
 from eval.execution.executors.cluster.messages import FromWorker, Start, ToWorker
-from eval.execution.executors.cluster.worker import GATHER_SECONDS, WorkerActor
+from eval.execution.executors.cluster.worker import WorkerActor
 
 START_SECONDS = 120.0  # for a node of the cluster to have a free CPU, and to start the actor
 
@@ -83,7 +83,6 @@ class ActorChannel:
     async def _deliver(self) -> None:
         with suppress(RayError):  # the worker has ended: `receive` says so
             while self._unsent:
-                await asyncio.sleep(GATHER_SECONDS)
                 messages, self._unsent = self._unsent, []
                 await self._actor.deliver.remote(messages)
 

@@ -61,7 +61,7 @@ from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, Payment, ReplyLog, SampleContext, current_context
 from mas.system import Program
 
-GATHER_SECONDS = 0.01  # in which messages are gathered: a call of Ray takes a millisecond of CPU time
+_GATHER_SECONDS = 0.02  # in which messages are gathered: a call of Ray takes a millisecond of CPU time
 _MAX_PROGRAMS = 32  # kept, of trials
 
 Send = Callable[[FromWorker], None]  # from any thread
@@ -94,7 +94,7 @@ class WorkerActor:
                 break
             messages.append(message)
             if len(messages) == 1:
-                time.sleep(GATHER_SECONDS)
+                time.sleep(_GATHER_SECONDS)
         return messages
 
     def _work(self, start: Start) -> None:

@@ -215,6 +215,16 @@ def test_one_budget_is_for_all_workers(tmp_path: Path, clean_environment: dict[s
         assert len(server.requests()) < 0.02 / cost + 8, "those in flight when the last dollar was spent, and no more"
 
 
+@pytest.mark.slow
+def test_one_rate_is_for_all_workers(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    with slow_server(0.05) as server:
+        asked = options(tmp_path / "data", server, 20)
+        run(tmp_path / "run", clean_environment, *asked, "model.rate.requests_per_minute=600")
+        seconds = [each["seconds"] for each in server.requests()]
+    assert len(seconds) == 60
+    assert max(sum(begin <= each < begin + 1 for each in seconds) for begin in seconds) <= 14, "10, and a late one"
+
+
 @pytest.fixture
 def cluster(clean_environment: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
     """Address of a cluster of this machine, and an environment with its token."""
