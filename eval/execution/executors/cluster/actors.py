@@ -1,6 +1,6 @@
 """Connection to a Ray cluster, and to a worker in an actor there. Imported once the environment for Ray is set.
 
-with connect(address="auto"):
+with connect("Ray", address="auto"):
     channel = ActorChannel()
     await channel.open(start)
     channel.send(Answer(…))
@@ -20,26 +20,35 @@ from ray.exceptions import RayError
 from eval.cli.command import STOP_SIGNALS
 from eval.execution.executors.cluster.messages import FromWorker, Start, ToWorker
 from eval.execution.executors.cluster.worker import WorkerActor
+from mas.runtime.errors import UserError
 
 START_SECONDS = 120.0  # for a node of the cluster to have a free CPU, and to start the actor
 
 
 @contextmanager
-def connect(**options: object) -> Iterator[float]:
-    """Connect this process to a cluster with options of `ray.init`, and disconnect after the block.
+def connect(what: str, hint: str = "", **options: object) -> Iterator[float]:
+    """Connect this process to a cluster, and disconnect after the block.
 
     Signals of the terminal reach no process that is started here, and this process keeps its own handlers.
+
+    Args:
+        what: subject of the message if it cannot be used.
+        hint: end of that message.
+        options: of `ray.init`.
 
     Yields:
         The CPUs of the cluster.
 
     Raises:
-        Exception: whatever Ray raises.
+        UserError: it cannot be used.
     """
     logging.getLogger("ray").setLevel(logging.CRITICAL)  # what fails is in the run's own messages
     handler, masked = signal.getsignal(signal.SIGTERM), signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         ray.init(log_to_driver=False, configure_logging=False, **options)
+    except (Exception, SystemExit) as error:  # Ray raises all kinds
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise UserError(f"{what} cannot be used: {type(error).__name__}: {first[:300]}{hint}.") from error
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)

@@ -112,12 +112,12 @@ def _start_ray(n_cpus: int) -> Iterator[None]:
     path = os.pathsep.join(filter(None, [str(PROJECT_ROOT), os.environ.get("PYTHONPATH")]))
     token = os.environ.get("RAY_AUTH_TOKEN") or _make_token()
     own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "PYTHONPATH": path}
-    with (
-        TemporaryDirectory(prefix="mas-ray-", dir=_TMP, ignore_cleanup_errors=True) as folder,
-        _set_environment(**_QUIET, **own),
-        _connect(
-            "Ray cannot be used",
-            "",
+    temporary = TemporaryDirectory(prefix="mas-ray-", dir=_TMP, ignore_cleanup_errors=True)
+    with temporary as folder, _set_environment(**_QUIET, **own):
+        from eval.execution.executors.cluster.actors import connect
+
+        with connect(
+            "Ray",
             address="local",
             num_cpus=n_cpus,
             object_store_memory=_STORE_BYTES,
@@ -125,20 +125,20 @@ def _start_ray(n_cpus: int) -> Iterator[None]:
             _temp_dir=f"{folder}/ray",  # Ray lets everybody into this folder, but not into the one around it
             # Ray would replace 127.0.0.1 by an address that others can reach
             _node_ip_address="127.0.0.2" if sys.platform == "linux" else "127.0.0.1",
-        ),
-    ):
-        yield
+        ):
+            yield
 
 
 @contextmanager
 def _join_ray(address: str, package: Package) -> Iterator[float]:
     """Join a cluster; yield its number of CPUs."""
     hint = "; the command must run on a node of that cluster, with the same versions of Ray and Python"
-    what = f"the cluster at executor.address={address} cannot be used"
+    what, files = f"the cluster at executor.address={address}", {"working_dir": str(package.folder)}
     with _set_environment(**_QUIET):
         _check_health(address, what, hint)
-        files = {"working_dir": str(package.folder)}
-        with _connect(what, hint, address=address, runtime_env=files) as n_cpus:
+        from eval.execution.executors.cluster.actors import connect
+
+        with connect(what, hint, address=address, runtime_env=files) as n_cpus:
             yield n_cpus
 
 
@@ -151,23 +151,10 @@ def _check_health(address: str, what: str, hint: str) -> None:
             command, capture_output=True, text=True, timeout=_CHECK_SECONDS, check=False, env=environment
         )
     except subprocess.TimeoutExpired:
-        raise UserError(f"{what}: no Ray has answered within {_CHECK_SECONDS:g} s{hint}.") from None
+        raise UserError(f"{what} cannot be used: no Ray has answered within {_CHECK_SECONDS:g} s{hint}.") from None
     if checked.returncode:
         last = (checked.stderr.strip().splitlines() or ["it is not healthy"])[-1]
-        raise UserError(f"{what}: {last[:300]}{hint}.")
-
-
-@contextmanager
-def _connect(what: str, hint: str, **options: object) -> Iterator[float]:
-    from eval.execution.executors.cluster.actors import connect
-
-    with ExitStack() as stack:
-        try:
-            n_cpus = stack.enter_context(connect(**options))
-        except (Exception, SystemExit) as error:  # Ray raises all kinds
-            first = next(iter(str(error).strip().splitlines()), "")
-            raise UserError(f"{what}: {type(error).__name__}: {first[:300]}{hint}.") from error
-        yield n_cpus
+        raise UserError(f"{what} cannot be used: {last[:300]}{hint}.")
 
 
 @contextmanager
