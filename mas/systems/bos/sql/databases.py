@@ -24,6 +24,7 @@ from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 from mas.systems.bos.sql.sqlite_engine import SQLiteEngine
 
 ALL_TABLES = "*"
+MAX_BYTES = 100_000  # of the rows of a result as JSON
 
 
 class QueryResult(TypedDict):
@@ -80,12 +81,8 @@ def open_database(name: str, settings: DatabaseSettings, limits: QueryLimits) ->
     """Connect, read the schema, and check the listed tables and the rights of the role.
 
     Raises:
-        UserError: the settings are wrong, the database is missing, or its role can do too much.
+        UserError: the database or a table is missing, or its role can do too much.
     """
-    if bool(settings.path) == bool(settings.url_env):
-        raise UserError(f"Database {name!r} needs either a path (SQLite) or url_env (PostgreSQL), not both.")
-    if not settings.tables:
-        raise UserError(f"Database {name!r} lists no tables; name those that may be read, or '*' for all.")
     engine: Engine = SQLiteEngine(settings.path) if settings.path else PostgresEngine(name, settings.url_env or "")
     try:
         found = {table["name"]: table for table in engine.read_schema()}
@@ -102,7 +99,7 @@ def open_database(name: str, settings: DatabaseSettings, limits: QueryLimits) ->
         )
     columns = {table: [column["name"] for column in schema["columns"]] for table, schema in listed.items()}
     dialect: Dialect = "sqlite" if settings.path else "postgres"
-    return Database(engine, Guard(dialect, columns, limits.max_chars), limits, listed)
+    return Database(engine, Guard(dialect, columns), limits, listed)
 
 
 def _take(rows: Rows, limits: QueryLimits) -> tuple[list[list[object]], bool]:
@@ -112,9 +109,9 @@ def _take(rows: Rows, limits: QueryLimits) -> tuple[list[list[object]], bool]:
     for row in rows:
         values: list[object] = [to_cell(value) for value in row]
         size += len(json.dumps(values, ensure_ascii=False).encode())
-        if size > limits.max_bytes and not taken:
-            raise DatabaseError(f"One row is larger than {limits.max_bytes} bytes; select fewer or shorter columns.")
-        if len(taken) == limits.max_rows or size > limits.max_bytes:
+        if size > MAX_BYTES and not taken:
+            raise DatabaseError(f"One row is larger than {MAX_BYTES} bytes; select fewer or shorter columns.")
+        if len(taken) == limits.max_rows or size > MAX_BYTES:
             rows.close()  # type: ignore[attr-defined]  # both engines return generators
             return taken, True
         taken.append(values)

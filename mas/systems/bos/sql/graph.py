@@ -28,8 +28,8 @@ from mas.systems.bos.contracts.events import EventRecorder
 from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, get_text
 from mas.systems.bos.sql.databases import QueryResult, fail
 from mas.systems.bos.sql.guard import UnsafeQueryError
+from mas.systems.bos.sql.server import QUERY_TOOL
 from mas.systems.bos.sql.session import SqlSession
-from mas.systems.bos.sql.settings import QUERY_TOOL
 
 MAX_ROWS_CHARS = 20_000  # of a result in a prompt
 NO_ROWS = "The query returned no rows."

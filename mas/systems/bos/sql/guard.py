@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mas.systems.bos.sql.allowed import FUNCTION_NAMES, NODES, TABLE_ARGUMENTS, TYPES
-from mas.systems.bos.sql.settings import MAX_QUERY_CHARS
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 Dialect = Literal["sqlite", "postgres"]
+MAX_QUERY_CHARS = 10_000
 MAIN_SCHEMAS: Mapping[Dialect, str] = {"sqlite": "main", "postgres": "public"}
 
 
@@ -34,7 +34,6 @@ class Guard:
 
     dialect: Dialect
     tables: Mapping[str, Sequence[str]]  # columns by name, as the database spells them
-    max_chars: int = MAX_QUERY_CHARS
 
     def check(self, query: str) -> str:
         """Return the query to run.
@@ -42,9 +41,9 @@ class Guard:
         Raises:
             UnsafeQueryError: it is not one statement, or does anything but read the listed tables.
         """
-        if len(query) > self.max_chars:
+        if len(query) > MAX_QUERY_CHARS:
             raise UnsafeQueryError(
-                f"The query has {len(query)} characters; at most {self.max_chars} are allowed. Write a shorter one."
+                f"The query has {len(query)} characters; at most {MAX_QUERY_CHARS} are allowed. Write a shorter one."
             )
         try:
             rendered = self._check_once(query)
@@ -137,7 +136,7 @@ class Guard:
             if table is None and name in columns and name not in named:
                 raise UnsafeQueryError(f"{name} is a table here, not a column; name its columns.")
             own = None if table is None or isinstance(column.this, exp.Star) else columns.get(self._fold(table))
-            if own and name not in own:  # a server of somebody else may not say which columns there are
+            if own and name not in own:
                 known = ", ".join(sorted(own))
                 raise UnsafeQueryError(f"There is no column {name} in {column.table}; it has {known}.")
 

@@ -1,10 +1,8 @@
 """PostgreSQL (optional extra `postgres`) in read-only transactions of a restricted role, which are rolled back."""
 
 import os
-import socket
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from mas.runtime.errors import UserError
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     import psycopg
 
 CONNECT_SECONDS = 10
-GRACE_SECONDS = 1.0  # for the server to end a query by itself, before the connection is cut
 
 
 class PostgresEngine:
@@ -53,7 +50,6 @@ class PostgresEngine:
 
         with (
             closing(self._connect(limits.seconds)) as connection,
-            _end_after(connection, limits.seconds + GRACE_SECONDS) as has_ended,
             connection.cursor() as cursor,
         ):
             try:
@@ -68,7 +64,7 @@ class PostgresEngine:
                     cursor.execute(query.encode(), prepare=True)
                     yield [column.name for column in cursor.description or ()]
             except (psycopg.Error, MemoryError) as error:
-                if has_ended.is_set() or isinstance(error, psycopg.errors.QueryCanceled):
+                if isinstance(error, psycopg.errors.QueryCanceled):
                     raise DatabaseError(explain_timeout(limits)) from error
                 message = error.diag.message_primary if isinstance(error, psycopg.Error) else None
                 raise DatabaseError(message or type(error).__name__) from error
@@ -125,25 +121,6 @@ class PostgresEngine:
         if writable:
             return f"can write to {writable}"
         return f"can also read {tables_of_others}" if tables_of_others else ""
-
-
-@contextmanager
-def _end_after(connection: "psycopg.Connection[tuple[object, ...]]", seconds: float) -> Iterator[threading.Event]:
-    """Cut the connection after a while: the server's own timeout does not end the sending of one huge value."""
-    has_ended = threading.Event()
-
-    def cut() -> None:
-        has_ended.set()
-        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as copy:
-            copy.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(seconds, cut)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield has_ended
-    finally:
-        timer.cancel()
 
 
 _RELATIONS = """

@@ -72,3 +72,6 @@ def test_addresses_of_databases_and_their_passwords_are_secrets(monkeypatch: pyt
 def test_wrong_settings_are_refused_before_anything_starts() -> None:
     with pytest.raises(UserError, match=r"system\.sql\.databases\.shop lists no tables"):
         make_system(shop=DatabaseSettings("shop.sqlite"))
+    for neither_or_both in (DatabaseSettings(tables=["*"]), DatabaseSettings("x.sqlite", "URL", ["*"])):
+        with pytest.raises(UserError, match=r"needs either a path \(SQLite\) or url_env \(PostgreSQL\)"):
+            make_system(shop=neither_or_both)

@@ -3,25 +3,16 @@
 import asyncio
 import os
 import signal
-from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.contracts.result import AgentFailureError
-from mas.systems.bos.sql import session as module
-from mas.systems.bos.sql.session import (
-    SqlSession,
-    open_sql_session,
-)
-from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits, SqlSettings, ToolMap
-from mas.tools.mcp.connection import Offer, Reply
+from mas.systems.bos.sql.session import SqlSession, open_sql_session
+from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits, SqlSettings
 from tests.mas.systems.bos.sql.hostile_queries import TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
-
-TOOL = ToolMap("x")
 
 
 @pytest.fixture
@@ -108,85 +99,3 @@ def test_q27_calls_that_the_death_of_the_server_breaks_are_repeated(settings: Sq
             return [(await call)["data"] for call in calls]
 
         assert run_blocking(ask_and_kill()) == [[[400000]]] * 4
-
-
-OTHER_SERVER = """
-from mcp.server.mcpserver import MCPServer
-server = MCPServer("other", log_level="ERROR")
-
-@server.tool(name="execute_sql", structured_output=False)
-def execute_sql(sql: str) -> str:
-    rows = '[{"id": 1, "n": "%d"}]' % len(sql)
-    return '{"success": true, "data": {"statements": [{"sql": "x", "rows": ' + rows + ', "count": 1}]}}'
-
-@server.tool(name="search_objects", structured_output=False)
-def search_objects(object_type: str) -> str:
-    return "tables of " + object_type
-
-server.run("stdio")
-"""
-
-
-SHOP = SqlSettings({"shop": DatabaseSettings("shop.sqlite", tables=["customers"])}, QueryLimits(seconds=2.5))
-
-
-class Servers:
-    """Servers that are opened one after another; together they give these replies, or raise them."""
-
-    def __init__(self, *replies: Reply | Exception, offers: str = "mcp_db_query mcp_db_schema") -> None:
-        self.replies, self.offers = list(replies), offers.split()
-        self.opened: list[tuple[object, float]] = []
-        self.made: list[ScriptedServer] = []
-        self.calls: list[tuple[int, str, dict[str, object]]] = []  # number of the server, tool, arguments
-        self.refusals: list[Exception | None] = []
-        self.limits: list[float | None] = []  # of the times to wait
-
-    async def open(self, server: object, seconds: float) -> "ScriptedServer":
-        self.opened.append((server, seconds))
-        refusal = self.refusals.pop(0) if self.refusals else None
-        if refusal is not None:
-            raise refusal
-        self.made.append(ScriptedServer(self, len(self.made) + 1))
-        return self.made[-1]
-
-    def timeout(self, seconds: float) -> asyncio.Timeout:
-        self.limits.append(seconds)
-        return asyncio.timeout(seconds)
-
-    async def wait(self, tasks: Collection[asyncio.Task[None]], timeout: float | None = None) -> Any:  # noqa: ASYNC109
-        self.limits.append(timeout)
-        return await asyncio.wait(tasks, timeout=timeout)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(asyncio, name)
-
-
-class ScriptedServer:
-    """One of the servers, as a connection to it."""
-
-    def __init__(self, servers: Servers, number: int) -> None:
-        self.servers, self.number, self.closing = servers, number, asyncio.Event()
-        self.owner = asyncio.ensure_future(self.closing.wait())
-
-    async def call(self, tool: str, arguments: Mapping[str, object]) -> Reply:
-        self.servers.calls.append((self.number, tool, dict(arguments)))
-        reply = self.servers.replies.pop(0)
-        await asyncio.sleep(0)  # another call may begin
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
-
-    async def list_offers(self) -> list[Offer]:
-        return [Offer(name, "", {}) for name in self.servers.offers]
-
-    def close(self) -> None:
-        self.closing.set()
-
-
-def script(
-    monkeypatch: pytest.MonkeyPatch, *replies: Reply | Exception, settings: SqlSettings = SHOP, **options: Any
-) -> tuple[Servers, SqlSession]:
-    servers = Servers(*replies, **options)
-    monkeypatch.setattr(module, "Connection", servers)
-    monkeypatch.setattr(module, "asyncio", servers)
-    return servers, SqlSession(settings)
