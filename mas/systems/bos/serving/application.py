@@ -6,7 +6,6 @@ application, desk = make_application(program, ServiceSettings(), limits, redact,
 """
 
 import asyncio
-import hashlib
 import hmac
 from collections.abc import Callable
 from html import escape
@@ -31,6 +30,8 @@ from mas.systems.bos.serving.work import Desk, Reply
 
 _PAGE = Path(__file__).with_name("page")
 _BODY_SECONDS = 10.0  # for a client to send its request
+_MAX_QUESTION_CHARS = 10_000
+_RETRY_SECONDS = "2"
 _ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"description": "The token is missing or wrong."},
     413: {"description": "The request is too large."},
@@ -62,8 +63,18 @@ def make_application(
 
     async def check_token(request: Request) -> None:
         kind, _, given = request.headers.get("authorization", "").partition(" ")
-        if token and not (kind.lower() == "bearer" and _is_same(given.strip(), token)):
+        is_right = kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+        if token and not is_right:
             raise HTTPException(401, "The token is missing or wrong; send it as: Authorization: Bearer …")
+
+    async def make_reply(request: Request, streamed: bool) -> Reply:
+        question = await read_request(request, settings.max_body_bytes)
+        if desk.is_stopping:
+            raise HTTPException(503, "The service is being stopped.")
+        if desk.is_full:
+            text = f"{settings.max_requests} requests are being answered; try again in {_RETRY_SECONDS} seconds."
+            raise HTTPException(429, text, {"Retry-After": _RETRY_SECONDS})
+        return Reply(desk, question, request.state.request_id, streamed)
 
     app = FastAPI(title="Bos", version="1", docs_url=None, redoc_url=None)
     allowed = [Depends(check_token)]
@@ -73,12 +84,12 @@ def make_application(
     )
     async def answer(request: Request) -> Reply:
         """Answer a request with one JSON object."""
-        return Reply(desk, await read_request(request, settings), request.state.request_id, streamed=False)
+        return await make_reply(request, streamed=False)
 
     @app.post("/stream", dependencies=allowed, responses=_ERRORS, openapi_extra=_BODY, response_model=None)
     async def stream(request: Request) -> Reply:
         """Answer a request as server-sent events: plan, agent, and answer or error at the end."""
-        return Reply(desk, await read_request(request, settings), request.state.request_id, streamed=True)
+        return await make_reply(request, streamed=True)
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -89,7 +100,7 @@ def make_application(
     async def ready() -> JSONResponse:
         """Report whether a request would be accepted now: 200 or 503."""
         state = "stopping" if desk.is_stopping else "full" if desk.is_full else "ready"
-        return JSONResponse({"status": state, "open_requests": desk.n_open}, 200 if state == "ready" else 503)
+        return JSONResponse({"status": state, "open_requests": len(desk.works)}, 200 if state == "ready" else 503)
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
@@ -114,13 +125,7 @@ def make_application(
     return Gate(app, checks_host=not token, report=report), desk
 
 
-def _is_same(given: str, token: str) -> bool:
-    """Compare in a time that does not depend on where they differ, nor on their lengths."""
-    first, second = (hashlib.sha256(each.encode("utf-8", "replace")).digest() for each in (given, token))
-    return hmac.compare_digest(first, second)
-
-
-async def read_request(request: Request, settings: ServiceSettings) -> AgentRequest:
+async def read_request(request: Request, max_bytes: int) -> AgentRequest:
     """Return the request in a body; a page of another site cannot send JSON without asking first.
 
     Raises:
@@ -128,9 +133,13 @@ async def read_request(request: Request, settings: ServiceSettings) -> AgentRequ
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "The body must be JSON: send Content-Type: application/json.")
+    body = b""
     try:
         async with asyncio.timeout(_BODY_SECONDS):
-            body = await _read_body(request, settings.max_body_bytes)
+            async for part in request.stream():
+                body += part
+                if len(body) > max_bytes:
+                    raise HTTPException(413, f"The body is larger than {max_bytes:,} bytes.", {"Connection": "close"})
         found = AgentRequest.parse(body.decode("utf-8"))
     except TimeoutError as error:
         raise HTTPException(408, f"The body did not arrive within {_BODY_SECONDS:g} seconds.") from error
@@ -143,45 +152,20 @@ async def read_request(request: Request, settings: ServiceSettings) -> AgentRequ
         raise HTTPException(422, "The body is no JSON in UTF-8.") from error
     if not found.question.strip():
         raise HTTPException(422, "The question is empty.")
-    if len(found.question) > settings.max_question_chars:
-        raise HTTPException(422, f"The question is longer than {settings.max_question_chars:,} characters.")
+    if len(found.question) > _MAX_QUESTION_CHARS:
+        raise HTTPException(422, f"The question is longer than {_MAX_QUESTION_CHARS:,} characters.")
     return found
 
 
-async def _read_body(request: Request, max_bytes: int) -> bytes:
-    too_large = HTTPException(413, f"The body is larger than {max_bytes:,} bytes.", {"Connection": "close"})
-    length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or int(length[:20]) > max_bytes:
-        raise too_large
-    parts, size = list[bytes](), 0
-    async for part in request.stream():
-        size += len(part)
-        if size > max_bytes:
-            raise too_large
-        parts.append(part)
-    return b"".join(parts)
-
-
 def format_docs(schema: dict[str, dict[str, dict[str, dict[str, object]]]]) -> str:
-    """Return the OpenAPI description as a page that loads nothing from elsewhere."""
+    """Return the paths of the API as a page that loads nothing from elsewhere."""
     rows = [
         f"<tr><td>{escape(method.upper())}</td><td>{escape(path)}</td><td>{escape(str(operation.get('description')))}</td></tr>"
         for path, operations in schema["paths"].items()
         for method, operation in operations.items()
     ]
-    fields = [
-        f"<tr><td>{escape(name)}</td><td>{escape(_format_type(field))}</td></tr>"
-        for name, field in AgentRequest.model_json_schema()["properties"].items()
-    ]
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>API</title><link rel="stylesheet" '
-        'href="/page/page.css"><main><h1>API</h1><p>The whole description: <a href="/openapi.json">openapi.json'
-        f"</a></p><table>{''.join(rows)}</table><h2>Fields of a request</h2><table>{''.join(fields)}</table></main>"
+        f'href="/page/page.css"><main><h1>API</h1><table>{"".join(rows)}</table><p>The fields of a request and the '
+        'whole description: <a href="/openapi.json">openapi.json</a></p></main>'
     )
-
-
-def _format_type(field: dict[str, object]) -> str:
-    options = field.get("anyOf")
-    types = [str(each.get("type")) for each in options] if isinstance(options, list) else [str(field.get("type"))]
-    default = f", default {field['default']!r}" if "default" in field else ""
-    return f"{' or '.join(types)}{default}"

@@ -6,28 +6,26 @@ from dataclasses import dataclass
 from mas.runtime.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+TOKEN_ENV = "BOS_SERVICE_TOKEN"  # the variable with the token that clients send; not set: none is needed
 _MIN_TOKEN_CHARS = 16
-_POSITIVE = ("max_body_bytes", "max_question_chars", "max_requests", "request_seconds", "keep_alive_seconds")
+_POSITIVE = ("max_body_bytes", "max_requests", "request_seconds")
 
 
 @dataclass
 class ServiceSettings:
-    """Address, token and limits."""
+    """Address and limits."""
 
     host: str = "127.0.0.1"  # another one needs a token
     port: int = 8765  # 0: any that is free
-    token_env: str = "BOS_SERVICE_TOKEN"  # the variable with the token that clients send; not set: none is needed
     max_body_bytes: int = 100_000  # of a request
-    max_question_chars: int = 10_000
     max_requests: int = 16  # at once; others are refused with 429
     request_seconds: float = 300.0  # of one request, until its answer has been sent
-    keep_alive_seconds: float = 15.0  # between two comments of a silent stream
     drain_seconds: float = 30.0  # for requests in flight after SIGTERM
 
     @property
     def token(self) -> str:
         """The token that clients send; empty if none is needed."""
-        return os.environ.get(self.token_env, "")
+        return os.environ.get(TOKEN_ENV, "")
 
     def check(self) -> None:
         """Check the numbers.
@@ -51,11 +49,11 @@ class ServiceSettings:
         """
         if self.token and len(self.token) < _MIN_TOKEN_CHARS:
             raise UserError(
-                f"{self.token_env} has {len(self.token)} characters; a token needs {_MIN_TOKEN_CHARS} or more: "
+                f"{TOKEN_ENV} has {len(self.token)} characters; a token needs {_MIN_TOKEN_CHARS} or more: "
                 "python -c 'import secrets; print(secrets.token_urlsafe())' makes one."
             )
         if not self.token and self.host not in LOOPBACK:
             raise UserError(
                 f"system.service.host={self.host} can be reached by others, who need a token; put one into the "
-                f"environment variable {self.token_env}, or leave the host out."
+                f"environment variable {TOKEN_ENV}, or leave the host out."
             )

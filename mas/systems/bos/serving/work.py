@@ -12,7 +12,7 @@ and of the configuration are replaced by `***` in every event.
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -22,18 +22,17 @@ from starlette.types import Receive, Scope, Send
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.security.redaction import Redact, build_redactor, redact_value
 from mas.systems.bos.contracts.request import AgentRequest, list_secrets
-from mas.systems.bos.contracts.response import OrchestratorResponse, PlannerDecision
-from mas.systems.bos.contracts.result import AgentResult
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.service import astream
 from mas.systems.bos.serving.gate import describe_error
 from mas.systems.bos.serving.settings import ServiceSettings
 
 Event = tuple[str, dict[str, object]]  # name and data
+Events = asyncio.Queue[Event | None]  # None: no more
 
-_STATUSES = {"answer": 200, "timeout": 504, "limit": 503, "stopped": 503}  # others: 500
+_STATUSES = {"timeout": 504, "limit": 503, "stopped": 503}  # of errors; others: 500
 _WRITE_SECONDS = 10.0  # for the last events, after the time of the request is over
-_RETRY_SECONDS = "2"
+_KEEP_ALIVE_SECONDS = 15.0  # between two comments of a silent stream: proxies close connections that are silent
 
 
 @dataclass
@@ -46,12 +45,11 @@ class Desk:
     redact: Redact
     report: Callable[[str], None]
     is_stopping: bool = False
-    n_open: int = 0  # requests that have a place: until the end of their reply
     works: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def is_full(self) -> bool:
-        return self.n_open >= self.settings.max_requests
+        return len(self.works) >= self.settings.max_requests
 
     def begin_shutdown(self) -> None:
         """Refuse new requests, and end those in flight after `drain_seconds`; called on the loop."""
@@ -71,33 +69,23 @@ async def list_events(program: BosProgram, request: AgentRequest) -> AsyncIterat
         async for chunk in chunks:
             for state in chunk.values():
                 if "planner" in state:
-                    yield "plan", _describe_plan(state["planner"])
+                    plan = state["planner"]
+                    agents = list(plan.chosen_agents)
+                    yield "plan", {"agents": agents, "rationale": plan.rationale, "confidence": plan.confidence}
                 for result in state.get("agent_results", ()):
                     if result.agent not in shown:
                         shown.add(result.agent)
-                        yield "agent", _describe_result(result, request.include_data)
+                        hidden = {"trace"} if request.include_data else {"trace", "tabular"}
+                        described = result.model_dump(mode="json", exclude=hidden)
+                        _hide_details(described)
+                        tools = [event for event in result.trace if event.event_type == "TOOL"]
+                        queries = [event.data["query"] for event in tools] if result.agent == "sql" else []
+                        yield "agent", {**described, "queries": queries}
                 if "response" in state:
-                    yield "answer", _describe_response(state["response"], request.trace)
-
-
-def _describe_plan(decision: PlannerDecision) -> dict[str, object]:
-    agents = list(decision.chosen_agents)
-    return {"agents": agents, "rationale": decision.rationale, "confidence": decision.confidence}
-
-
-def _describe_result(result: AgentResult, include_data: bool) -> dict[str, object]:
-    queries = [event.data["query"] for event in result.trace if event.event_type == "TOOL" and result.agent == "sql"]
-    shown = result.model_dump(mode="json", exclude={"trace"} if include_data else {"trace", "tabular"})
-    _hide_details(shown)
-    return {**shown, "queries": queries}
-
-
-def _describe_response(response: OrchestratorResponse, is_traced: bool) -> dict[str, object]:
-    shown = response.model_dump(mode="json")
-    if not is_traced:
-        for result in shown["agent_results"]:
-            _hide_details(result)
-    return shown
+                    response = state["response"].model_dump(mode="json")
+                    for each in response["agent_results"] if not request.trace else ():
+                        _hide_details(each)
+                    yield "answer", response
 
 
 def _hide_details(result: dict[str, dict[str, object] | None]) -> None:
@@ -118,47 +106,33 @@ class Reply(Response):
     def __init__(self, desk: Desk, request: AgentRequest, request_id: str, streamed: bool) -> None:
         self._desk, self._request, self._id, self._streamed = desk, request, request_id, streamed
         self.background = None
-        self._has_place = False
-        self._redact = build_redactor(list_secrets(request.context))
+        redact = build_redactor(list_secrets(request.context))
+        self._redact: Redact = lambda text: redact(desk.redact(text))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        desk = self._desk
-        if desk.is_stopping or desk.is_full:
-            refusal = self._refuse_stopping() if desk.is_stopping else self._refuse_full()
-            await refusal(scope, receive, send)
-            return
-        desk.n_open += 1
-        self._has_place = True
-        events: asyncio.Queue[Event | None] = asyncio.Queue()  # at most one event for each node and one error
+        events: Events = asyncio.Queue()  # at most one event for each node and one error
         work = asyncio.create_task(self._work(events))
-        desk.works.add(work)
+        self._desk.works.add(work)
+        work.add_done_callback(self._desk.works.discard)
         write = self._write_stream(events, send) if self._streamed else self._write_json(events, scope, receive, send)
         others = [asyncio.create_task(each) for each in (write, _wait_until_gone(receive))]
         try:
-            longest = desk.settings.request_seconds + _WRITE_SECONDS  # for a client that does not read
+            longest = self._desk.settings.request_seconds + _WRITE_SECONDS  # for a client that does not read
             await asyncio.wait(others, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (work, *others):
                 task.cancel()
             await asyncio.gather(work, *others, return_exceptions=True)
-            desk.works.discard(work)
-            self._release_place()
 
-    def _release_place(self) -> None:
-        """Release the place before the end of the reply is sent: a client may ask again as soon as it has that."""
-        if self._has_place:
-            self._has_place = False
-            self._desk.n_open -= 1
-
-    async def _work(self, events: asyncio.Queue[Event | None]) -> None:
+    async def _work(self, events: Events) -> None:
         """Put the events of the request and then None into the queue; whatever fails becomes the last event."""
         desk, seconds = self._desk, self._desk.settings.request_seconds
         context = SampleContext(SampleKey(self._id), desk.limits, deadline=time.monotonic() + seconds)
         try:
             with use_context(context):
-                async with asyncio.timeout(seconds) as timeout, aclosing(self._list_events()) as found:
-                    async for event in found:
-                        events.put_nowait(event)
+                async with asyncio.timeout(seconds) as timeout:
+                    async for name, data in list_events(desk.program, self._request):
+                        events.put_nowait((name, {**redact_value(data, self._redact), "request_id": self._id}))
         except asyncio.CancelledError:
             events.put_nowait(self._fail("stopped", "The service was stopped before the answer was complete."))
             raise
@@ -168,57 +142,39 @@ class Reply(Response):
             elif isinstance(error, LimitReachedError):
                 events.put_nowait(self._fail("limit", f"A limit was reached: {error}."))
             else:
-                desk.report(f"{self._id} failed: {type(error).__name__}: {self._clean(str(error))}")
+                desk.report(f"{self._id} failed: {type(error).__name__}: {self._redact(str(error))}")
                 message = f"The request failed with {type(error).__name__}; the log has more under its id."
                 events.put_nowait(self._fail("failed", message))
         finally:
             context.close()
             events.put_nowait(None)
 
-    async def _list_events(self) -> AsyncGenerator[Event]:
-        async for name, data in list_events(self._desk.program, self._request):
-            yield name, {**redact_value(data, self._clean), "request_id": self._id}
-
-    def _clean(self, text: str) -> str:
-        return self._redact(self._desk.redact(text))
-
     def _fail(self, kind: str, message: str) -> Event:
-        return "error", {"type": kind, "message": self._clean(message), "request_id": self._id}
+        return "error", {"type": kind, "message": self._redact(message), "request_id": self._id}
 
-    async def _write_stream(self, events: asyncio.Queue[Event | None], send: Send) -> None:
+    async def _write_stream(self, events: Events, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        while True:
+        is_open = True
+        while is_open:
             try:
-                async with asyncio.timeout(self._desk.settings.keep_alive_seconds):
+                async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
                     event = await events.get()
             except TimeoutError:
-                await send({"type": "http.response.body", "body": b": keep-alive\n\n", "more_body": True})
-                continue
-            if event is None:
-                self._release_place()
-            body = b"" if event is None else f"event: {event[0]}\ndata: {json.dumps(event[1])}\n\n".encode()
-            await send({"type": "http.response.body", "body": body, "more_body": event is not None})
-            if event is None:
-                return
+                body = ": keep-alive\n\n"
+            else:
+                is_open = event is not None
+                body = f"event: {event[0]}\ndata: {json.dumps(event[1])}\n\n" if event else ""
+            await send({"type": "http.response.body", "body": body.encode(), "more_body": is_open})
 
-    async def _write_json(
-        self, events: asyncio.Queue[Event | None], scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        name, data = "error", dict[str, object]()
+    async def _write_json(self, events: Events, scope: Scope, receive: Receive, send: Send) -> None:
+        name, body, status = "", dict[str, object](), 200
         while (event := await events.get()) is not None:
-            name, data = event
-        kind = name if name == "answer" else str(data.get("type"))
-        body = data if name == "answer" else describe_error(kind, str(data.get("message")), self._id)
-        self._release_place()
-        await JSONResponse(body, _STATUSES.get(kind, 500))(scope, receive, send)
-
-    def _refuse_stopping(self) -> Response:
-        return JSONResponse(describe_error("stopped", "The service is being stopped.", self._id), 503)
-
-    def _refuse_full(self) -> Response:
-        text = f"{self._desk.settings.max_requests} requests are being answered; try again in {_RETRY_SECONDS} seconds."
-        return JSONResponse(describe_error("busy", text, self._id), 429, {"Retry-After": _RETRY_SECONDS})
+            name, body = event
+        if name == "error":
+            kind = str(body["type"])
+            body, status = describe_error(kind, str(body["message"]), self._id), _STATUSES.get(kind, 500)
+        await JSONResponse(body, status)(scope, receive, send)
 
 
 async def _wait_until_gone(receive: Receive) -> None:

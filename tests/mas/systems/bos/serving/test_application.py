@@ -69,16 +69,16 @@ def test_a_stream_has_plan_agents_and_answer_and_the_other_reply_is_its_last_eve
 
 
 def test_requests_that_are_wrong_are_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Application(monkeypatch, answer_in_capitals, max_body_bytes=200, max_question_chars=20)
+    made = Application(monkeypatch, answer_in_capitals, max_body_bytes=20_000)
     secret = {"question": 5, "context": {"api_bearer_token": CANARY}}
     for body, status, words in (
         (secret, 422, "question: Input should be a valid string"),
         ({"question": " "}, 422, "empty"),
-        ({"question": "x" * 21}, 422, "longer than 20 characters"),
-        ({"question": "x" * 300}, 413, "larger than 200 bytes"),
+        ({"question": "x" * 10_001}, 422, "longer than 10,000 characters"),
+        ({"question": "x" * 20_001}, 413, "larger than 20,000 bytes"),
         (b"{", 422, "JSON"),
         (b"\xff", 422, "UTF-8"),
-        (b"[" * 150, 422, ""),
+        (b"[" * 15_000, 422, ""),
     ):
         response = made.call("/stream", body)
         assert (response.status_code, words in response.json()["error"]["message"]) == (status, True), response.text
@@ -141,7 +141,7 @@ def test_a_limit_a_timeout_and_a_defect_are_the_last_event(monkeypatch: pytest.M
         assert [name for name, _ in events] == ["plan", "error"]
         assert events[-1][1]["type"] == kind
         assert made.call("/answer", {"question": "q"}).status_code == status
-        assert made.desk.n_open == 0
+        assert not made.desk.works
     made = Application(monkeypatch, answer_in_capitals)
     monkeypatch.setattr(type(made.desk.program), "make_graph_context", lambda self: 1 / 0)
     assert made.call("/answer", {"question": "q"}).json()["error"]["type"] == "failed"
@@ -163,7 +163,11 @@ async def open_stream(desk: Desk, question: str, send: Send) -> asyncio.Task[Non
 
 def test_places_are_limited_and_a_client_that_does_not_read_loses_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "_WRITE_SECONDS", 1)
-    made = Application(monkeypatch, answer_in_capitals, max_requests=1, request_seconds=2)
+
+    async def wait(question: str, context: Any) -> Any:
+        await asyncio.sleep(60)
+
+    made = Application(monkeypatch, wait, max_requests=1, request_seconds=2)
 
     async def block(message: dict[str, Any]) -> None:
         await asyncio.sleep(60)
@@ -205,7 +209,8 @@ def test_a_stopped_service_refuses_requests_and_ends_those_in_flight_with_a_reas
     async def wait(question: str, context: Any) -> Any:
         await asyncio.sleep(60)
 
-    made, sent = Application(monkeypatch, wait, drain_seconds=0.2, keep_alive_seconds=0.05), list[bytes]()
+    monkeypatch.setattr(work, "_KEEP_ALIVE_SECONDS", 0.05)
+    made, sent = Application(monkeypatch, wait, drain_seconds=0.2), list[bytes]()
 
     async def stop() -> None:
         async def send(message: Any) -> None:
