@@ -1,7 +1,7 @@
 """Firebase's sign-in and token renewal as its REST reference describes them, with a settable lifetime of tokens.
 
     with running(FirebaseServer()) as firebase:
-        settings.identity_url = settings.securetoken_url = firebase.base_url
+        monkeypatch.setenv("FIREBASE_AUTH_EMULATOR_HOST", firebase.base_url.removeprefix("http://"))
         firebase.accepts(token)                   # what an API behind it would say
 
 Status codes and messages are those that the real emulator gave (firebase-tools 15).
@@ -48,7 +48,8 @@ class FirebaseServer(LoopbackServer):
             return _refuse("The request is missing a valid API key.", 403)
         if asked.query["key"] != API_KEY:
             return _refuse("API key not valid. Please pass a valid API key.", 403)
-        if asked.path == SIGN_IN:
+        path = asked.path[max(asked.path.find("/v1/"), 0) :]  # the emulator has the service's name before it
+        if path == SIGN_IN:
             given = json.loads(asked.body)
             if given.get("email") != EMAIL:
                 return _refuse("EMAIL_NOT_FOUND")
@@ -57,7 +58,7 @@ class FirebaseServer(LoopbackServer):
             token, refresh = self._issue()
             expires = str(self.lifetime_seconds)
             return _json({"localId": "u1", "idToken": token, "refreshToken": refresh, "expiresIn": expires})
-        if asked.path == RENEW:
+        if path == RENEW:
             form = {name: values[0] for name, values in parse_qs(asked.body.decode()).items()}
             if form.get("grant_type") != "refresh_token":
                 return _refuse("INVALID_GRANT_TYPE")

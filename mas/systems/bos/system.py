@@ -13,7 +13,7 @@ from mas.runtime.errors import UserError
 from mas.system import Program, Resources, Service, ServiceOptions
 from mas.systems.agent_system import AgentSystem
 from mas.systems.bos.agents import API, ORDER, REGISTRY, SPECS, SQL
-from mas.systems.bos.api.settings import ApiSettings
+from mas.systems.bos.api.settings import ApiSettings, list_api_secrets
 from mas.systems.bos.contracts.names import AgentName
 from mas.systems.bos.serving.settings import ServiceSettings
 from mas.systems.bos.settings import EXECUTIONS, ComputationSettings, PlannerSettings
@@ -80,7 +80,7 @@ class BosSystem(AgentSystem):
             raise UserError(f"system.api.documentation={self.api.documentation}: {failure}.") from failure
 
     def secrets(self) -> Collection[str]:
-        return [*self.api.list_secrets(), *self.sql.list_secrets(), *filter(None, [self.service.token])]
+        return [*list_api_secrets(), *self.sql.list_secrets(), *filter(None, [self.service.token])]
 
     @contextmanager
     def open_resources(self, settings: ToolSettings, report_missing: Callable[[str], None]) -> Iterator[Resources]:

@@ -9,28 +9,24 @@ base URL of that request.
 """
 
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import dspy
 import httpx
 
+from mas.runtime.security.redaction import redact_value
 from mas.runtime.untrusted import break_marks, enclose_data
 from mas.systems.bos.api.catalogue import Catalogue, format_endpoint
 from mas.systems.bos.api.exchange import Reply, send
 from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, BaseUrl, build_request, find_base_url
 from mas.systems.bos.api.selection import format_selection, select
-from mas.systems.bos.api.settings import ApiSettings
+from mas.systems.bos.api.settings import FIREBASE_ENV, TOKEN_ENV, ApiSettings, list_api_secrets
 from mas.systems.bos.api.tokens import Credentials, FirebaseTokens
 from mas.systems.bos.contracts.events import REQUEST_SENT, EventRecorder
 from mas.systems.bos.contracts.request import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, get_text
 from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentFailureError, AgentResult
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 _UNAUTHORIZED, _BAD_REQUEST = 401, 400
 MAX_ERROR_CHARS = 2_000  # of a body in an error
@@ -71,29 +67,23 @@ class ApiDocsAgent:
         Raises:
             LimitReachedError: a limit of the sample or the run was reached.
         """
-        recorder, started = EventRecorder("api_docs", context), time.perf_counter()
+        recorder = EventRecorder("api_docs", context)
+        for secret in list_api_secrets():
+            recorder.hide(secret)
         answer, error = None, None
         async with self._open_client() as client:
-            call = _Call(question, context, recorder, client)
-            for secret in self.settings.list_secrets():
-                call.recorder.hide(secret)
             try:
-                answer = await self._answer(call)
+                answer = await self._answer(_Call(question, context, recorder, client))
                 answer = recorder.redact(answer)  # which hides the tokens that were found meanwhile, too
             except AgentFailureError as failure:
-                error = _describe(failure, recorder)
+                details: dict[str, object] = redact_value(failure.details, recorder.redact)
+                error = AgentError(message=recorder.redact(str(failure)), type=failure.kind, details=details)
                 recorder.add("ERROR", error.message, type=error.type, **error.details)
-        return AgentResult(
-            agent="api_docs",
-            status=AgentExecutionStatus.FAILED if error else AgentExecutionStatus.SUCCEEDED,
-            answer=answer,
-            error=error,
-            trace=recorder.events,
-            latency_ms=(time.perf_counter() - started) * 1000,
-        )
+        status = AgentExecutionStatus.FAILED if error else AgentExecutionStatus.SUCCEEDED
+        return AgentResult(agent="api_docs", status=status, answer=answer, error=error, trace=recorder.events)
 
     @asynccontextmanager
-    async def _open_client(self) -> "AsyncIterator[httpx.AsyncClient]":
+    async def _open_client(self) -> AsyncIterator[httpx.AsyncClient]:
         if self.client is not None:
             yield self.client
         else:
@@ -111,10 +101,14 @@ class ApiDocsAgent:
             raise AgentFailureError("PlanningDeclined", reason)
         base = find_base_url(call.context, self.settings, self.catalogue)
         request = build_request(plan, self.catalogue, base.url, self.settings.methods)
-        _note_plan(call.recorder, request, plan.reason)
+        facts = {"path": request.endpoint.path, "reason": plan.reason, "dropped": list(request.dropped)}
+        call.recorder.add("DECISION", "Planned API call", method=request.method, **facts)
         request, reply = await self._exchange(call, base, plan, request)
-        if not reply.is_success:
-            raise _describe_refusal(request, reply)
+        if not 200 <= reply.status < 300:
+            hint = "; redirects are not followed" if 300 <= reply.status < 400 else ""
+            message = f"{request.method} {request.endpoint.path} answered with HTTP {reply.status}{hint}"
+            details = {"status_code": reply.status, "body": reply.text[:MAX_ERROR_CHARS]}
+            raise AgentFailureError("HttpError", message, details)
         return await self._summarize(call, request, reply)
 
     async def _plan(self, call: _Call) -> dspy.Prediction:
@@ -152,14 +146,10 @@ class ApiDocsAgent:
     def _find_access(self, call: _Call, base: BaseUrl) -> tuple[str | None, Credentials | None]:
         """Return token and Firebase account of the request, else those of the environment at its own address."""
         token = get_text(call.context, "api_bearer_token")
-        account = [
-            get_text(call.context, key) for key in ("firebase_web_api_key", "firebase_email", "firebase_password")
-        ]
+        account = [get_text(call.context, name.lower()) for name in FIREBASE_ENV]
         if base.is_own and not (token or all(account)):
-            own = self.settings
-            token = os.environ.get(own.token_env) or None
-            names = (own.firebase_key_env, own.firebase_email_env, own.firebase_password_env)
-            account = [os.environ.get(name) or None for name in names]
+            token = os.environ.get(TOKEN_ENV) or None
+            account = [os.environ.get(name) or None for name in FIREBASE_ENV]
         key, email, password = account
         return token, Credentials(key, email, password) if key and email and password else None
 
@@ -181,25 +171,16 @@ class ApiDocsAgent:
         raise AgentFailureError(
             "ConfigurationError",
             f"{request.method} {request.endpoint.path} needs a token; give api_bearer_token or a Firebase account "
-            f"in the request's context, or set {self.settings.token_env}",
+            f"in the request's context, or set {TOKEN_ENV}",
         )
 
     async def _send(self, call: _Call, request: ApiRequest, token: str | None) -> Reply:
         given = call.context.get(HEADERS)
-        headers = dict(request.headers)
-        headers |= {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
-        if "accept" not in map(str.lower, headers):
-            headers["Accept"] = "application/json"
+        headers = httpx.Headers({"Accept": "application/json", **request.headers})
+        headers.update({str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {})
         if token is not None:
-            headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
             headers["Authorization"] = f"Bearer {token}"
-        reply = await send(
-            call.client,
-            request,
-            headers,
-            timeout_seconds=self.settings.timeout_seconds,
-            max_bytes=self.settings.max_response_bytes,
-        )
+        reply = await send(call.client, request, headers, self.settings.timeout_seconds)
         call.recorder.add(
             "TOOL",
             REQUEST_SENT,
@@ -245,36 +226,8 @@ class ApiDocsAgent:
         return str(summed_up.summary or "").strip() or reply.text[:MAX_ERROR_CHARS]
 
 
-def _note_plan(recorder: EventRecorder, request: ApiRequest, reason: str) -> None:
-    recorder.add(
-        "DECISION",
-        "Planned API call",
-        method=request.method,
-        path=request.endpoint.path,
-        reason=reason,
-        dropped=list(request.dropped),
-    )
-
-
 def _format_reply(call: _Call, reply: Reply) -> str:
     """Return the body as data that is not trusted, without secrets, for a prompt."""
     text = call.recorder.redact(reply.text) or "(empty body)"
     head, data, tail = enclose_data("api", break_marks(text))
     return f"{head}{data}{' [cut]' if reply.truncated else ''}{tail}"
-
-
-def _describe_refusal(request: ApiRequest, reply: Reply) -> AgentFailureError:
-    where = f"{request.method} {request.endpoint.path}"
-    hint = "; redirects are not followed" if 300 <= reply.status < 400 else ""
-    return AgentFailureError(
-        "HttpError",
-        f"{where} answered with HTTP {reply.status}{hint}",
-        {"status_code": reply.status, "body": reply.text[:MAX_ERROR_CHARS]},
-    )
-
-
-def _describe(failure: AgentFailureError, recorder: EventRecorder) -> AgentError:
-    details = {
-        key: recorder.redact(value) if isinstance(value, str) else value for key, value in failure.details.items()
-    }
-    return AgentError(message=recorder.redact(str(failure)), type=failure.kind, details=details)

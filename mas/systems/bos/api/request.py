@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from pydantic import BaseModel, Field, field_validator
 
 from mas.systems.bos.api.catalogue import Catalogue, Endpoint, Parameter
-from mas.systems.bos.api.settings import ApiSettings, is_web_address
+from mas.systems.bos.api.settings import BASE_URL_ENV, ApiSettings, is_web_address
 from mas.systems.bos.contracts.request import get_text
 from mas.systems.bos.contracts.result import AgentFailureError
 
@@ -76,27 +76,25 @@ def find_base_url(
     Raises:
         AgentFailureError: there is none, it is malformed, or the request's own is at a host that is not allowed.
     """
-    own = environment.get(settings.base_url_env) or settings.base_url or catalogue.base_url
+    of_environment = None if settings.command else environment.get(BASE_URL_ENV)  # which may be another API's
+    own = of_environment or settings.base_url or catalogue.base_url
     if own is not None and not is_web_address(own):
         raise AgentFailureError("ConfigurationError", f"the API's base URL {own!r} is no address")
     if given := get_text(context, BASE_URL):
         if not is_web_address(given):
             raise AgentFailureError("ConfigurationError", f"the context's {BASE_URL} {given!r} is no address")
         is_own = own is not None and _origin(given) == _origin(own)
-        if not is_own and not {urlsplit(given).netloc.lower(), urlsplit(given).hostname} & {
-            each.lower() for each in settings.hosts
-        }:
+        parts, allowed = urlsplit(given), [each.lower() for each in settings.hosts]
+        if not is_own and parts.netloc.lower() not in allowed and parts.hostname not in allowed:
             raise AgentFailureError(
                 "ConfigurationError",
-                f"the context's {BASE_URL} is at {urlsplit(given).netloc}; "
-                "to allow it, add this host to system.api.hosts",
+                f"the context's {BASE_URL} is at {parts.netloc}; to allow it, add this host to system.api.hosts",
             )
         return BaseUrl(given.rstrip("/"), is_own)
     if own is None:
         raise AgentFailureError(
             "ConfigurationError",
-            f"the API has no base URL; set system.api.base_url, {settings.base_url_env}, or base_url in its "
-            "documentation",
+            f"the API has no base URL; set system.api.base_url, {BASE_URL_ENV}, or base_url in its documentation",
         )
     return BaseUrl(own.rstrip("/"), True)
 
@@ -158,9 +156,8 @@ def _read_body(body: Mapping[str, object] | None, endpoint: Endpoint) -> tuple[d
     properties = endpoint.body.get("properties")
     if not isinstance(properties, Mapping) or endpoint.body.get("additionalProperties"):
         return dict(body), []
-    return {key: value for key, value in body.items() if key in properties}, [
-        key for key in body if key not in properties
-    ]
+    kept = {key: value for key, value in body.items() if key in properties}
+    return kept, [key for key in body if key not in properties]
 
 
 def _render_path(endpoint: Endpoint, values: Mapping[str, object]) -> str:

@@ -1,23 +1,33 @@
 """Services of the API-docs agent that last as long as a run: the catalogue, the kept tokens and an HTTP client.
 
 with open_api(settings) as api:
-    ApiDocsAgent(steps, api.catalogue, settings, api.tokens, api.client)
+    ApiDocsAgent(steps, api.catalogue, api.settings, api.tokens, api.client)
+
+`system.api.command` starts an API for the time of the run, such as that of a sample; it prints its address first.
 """
 
-from collections.abc import Iterator
+import select
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
+from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
+from mas.runtime.security.child_environment import build_child_environment
 from mas.systems.bos.api.catalogue import Catalogue, load_catalogue
-from mas.systems.bos.api.local_api import run_api
-from mas.systems.bos.api.settings import ApiSettings
-from mas.systems.bos.api.tokens import FirebaseTokens
+from mas.systems.bos.api.settings import ApiSettings, is_web_address
+from mas.systems.bos.api.tokens import FirebaseTokens, open_tokens
 
 MAX_IDLE_CONNECTIONS = 20
+START_SECONDS = 30.0  # of an API that is started
+END_SECONDS = 5.0
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True)
@@ -41,13 +51,48 @@ def open_api(settings: ApiSettings) -> Iterator[ApiServices]:
     catalogue = load_catalogue(Path(settings.documentation or ""))
     with ExitStack() as opened:
         if settings.command:
-            address = opened.enter_context(run_api(settings.command))
-            settings = replace(settings, base_url=address, base_url_env="")  # the environment may name another API
+            settings = replace(settings, base_url=opened.enter_context(run_api(settings.command)))
         client = run_blocking(_open_client())
         opened.callback(lambda: run_blocking(client.aclose()))
-        yield ApiServices(catalogue, FirebaseTokens.from_settings(settings), client, settings)
+        yield ApiServices(catalogue, open_tokens(), client, settings)
 
 
 async def _open_client() -> httpx.AsyncClient:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE_CONNECTIONS)
     return httpx.AsyncClient(limits=limits)
+
+
+@contextmanager
+def run_api(command: Sequence[str]) -> Iterator[str]:
+    """Start an API, yield its address, and end it.
+
+    Raises:
+        UserError: the command does not start, or prints no address of this machine.
+    """
+    shown = " ".join(command)
+    words = [sys.executable if command[0] == "python" else command[0], *command[1:]]
+    try:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=build_child_environment()
+        )
+    except OSError as error:
+        raise UserError(f"system.api.command={shown} cannot be started ({error}); correct it.") from error
+    try:
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
+        address = process.stdout.readline().strip() if ready else ""
+        if not is_web_address(address) or urlsplit(address).hostname not in LOOPBACK:
+            raise UserError(
+                f"system.api.command={shown} printed {address[:80]!r} within {START_SECONDS:g} s; expected an address "
+                "of this machine as its first line, such as http://127.0.0.1:8080."
+            )
+        yield address.rstrip("/")
+    finally:
+        process.terminate()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

@@ -1,6 +1,6 @@
 """Firebase tokens by e-mail and password: kept in memory and in a file, renewed before and when they are refused.
 
-    tokens = FirebaseTokens(identity_url, securetoken_url, file)
+    tokens = open_tokens()
     token = await tokens.find(credentials, client)
     token = await tokens.renew(credentials, client, refused=token)        # after a 401
 
@@ -19,20 +19,19 @@ from pathlib import Path
 
 import httpx
 
-from mas.runtime.installation_key import find_key_file
 from mas.runtime.security.private_file import write_atomically
-from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.contracts.result import AgentFailureError
 
+IDENTITY, SECURE_TOKEN = "identitytoolkit.googleapis.com", "securetoken.googleapis.com"
 EMULATOR = "FIREBASE_AUTH_EMULATOR_HOST"  # variable of Firebase's own tools
 MARGIN_SECONDS = 60.0  # a token that expires earlier is not used
 TIMEOUT_SECONDS = 30.0
 _OK = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Credentials:
-    """Account of a Firebase project."""
+    """Account of a Firebase project; its values are never shown."""
 
     api_key: str
     email: str
@@ -41,9 +40,6 @@ class Credentials:
     @property
     def digest(self) -> str:
         return hashlib.sha256(f"{self.api_key}\0{self.email}".encode()).hexdigest()
-
-    def __repr__(self) -> str:
-        return "Credentials(…)"
 
 
 @dataclass(frozen=True)
@@ -59,21 +55,10 @@ class FirebaseTokens:
     def __init__(
         self, identity_url: str, securetoken_url: str, file: Path, clock: Callable[[], float] = time.time
     ) -> None:
-        self._identity_url, self._securetoken_url = identity_url.rstrip("/"), securetoken_url.rstrip("/")
+        self._identity_url, self._securetoken_url = identity_url, securetoken_url
         self._file, self._clock = file, clock
         self._kept: dict[str, _Token] = {}
         self._lock = asyncio.Lock()
-
-    @classmethod
-    def from_settings(cls, settings: ApiSettings, environment: Mapping[str, str] = os.environ) -> "FirebaseTokens":
-        """Return the tokens of the configured addresses, or of Firebase's emulator."""
-        identity, secure = settings.identity_url, settings.securetoken_url
-        if emulator := environment.get(EMULATOR):
-            identity, secure = (
-                f"http://{emulator}/{name}.googleapis.com" for name in ("identitytoolkit", "securetoken")
-            )
-        file = Path(settings.token_file) if settings.token_file else find_key_file().with_name("firebase_tokens.json")
-        return cls(identity, secure, file)
 
     async def find(self, credentials: Credentials, client: httpx.AsyncClient) -> str:
         """Return a token that is valid: from memory, from the file, or a new one.
@@ -86,7 +71,7 @@ class FirebaseTokens:
             if kept is None:
                 kept = (await asyncio.to_thread(self._read_file)).get(credentials.digest)
             if kept is None or kept.expires_at - MARGIN_SECONDS <= self._clock():
-                kept = await self._refresh_or_sign_in(credentials, client, kept)
+                kept = await self._make(credentials, client, kept)
             self._kept[credentials.digest] = kept
             return kept.id_token
 
@@ -99,44 +84,37 @@ class FirebaseTokens:
         async with self._lock:
             kept = self._kept.get(credentials.digest)
             if kept is None or kept.id_token == refused:
-                kept = await self._refresh_or_sign_in(credentials, client, kept)
-                self._kept[credentials.digest] = kept
+                kept = self._kept[credentials.digest] = await self._make(credentials, client, kept)
             return kept.id_token
 
-    async def _refresh_or_sign_in(
-        self, credentials: Credentials, client: httpx.AsyncClient, before: _Token | None
-    ) -> _Token:
-        new = await self._refresh(credentials, client, before.refresh_token) if before else None
-        new = new or await self._sign_in(credentials, client)
-        await asyncio.to_thread(self._write_file, credentials.digest, new)
-        return new
-
-    async def _sign_in(self, credentials: Credentials, client: httpx.AsyncClient) -> _Token:
-        url = f"{self._identity_url}/v1/accounts:signInWithPassword"
-        account = {"email": credentials.email, "password": credentials.password, "returnSecureToken": True}
-        response = await _post(client, url, credentials.api_key, json=account)
-        token = self._read_token(response, "idToken", "refreshToken", "expiresIn")
-        if token is None:
+    async def _make(self, credentials: Credentials, client: httpx.AsyncClient, before: _Token | None) -> _Token:
+        """Return a new token by the refresh token of the one before, else by a sign-in."""
+        new = None
+        if before is not None:
+            form = {"grant_type": "refresh_token", "refresh_token": before.refresh_token}
+            response = await _post(client, f"{self._securetoken_url}/v1/token", credentials.api_key, data=form)
+            new = self._read_token(response, "id_token", "refresh_token", "expires_in")
+        if new is None:
+            url = f"{self._identity_url}/v1/accounts:signInWithPassword"
+            account = {"email": credentials.email, "password": credentials.password, "returnSecureToken": True}
+            response = await _post(client, url, credentials.api_key, json=account)
+            new = self._read_token(response, "idToken", "refreshToken", "expiresIn")
+        if new is None:
             raise AgentFailureError(
                 "ConfigurationError",
                 f"Firebase refused the account of the API (HTTP {response.status_code}); check its e-mail address, "
                 "password and web API key",
             )
-        return token
-
-    async def _refresh(self, credentials: Credentials, client: httpx.AsyncClient, token: str) -> _Token | None:
-        """Return a new token; None: the refresh token is not accepted any more."""
-        form = {"grant_type": "refresh_token", "refresh_token": token}
-        response = await _post(client, f"{self._securetoken_url}/v1/token", credentials.api_key, data=form)
-        return self._read_token(response, "id_token", "refresh_token", "expires_in")
+        await asyncio.to_thread(self._write_file, credentials.digest, new)
+        return new
 
     def _read_token(self, response: httpx.Response, token: str, refresh: str, expires: str) -> _Token | None:
+        """Return the token in a reply; None: it is refused."""
         if response.status_code != _OK:
             return None
         try:
             content = response.json()
-            seconds = float(content[expires])
-            return _Token(str(content[token]), str(content[refresh]), self._clock() + seconds)
+            return _Token(str(content[token]), str(content[refresh]), self._clock() + float(content[expires]))
         except (ValueError, KeyError, TypeError):
             raise AgentFailureError("HttpRequestError", "Firebase's reply holds no token") from None
 
@@ -155,6 +133,14 @@ class FirebaseTokens:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with write_atomically(self._file) as file:
                 json.dump(content, file)
+
+
+def open_tokens(environment: Mapping[str, str] = os.environ) -> FirebaseTokens:
+    """Return the tokens of Firebase, or of its emulator, that are kept in the user's state folder."""
+    emulator = environment.get(EMULATOR)
+    at = f"http://{emulator}/" if emulator else "https://"
+    state = Path(environment.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return FirebaseTokens(at + IDENTITY, at + SECURE_TOKEN, state / "mas-harness" / "firebase_tokens.json")
 
 
 async def _post(

@@ -103,7 +103,6 @@ async def test_a_question_is_one_request_and_a_summary(world: World) -> None:
     assert decision.data == {"method": "GET", "path": "/orders", "reason": "a list", "dropped": ["debug"]}
     assert tool.message == "Executed HTTP request"
     assert tool.data.keys() == {"method", "url", "query", "status_code", "elapsed_ms"}
-    assert result.latency_ms is not None and result.latency_ms > 0
     assert '"total\\": 12.5' in world.prompts[1] or "12.5" in world.prompts[1]
 
 

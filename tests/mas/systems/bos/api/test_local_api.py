@@ -1,6 +1,5 @@
 """An API that is started for the time of a run."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -8,9 +7,9 @@ import httpx
 import pytest
 
 from mas.runtime.errors import UserError
-from mas.systems.bos.api import local_api
-from mas.systems.bos.api.local_api import run_api
-from mas.systems.bos.api.services import open_api
+from mas.systems.bos.api import services as module
+from mas.systems.bos.api.request import find_base_url
+from mas.systems.bos.api.services import open_api, run_api
 from mas.systems.bos.api.settings import ApiSettings
 
 SHOP_API = ["python", "-m", "eval.benchmarks.databases.shop_api"]
@@ -24,7 +23,7 @@ def test_the_sample_api_runs_as_long_as_it_is_needed_and_counts_before_the_envir
     with open_api(ApiSettings(documentation=str(DOCUMENTATION), command=SHOP_API)) as services:
         address = services.settings.base_url
         assert address is not None and address.startswith("http://127.0.0.1:")
-        assert not os.environ.get(services.settings.base_url_env)
+        assert find_base_url({}, services.settings, services.catalogue).url == address
         assert httpx.get(f"{address}/rates/nok").json() == {"currency": "NOK", "per_euro": 11.52}
         assert httpx.get(f"{address}/reports/margin").status_code == 500
     with pytest.raises(httpx.ConnectError):
@@ -44,7 +43,7 @@ def test_the_sample_api_runs_as_long_as_it_is_needed_and_counts_before_the_envir
 def test_a_command_that_serves_nothing_is_the_users_mistake(
     command: list[str], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_api, "START_SECONDS", 0.5 if "sleep" in command[-1] else 20.0)
+    monkeypatch.setattr(module, "START_SECONDS", 0.5 if "sleep" in command[-1] else 20.0)
     with pytest.raises(UserError, match=reason), run_api(command):
         pass
 

@@ -41,9 +41,9 @@ def test_d24_no_secret_is_in_the_run_its_logs_mlflow_or_a_prompt(
     ):
         model = ("model=openai_compatible", f"model.base_url={llm.base_url}", "model.api_key_env=null")
         where = (f"system.api.documentation={tmp_path / 'docs.json'}", f"system.api.base_url={api.base_url}")
-        firebase_at = [f"system.api.{name}={firebase.base_url}" for name in ("identity_url", "securetoken_url")]
+        monkeypatch.setenv("FIREBASE_AUTH_EMULATOR_HOST", firebase.base_url.removeprefix("http://"))
         data = dataset(tmp_path / "data", question("q1", "What is the balance of the account?", "77"))
-        finished = eval_command("system=bos", *model, *where, *firebase_at, *data, *tracked_in(local))
+        finished = eval_command("system=bos", *model, *where, *data, *tracked_in(local))
     assert finished.code == 0, finished.err
     assert [each.headers["authorization"] for each in api.requests] == ["Bearer id-token-number-0001"]
     assert "balance" in json.dumps(finished.records["q1"]), "the model repeated the API's reply"
