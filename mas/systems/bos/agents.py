@@ -1,6 +1,6 @@
 """Registry of the agents: what the planner reads of each, its predictors, and how it is made for a request.
 
-To add an agent: its name in `contracts.names.AgentName`, an entry here, its keywords in `conf/system/bos.yaml`, its
+To add an agent: its name in `contracts.request.AgentName`, an entry here, its keywords in `conf/system/bos.yaml`, its
 prompt files. Planner, orchestrator and composer need no change.
 """
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from mas.agents.spec import AgentSpec
-from mas.systems.bos.contracts.names import AgentName
-from mas.systems.bos.settings import Settings
+from mas.systems.bos.contracts.request import AgentName
+from mas.systems.bos.settings import BosSettings
 from mas.tools.tool_context import Resources
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ class AgentEntry:
 
     description: str  # one line for the planner
     specs: tuple[AgentSpec, ...]
-    make: Callable[[Predictors, Settings, Resources], "Agent"]
+    make: Callable[[Predictors, BosSettings, Resources], "Agent"]
     rivals: tuple[AgentName, ...] = ()  # keywords propose it only if none of these has a higher score
-    find_gap: Callable[[Settings], str | None] = lambda settings: None  # why it is not available, if so
+    find_gap: Callable[[BosSettings], str | None] = lambda settings: None  # why it is not available, if so
 
 
 API, SQL = "bos_api", "bos_sql"  # names of `ApiServices` and `SqlSession` among the run's services
 
 
-def _make_api_docs(predictors: Predictors, settings: Settings, resources: Resources) -> "Agent":
+def _make_api_docs(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
     from mas.systems.bos.api.agent import ApiDocsAgent, ApiSteps
 
     steps = ApiSteps(predictors["api_plan"], predictors["api_adjust"], predictors["api_summarize"])
@@ -48,11 +48,11 @@ def _make_api_docs(predictors: Predictors, settings: Settings, resources: Resour
     return ApiDocsAgent(steps, services.catalogue, services.settings, services.tokens, services.client)
 
 
-def _find_api_gap(settings: Settings) -> str | None:
+def _find_api_gap(settings: BosSettings) -> str | None:
     return None if settings.api.documentation else "no API is configured (system.api.documentation)"
 
 
-def _make_sql(predictors: Predictors, settings: Settings, resources: Resources) -> "Agent":
+def _make_sql(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
     from mas.systems.bos.sql.agent import SqlAgent
     from mas.systems.bos.sql.graph import SqlSteps
 
@@ -61,11 +61,11 @@ def _make_sql(predictors: Predictors, settings: Settings, resources: Resources) 
     return SqlAgent(SqlSteps(*(predictors[name] for name in names)), session, settings.sql.max_retries)
 
 
-def _find_sql_gap(settings: Settings) -> str | None:
+def _find_sql_gap(settings: BosSettings) -> str | None:
     return None if settings.sql.list_databases() else "no database is configured (system.sql.databases)"
 
 
-def _make_computation(predictors: Predictors, settings: Settings, resources: Resources) -> "Agent":
+def _make_computation(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
     from mas.systems.bos.computation.agent import ComputationAgent
     from mas.tools.sandbox.settings import SandboxSettings
 
@@ -73,8 +73,7 @@ def _make_computation(predictors: Predictors, settings: Settings, resources: Res
     return ComputationAgent(predictors["compute_code"], predictors["compute_summarize"], settings.computation, sandbox)
 
 
-ORDER: tuple[AgentName, ...] = ("api_docs", "sql", "computation")  # in which keywords propose them
-REGISTRY: dict[AgentName, AgentEntry] = {
+REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords propose them
     "api_docs": AgentEntry(
         description="knows an API's documentation and asks the API: endpoints, live data of other services",
         specs=(
@@ -109,4 +108,4 @@ REGISTRY: dict[AgentName, AgentEntry] = {
     ),
 }
 
-SPECS = (PLANNER, *(spec for name in ORDER if name in REGISTRY for spec in REGISTRY[name].specs), COMPOSER)
+SPECS = (PLANNER, *(spec for entry in REGISTRY.values() for spec in entry.specs), COMPOSER)

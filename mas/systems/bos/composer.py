@@ -38,7 +38,6 @@ _FAILURES = {
     "SandboxTimeout": "the code took too long",
     "ConfigurationError": "it is not set up correctly",
     "TurnLimit": "it was not run, because of the request's limit of turns",
-    "DependencyFailed": "it was not run, because an agent that it needs failed",
 }
 _OTHER_FAILURE = "it failed"
 

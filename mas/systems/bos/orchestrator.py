@@ -7,14 +7,14 @@ share one graph, and each invocation hands in its own planner, agents and compos
 
 A node returns the fields that it changes, lists as a whole. With `execution=sequential`, execute_agent runs the first
 pending agent. With `execution=parallel` it runs all pending agents at once that need no other pending agent; results
-and events are put into the planner's order, so that the outcome reads as if they had run one after another.
+and events are put into the planner's order.
 """
 
 import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -28,15 +28,14 @@ from mas.runtime.stack_trace import format_stack
 from mas.runtime.trace import keep_answer, keep_state, span
 from mas.systems.bos.composer import Composer, format_earlier
 from mas.systems.bos.contracts.agent import Agent
-from mas.systems.bos.contracts.events import EventRecorder, TraceEvent, TraceEventType
+from mas.systems.bos.contracts.events import EventRecorder, TraceEventType
 from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, AgentName, AgentRequest
-from mas.systems.bos.contracts.response import OrchestratorResponse, OrchestratorState, PlannerDecision
+from mas.systems.bos.contracts.response import OrchestratorState
 from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult
 from mas.systems.bos.planner import Planner
 from mas.systems.bos.temporal import Clock, attach_temporal_context, read_clock
 
-_STARTED, _DONE = AgentExecutionStatus.RUNNING, AgentExecutionStatus.SUCCEEDED
-_FAILED, _SKIPPED = AgentExecutionStatus.FAILED, AgentExecutionStatus.SKIPPED
+_PENDING, _SKIPPED = AgentExecutionStatus.PENDING, AgentExecutionStatus.SKIPPED
 
 
 @dataclass(frozen=True)
@@ -85,11 +84,6 @@ def build_graph() -> StateGraph[OrchestratorState, GraphContext, OrchestratorSta
     return graph
 
 
-def recursion_limit(n_agents: int) -> int:
-    """Return the number of supersteps that the longest run takes, and a few more."""
-    return n_agents + 5
-
-
 async def route(state: OrchestratorState) -> Literal["execute_agent", "compose"]:
     """Route on the event loop: LangGraph would call a synchronous function in a thread."""
     return "execute_agent" if state.get("pending_agents") else "compose"
@@ -131,58 +125,21 @@ async def execute_agent(state: OrchestratorState, runtime: Context) -> Orchestra
     n_run = sum(result.status is not _SKIPPED for result in results)
     turns_left = len(pending) if request.max_turns is None else request.max_turns - n_run
     if turns_left <= 0:
-        results += [_skip(name, "TurnLimit", f"max_turns={request.max_turns} agents have run") for name in pending]
+        results += [_skip(name, f"max_turns={request.max_turns} agents have run") for name in pending]
         return _keep(state, _collect(state, [], results))
+    ready = pending[:1]
     if runtime.context.execution == "parallel":
-        pending, results = _skip_dependents(pending, results, decision)
-        ready = [name for name in pending if not set(decision.needs.get(name, ())) & set(pending)][:turns_left]
-    else:
-        ready = pending[:1]
-    calls = [
-        run_agent(name, request, _find_earlier(name, results, runtime.context, decision), runtime) for name in ready
-    ]
-    results += await _gather(calls)
-    return _keep(state, _collect(state, [name for name in pending if name not in ready], results))
-
-
-def _find_earlier(
-    name: AgentName, results: Sequence[AgentResult], context: GraphContext, decision: PlannerDecision
-) -> Sequence[AgentResult]:
-    """Return the earlier results that an agent may see; in parallel mode those that it needs."""
-    if not context.share_results:
-        return ()
-    needs = decision.needs.get(name, ())
-    return [result for result in results if context.execution == "sequential" or result.agent in needs]
-
-
-def _skip_dependents(
-    pending: list[AgentName], results: list[AgentResult], decision: PlannerDecision
-) -> tuple[list[AgentName], list[AgentResult]]:
-    """Skip pending agents that need one that did not succeed, and those that need a skipped one."""
-    results = list(results)
-    while True:
-        lost = {result.agent for result in results if result.status is not _DONE}
-        found = [name for name in pending if lost & set(decision.needs.get(name, ()))]
-        if not found:
-            return pending, results
-        for name in found:
-            needed = ", ".join(other for other in decision.needs[name] if other in lost)
-            results.append(_skip(name, "DependencyFailed", f"it needs the result of {needed}, which did not succeed"))
-        pending = [name for name in pending if name not in found]
-
-
-async def _gather(calls: Sequence[Awaitable[AgentResult]]) -> list[AgentResult]:
-    """Await all calls; if one is ended by a limit, the others are cancelled first."""
-    if len(calls) == 1:
-        return [await calls[0]]
-    tasks = [asyncio.ensure_future(call) for call in calls]
+        needs = decision.needs
+        independent = [name for name in pending if not set(needs.get(name, ())) & set(pending)]
+        ready = (independent or ready)[:turns_left]  # none is independent where the needs are circular
+    earlier = results if runtime.context.share_results else ()
+    tasks = [asyncio.ensure_future(run_agent(name, request, earlier, runtime)) for name in ready]
     try:
-        return list(await asyncio.gather(*tasks))
-    except BaseException:
+        found = await asyncio.gather(*tasks)
+    finally:  # a limit that ended one ends the others
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
+    return _keep(state, _collect(state, [name for name in pending if name not in ready], [*results, *found]))
 
 
 def _collect(state: OrchestratorState, pending: list[AgentName], results: Sequence[AgentResult]) -> OrchestratorState:
@@ -207,7 +164,7 @@ async def run_agent(
         context[EARLIER_RESULTS] = shared
     recorder, started = EventRecorder(name, context), time.perf_counter()
     with span("agent", name, inputs={"question": request.question}) as current:
-        status = _change_status(recorder, AgentExecutionStatus.PENDING, _STARTED)
+        status = _change_status(recorder, _PENDING, AgentExecutionStatus.RUNNING)
         opening = list(recorder.events)
         try:
             result = await _invoke(runtime.context.agents[name], request.question, context)
@@ -216,7 +173,10 @@ async def run_agent(
         except LimitReachedError:
             raise
         except Exception as error:  # noqa: BLE001  # of an agent: becomes its result
-            result = _describe_exception(name, error, recorder)
+            message = recorder.redact(str(error)) or type(error).__name__
+            details: dict[str, object] = {"stack": recorder.redact(format_stack(error))}
+            failure = AgentError(message=message, type=type(error).__name__, details=details)
+            result = AgentResult(agent=name, status=AgentExecutionStatus.FAILED, error=failure)
         if result.error is not None and not any(each.event_type is TraceEventType.ERROR for each in result.trace):
             recorder.add("ERROR", result.error.message, type=result.error.type)
         _change_status(recorder, status, result.status)
@@ -245,17 +205,10 @@ def _change_status(
     return after
 
 
-def _describe_exception(name: AgentName, error: Exception, recorder: EventRecorder) -> AgentResult:
-    message = recorder.redact(str(error)) or type(error).__name__
-    details: dict[str, object] = {"stack": recorder.redact(format_stack(error))}
-    failure = AgentError(message=message, type=type(error).__name__, details=details)
-    return AgentResult(agent=name, status=_FAILED, error=failure)
-
-
-def _skip(name: AgentName, kind: str, reason: str) -> AgentResult:
+def _skip(name: AgentName, reason: str) -> AgentResult:
     recorder = EventRecorder(name)
-    status = _change_status(recorder, AgentExecutionStatus.PENDING, _SKIPPED)
-    error = AgentError(message=reason, type=kind)
+    status = _change_status(recorder, _PENDING, _SKIPPED)
+    error = AgentError(message=reason, type="TurnLimit")
     return AgentResult(agent=name, status=status, error=error, trace=recorder.events)
 
 
@@ -278,24 +231,20 @@ async def compose_node(state: OrchestratorState, runtime: Context) -> Orchestrat
         recorder.add("RESULT", "Composer produced the response", statuses=statuses, has_data=composed.data is not None)
         current.outputs = {"final_answer": composed.answer}
     trace = [*state.get("trace", ()), *recorder.events]
-    response = _select_parts(composed.model_copy(update={"planner": decision}), request, trace)
-    keep_answer(response.answer)
+    hidden: dict[str, object] = {} if request.include_data else {"tabular": None}
+    hidden |= {} if request.trace else {"trace": []}
+    shown: dict[str, object] = {
+        "planner": decision,
+        "agent_results": [result.model_copy(update=hidden) for result in results],
+        "data": composed.data if request.include_data else None,
+        "trace": trace if request.trace else [],
+    }
+    keep_answer(composed.answer)
+    response = composed.model_copy(update=shown)
     changes = OrchestratorState(trace=trace, response=response)
     if "agent_results" not in state:  # no agent ran
         changes["agent_results"] = []
     return _keep(state, changes)
-
-
-def _select_parts(
-    response: OrchestratorResponse, request: AgentRequest, trace: Sequence[TraceEvent]
-) -> OrchestratorResponse:
-    """Return the response with the tables and events that the request asks for; the agents' results do not change."""
-    hidden: dict[str, object] = {} if request.include_data else {"tabular": None}
-    hidden |= {} if request.trace else {"trace": []}
-    shown = [result.model_copy(update=hidden) for result in response.agent_results]
-    data = response.data if request.include_data else None
-    changes = {"agent_results": shown, "data": data, "trace": list(trace) if request.trace else []}
-    return response.model_copy(update=changes)
 
 
 def _keep(state: OrchestratorState, changes: OrchestratorState) -> OrchestratorState:

@@ -1,6 +1,6 @@
 """Planner: keywords propose agents, preferences order them, one call to the language model decides.
 
-    planner = Planner(predictor, PlannerSettings(keywords={"sql": ["table"]}), {"sql": AgentChoice("reads a database")})
+    planner = Planner(predictor, PlannerSettings(keywords={"sql": ["table"]}), REGISTRY)
     decision = await planner.plan(question="List all tables in the database")
     decision.chosen_agents                        # ("sql",)
 
@@ -9,11 +9,12 @@ If the model cannot be asked or its reply cannot be read, the proposed agents ru
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
+from mas.systems.bos.agents import AgentEntry
 from mas.systems.bos.contracts.events import EventRecorder
 from mas.systems.bos.contracts.request import SYSTEM_PROMPT, AgentName, format_context, get_text
 from mas.systems.bos.contracts.response import PlannerDecision, normalise_confidence
@@ -43,21 +44,13 @@ class PlanAgents(dspy.Signature):
 
 
 @dataclass(frozen=True)
-class AgentChoice:
-    """Agent as the planner sees it."""
-
-    description: str  # one line for the language model
-    rivals: tuple[AgentName, ...] = ()  # the keywords propose it only if none of these has a higher score
-    unavailable: str | None = None  # the reason, such as "no database is configured"
-
-
-@dataclass(frozen=True)
 class Planner:
     """Planner without a state of its own: requests share it."""
 
     predictor: dspy.Predict
     settings: PlannerSettings
-    choices: Mapping[AgentName, AgentChoice]  # in the order in which the keywords propose them
+    entries: Mapping[AgentName, AgentEntry]  # of the agents that are offered, in the order of the registry
+    gaps: Mapping[AgentName, str] = field(default_factory=dict)  # why others are not offered
 
     async def plan(
         self,
@@ -73,21 +66,19 @@ class Planner:
         Raises:
             LimitReachedError: a limit of the sample or the run was reached.
         """
-        unavailable = {name: choice.unavailable for name, choice in self.choices.items() if choice.unavailable}
-        allowed = [name for name in self.choices if name not in disable and name not in unavailable]
+        allowed = [name for name in self.entries if name not in disable]
         guardrails: dict[str, object] = {}
         if disable:
             guardrails["disabled"] = list(dict.fromkeys(disable))
-        if unavailable:
-            guardrails["unavailable"] = unavailable
+        if self.gaps:
+            guardrails["unavailable"] = dict(self.gaps)
         if not allowed:
             return PlannerDecision(rationale=NOTHING_TO_PLAN, guardrails=guardrails)
-        available = {name: choice for name, choice in self.choices.items() if name not in unavailable}
-        proposed = find_candidates(question, self.settings, available)
-        candidates = apply_preferences(proposed, prefer, [*disable, *unavailable]) or allowed
+        proposed = find_candidates(question, self.settings, self.entries)
+        candidates = apply_preferences(proposed, prefer, [*disable, *self.gaps]) or allowed
         inputs = {
             "question_to_plan": question,
-            "agents": "\n".join(f"{name}: {self.choices[name].description}" for name in allowed),
+            "agents": "\n".join(f"{name}: {self.entries[name].description}" for name in allowed),
             "candidates": candidates,
             "preferences": _describe_preferences(prefer, disable),
             "context": format_context(context or {}),
@@ -102,25 +93,21 @@ class Planner:
                 rationale=FALLBACK_RATIONALE,
                 chosen_agents=tuple(candidates),
                 confidence=FALLBACK_CONFIDENCE,
-                guardrails={
-                    **guardrails,
-                    "fallback": type(error).__name__,
-                    "model_failed": isinstance(error, LMError),
-                },
+                guardrails=guardrails | {"fallback": type(error).__name__, "model_failed": isinstance(error, LMError)},
             )
         return _read_reply(reply, candidates, allowed, guardrails)
 
 
 def find_candidates(
-    question: str, settings: PlannerSettings, choices: Mapping[AgentName, AgentChoice]
+    question: str, settings: PlannerSettings, entries: Mapping[AgentName, AgentEntry]
 ) -> list[AgentName]:
     """Return the agents whose keywords occur in the question, unless a rival's occur more often; sql if none does."""
     lowered = question.lower()
-    scores = {name: _count(lowered, settings.keywords.get(name, ()), settings.match) for name in choices}
+    scores = {name: _count(lowered, settings.keywords.get(name, ()), settings.match) for name in entries}
     found = [
         name
-        for name, choice in choices.items()
-        if scores[name] > 0 and all(scores[name] >= scores.get(rival, 0) for rival in choice.rivals)
+        for name, entry in entries.items()
+        if scores[name] > 0 and all(scores[name] >= scores.get(rival, 0) for rival in entry.rivals)
     ]
     return found or [DEFAULT_AGENT]
 
@@ -171,20 +158,10 @@ def _as_list(value: object) -> list[object]:
 
 
 def _read_needs(value: object, chosen: Sequence[AgentName]) -> dict[AgentName, tuple[AgentName, ...]]:
-    """Return the needs among the chosen agents; every agent needs those before it if the needs are circular."""
+    """Return the needs among the chosen agents."""
     given = value.items() if isinstance(value, dict) else ()
     texts = {str(key).strip().lower(): {str(name).strip().lower() for name in _as_list(names)} for key, names in given}
     needs = {
         name: tuple(other for other in chosen if other in texts.get(name, ()) and other != name) for name in chosen
     }
-    if _is_circular(needs):
-        return {name: tuple(chosen[:index]) for index, name in enumerate(chosen) if index}
     return {name: others for name, others in needs.items() if others}
-
-
-def _is_circular(needs: Mapping[AgentName, tuple[AgentName, ...]]) -> bool:
-    open_needs = {name: set(others) for name, others in needs.items()}
-    while ready := [name for name, others in open_needs.items() if not others & set(open_needs)]:
-        for name in ready:
-            del open_needs[name]
-    return bool(open_needs)

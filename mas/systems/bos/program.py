@@ -1,34 +1,39 @@
 """The system as one `dspy.Module`: a predictor and a prompt file for each LLM step, run through the shared graph."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, cast
+from typing import Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 import dspy
 from dspy.utils.exceptions import LMError
+from langchain_core.runnables import RunnableConfig
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State, check_question
 from mas.runtime.errors import UserError
-from mas.systems.bos.agents import COMPOSER, ORDER, PLANNER, REGISTRY, SPECS
+from mas.systems.bos.agents import COMPOSER, PLANNER, REGISTRY, SPECS
 from mas.systems.bos.composer import Composer
 from mas.systems.bos.contracts.events import REQUEST_SENT
 from mas.systems.bos.contracts.request import AGENT_NAMES, AgentName, AgentRequest
 from mas.systems.bos.contracts.response import OrchestratorState
 from mas.systems.bos.contracts.result import AgentExecutionStatus
-from mas.systems.bos.orchestrator import GraphContext, recursion_limit, workflow
-from mas.systems.bos.planner import AgentChoice, Planner
-from mas.systems.bos.settings import Settings
-from mas.systems.bos.temporal import Clock, read_clock
+from mas.systems.bos.orchestrator import GraphContext, workflow
+from mas.systems.bos.planner import Planner
+from mas.systems.bos.settings import BosSettings
+from mas.systems.bos.temporal import Clock
 from mas.tools.tool_context import Resources, use_tool_context
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
 
 _REQUEST = "request"  # a field of a sample that holds a whole request as JSON
 _FIELDS = frozenset(AgentRequest.model_fields)
+_CONFIG: RunnableConfig = {"recursion_limit": len(AGENT_NAMES) + 5}  # supersteps of the longest run, and a few more
 _LISTS = ("prefer_agents", "disable_agents")
+_Json = TypeVar("_Json", dict[str, object], list[object])
 
 
 class ModelFailedError(LMError):
@@ -37,11 +42,14 @@ class ModelFailedError(LMError):
     default_code = "model_failed"
 
 
+@dataclass
 class SharedObjects:
     """Settings and resources, which copies of the program share: they hold connections."""
 
-    def __init__(self, settings: Settings, resources: Resources, clock: Clock = read_clock) -> None:
-        self.settings, self.resources, self.clock = settings, resources, clock
+    settings: BosSettings
+    gaps: Mapping[AgentName, str]  # agents that are not offered, with the reason
+    resources: Resources
+    clock: Clock
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
@@ -50,10 +58,10 @@ class SharedObjects:
 class BosProgram(AgentProgram):
     """Answers a request; `mas.systems.bos.service` runs it outside of an evaluation."""
 
-    def __init__(self, settings: Settings, resources: Resources, clock: Clock = read_clock) -> None:
+    def __init__(self, settings: BosSettings, gaps: Mapping[AgentName, str], resources: Resources) -> None:
         super().__init__(SPECS)
         workflow()  # compiled now, so that nothing of it can fail or wait at the first question
-        self.shared = SharedObjects(settings, resources, clock)
+        self.shared = SharedObjects(settings, gaps, resources, settings.read_clock())
 
     async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
         """Return the complete final state.
@@ -77,36 +85,32 @@ class BosProgram(AgentProgram):
 
     async def run_graph(self, request: AgentRequest) -> OrchestratorState:
         """Return the final state of the graph."""
-        with dspy.context(adapter=ChatAdapter()), use_tool_context(self.shared.resources):
-            final = await workflow().ainvoke(
-                {"request": request},
-                context=self.make_graph_context(),
-                config={"recursion_limit": recursion_limit(len(AGENT_NAMES))},
-            )
+        with self._use_resources():
+            final = await workflow().ainvoke({"request": request}, context=self.make_graph_context(), config=_CONFIG)
         return cast(OrchestratorState, final)
 
     async def stream_graph(self, request: AgentRequest) -> AsyncIterator[Chunk]:
         """Yield the changes of each node; to be iterated in a task of its own, whose context it changes."""
-        with dspy.context(adapter=ChatAdapter()), use_tool_context(self.shared.resources):
+        with self._use_resources():
+            context = self.make_graph_context()
             async for chunk in workflow().astream(
-                {"request": request},
-                context=self.make_graph_context(),
-                config={"recursion_limit": recursion_limit(len(AGENT_NAMES))},
-                stream_mode="updates",
+                {"request": request}, context=context, config=_CONFIG, stream_mode="updates"
             ):
                 yield cast(Chunk, chunk)
 
+    @contextmanager
+    def _use_resources(self) -> Iterator[None]:
+        with dspy.context(adapter=ChatAdapter()), use_tool_context(self.shared.resources):
+            yield
+
     def make_graph_context(self) -> GraphContext:
         """Return planner, agents and composer with this program's own predictors."""
-        settings, resources = self.shared.settings, self.shared.resources
-        predictors = {spec.name: getattr(self, spec.name) for spec in SPECS}
-        gaps = settings.find_gaps()
-        choices: dict[AgentName, AgentChoice] = {name: AgentChoice("", (), gap) for name, gap in gaps.items()}
-        offered = [name for name in ORDER if name not in gaps]
-        choices |= {name: AgentChoice(REGISTRY[name].description, REGISTRY[name].rivals) for name in offered}
+        shared = self.shared
+        settings, predictors = shared.settings, {spec.name: getattr(self, spec.name) for spec in SPECS}
+        offered = {name: entry for name, entry in REGISTRY.items() if name not in shared.gaps}
         return GraphContext(
-            planner=Planner(predictors[PLANNER.name], settings.planner, choices),
-            agents={name: REGISTRY[name].make(predictors, settings, resources) for name in offered},
+            planner=Planner(predictors[PLANNER.name], settings.planner, offered, shared.gaps),
+            agents={name: entry.make(predictors, settings, shared.resources) for name, entry in offered.items()},
             composer=Composer(predictors[COMPOSER.name]),
             execution=settings.execution,
             share_results=settings.share_results,
@@ -123,40 +127,31 @@ def parse_inputs(question: str, inputs: Mapping[str, str]) -> AgentRequest:
     """
     given: dict[str, object] = {"question": question}
     if inputs.get(_REQUEST):
-        given |= _parse_object(_REQUEST, inputs[_REQUEST])
-    context = given.get("context")
+        given |= _parse_json(_REQUEST, inputs[_REQUEST], dict)
+    context = given.setdefault("context", {})
     values: dict[str, object] = dict(context) if isinstance(context, dict) else {}
     for name, text in inputs.items():
         if name == "context" and text:
-            values |= _parse_object(name, text)
+            values |= _parse_json(name, text, dict)
         elif name in _LISTS:
-            given[name] = _parse_list(name, text)
+            names = [each for each in text.split(",") if each.strip()]
+            given[name] = _parse_json(name, text, list) if text.strip().startswith("[") else names
         elif name in _FIELDS and text != "":
             given[name] = text
         elif name not in (*_FIELDS, _REQUEST):
             values[name] = text
-    if "context" not in given or isinstance(context, dict):
-        given["context"] = values
-    return AgentRequest.parse(given)
+    return AgentRequest.parse({**given, "context": values} if isinstance(context, dict) else given)
 
 
-def _parse_object(name: str, text: str) -> dict[str, object]:
+def _parse_json(name: str, text: str, kind: type[_Json]) -> _Json:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict):
-        raise UserError(f"The field {name} of a sample is {text[:60]!r}; expected a JSON object.")
+    if not isinstance(found, kind):
+        expected = "a list of agents" if kind is list else "a JSON object"
+        raise UserError(f"The field {name} of a sample is {text[:60]!r}; expected {expected}.")
     return found
-
-
-def _parse_list(name: str, text: str) -> list[object]:
-    if not text.strip().startswith("["):
-        return [part for part in text.split(",") if part.strip()]
-    try:
-        return list(json.loads(text))
-    except ValueError as error:
-        raise UserError(f"The field {name} of a sample is {text[:60]!r}; expected a list of agents.") from error
 
 
 def explain(state: OrchestratorState) -> str:

@@ -1,13 +1,13 @@
-"""Settings of the planner and of the agents: parts of `conf/system/bos.yaml`."""
+"""Settings of the program: `conf/system/bos.yaml` without its models and its service."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from datetime import UTC, datetime
 
 from mas.runtime.errors import UserError
 from mas.systems.bos.api.settings import ApiSettings
-from mas.systems.bos.contracts.names import AGENT_NAMES, AgentName
+from mas.systems.bos.contracts.request import AGENT_NAMES
 from mas.systems.bos.sql.settings import SqlSettings
+from mas.systems.bos.temporal import Clock, read_clock
 
 EXECUTIONS = ("sequential", "parallel")
 MATCHES = ("substring", "word")
@@ -59,16 +59,44 @@ class ComputationSettings:
             )
 
 
-class Settings(Protocol):
-    """Settings of the system as its program and its agents read them."""
+@dataclass
+class BosSettings:
+    """Settings of the program: the keys of `conf/system/bos.yaml` that it and its agents read."""
 
-    execution: str
-    share_results: bool
-    planner: PlannerSettings
-    computation: ComputationSettings
-    api: ApiSettings
-    sql: SqlSettings
+    execution: str = "sequential"  # sequential: one agent after another | parallel: those that need no other at once
+    share_results: bool = False  # true: an agent sees what earlier ones found
+    current_time: str | None = None  # in all requests, with its UTC offset; None: when each began
+    planner: PlannerSettings = field(default_factory=PlannerSettings)
+    computation: ComputationSettings = field(default_factory=ComputationSettings)
+    api: ApiSettings = field(default_factory=ApiSettings)
+    sql: SqlSettings = field(default_factory=SqlSettings)
 
-    def find_gaps(self) -> Mapping[AgentName, str]:
-        """Return the agents that are not offered, with the reason: what they need is not configured."""
-        ...
+    def check_parts(self) -> None:
+        """Check the settings before anything is loaded.
+
+        Raises:
+            UserError: one is unknown or out of range.
+        """
+        if self.execution not in EXECUTIONS:
+            raise UserError(f"system.execution={self.execution} is not known; choose one of: {', '.join(EXECUTIONS)}.")
+        self.read_clock()
+        self.planner.check()
+        self.computation.check()
+        self.api.check()
+        self.sql.check()
+
+    def read_clock(self) -> Clock:
+        """Return the clock of all requests: one that always shows `current_time` if that is given."""
+        if self.current_time is None:
+            return read_clock
+        try:
+            fixed = datetime.fromisoformat(self.current_time)
+        except ValueError:
+            fixed = None
+        if fixed is None or fixed.tzinfo is None:
+            raise UserError(
+                f"system.current_time={self.current_time} is not a time with a UTC offset; expected one like "
+                "2026-11-22T09:30:00+00:00, or null for the present time."
+            )
+        now = fixed.astimezone(UTC)
+        return lambda: now

@@ -11,13 +11,14 @@ printed, stored or traced has `***` in their place, and prompts are made with `f
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Self
+from typing import Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
 from mas.runtime.security.redaction import MASK, MIN_SECRET_CHARS
-from mas.systems.bos.contracts.names import AGENT_NAMES as AGENT_NAMES
-from mas.systems.bos.contracts.names import AgentName as AgentName
+
+AgentName = Literal["sql", "api_docs", "computation"]
+AGENT_NAMES: tuple[AgentName, ...] = get_args(AgentName)
 
 # Keys of a context that the orchestrator writes for the agents.
 SYSTEM_PROMPT = "system_prompt"  # the request's own, if it has one

@@ -9,7 +9,7 @@ import pytest
 from mas.agents.spec import AgentSpec
 from mas.systems.bos import agents as registry
 from mas.systems.bos.agents import AgentEntry
-from mas.systems.bos.contracts.names import AgentName
+from mas.systems.bos.contracts.request import AgentName
 from mas.systems.bos.contracts.result import AgentExecutionStatus, AgentResult, TabularResult
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.settings import ComputationSettings, PlannerSettings

@@ -15,7 +15,7 @@ from mas.systems.bos.composer import (
     format_table,
 )
 from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.names import AgentName
+from mas.systems.bos.contracts.request import AgentName
 from mas.systems.bos.contracts.response import OrchestratorResponse
 from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult, TabularResult
 from mas.systems.bos.service import run

@@ -1,6 +1,7 @@
 """Planner: keywords, preferences, the model's choice, and what happens without it."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import dspy
@@ -9,13 +10,12 @@ import yaml
 from dspy.utils.exceptions import AdapterParseError, LMServerError
 
 from eval.cli.paths import PROJECT_ROOT
-from mas.systems.bos.agents import ORDER
+from mas.systems.bos.agents import REGISTRY, AgentEntry
 from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.names import AgentName
+from mas.systems.bos.contracts.request import AgentName
 from mas.systems.bos.contracts.response import PlannerDecision
 from mas.systems.bos.planner import (
     FALLBACK_CONFIDENCE,
-    AgentChoice,
     PlanAgents,
     Planner,
     apply_preferences,
@@ -24,10 +24,10 @@ from mas.systems.bos.planner import (
 from mas.systems.bos.settings import PlannerSettings
 from tests.mas.systems.bos.building import KEYWORDS, choose
 
-CHOICES: dict[AgentName, AgentChoice] = {
-    "api_docs": AgentChoice("calls an API", ("sql", "computation")),
-    "sql": AgentChoice("reads a database", ("computation",)),
-    "computation": AgentChoice("computes", ("sql",)),
+CHOICES: dict[AgentName, AgentEntry] = {
+    "api_docs": replace(REGISTRY["api_docs"], description="calls an API"),
+    "sql": replace(REGISTRY["sql"], description="reads a database"),
+    "computation": replace(REGISTRY["computation"], description="computes"),
 }
 TIES = {
     (1, 1, 0): ["sql", "computation"],
@@ -54,9 +54,10 @@ class FixedPredictor:
         return dspy.Prediction(**self.reply)
 
 
-def plan(reply: dict[str, Any] | Exception, choices: Any = CHOICES, **request: Any) -> tuple[PlannerDecision, Any]:
+def plan(reply: dict[str, Any] | Exception, gaps: Any = None, **request: Any) -> tuple[PlannerDecision, Any]:
     predictor = FixedPredictor(reply)
-    planner = Planner(predictor, PlannerSettings(keywords=KEYWORDS), choices)
+    offered = {name: entry for name, entry in CHOICES.items() if name not in (gaps or {})}
+    planner = Planner(predictor, PlannerSettings(keywords=KEYWORDS), offered, gaps or {})
     return asyncio.run(planner.plan(**{"question": "List the table", **request})), predictor
 
 
@@ -99,7 +100,7 @@ def test_p12_p24_the_keywords_of_the_configuration_give_the_documented_scenarios
     settings = PlannerSettings(**conf)
     settings.check()
     assert find_candidates(question, settings, CHOICES) == expected
-    assert list(CHOICES) == list(ORDER)
+    assert list(CHOICES) == list(REGISTRY)
 
 
 def test_p14_p15_preferences_order_candidates_and_never_add_one() -> None:
@@ -153,8 +154,7 @@ def test_p19_without_a_usable_reply_the_candidates_run(error: Exception) -> None
 
 
 def test_an_agent_that_is_not_configured_is_not_offered() -> None:
-    choices = {**CHOICES, "sql": AgentChoice("", (), "no database is configured")}
-    decision, predictor = plan(choose("sql"), choices)
+    decision, predictor = plan(choose("sql"), {"sql": "no database is configured"})
     assert "sql" not in predictor.inputs[0]["agents"] and predictor.inputs[0]["candidates"] == [
         "api_docs",
         "computation",
@@ -169,12 +169,11 @@ def test_an_agent_that_is_not_configured_is_not_offered() -> None:
         ({"computation": ["SQL", "computation", "nobody"]}, {"computation": ("sql",)}),
         ({"computation": ["computation"]}, {}),
         ({"api_docs": ["sql"], "nobody": ["sql"]}, {}),
-        ({"sql": ["computation"], "computation": ["sql"]}, {"computation": ("sql",)}),
         (["sql"], {}),
         ({"computation": 3}, {}),
         (None, {}),
     ],
 )
-def test_needs_are_those_of_chosen_agents_and_never_circular(needs: Any, expected: dict[str, Any]) -> None:
+def test_needs_are_those_of_chosen_agents(needs: Any, expected: dict[str, Any]) -> None:
     decision, _ = plan(choose("sql", "computation", needs=needs))
     assert decision.needs == expected
