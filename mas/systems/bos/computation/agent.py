@@ -5,9 +5,10 @@ result = await agent.invoke("What is the average of 3, 5 and 10?", context={})
 result.answer, result.tabular
 """
 
+import ast
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import dspy
@@ -16,7 +17,6 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
 from mas.runtime.untrusted import break_marks, enclose_data
-from mas.systems.bos.computation.code_check import find_violation
 from mas.systems.bos.computation.execution import Execution, execute
 from mas.systems.bos.contracts.events import EventRecorder
 from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, get_text
@@ -28,6 +28,10 @@ from mas.tools.sandbox.settings import SandboxSettings
 
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _ERROR_TYPE = re.compile(r"(?:\w+\.)*(\w+)(?::|$)")
+_FORBIDDEN_NAMES = frozenset(("exec", "eval", "compile", "__import__", "breakpoint", "input", "help", "exit", "quit"))
+_FORBIDDEN_ATTRIBUTES = frozenset(
+    ("__subclasses__", "__globals__", "__builtins__", "__code__", "__loader__", "__bases__", "__base__", "__mro__")
+)
 
 
 class WriteCode(dspy.Signature):
@@ -114,7 +118,10 @@ class ComputationAgent:
         Raises:
             AgentFailureError: it was refused or stopped.
         """
-        self._check(code)
+        if not code.strip():
+            raise AgentFailureError("PlanningDeclined", "no code can be written for this question")
+        if violation := find_violation(code, self.settings.allowed_imports):
+            raise AgentFailureError("SandboxViolation", violation)
         if sample := current_context():
             sample.count_tool_call()
         started = time.perf_counter()
@@ -139,21 +146,6 @@ class ComputationAgent:
             row_count=execution.table.row_count if execution.table else None,
         )
         return execution
-
-    def _check(self, code: str) -> None:
-        if not code.strip():
-            raise AgentFailureError("PlanningDeclined", "no code can be written for this question")
-        if len(code) > self.sandbox.max_code_chars:
-            raise AgentFailureError(
-                "SandboxViolation",
-                f"the code has {len(code)} characters; at most {self.sandbox.max_code_chars} are run",
-            )
-        try:
-            violation = find_violation(code, self.settings.allowed_imports)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return  # the sandbox shows the error with its line
-        if violation:
-            raise AgentFailureError("SandboxViolation", violation)
 
     async def _summarize(
         self,
@@ -183,3 +175,25 @@ def _fail(recorder: EventRecorder, kind: str, message: str, code: str) -> AgentR
     recorder.add("ERROR", "Computation failed", type=kind, error=message)
     error = AgentError(message=message, type=kind, details={"code": recorder.redact(code)})
     return AgentResult(agent="computation", status=AgentExecutionStatus.FAILED, error=error, trace=recorder.events)
+
+
+def find_violation(code: str, allowed_imports: Collection[str]) -> str | None:
+    """Return what the code may not do, or None: imports are from a list, and no function reaches beyond a calculation.
+
+    The sandbox is what shuts the code in. This check refuses early and says why.
+    """
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None  # the sandbox shows the error with its line
+    for node in ast.walk(tree):
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        modules += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+        for module in modules:
+            if module.partition(".")[0] not in allowed_imports:
+                return f"the module {module} may not be imported; allowed: {', '.join(sorted(allowed_imports))}"
+        if isinstance(node, ast.Name) and node.id in _FORBIDDEN_NAMES | _FORBIDDEN_ATTRIBUTES:
+            return f"{node.id} may not be used"
+        if isinstance(node, ast.Attribute) and node.attr in _FORBIDDEN_ATTRIBUTES:
+            return f"the attribute {node.attr} may not be used"
+    return None

@@ -17,19 +17,15 @@ def _mas_capture(variables, has_value, max_chars):
     import types
 
     def to_cell(value):
-        if value is None or isinstance(value, bool | str):
-            return value[:500] if isinstance(value, str) else value
-        if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0:
+        if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
             value = value.item()  # of numpy
-        if isinstance(value, int):
-            return value if abs(value) < 10**300 else str(type(value).__name__)
+        if type(value).__name__ == "Decimal":
+            value = int(value) if value == value.to_integral_value() else float(value)
+        if value is None or (isinstance(value, int) and abs(value) < 10**300):
+            return value
         if isinstance(value, float):
             return value if math.isfinite(value) else None if math.isnan(value) else str(value)
-        if type(value).__name__ == "Decimal":
-            return to_cell(int(value) if value == value.to_integral_value() else float(value))
-        if hasattr(value, "isoformat"):
-            return str(value.isoformat())
-        return str(value)[:500]
+        return str(value.isoformat() if hasattr(value, "isoformat") else value)[:500]
 
     def find_table(value):
         if hasattr(value, "to_frame") and hasattr(value, "index"):  # a Series
@@ -38,33 +34,29 @@ def _mas_capture(variables, has_value, max_chars):
             if type(value.index).__name__ != "RangeIndex":
                 value = value.reset_index()
             return [str(name) for name in value.columns], value.itertuples(index=False, name=None), len(value)
-        if isinstance(value, dict) and value and all(isinstance(column, list | tuple) for column in value.values()):
-            lengths = {len(column) for column in value.values()}
-            if len(lengths) == 1:
-                return [str(name) for name in value], zip(*value.values(), strict=True), lengths.pop()
         if isinstance(value, list | tuple) and value and all(isinstance(row, dict) for row in value):
             names = list(dict.fromkeys(name for row in value for name in row))
             return [str(name) for name in names], ([row.get(name) for name in names] for row in value), len(value)
         return None
 
-    def describe_table(value, room):
-        found = find_table(value)
-        if found is None:
-            return None
-        columns, rows, n_rows = found
-        kept = []
-        for row in rows:
-            cells = [to_cell(cell) for cell in row]
-            room -= len(json.dumps(cells))
-            if room < 0:
-                break
-            kept.append(cells)
-        return {"columns": columns, "rows": kept, "truncated": len(kept) < n_rows}
-
     described = {"locals": {}, "value": None, "table": None}
     outcome = variables.get("_") if has_value else variables.get("result")
-    hidden = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
-    room = max_chars // 4
+    try:
+        if found := find_table(outcome):
+            columns, rows, n_rows = found
+            kept, room = [], max_chars // 2
+            for row in rows:
+                cells = [to_cell(cell) for cell in row]
+                room -= len(json.dumps(cells))
+                if room < 0:
+                    break
+                kept.append(cells)
+            described["table"] = {"columns": columns, "rows": kept, "truncated": len(kept) < n_rows}
+        else:
+            described["value"] = to_cell(outcome)
+    except Exception:  # noqa: BLE001  # of a value's own methods
+        described["value"] = None
+    hidden, room = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type), max_chars // 4
     for name, value in list(variables.items()):
         try:
             if name.startswith("_") or isinstance(value, hidden):
@@ -72,14 +64,9 @@ def _mas_capture(variables, has_value, max_chars):
             cell = to_cell(value)
             cell = cell[:200] if isinstance(cell, str) else cell
             room -= len(json.dumps([name, cell]))
-        except Exception:  # noqa: BLE001  # of a value's own methods
+        except Exception:  # noqa: BLE001  # likewise
             continue
         if room < 0:
             break
         described["locals"][name] = cell
-    try:
-        described["table"] = describe_table(outcome, max_chars // 2)
-        described["value"] = None if described["table"] else to_cell(outcome)
-    except Exception:  # noqa: BLE001  # likewise
-        described["value"] = None
     return json.dumps(described)

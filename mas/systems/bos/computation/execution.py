@@ -4,7 +4,6 @@ execution = await execute("total = 2 + 3\\ntotal", SandboxSettings())
 execution.value, execution.variables, execution.error      # 5, {"total": 5}, ""
 """
 
-import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,48 +50,26 @@ async def execute(code: str, settings: SandboxSettings, files: Mapping[str, Path
         if reply.error:
             return Execution(text, error=reply.error, output=reply.output)
         try:
-            capture = _read_program() + f"\nprint(_mas_capture(globals(), {bool(reply.value)}, {_room(settings)}))"
+            room = max(settings.max_output_chars - _RESERVE_CHARS, 0)
+            program = (Path(__file__).parent / "capture.py").read_text("utf-8")
+            capture = f"{program}\nprint(_mas_capture(globals(), {bool(reply.value)}, {room}))"
             found = (await interpreter.run(capture)).reply.output
         except SessionLostError:  # the code has left something running; what it printed is known
             found = ""
     finally:
         interpreter.close()
-    captured = _parse(found)
-    variables, value = captured.get("locals"), captured.get("value")
-    return Execution(
-        text,
-        output=reply.output,
-        value=value if value is not None else reply.value or None,
-        variables=variables if isinstance(variables, dict) else {},
-        table=_read_table(captured.get("table")),
-    )
+    value, variables, table = read_capture(found)
+    shown = value if value is not None else reply.value or None
+    return Execution(text, output=reply.output, value=shown, variables=variables, table=table)
 
 
-def _room(settings: SandboxSettings) -> int:
-    return max(settings.max_output_chars - _RESERVE_CHARS, 0)
-
-
-@functools.cache
-def _read_program() -> str:
-    return (Path(__file__).parent / "capture.py").read_text("utf-8")
-
-
-def _parse(text: str) -> dict[str, object]:
+def read_capture(text: str) -> tuple[object, Mapping[str, object], TabularResult | None]:
+    """Return value, variables and table; nothing of a text that is none of ours."""
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _read_table(found: object) -> TabularResult | None:
-    """Return the table that the capture describes; None if there is none, or it is none of ours."""
-    if not isinstance(found, dict):
-        return None
-    columns, rows = found.get("columns"), found.get("rows")
-    if not isinstance(columns, list) or not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        return None
-    try:
-        return TabularResult.from_lists([str(name) for name in columns], rows, bool(found.get("truncated")))
-    except ValueError:
-        return None
+        table = found["table"] and TabularResult.from_lists(
+            [str(name) for name in found["table"]["columns"]], found["table"]["rows"], found["table"]["truncated"]
+        )
+        return found["value"], dict(found["locals"]), table
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None, {}, None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mas.systems.bos.computation.code_check import find_violation
+from mas.systems.bos.computation.agent import find_violation
 
 
 @pytest.mark.parametrize(
@@ -23,5 +23,4 @@ def test_c03_imports_and_calls_beyond_a_calculation_are_found(code: str, violati
 
 
 def test_what_is_no_python_is_no_violation() -> None:
-    with pytest.raises(SyntaxError):
-        find_violation("x = ", ["math"])
+    assert find_violation("x = ", ["math"]) is None
