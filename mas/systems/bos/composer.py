@@ -76,9 +76,9 @@ class Composer:
             LimitReachedError: a limit of the sample or the run was reached.
         """
         results, context = list(agent_results), context or {}
-        table = select_table(results)
+        table = next((each.tabular for each in results if _is_success(each) and each.tabular), None)
         answer = describe_outcome(results)
-        if any(result.status is AgentExecutionStatus.SUCCEEDED for result in results):
+        if any(map(_is_success, results)):
             inputs = {
                 "question_to_answer": question,
                 "planner_rationale": planner_rationale,
@@ -99,21 +99,14 @@ class Composer:
         )
 
 
-def select_table(results: Iterable[AgentResult]) -> TabularResult | None:
-    """Return the table of the first agent that succeeded with one."""
-    return next(
-        (each.tabular for each in results if each.status is AgentExecutionStatus.SUCCEEDED and each.tabular), None
-    )
-
-
 def describe_outcome(results: Sequence[AgentResult]) -> str:
     """Return the answer without a language model: the agents' answers, and what failed in words for the client."""
     if not results:
         return NOTHING_RAN
-    answers = [text for result in results if _is_success(result) and (text := (result.answer or "").strip())]
     failures = [f"{result.agent}: {describe_failure(result.error)}." for result in results if not _is_success(result)]
-    if not any(map(_is_success, results)):
+    if len(failures) == len(results):
         return " ".join([ALL_FAILED, *failures])
+    answers = [text for result in results if _is_success(result) and (text := (result.answer or "").strip())]
     return "\n\n".join([*(answers or ["The agents finished without an answer in words."]), *failures])
 
 
@@ -146,8 +139,7 @@ def _format_result(result: AgentResult) -> str:
 def format_earlier(results: Iterable[AgentResult]) -> str:
     """Return what earlier agents found, with the beginnings of their tables, for the agents after them."""
     found = [result for result in results if _is_success(result)]
-    tables = ((each, each.tabular) for each in found)
-    shown = [_format_data(f"{each.agent}_table", format_table(table)) for each, table in tables if table]
+    shown = [_format_data(f"{each.agent}_table", format_table(each.tabular)) for each in found if each.tabular]
     return "\n\n".join([format_results(found), *shown]) if found else ""
 
 

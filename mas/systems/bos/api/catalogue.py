@@ -15,6 +15,7 @@ catalogue = load_catalogue(Path("api_docs_context.yaml"))
 catalogue.find("GET", "/orders/17")           # (Endpoint(…), {"order_id": "17"})
 """
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -142,35 +143,18 @@ def load_catalogue(path: Path) -> Catalogue:
 
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise _build_fault(path, f"it is larger than {MAX_FILE_BYTES // 1_000_000} MB")
+            raise ValueError(f"it is larger than {MAX_FILE_BYTES // 1_000_000} MB")
         content = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise _build_fault(path, " ".join(str(error).split())) from error
-    if not isinstance(content, Mapping):
-        raise _build_fault(path, f"it holds {name_type(content)}, expected the keys base_url and endpoints")
-    return build_catalogue(content, path)
-
-
-def build_catalogue(content: Mapping[str, object], path: Path) -> Catalogue:
-    """Return the catalogue of a parsed file; `path` is named in errors.
-
-    Raises:
-        AgentFailureError: it is malformed.
-    """
-    try:
+        if not isinstance(content, Mapping):
+            raise ValueError(f"it holds {name_type(content)}, expected the keys base_url and endpoints")
         return Catalogue.model_validate(convert_openapi(content) if "openapi" in content else dict(content))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise _build_fault(path, f"{place}: {first['msg']}") from None
-    except ValueError as error:
-        raise _build_fault(path, str(error)) from error
-
-
-def _build_fault(path: Path, reason: str) -> AgentFailureError:
-    return AgentFailureError(
-        "ConfigurationError", f"the API's documentation {path.name} cannot be used: {reason}", {"file": str(path)}
-    )
+        reason = f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+    message = f"the API's documentation {path.name} cannot be used: {reason}"
+    raise AgentFailureError("ConfigurationError", message, {"file": str(path)})
 
 
 def format_endpoint(endpoint: Endpoint) -> str:
@@ -178,15 +162,10 @@ def format_endpoint(endpoint: Endpoint) -> str:
     lines = [f"{endpoint.method} {endpoint.path}: {endpoint.summary or endpoint.description}".rstrip(": ")]
     if endpoint.summary and endpoint.description:
         lines.append(f"  {endpoint.description}")
-    for title, parameters in (
-        ("path", endpoint.path_params),
-        ("query", endpoint.query_params),
-        ("header", endpoint.headers),
-    ):
+    places = {"path": endpoint.path_params, "query": endpoint.query_params, "header": endpoint.headers}
+    for title, parameters in places.items():
         lines += [f"  {title} {_format_parameter(each)}" for each in parameters]
     if endpoint.body is not None:
-        import json
-
         lines.append(f"  JSON body: {json.dumps(endpoint.body, ensure_ascii=False, default=str)}")
     return "\n".join(lines)
 

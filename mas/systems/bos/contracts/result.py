@@ -42,13 +42,11 @@ class AgentExecutionStatus(StrEnum):
         return after
 
 
-_PENDING, _RUNNING = AgentExecutionStatus.PENDING, AgentExecutionStatus.RUNNING
-_SUCCEEDED, _FAILED, _SKIPPED = (
-    AgentExecutionStatus.SUCCEEDED,
-    AgentExecutionStatus.FAILED,
-    AgentExecutionStatus.SKIPPED,
-)
-_TRANSITIONS = {_PENDING: (_RUNNING, _SKIPPED), _RUNNING: (_SUCCEEDED, _FAILED, _SKIPPED)}
+_Status = AgentExecutionStatus
+_TRANSITIONS = {
+    _Status.PENDING: (_Status.RUNNING, _Status.SKIPPED),
+    _Status.RUNNING: (_Status.SUCCEEDED, _Status.FAILED, _Status.SKIPPED),
+}
 
 
 class AgentError(BaseModel):
@@ -57,7 +55,8 @@ class AgentError(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     message: str
-    type: str  # one of `ERROR_TYPES`, or the name of an exception's class
+    type: str  # PlanningDeclined, QueryError, HttpError, HttpRequestError, PathResolutionError, SandboxViolation,
+    # SandboxTimeout, ConfigurationError, TurnLimit, or the name of an exception's class
     details: dict[str, object] = Field(default_factory=dict)
 
     @field_validator("details", mode="before")
@@ -66,24 +65,12 @@ class AgentError(BaseModel):
         return replace_surrogates(to_jsonable(value)) if isinstance(value, Mapping) else value
 
 
-ERROR_TYPES = (
-    "PlanningDeclined",
-    "QueryError",
-    "HttpError",
-    "HttpRequestError",
-    "PathResolutionError",
-    "SandboxViolation",
-    "SandboxTimeout",
-    "ConfigurationError",
-)
-
-
 class AgentFailureError(Exception):
     """An agent has no result. The agent makes a failed result of it; `details` are for whoever debugs."""
 
     def __init__(self, kind: str, message: str, details: Mapping[str, object] | None = None) -> None:
         super().__init__(message)
-        self.kind = kind  # one of `ERROR_TYPES`
+        self.kind = kind  # `AgentError.type`
         self.details = dict(details or {})
 
 
@@ -127,13 +114,6 @@ class TabularResult(BaseModel):
         """
         names = make_unique(columns)
         return cls(columns=names, rows=[dict(zip(names, row, strict=True)) for row in rows], truncated=truncated)
-
-    @classmethod
-    def from_records(cls, records: Sequence[Mapping[str, object]], truncated: bool = False) -> Self:
-        """Return the table of a list of objects; a column that an object lacks is None there."""
-        columns = list(dict.fromkeys(str(name) for record in records for name in record))
-        texts = [{str(name): value for name, value in record.items()} for record in records]
-        return cls(columns=columns, rows=[{c: row.get(c) for c in columns} for row in texts], truncated=truncated)
 
 
 def make_unique(columns: Sequence[str]) -> list[str]:
@@ -187,8 +167,8 @@ class AgentResult(BaseModel):
 
     @model_validator(mode="after")
     def _check_error(self) -> Self:
-        if self.status is _FAILED and self.error is None:
+        if self.status is _Status.FAILED and self.error is None:
             raise ValueError("a failed result needs its error")
-        if self.status is _SUCCEEDED and self.error is not None:
+        if self.status is _Status.SUCCEEDED and self.error is not None:
             raise ValueError("a result that succeeded has no error")
         return self

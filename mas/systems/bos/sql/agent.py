@@ -8,7 +8,7 @@ A query that is refused or fails is written anew with the reason, until the retr
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -57,25 +57,17 @@ class SqlAgent:
     ) -> AgentResult:
         database = self._choose_database(context)
         attempt_context = AttemptContext(self.steps, self.session, database, question, context, recorder)
+        limit: RunnableConfig = {"recursion_limit": MAX_STEPS}  # the orchestrator's would be inherited
         messages: list[AnyMessage] = [HumanMessage(question)]
         history: list[dict[str, object]] = []
         schema: object = None
         for attempt in range(1, self.max_retries + 2):
             started = time.perf_counter()
-            state = await self._run_attempt(messages, schema, attempt_context)
+            first = SQLAgentState(messages=list(messages), metadata={"context": dict(context), "schema": schema})
+            state: SQLAgentState = await sql_graph().ainvoke(first, context=attempt_context, config=limit)  # type: ignore[assignment]
+            latency = (time.perf_counter() - started) * 1000
             result, query = state.get("last_query_result"), state.get("last_query")
-            succeeded = result is not None and result["success"]
-            error = None if succeeded else recorder.redact((result and result["error"]) or "no query was run")
-            history.append(
-                {
-                    "attempt": attempt,
-                    "query": query,
-                    "success": succeeded,
-                    "error": error,
-                    "latency_ms": (time.perf_counter() - started) * 1000,
-                }
-            )
-            if result is not None and succeeded:
+            if result is not None and result["success"]:
                 return AgentResult(
                     agent="sql",
                     status=AgentExecutionStatus.SUCCEEDED,
@@ -83,23 +75,16 @@ class SqlAgent:
                     tabular=TabularResult.from_lists(result["columns"], result["data"], result["truncated"]),
                     trace=recorder.events,
                 )
-            recorder.add("ERROR", "SQL agent attempt failed", attempt=attempt, query=query, error=error)
+            error = recorder.redact((result and result["error"]) or "no query was run")
+            failed = {"attempt": attempt, "query": query, "error": error}
+            history.append({**failed, "success": False, "latency_ms": latency})
+            recorder.add("ERROR", "SQL agent attempt failed", **failed)
             if attempt <= self.max_retries:
                 recorder.add("MESSAGE", "SQL agent tries again with feedback", attempt=attempt + 1, error=error)
-            messages = [*state["messages"], make_feedback(query, error or "")]
+            messages = [*state["messages"], make_feedback(query, error)]
             schema = state["metadata"].get("schema")
         message = f"No query succeeded in {len(history)} attempts; the last error: {history[-1]['error']}"
         return _fail("QueryError", message, recorder, {"attempt_history": history})
-
-    async def _run_attempt(
-        self, messages: Sequence[AnyMessage], schema: object, context: AttemptContext
-    ) -> SQLAgentState:
-        """Return the final state of one attempt, which gets copies of its own."""
-        metadata = {"context": dict(context.context), "schema": schema}
-        first = SQLAgentState(messages=list(messages), metadata=metadata)
-        limit: RunnableConfig = {"recursion_limit": MAX_STEPS}  # the orchestrator's would be inherited
-        final: SQLAgentState = await sql_graph().ainvoke(first, context=context, config=limit)  # type: ignore[assignment]
-        return final
 
     def _choose_database(self, context: Mapping[str, object]) -> str:
         """Return the database that the request names, or the only one.

@@ -10,18 +10,19 @@ itself what is not listed (SQLite: an authorizer; PostgreSQL: the rights of the 
 """
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
 from mas.runtime.errors import UserError
 from mas.systems.bos.contracts.result import to_cell
-from mas.systems.bos.sql.engine import DatabaseError, DatabaseUnavailableError, Engine, Rows, TableSchema
+from mas.systems.bos.sql.engine import DatabaseError, DatabaseUnavailableError, Rows, TableSchema
 from mas.systems.bos.sql.guard import Dialect, Guard, UnsafeQueryError
 from mas.systems.bos.sql.postgres_engine import PostgresEngine
 from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 from mas.systems.bos.sql.sqlite_engine import SQLiteEngine
+
+Engine = SQLiteEngine | PostgresEngine
 
 ALL_TABLES = "*"
 MAX_BYTES = 100_000  # of the rows of a result as JSON
@@ -36,7 +37,6 @@ class QueryResult(TypedDict):
     row_count: int
     truncated: bool  # there are more rows than were returned
     error: str | None
-    elapsed_ms: float
 
 
 class Database:
@@ -55,21 +55,13 @@ class Database:
 
     def run(self, query: str) -> QueryResult:
         """Run a query that the guard has returned."""
-        started = time.perf_counter()
         try:
             columns, rows = self.engine.execute(query, self.guard.tables, self.limits)
             data, truncated = _take(rows, self.limits)
         except DatabaseError as error:
-            return fail(str(error), started)
-        return QueryResult(
-            success=True,
-            columns=columns,
-            data=data,
-            row_count=len(data),
-            truncated=truncated,
-            error=None,
-            elapsed_ms=_milliseconds(started),
-        )
+            return fail(str(error))
+        n = len(data)
+        return QueryResult(success=True, columns=columns, data=data, row_count=n, truncated=truncated, error=None)
 
     def schema(self, tables: Sequence[str] = ()) -> list[TableSchema]:
         """Return the listed tables, or of them those that are named."""
@@ -118,13 +110,6 @@ def _take(rows: Rows, limits: QueryLimits) -> tuple[list[list[object]], bool]:
     return taken, False
 
 
-def fail(error: str, started: float = 0.0) -> QueryResult:
+def fail(error: str) -> QueryResult:
     """Return the result of a query that was refused or failed."""
-    elapsed = _milliseconds(started) if started else 0.0
-    return QueryResult(
-        success=False, columns=[], data=[], row_count=0, truncated=False, error=error, elapsed_ms=elapsed
-    )
-
-
-def _milliseconds(started: float) -> float:
-    return round((time.perf_counter() - started) * 1000, 3)
+    return QueryResult(success=False, columns=[], data=[], row_count=0, truncated=False, error=error)

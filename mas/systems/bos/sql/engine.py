@@ -1,7 +1,6 @@
-"""Contract of a database engine: runs a query with limits, and refuses by itself what is not listed."""
+"""Schema of a table, rows and errors, alike for both engines."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
 
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
@@ -33,27 +32,6 @@ class DatabaseError(Exception):
 
 class DatabaseUnavailableError(Exception):
     """The database cannot be reached. The message names no host, user or password."""
-
-
-class Engine(Protocol):
-    """One kind of database, without the guard."""
-
-    def execute(self, query: str, tables: Iterable[str], limits: QueryLimits) -> tuple[list[str], Rows]:
-        """Start a query and return its columns and rows.
-
-        Raises:
-            DatabaseError: the database refused it.
-            DatabaseUnavailableError: there is no database.
-        """
-        ...
-
-    def read_schema(self) -> list[TableSchema]:
-        """Return all tables and views that the connection can see."""
-        ...
-
-    def find_excess(self, tables: Iterable[str]) -> str:
-        """Return what the connection may do besides reading these tables; empty if nothing."""
-        ...
 
 
 def explain_timeout(limits: QueryLimits) -> str:

@@ -9,7 +9,7 @@ arrive through the graph's runtime context, as in `mas.systems.bos.orchestrator`
 
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -115,26 +115,25 @@ async def route_to_schema(state: SQLAgentState) -> Literal["call_get_schema", "g
 async def call_get_schema(state: SQLAgentState, runtime: Context) -> Changes:
     """Read the columns of the tables that the model chooses; of all if it chose none and its first query failed."""
     own = runtime.context
-    chosen = await _choose_tables(own) if len(state["messages"]) == 1 else own.tables
+    chosen: Sequence[object] = own.tables
+    if len(state["messages"]) == 1:
+        try:
+            reply = await own.steps.choose_tables.acall(
+                question_for_tables=own.question,
+                tables=", ".join(own.tables),
+                context=format_context(own.context),
+                system_prompt=get_text(own.context, SYSTEM_PROMPT),
+            )
+            chosen = reply.needed_tables or ()
+        except AdapterParseError:
+            pass
     if not chosen:
         return _note(state)
-    known = [name for name in own.tables if name.lower() in {each.strip().lower() for each in chosen}]
-    schema = await own.session.read_schema(own.database, known or own.tables)
-    own.recorder.add("MESSAGE", "Read the schema of tables", tables=known or own.tables)
+    wanted = {str(name).strip().lower() for name in chosen}
+    known = [name for name in own.tables if name.lower() in wanted] or own.tables
+    schema = await own.session.read_schema(own.database, known)
+    own.recorder.add("MESSAGE", "Read the schema of tables", tables=known)
     return _note(state, schema=schema)
-
-
-async def _choose_tables(own: AttemptContext) -> list[str]:
-    try:
-        reply = await own.steps.choose_tables.acall(
-            question_for_tables=own.question,
-            tables=", ".join(own.tables),
-            context=format_context(own.context),
-            system_prompt=get_text(own.context, SYSTEM_PROMPT),
-        )
-    except AdapterParseError:
-        return own.tables
-    return [str(name) for name in reply.needed_tables or ()]
 
 
 async def generate_query(state: SQLAgentState, runtime: Context) -> Changes:

@@ -36,6 +36,12 @@ class SQLiteEngine:
         self._path = Path(path)
 
     def execute(self, query: str, tables: Iterable[str], limits: QueryLimits) -> tuple[list[str], Rows]:
+        """Start a query and return its columns and rows.
+
+        Raises:
+            DatabaseError: the database refused it.
+            DatabaseUnavailableError: there is no database.
+        """
         import sqlite3
 
         connection = self._connect()
@@ -58,6 +64,7 @@ class SQLiteEngine:
         return connection
 
     def read_schema(self) -> list[TableSchema]:
+        """Return all tables and views that the connection can see."""
         import sqlite3
 
         found = (
@@ -70,6 +77,7 @@ class SQLiteEngine:
             raise DatabaseError(f"{self._path.name}: {error}") from error
 
     def find_excess(self, tables: Iterable[str]) -> str:
+        """Return what the connection may do besides reading these tables; empty if nothing."""
         return ""  # the authorizer allows the listed tables only
 
 

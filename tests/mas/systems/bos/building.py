@@ -39,7 +39,8 @@ class WrittenAgent:
 
 
 def succeed(name: AgentName, answer: str | None = None, rows: list[dict[str, Any]] | None = None) -> AgentResult:
-    table = None if rows is None else TabularResult.from_records(rows)
+    columns = list(rows[0]) if rows else []
+    table = None if rows is None else TabularResult.from_lists(columns, [list(row.values()) for row in rows])
     answer = f"{name} says so" if answer is None else answer
     return AgentResult(agent=name, status=AgentExecutionStatus.SUCCEEDED, answer=answer, tabular=table)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mas.systems.bos.api.catalogue import Catalogue, build_catalogue, format_endpoint, load_catalogue
+from mas.systems.bos.api.catalogue import Catalogue, format_endpoint, load_catalogue
 from mas.systems.bos.contracts.result import AgentFailureError
 from tests.servers.orders_api import DOCUMENTATION
 
@@ -104,12 +104,12 @@ def test_an_openapi_document_becomes_the_same_catalogue(tmp_path: Path) -> None:
         ([{"$ref": "#/components/parameters/Circle"}], "in a circle"),
     ],
 )
-def test_a_reference_is_resolved_within_the_document_only(parameters: object, expected: str) -> None:
+def test_a_reference_is_resolved_within_the_document_only(parameters: object, expected: str, tmp_path: Path) -> None:
     content = copy.deepcopy(OPENAPI)
     content["components"]["parameters"]["Circle"] = {"$ref": "#/components/parameters/Circle"}
     content["paths"]["/orders/{id}"]["parameters"] = parameters
     with pytest.raises(AgentFailureError, match=expected):
-        build_catalogue(content, Path("x.yaml"))
+        load_catalogue(write(tmp_path, content))
 
 
 def test_a_path_is_found_as_written_and_with_its_values() -> None:
@@ -127,15 +127,15 @@ def test_a_path_is_found_as_written_and_with_its_values() -> None:
     ("path", "is_allowed"),
     [("/a/{x}/{x}", False), ("/a/:x/b/:x", False), ("/a/:1x", False), ("/a/{x}/{x1}", True), ("/a/:_1/:größe", True)],
 )
-def test_each_parameter_of_a_path_has_a_name_of_its_own(path: str, is_allowed: bool) -> None:
-    content = {"endpoints": [{"method": "GET", "path": path}]}
+def test_each_parameter_of_a_path_has_a_name_of_its_own(path: str, is_allowed: bool, tmp_path: Path) -> None:
+    file = write(tmp_path, {"endpoints": [{"method": "GET", "path": path}]})
     if is_allowed:
-        found = build_catalogue(content, Path("x.yaml")).find("GET", "/a/1/2")
+        found = load_catalogue(file).find("GET", "/a/1/2")
         assert found is not None and list(found[1].values()) == ["1", "2"]
         return
     with pytest.raises(AgentFailureError) as raised:
-        build_catalogue(content, Path("x.yaml"))
+        load_catalogue(file)
     assert str(raised.value) == (
-        "the API's documentation x.yaml cannot be used: endpoints.0.path: Value error, "
+        "the API's documentation api_docs_context.yaml cannot be used: endpoints.0.path: Value error, "
         f"{path!r} needs a name of its own for each parameter; expected for example :order_id"
     )
