@@ -1,20 +1,17 @@
 """Anyone's own function as a system: `python eval/run.py system=callable system.target=my_agent:answer`."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
-from mas.agents.spec import AgentSpec
 from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.system import Program, Resources
+from mas.systems.external.external_system import ExternalSystem
 from mas.systems.external.target import Agent, compute_source_digest, load_agent
-from mas.tools.settings import ToolSettings
 
 
 @dataclass
-class CallableSystem:
+class CallableSystem(ExternalSystem):
     """Its fields are the keys of `conf/system/callable.yaml`."""
 
     target: str  # package.module:function
@@ -22,24 +19,9 @@ class CallableSystem:
     default_prompts: str | None = None
     needs_model: bool = False  # true: dspy inside the agent gets the run's model
 
-    @property
-    def agent_specs(self) -> Sequence[AgentSpec]:
-        return ()
-
     def check(self) -> None:
         """Check the target by loading it: a mistake in it would fail every question."""
         _ = self._agent
-
-    def secrets(self) -> Sequence[str]:
-        return ()  # the agent keeps its own
-
-    def model_names(self) -> Sequence[str]:
-        return ()
-
-    def open_resources(
-        self, settings: ToolSettings, report_missing: Callable[[str], None]
-    ) -> AbstractContextManager[Resources]:
-        return nullcontext(Resources(settings))
 
     def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         """Build the program; the resources are for systems whose tools are ours."""

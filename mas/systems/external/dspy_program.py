@@ -137,9 +137,7 @@ class DspyProgram(AgentProgram):
 
 
 def _read_outputs(value: object, name: str) -> dict[str, object]:
-    if isinstance(value, dspy.Prediction):
-        return {str(key): item for key, item in value.items()}
-    if isinstance(value, Mapping):
+    if isinstance(value, dspy.Prediction | Mapping):
         return {str(key): item for key, item in value.items()}
     if isinstance(value, str | int | float):
         return {"answer": value}

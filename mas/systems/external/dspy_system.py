@@ -1,8 +1,7 @@
 """Anyone's DSPy program as a system: `python eval/run.py system=dspy system.target=my_program:Program`."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,15 +20,15 @@ from mas.systems.external.dspy_target import (
     describe_answer_choice,
     load_module,
 )
+from mas.systems.external.external_system import ExternalSystem
 from mas.systems.external.target import compute_source_digest
-from mas.tools.settings import ToolSettings
 
 if TYPE_CHECKING:
     import dspy
 
 
 @dataclass
-class DspySystem:
+class DspySystem(ExternalSystem):
     """Its fields are the keys of `conf/system/dspy.yaml`."""
 
     target: str  # package.module:Program
@@ -59,17 +58,6 @@ class DspySystem:
                 f"system.target={self.target} has predictors without a language model ({', '.join(without)}); leave "
                 "out system.needs_model=false, so that they get the run's, or give them one of their own."
             )
-
-    def secrets(self) -> Sequence[str]:
-        return ()  # the program keeps its own
-
-    def model_names(self) -> Sequence[str]:
-        return ()
-
-    def open_resources(
-        self, settings: ToolSettings, report_missing: Callable[[str], None]
-    ) -> AbstractContextManager[Resources]:
-        return nullcontext(Resources(settings))
 
     def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         """Build the program; the resources are for systems whose tools are ours."""
@@ -116,9 +104,8 @@ class DspySystem:
 
     @property
     def _can_list_fields(self) -> bool:
-        return self.data_inputs is None or (
-            isinstance(self.data_inputs, str | Mapping | list) and len(self.data_inputs) > 0
-        )
+        given = self.data_inputs
+        return given is None or (isinstance(given, str | Mapping | list) and len(given) > 0)
 
     def _list_fields(self) -> list[str] | None:
         if self.data_inputs is None:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from mas.agents.spec import AgentSpec
 from mas.llm.profiles.model import Model
 from mas.llm.profiles.reachable import check_reachable, split_url
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
@@ -14,6 +13,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
 from mas.system import Program, Resources
+from mas.systems.external.external_system import ExternalSystem
 from mas.tools.settings import ToolSettings
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ CLIENT = "http_client"  # of the resources: the run's connections
 
 
 @dataclass
-class HttpSystem:
+class HttpSystem(ExternalSystem):
     """Its fields are the keys of `conf/system/http.yaml`."""
 
     needs_model: ClassVar[bool] = False
@@ -34,10 +34,6 @@ class HttpSystem:
     default_prompts: str | None = None
     timeout_seconds: float = 600.0  # one question, from the request to the whole answer
     headers_env: str | None = None  # name of the environment variable with the Authorization header's value
-
-    @property
-    def agent_specs(self) -> Sequence[AgentSpec]:
-        return ()
 
     def check(self) -> None:
         if self.timeout_seconds <= 0:
@@ -65,9 +61,6 @@ class HttpSystem:
         """Return the header's value, and the token in it without `Bearer`."""
         value = os.environ.get(self.headers_env or "", "").strip()
         return [secret for secret in (value, *value.split()[1:]) if len(secret) >= MIN_SECRET_CHARS]
-
-    def model_names(self) -> Sequence[str]:
-        return ()
 
     @contextmanager
     def open_resources(self, settings: ToolSettings, report_missing: Callable[[str], None]) -> Iterator[Resources]:

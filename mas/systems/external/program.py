@@ -44,9 +44,9 @@ def read_reply(value: object, agent: str) -> Reply:
     """
     if isinstance(value, str | int | float):
         return Reply(replace_surrogates(str(value)))
-    fields = _read_fields(value)
-    if fields is None:
+    if not isinstance(value, Mapping | dspy.Prediction):
         raise AgentReplyError(f"{agent} returned {name_type(value)}; expected a text, or a dict with an answer")
+    fields: dict[object, object] = dict(value.items())
     answer = next((fields[key] for key in ANSWER_KEYS if fields.get(key) is not None), None)
     if answer is None:
         keys = ", ".join(map(str, fields)) or "none"
@@ -56,14 +56,6 @@ def read_reply(value: object, agent: str) -> Reply:
     trace = next((fields[key] for key in TRACE_KEYS if fields.get(key) is not None), "")
     rest = {str(key): item for key, item in fields.items() if key not in (*ANSWER_KEYS, *TRACE_KEYS)}
     return Reply(replace_surrogates(str(answer)), replace_surrogates(str(trace)), rest)
-
-
-def _read_fields(value: object) -> dict[object, object] | None:
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, dspy.Prediction):
-        return dict(value.items())
-    return None
 
 
 class ForeignProgram(AgentProgram):
@@ -76,6 +68,10 @@ class ForeignProgram(AgentProgram):
     @abstractmethod
     async def ask(self, question: str, file: Path | None, thread_id: str) -> object:
         """Return whatever the agent returns; whatever it raises ends the question."""
+
+    def describe_end(self, how: str) -> AgentReplyError:
+        """Return the error of an agent that has ended in an unusual way, such as by `sys.exit`."""
+        return AgentReplyError(f"{self.name} {how} instead of an answer")
 
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
         """Return the final state, with what else the agent has returned as `reply`.

@@ -14,10 +14,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from inspect import Parameter
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 from mas.agents.in_memory import find_object, is_in_memory
 from mas.agents.source_digest import OURS, digest_program, note_loaded
@@ -45,8 +44,9 @@ def load_target(target: str) -> object:
         try:
             found = getattr(found, attribute)
         except AttributeError as error:
+            place = getattr(module, "__file__", None) or "a package without a file"
             raise UserError(
-                f"system.target={target}: there is no {name} in {module_name} ({_describe_place(module)}); it defines: "
+                f"system.target={target}: there is no {name} in {module_name} ({place}); it defines: "
                 f"{_list_callables(module) or 'nothing that can be called'}."
             ) from error
     return found
@@ -78,56 +78,35 @@ def _split_target(target: str) -> tuple[str, str]:
 
 
 def _import_module(name: str) -> ModuleType:
+    for top in ("eval", "mas", "optimize"):  # no package of this name in the current folder takes its place
+        importlib.import_module(top)
     _check_not_hidden(name, name)
     try:
         with _importable(Path.cwd()), note_loaded(name):
-            module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        _check_not_hidden(name, error.name or "")
-        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        missing = error.name or "" if isinstance(error, ImportError) else ""
+        _check_not_hidden(name, missing)
+        if isinstance(error, ModuleNotFoundError) and missing and f"{name}.".startswith(f"{missing}."):
             raise UserError(
                 f"system.target: there is no module {name}, neither in the current folder {Path.cwd()} nor installed; "
                 "start the command in its folder, or correct the name."
             ) from error
-        raise _import_error(name, error) from error
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        if isinstance(error, ImportError):
-            _check_not_hidden(name, error.name or "")
-        raise _import_error(name, error) from error
-    _check_not_hiding(name)
-    return module
+        raise UserError(
+            f"system.target: the module {name} cannot be imported ({describe_cause(error)}); correct it, then start "
+            "again."
+        ) from error
 
 
 def _check_not_hidden(target: str, imported: str) -> None:
     """Refuse a package of the user's that has the name of one of ours: only one of the two can be imported."""
     top = imported.partition(".")[0]
-    if top not in OURS:
-        return
-    found = [path for path in (Path.cwd() / top, Path.cwd() / f"{top}.py") if path.exists()]
-    if own := [path for path in found if not _is_ours(path, top)]:
-        raise _hidden_error(target, own[0])
-
-
-def _check_not_hiding(target: str) -> None:
-    """Refuse a package of the user's that was imported in place of one of ours, which later imports would miss."""
-    for top in OURS:
-        module = sys.modules.get(top)
-        places = list(getattr(module, "__path__", None) or filter(None, [getattr(module, "__file__", None)]))
-        if places and not _is_ours(Path(places[0]), top):
-            for name in [each for each in sys.modules if each.partition(".")[0] == top]:
-                del sys.modules[name]
-            raise _hidden_error(target, Path(places[0]))
-
-
-def _is_ours(path: Path, top: str) -> bool:
-    return path.resolve() in (_PROJECT / top, _PROJECT / f"{top}.py")
-
-
-def _hidden_error(target: str, own: Path) -> UserError:
-    return UserError(
-        f"system.target: the module {target} needs your {own.name} in {own.parent}, which has the name of the "
-        f"harness's own package {own.stem}; give yours another name."
-    )
+    own = [path for path in (Path.cwd() / top, Path.cwd() / f"{top}.py") if path.exists()]
+    if top in OURS and own and own[0].resolve() not in (_PROJECT / top, _PROJECT / f"{top}.py"):
+        raise UserError(
+            f"system.target: the module {target} needs your {own[0].name} in {own[0].parent}, which has the name of "
+            f"the harness's own package {top}; give yours another name."
+        )
 
 
 @contextmanager
@@ -142,19 +121,9 @@ def _importable(folder: Path) -> Iterator[None]:
             sys.path.remove(entry)
 
 
-def _import_error(name: str, error: BaseException) -> UserError:
-    return UserError(
-        f"system.target: the module {name} cannot be imported ({describe_cause(error)}); correct it, then start again."
-    )
-
-
 def describe_cause(error: BaseException) -> str:
     """Return an exception as one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-def _describe_place(module: ModuleType) -> str:
-    return getattr(module, "__file__", None) or "a package without a file"
 
 
 def _list_callables(module: ModuleType) -> str:
@@ -167,10 +136,16 @@ def _list_callables(module: ModuleType) -> str:
 
 
 EXPECTED = "expected a function of the question and, if it likes, the file: def answer(question, file)"
-_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+Arguments = tuple[tuple[object, ...], dict[str, object]]  # positional and named ones
 
-How = Literal["position", "name", "not"]
+# The first of these that fits is used: a second parameter of any name gets the file if it has no default.
+_CALLS: tuple[Callable[[str, Path | None], Arguments], ...] = (
+    lambda question, file: ((question,), {"file": file}),
+    lambda question, file: ((question,), {}),
+    lambda question, file: ((question, file), {}),
+    lambda question, file: ((), {"question": question, "file": file}),
+    lambda question, file: ((), {"question": question}),
+)
 
 
 @dataclass(frozen=True)
@@ -179,14 +154,7 @@ class Agent:
 
     target: str
     value: Any
-    question: How
-    file: How
-
-    def arguments(self, question: str, file: Path | None) -> tuple[tuple[object, ...], dict[str, object]]:
-        """Return the positional and the named arguments of the call."""
-        given = (("question", self.question, question), ("file", self.file, file))
-        positional = tuple(value for _, how, value in given if how == "position")
-        return positional, {name: value for name, how, value in given if how == "name"}
+    arguments: Callable[[str, Path | None], Arguments]
 
 
 def load_agent(target: str) -> Agent:
@@ -202,46 +170,22 @@ def load_agent(target: str) -> Agent:
         raise UserError(f"system.target={target} is a dspy.Module; run it with system=dspy system.target={target}.")
     if not callable(found):
         raise UserError(f"system.target={target} is {name_type(found)}; {EXPECTED}.")
-    parameters = _list_parameters(target, found)
-    if not parameters:
+    try:
+        signature = inspect.signature(found)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"system.target={target} does not say which parameters it has; {EXPECTED}.") from error
+    if not signature.parameters:
         raise UserError(
             f"system.target={target} takes no question; {EXPECTED}, or system=dspy for a function that makes a "
             "dspy.Module."
         )
-    question, file = _find_how(parameters)
-    agent = Agent(target, found, question, file)
-    positional, named = agent.arguments("", None)
-    try:
-        inspect.signature(found).bind(*positional, **named)
-    except TypeError as error:
-        raise UserError(
-            f"system.target={target} takes ({', '.join(map(str, parameters))}), which a question and its file do not "
-            f"fit ({error}); {EXPECTED}."
-        ) from error
-    return agent
-
-
-def _find_how(parameters: list[Parameter]) -> tuple[How, How]:
-    """Find out how question and file are passed.
-
-    A second parameter of any name gets the file if it has no default; one with a default only if its name is `file`.
-    """
-    positional = [each for each in parameters if each.kind in _POSITIONAL]
-    takes_one = bool(positional) or any(each.kind is Parameter.VAR_POSITIONAL for each in parameters)
-    question: How = "position" if takes_one else "name"
-    others = positional[1:] if positional else []
-    if any(each.name == "file" and each.kind in _NAMED and each not in positional[:1] for each in parameters):
-        return question, "name"
-    if others and others[0].default is Parameter.empty:
-        return question, "position"
-    return question, "name" if any(each.kind is Parameter.VAR_KEYWORD for each in parameters) else "not"
-
-
-def _list_parameters(target: str, value: Callable[..., object]) -> list[Parameter]:
-    try:
-        return list(inspect.signature(value).parameters.values())
-    except (TypeError, ValueError) as error:
-        raise UserError(f"system.target={target} does not say which parameters it has; {EXPECTED}.") from error
+    for arguments in _CALLS:
+        positional, named = arguments("", None)
+        with suppress(TypeError):
+            signature.bind(*positional, **named)
+            return Agent(target, found, arguments)
+    taken = ", ".join(map(str, signature.parameters.values()))
+    raise UserError(f"system.target={target} takes ({taken}), which a question and its file do not fit; {EXPECTED}.")
 
 
 def is_dspy_module(value: object) -> bool:
