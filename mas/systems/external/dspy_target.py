@@ -8,8 +8,9 @@ list(loaded.predictors)                # ["classify.predict", "steps.0"]: DSPy's
 import functools
 import inspect
 import json
+import sys
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -59,7 +60,7 @@ def load_module(target: str, state: str | None = None) -> LoadedModule:
     method = getattr(type(module), "aforward" if is_async(module) else "forward", None)
     if method is None:
         raise UserError(f"system.target={target} is a dspy.Module without a forward method; give it one.")
-    if not _list_all_predictors(module):
+    if not any(isinstance(each, sys.modules["dspy"].Predict) for _, each in module.named_sub_modules()):
         raise UserError(
             f"system.target={target} is a dspy.Module without predictors, such as dspy.Predict: nothing in it asks a "
             "model; assign them to self in its __init__, or run a function that answers with system=callable."
@@ -137,66 +138,41 @@ def check_inputs(loaded: LoadedModule, given: Collection[str] | None) -> None:
 
 
 def _make_module(target: str, found: object) -> "dspy.Module":
+    where, module_name, name = f"system.target={target}", *target.partition(":")[::2]
     is_class = inspect.isclass(found)
     if is_dspy_module(found) and not is_class:
         return cast("dspy.Module", found)
-    if not callable(found):
-        raise UserError(f"system.target={target} is {name_type(found)}; {EXPECTED}.")
-    if not is_class and not inspect.isroutine(found):
+    if not callable(found) or not (is_class or inspect.isroutine(found)):
+        raise UserError(f"{where} is {name_type(found)}; {EXPECTED}, or run a function with system=callable.")
+    if is_class and (needed := _list_required(functools.partial(found.__init__, None))):  # DSPy's metaclass hides them
         raise UserError(
-            f"system.target={target} is an instance of {type(found).__name__}, which is no dspy.Module; {EXPECTED}, or "
-            "run it with system=callable."
+            f"{where} is a class whose constructor needs {needed}; add a function without parameters to {module_name}, "
+            f"such as def make(): return {name}(…), and give system.target={module_name}:make."
         )
-    if needed := _list_required(found):
-        raise UserError(_describe_required(target, is_class, needed))
+    if not is_class and (needed := _list_required(found)):
+        raise UserError(
+            f"{where} is a function that needs {needed}; {EXPECTED}, or run a function that answers with "
+            "system=callable."
+        )
     try:
-        with note_loaded(target.partition(":")[0]):
+        with note_loaded(module_name):
             made = found()
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        kind = "a class" if is_class else "a function"
-        raise UserError(
-            f"system.target={target}, {kind}, cannot be called ({describe_cause(error)}); {EXPECTED}."
-        ) from error
+        raise UserError(f"{where} cannot be called ({describe_cause(error)}); {EXPECTED}.") from error
     if not is_dspy_module(made):
         if inspect.iscoroutine(made):
             made.close()  # otherwise Python warns that it was never awaited
-        kind = "a class, and makes" if is_class else "a function that returns"
-        raise UserError(
-            f"system.target={target} is {kind} {name_type(made)}; {EXPECTED}, or run it with system=callable."
-        )
+        raise UserError(f"{where} makes {name_type(made)}; {EXPECTED}, or run it with system=callable.")
     return cast("dspy.Module", made)
 
 
-def _list_required(factory: Callable[..., object]) -> list[str]:
+def _list_required(called: Callable[..., object]) -> str:
     try:
-        # Of a class, DSPy's metaclass hides the parameters.
-        called = functools.partial(factory.__init__, None) if inspect.isclass(factory) else factory
         parameters = inspect.signature(called).parameters.values()
     except (TypeError, ValueError):
-        return []
+        return ""
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [each.name for each in parameters if each.default is each.empty and each.kind not in variable]
-
-
-def _describe_required(target: str, is_class: bool, needed: Sequence[str]) -> str:
-    module, _, name = target.partition(":")
-    listed = ", ".join(needed)
-    if is_class:
-        return (
-            f"system.target={target} is a class whose constructor needs {listed}; add a function without parameters to "
-            f"{module}, such as def make(): return {name}(…), and give system.target={module}:make."
-        )
-    return (
-        f"system.target={target} is a function that needs {listed}; {EXPECTED}, or run a function that answers with "
-        "system=callable."
-    )
-
-
-def _list_all_predictors(module: "dspy.Module") -> "list[dspy.Predict]":
-    """Return also those in parts that DSPy has frozen after compiling."""
-    import dspy
-
-    return [each for _, each in module.named_sub_modules() if isinstance(each, dspy.Predict)]
+    return ", ".join(each.name for each in parameters if each.default is each.empty and each.kind not in variable)
 
 
 def _describe(target: str, module: "dspy.Module", method: Callable[..., object]) -> LoadedModule:
@@ -205,11 +181,10 @@ def _describe(target: str, module: "dspy.Module", method: Callable[..., object])
     named = [each for each in parameters if each.kind not in _NOT_OF_NAME]
     signature = _find_signature(module) if takes_any else None
     if signature is None:
+        names, types = tuple(each.name for each in named), _read_types(method)
         required = frozenset(each.name for each in named if each.default is each.empty)
-        annotations = {
-            name: kind for name, kind in _read_types(method).items() if name in {each.name for each in named}
-        }
-        return LoadedModule(target, module, tuple(each.name for each in named), required, takes_any, None, annotations)
+        annotations = {name: types[name] for name in names if name in types}
+        return LoadedModule(target, module, names, required, takes_any, None, annotations)
     from mas.prompt_sets.dspy_internals import annotation_allows_none
 
     fields = {name: field.annotation for name, field in signature.input_fields.items()}
@@ -268,22 +243,22 @@ def _load_state(target: str, module: "dspy.Module", state: str) -> None:
 
 
 def _read_state(state: str) -> dict[str, object]:
-    path, expected = Path(state), _EXPECTED_STATE
+    path = Path(state)
     if path.is_dir() or path.suffix in (".pkl", ".pickle"):
         raise UserError(
             f"system.state={state} is a pickled program, which can run any code when it is read, so it is refused; "
-            f"{expected}."
+            f"{_EXPECTED_STATE}."
         )
     if not path.is_file():
-        raise UserError(f"system.state={state} does not exist under {Path.cwd()}; {expected}.")
+        raise UserError(f"system.state={state} does not exist under {Path.cwd()}; {_EXPECTED_STATE}.")
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:
         raise UserError(
-            f"system.state={state} is not JSON ({type(error).__name__}); {expected}, not a pickle."
+            f"system.state={state} is not JSON ({type(error).__name__}); {_EXPECTED_STATE}, not a pickle."
         ) from error
     if not isinstance(content, dict):
-        raise UserError(f"system.state={state} holds no saved program; {expected}.")
+        raise UserError(f"system.state={state} holds no saved program; {_EXPECTED_STATE}.")
     return content
 
 

@@ -131,13 +131,13 @@ MISTAKES: dict[str, Mistake] = {
     "a factory of something else": (
         {"triage.py": "import dspy\ndef Program(): return 3"},
         [],
-        ["returns an int", "expected a dspy.Module"],
+        ["makes an int", "expected a dspy.Module"],
     ),
     "another class": ({"triage.py": "class Program: ..."}, [], ["makes a Program", "expected a dspy.Module"]),
     "an instance of another class": (
         {"triage.py": "class Other: \n def __call__(self, q): ...\nProgram = Other()"},
         [],
-        ["an instance of Other", "system=callable"],
+        ["is an Other", "system=callable"],
     ),
     "a text": ({"triage.py": "Program = 'x'"}, [], ["is a str", "expected a dspy.Module"]),
     "no predictors": (
