@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import dspy
 
     from mas.systems.bos.api.services import ApiServices
-    from mas.systems.bos.contracts.agent import Agent
+    from mas.systems.bos.contracts.result import Agent
     from mas.systems.bos.sql.session import SqlSession
 
 PLANNER = AgentSpec("planner", "mas.systems.bos.planner.PlanAgents")

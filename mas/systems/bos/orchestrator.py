@@ -27,11 +27,10 @@ from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.stack_trace import format_stack
 from mas.runtime.trace import keep_answer, keep_state, span
 from mas.systems.bos.composer import Composer, format_earlier
-from mas.systems.bos.contracts.agent import Agent
 from mas.systems.bos.contracts.events import EventRecorder, TraceEventType
 from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, AgentName, AgentRequest
 from mas.systems.bos.contracts.response import OrchestratorState
-from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult
+from mas.systems.bos.contracts.result import Agent, AgentError, AgentExecutionStatus, AgentResult
 from mas.systems.bos.planner import Planner
 from mas.systems.bos.temporal import Clock, attach_temporal_context, read_clock
 

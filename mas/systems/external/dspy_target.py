@@ -144,12 +144,12 @@ def _make_module(target: str, found: object) -> "dspy.Module":
         return cast("dspy.Module", found)
     if not callable(found) or not (is_class or inspect.isroutine(found)):
         raise UserError(f"{where} is {name_type(found)}; {EXPECTED}, or run a function with system=callable.")
-    if is_class and (needed := _list_required(functools.partial(found.__init__, None))):  # DSPy's metaclass hides them
-        raise UserError(
-            f"{where} is a class whose constructor needs {needed}; add a function without parameters to {module_name}, "
-            f"such as def make(): return {name}(…), and give system.target={module_name}:make."
-        )
-    if not is_class and (needed := _list_required(found)):
+    if needed := _list_required(found):
+        if is_class:
+            raise UserError(
+                f"{where} is a class whose constructor needs {needed}; add a function without parameters to "
+                f"{module_name}, such as def make(): return {name}(…), and give system.target={module_name}:make."
+            )
         raise UserError(
             f"{where} is a function that needs {needed}; {EXPECTED}, or run a function that answers with "
             "system=callable."
@@ -166,8 +166,10 @@ def _make_module(target: str, found: object) -> "dspy.Module":
     return cast("dspy.Module", made)
 
 
-def _list_required(called: Callable[..., object]) -> str:
+def _list_required(factory: Callable[..., object]) -> str:
     try:
+        # Of a class, DSPy's metaclass hides the parameters.
+        called = functools.partial(factory.__init__, None) if inspect.isclass(factory) else factory
         parameters = inspect.signature(called).parameters.values()
     except (TypeError, ValueError):
         return ""

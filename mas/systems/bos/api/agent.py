@@ -18,10 +18,9 @@ import httpx
 
 from mas.runtime.security.redaction import redact_value
 from mas.runtime.untrusted import break_marks, enclose_data
-from mas.systems.bos.api.catalogue import Catalogue, format_endpoint
+from mas.systems.bos.api.catalogue import Catalogue, format_endpoint, select_documentation
 from mas.systems.bos.api.exchange import Reply, send
 from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, BaseUrl, build_request, find_base_url
-from mas.systems.bos.api.selection import format_selection, select
 from mas.systems.bos.api.settings import FIREBASE_ENV, TOKEN_ENV, ApiSettings, list_api_secrets
 from mas.systems.bos.api.tokens import Credentials, FirebaseTokens
 from mas.systems.bos.contracts.events import REQUEST_SENT, EventRecorder
@@ -112,10 +111,9 @@ class ApiDocsAgent:
         return await self._summarize(call, request, reply)
 
     async def _plan(self, call: _Call) -> dspy.Prediction:
-        selection = select(self.catalogue, call.question, self.settings.top_k)
         return await self.steps.plan.acall(
             question_for_api=call.question,
-            documentation=format_selection(selection),
+            documentation=select_documentation(self.catalogue, call.question, self.settings.top_k),
             context=format_context(call.context),
             earlier_results=get_text(call.context, EARLIER_RESULTS),
             system_prompt=get_text(call.context, SYSTEM_PROMPT),
@@ -131,7 +129,7 @@ class ApiDocsAgent:
         while True:
             reply = await self._send(call, request, token)
             if reply.status == _UNAUTHORIZED and account is not None and not renewed:
-                renewed, token = True, await self.tokens.renew(account, call.client, token)
+                renewed, token = True, await self.tokens.find(account, call.client, refused=token)
                 call.recorder.hide(token)
                 call.recorder.add("MESSAGE", "Token refreshed after HTTP 401")
             elif reply.status == _BAD_REQUEST and not adjusted:

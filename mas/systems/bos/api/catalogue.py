@@ -17,9 +17,9 @@ catalogue.find("GET", "/orders/17")           # (Endpoint(…), {"order_id": "17
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -30,6 +30,8 @@ from mas.systems.bos.contracts.result import AgentFailureError
 
 Auth = Literal["bearer", "none"]
 MAX_FILE_BYTES = 5_000_000
+FEW_ENDPOINTS = 30
+MAX_INDEX_LINES = 300
 _PATH_PARAM = re.compile(r":(\w+)")
 
 
@@ -101,6 +103,9 @@ class Snippet(_Documented):
 
     title: str
     text: str
+
+
+_Part = TypeVar("_Part", Endpoint, Snippet)
 
 
 class Catalogue(_Documented):
@@ -175,3 +180,37 @@ def _format_parameter(parameter: Parameter) -> str:
     choices = f"; one of {', '.join(map(str, parameter.enum))}" if parameter.enum else ""
     about = f": {parameter.description}" if parameter.description else ""
     return f"{parameter.name} ({parameter.type}, {need}{choices}){about}"
+
+
+def select_documentation(catalogue: Catalogue, question: str, k: int) -> str:
+    """Return, for a prompt, the k endpoints and the k snippets that share most words with the question.
+
+    A question may share none with the endpoint that answers it ("Will it rain?"), so a small catalogue, or a poor
+    match, comes with an index of all endpoints. Ties keep the order of the documentation.
+    """
+    words = _tokenise([question])
+    endpoints = _rank(catalogue.endpoints, [_list_texts(each) for each in catalogue.endpoints], words)[:k]
+    snippets = _rank(catalogue.snippets, [[each.title, each.text] for each in catalogue.snippets], words)[:k]
+    parts = [format_endpoint(each) for each in endpoints]
+    others = [each for each in catalogue.endpoints if each not in endpoints]
+    if others and (len(catalogue.endpoints) <= FEW_ENDPOINTS or len(endpoints) < k):
+        lines = [f"{each.method} {each.path}: {each.summary}".rstrip(": ") for each in others[:MAX_INDEX_LINES]]
+        parts.append("Other endpoints:\n" + "\n".join(lines))
+    return "\n\n".join([*parts, *(f"{each.title}: {each.text}" for each in snippets)])
+
+
+def _rank(parts: Sequence[_Part], texts: Sequence[Iterable[str]], words: set[str]) -> list[_Part]:
+    scores = [len(words & _tokenise(each)) for each in texts]
+    order = sorted(range(len(parts)), key=lambda index: -scores[index])  # stable
+    return [parts[index] for index in order if scores[index]]
+
+
+def _list_texts(endpoint: Endpoint) -> list[str]:
+    names = [each.name for each in (*endpoint.path_params, *endpoint.query_params)]
+    return [endpoint.path, endpoint.summary, endpoint.description, *endpoint.tags, *names]
+
+
+def _tokenise(texts: Iterable[str]) -> set[str]:
+    """Return the words in lower case, without a plural's "s"."""
+    words = re.findall(r"[^\W_]+", " ".join(texts).lower())
+    return {word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words}

@@ -2,7 +2,7 @@
 
     tokens = open_tokens()
     token = await tokens.find(credentials, client)
-    token = await tokens.renew(credentials, client, refused=token)        # after a 401
+    token = await tokens.find(credentials, client, refused=token)         # after a 401
 
 The file is readable by its owner alone. Its keys are digests: it names no e-mail address.
 """
@@ -60,8 +60,13 @@ class FirebaseTokens:
         self._kept: dict[str, _Token] = {}
         self._lock = asyncio.Lock()
 
-    async def find(self, credentials: Credentials, client: httpx.AsyncClient) -> str:
-        """Return a token that is valid: from memory, from the file, or a new one.
+    async def find(self, credentials: Credentials, client: httpx.AsyncClient, refused: str | None = None) -> str:
+        """Return a valid token: from memory, from the file, or a new one.
+
+        Args:
+            credentials: of the account.
+            client: with which Firebase is asked.
+            refused: the token that the API has refused; requests that were refused together renew it once.
 
         Raises:
             AgentFailureError: the account is refused, or Firebase cannot be reached.
@@ -70,21 +75,10 @@ class FirebaseTokens:
             kept = self._kept.get(credentials.digest)
             if kept is None:
                 kept = (await asyncio.to_thread(self._read_file)).get(credentials.digest)
-            if kept is None or kept.expires_at - MARGIN_SECONDS <= self._clock():
+            is_valid = kept is not None and kept.expires_at - MARGIN_SECONDS > self._clock()
+            if kept is None or not is_valid or kept.id_token == refused:
                 kept = await self._make(credentials, client, kept)
             self._kept[credentials.digest] = kept
-            return kept.id_token
-
-    async def renew(self, credentials: Credentials, client: httpx.AsyncClient, refused: str | None) -> str:
-        """Return another token than the one that was refused. Requests that were refused together renew it once.
-
-        Raises:
-            AgentFailureError: the account is refused, or Firebase cannot be reached.
-        """
-        async with self._lock:
-            kept = self._kept.get(credentials.digest)
-            if kept is None or kept.id_token == refused:
-                kept = self._kept[credentials.digest] = await self._make(credentials, client, kept)
             return kept.id_token
 
     async def _make(self, credentials: Credentials, client: httpx.AsyncClient, before: _Token | None) -> _Token:

@@ -1,4 +1,4 @@
-"""Result of an agent: its status, answer, table, error and trace.
+"""Contract of an agent, and its result: status, answer, table, error and trace.
 
 table = TabularResult.from_lists(["id", "id"], [[1, 2]])      # columns id and id_2
 AgentResult(agent="sql", status="succeeded", answer="One row.", tabular=table)
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Self
+from typing import Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator, model_validator
 
@@ -172,3 +172,25 @@ class AgentResult(BaseModel):
         if self.status is _Status.SUCCEEDED and self.error is not None:
             raise ValueError("a result that succeeded has no error")
         return self
+
+
+class Agent(Protocol):
+    """Agent of the system, which may fail without ending the request; it keeps nothing from one to the next.
+
+    Agents are made for each request from the program's predictors (`mas.systems.bos.agents`), so that a tuned copy of
+    the program runs its own prompts.
+    """
+
+    async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
+        """Answer the question, or return a failed result that says why.
+
+        Args:
+            question: of the request.
+            context: of the request, with the temporal values. It may hold secrets: use `format_context` for prompts and
+                `EventRecorder` for events. `get_text(context, SYSTEM_PROMPT)` and `get_text(context, EARLIER_RESULTS)`
+                are extra inputs of every LLM step.
+
+        Raises:
+            LimitReachedError: a limit of the sample or the run was reached. Must not be caught.
+        """
+        ...

@@ -34,7 +34,7 @@ async def find(tokens: FirebaseTokens, account: Credentials = ACCOUNT) -> str:
 
 async def renew(tokens: FirebaseTokens, refused: str | None) -> str:
     async with httpx.AsyncClient() as client:
-        return await tokens.renew(ACCOUNT, client, refused)
+        return await tokens.find(ACCOUNT, client, refused)
 
 
 async def test_a_token_comes_from_memory_then_from_the_file(firebase: FirebaseServer, tmp_path: Path) -> None:
