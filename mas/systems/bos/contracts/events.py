@@ -72,7 +72,7 @@ class EventRecorder:
             event_type=TraceEventType(event_type),
             agent=self._component,
             message=self.redact(replace_surrogates(message)),
-            data=redact_value(to_jsonable(data), self.redact),
+            data=redact_value(data, self.redact),
         )
         self.events.append(added)
         level: Level = "warning" if added.event_type is TraceEventType.ERROR else "info"

@@ -27,7 +27,7 @@ from mas.runtime.untrusted import break_marks, enclose_data
 from mas.systems.bos.contracts.events import EventRecorder
 from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, get_text
 from mas.systems.bos.sql.databases import QueryResult, fail
-from mas.systems.bos.sql.guard import UnsafeQueryError
+from mas.systems.bos.sql.guard import Guard, UnsafeQueryError
 from mas.systems.bos.sql.server import QUERY_TOOL
 from mas.systems.bos.sql.session import SqlSession
 
@@ -67,12 +67,12 @@ class AttemptContext:
     recorder: EventRecorder
 
     @property
-    def tables(self) -> list[str]:
-        return list(self.session.guards[self.database].tables)
+    def guard(self) -> Guard:
+        return self.session.guards[self.database]
 
     @property
-    def dialect(self) -> str:
-        return self.session.guards[self.database].dialect
+    def tables(self) -> list[str]:
+        return list(self.guard.tables)
 
 
 Changes = dict[str, object]  # the fields of the state that a node has changed
@@ -145,7 +145,7 @@ async def generate_query(state: SQLAgentState, runtime: Context) -> Changes:
         with dspy.context(adapter=ToolAdapter({QUERY_TOOL: tool}, native=lm.supports_function_calling)):
             reply = await own.steps.write_query.acall(
                 question_for_query=own.question,
-                database=f"{own.database} ({own.dialect})",
+                database=f"{own.database} ({own.guard.dialect})",
                 table_overview=_describe_tables(state),
                 context=format_context(own.context),
                 earlier_results=get_text(own.context, EARLIER_RESULTS) or "none",
@@ -180,9 +180,8 @@ async def route_to_check(state: SQLAgentState) -> str:
 
 async def safety_check(state: SQLAgentState, runtime: Context) -> Changes:
     """Refuse what is not one reading query of listed tables; put the query into the form that will be run."""
-    guard = runtime.context.session.guards[runtime.context.database]
     try:
-        return {"last_query": guard.check(state["last_query"] or "")}
+        return {"last_query": runtime.context.guard.check(state["last_query"] or "")}
     except UnsafeQueryError as refusal:
         return {"last_query_result": fail(str(refusal))}
 
@@ -200,7 +199,7 @@ async def check_query(state: SQLAgentState, runtime: Context) -> Changes:
         reply = await own.steps.review_query.acall(
             question_of_query=own.question,
             query_to_review=state["last_query"],
-            dialect=own.dialect,
+            dialect=own.guard.dialect,
             known_tables=_describe_tables(state),
             system_prompt=get_text(own.context, SYSTEM_PROMPT),
         )

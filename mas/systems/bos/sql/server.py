@@ -18,7 +18,7 @@ from typing_extensions import TypedDict  # pydantic reads typing's only from Pyt
 
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
-from mas.systems.bos.sql.databases import Database, QueryResult, fail, open_database
+from mas.systems.bos.sql.databases import Database, QueryResult, open_database
 from mas.systems.bos.sql.engine import DatabaseUnavailableError, TableSchema
 from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 
@@ -32,10 +32,8 @@ MEMORY_BYTES = 4 * 2**30  # of the process: a huge value ends the server, not th
 class SchemaResult(TypedDict):
     """Tables of a database that may be read."""
 
-    success: bool
     dialect: str
     tables: list[TableSchema]
-    error: str | None
 
 
 def build_server(databases: Mapping[str, Database]) -> "MCPServer[None]":
@@ -44,23 +42,23 @@ def build_server(databases: Mapping[str, Database]) -> "MCPServer[None]":
     from mcp.server.mcpserver.exceptions import ToolError
 
     server: MCPServer[None] = MCPServer("bos-sql", log_level="ERROR")
-    known = ", ".join(databases)
+
+    def find(name: str) -> Database:
+        if name not in databases:
+            raise ToolError(f"There is no database {name!r}; the databases are: {', '.join(databases)}.")
+        return databases[name]
 
     @server.tool(name=QUERY_TOOL, description="Run one SELECT statement on a database and return its rows.")
     def run_query(query: str, database: str) -> QueryResult:
-        if (found := databases.get(database)) is None:
-            return fail(f"There is no database {database!r}; the databases are: {known}.")
         try:
-            return found.query(query)
+            return find(database).query(query)
         except DatabaseUnavailableError as error:
             raise ToolError(f"Database {database!r} is not available: {error}.") from error
 
     @server.tool(name=SCHEMA_TOOL, description="Return columns, types and keys of the tables that may be read.")
     def read_schema(database: str, tables: list[str] | None = None) -> SchemaResult:
-        if (found := databases.get(database)) is None:
-            error = f"There is no database {database!r}; the databases are: {known}."
-            return SchemaResult(success=False, dialect="", tables=[], error=error)
-        return SchemaResult(success=True, dialect=found.guard.dialect, tables=found.schema(tables or ()), error=None)
+        found = find(database)
+        return SchemaResult(dialect=found.guard.dialect, tables=found.schema(tables or ()))
 
     return server
 

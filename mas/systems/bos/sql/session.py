@@ -23,7 +23,7 @@ from mas.systems.bos.contracts.result import AgentFailureError
 from mas.systems.bos.sql.databases import QueryResult, fail
 from mas.systems.bos.sql.engine import TableSchema, explain_timeout
 from mas.systems.bos.sql.guard import Dialect, Guard
-from mas.systems.bos.sql.server import QUERY_TOOL, SCHEMA_TOOL
+from mas.systems.bos.sql.server import QUERY_TOOL, SCHEMA_TOOL, SchemaResult
 from mas.systems.bos.sql.settings import SqlSettings
 from mas.tools.mcp.connection import Connection, ConnectionLostError, Reply, ServerCommand
 
@@ -66,9 +66,7 @@ class SqlSession:
             reply = await self._call(QUERY_TOOL, {"query": query, "database": database}, seconds + SLACK_SECONDS)
         except TimeoutError:
             return fail(explain_timeout(self.settings.limits))
-        if reply.failed or reply.data is None:
-            raise AgentFailureError("ConfigurationError", reply.text or f"{QUERY_TOOL} returned nothing")
-        return cast(QueryResult, reply.data)
+        return cast(QueryResult, _get_data(reply))
 
     async def read_schema(self, database: str, tables: list[str] | None = None) -> str:
         """Return the listed tables, or of them those that are named, for a model to read.
@@ -76,8 +74,12 @@ class SqlSession:
         Raises:
             AgentFailureError: the server is gone, or does not know the database.
         """
+        schema = await self._read_schema(database, tables)
+        return "\n".join(format_table(table) for table in schema["tables"])[:MAX_SCHEMA_CHARS]
+
+    async def _read_schema(self, database: str, tables: list[str] | None = None) -> SchemaResult:
         reply = await self._call(SCHEMA_TOOL, {"database": database, "tables": tables or []}, START_SECONDS)
-        return "\n".join(format_table(table) for table in _read_tables(reply))[:MAX_SCHEMA_CHARS]
+        return cast(SchemaResult, _get_data(reply))
 
     async def open(self) -> None:
         """Start the server, and make a guard for each database from its tables.
@@ -96,9 +98,9 @@ class SqlSession:
             raise AgentFailureError("ConfigurationError", message) from error
 
     async def _make_guard(self, database: str) -> Guard:
-        reply = await self._call(SCHEMA_TOOL, {"database": database}, START_SECONDS)
-        columns = {table["name"]: [column["name"] for column in table["columns"]] for table in _read_tables(reply)}
-        return Guard(cast(Dialect, (reply.data or {})["dialect"]), columns)
+        schema = await self._read_schema(database)
+        columns = {table["name"]: [column["name"] for column in table["columns"]] for table in schema["tables"]}
+        return Guard(cast(Dialect, schema["dialect"]), columns)
 
     async def _call(self, tool: str, arguments: Mapping[str, object], seconds: float) -> Reply:
         """Call a tool on the loop that the connection belongs to."""
@@ -178,12 +180,7 @@ def format_table(table: TableSchema) -> str:
     return "\n".join([f"table {table['name']}", *columns, *(f"  foreign key {key}" for key in table["foreign_keys"])])
 
 
-def _read_tables(reply: Reply) -> list[TableSchema]:
-    """Return the tables in a reply.
-
-    Raises:
-        AgentFailureError: it has none.
-    """
-    if reply.failed or not reply.data or not reply.data["success"]:
-        raise AgentFailureError("ConfigurationError", str((reply.data or {}).get("error") or reply.text))
-    return cast(list[TableSchema], reply.data["tables"])
+def _get_data(reply: Reply) -> Mapping[str, object]:
+    if reply.failed or reply.data is None:
+        raise AgentFailureError("ConfigurationError", reply.text or "The server of the databases returned nothing.")
+    return reply.data

@@ -67,8 +67,8 @@ def test_q04_q07_q09_q26_one_server_answers_a_whole_run_and_checks_every_query_i
             False,
             "The table secret_users is not available; the tables are: customers, orders, products.",
         )
-        unknown = run_blocking(session.query("SELECT 1", "other"))
-        assert unknown["error"] == "There is no database 'other'; the databases are: shop."
+        with pytest.raises(AgentFailureError, match="There is no database 'other'; the databases are: shop"):
+            run_blocking(session.query("SELECT 1", "other"))
     assert find_servers() == []
 
 
