@@ -16,9 +16,8 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.runtime.security.redaction import build_redactor
-from mas.runtime.untrusted import break_marks, enclose_data
 from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.request import SYSTEM_PROMPT, format_context, get_text, list_secrets
+from mas.systems.bos.contracts.request import SYSTEM_PROMPT, format_context, format_data, get_text, list_secrets
 from mas.systems.bos.contracts.response import OrchestratorResponse
 from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult, TabularResult
 
@@ -83,7 +82,7 @@ class Composer:
                 "question_to_answer": question,
                 "planner_rationale": planner_rationale,
                 "agent_summaries": format_results(results),
-                "table": _format_data("table", format_table(table)) if table else "none",
+                "table": format_data("table", format_table(table)) if table else "none",
                 "context": format_context(context),
                 "system_prompt": get_text(context, SYSTEM_PROMPT),
             }
@@ -133,13 +132,13 @@ def _format_result(result: AgentResult) -> str:
     if not _is_success(result):
         return f"{head}: {describe_failure(result.error)}"
     answer = (result.answer or "").strip()
-    return f"{head}\n{_format_data(result.agent, answer[:MAX_ANSWER_CHARS])}" if answer else head
+    return f"{head}\n{format_data(result.agent, answer[:MAX_ANSWER_CHARS])}" if answer else head
 
 
 def format_earlier(results: Iterable[AgentResult]) -> str:
     """Return what earlier agents found, with the beginnings of their tables, for the agents after them."""
     found = [result for result in results if _is_success(result)]
-    shown = [_format_data(f"{each.agent}_table", format_table(each.tabular)) for each in found if each.tabular]
+    shown = [format_data(f"{each.agent}_table", format_table(each.tabular)) for each in found if each.tabular]
     return "\n\n".join([format_results(found), *shown]) if found else ""
 
 
@@ -157,8 +156,3 @@ def format_table(table: TabularResult) -> str:
     more = " or more" if table.truncated else ""
     lines += [f"({n_shown} of {table.row_count}{more} rows are shown)"] if n_shown < table.row_count or more else []
     return "\n".join(lines)
-
-
-def _format_data(name: str, text: str) -> str:
-    head, data, tail = enclose_data(name, break_marks(text))
-    return f"{head}{data}{tail}"

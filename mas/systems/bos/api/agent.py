@@ -204,11 +204,10 @@ class ApiDocsAgent:
         again: ApiCallPlan = adjusted.adjusted_plan
         try:
             request = build_request(again, self.catalogue, base.url, self.settings.methods)
+            if request.endpoint != refused.endpoint:
+                raise AgentFailureError("PathResolutionError", f"{again.path} is another endpoint")
         except AgentFailureError as failure:
             call.recorder.add("ERROR", "Adjusted request cannot be sent", reason=str(failure))
-            return None
-        if request.endpoint != refused.endpoint:
-            call.recorder.add("ERROR", "Adjusted request is for another endpoint", path=again.path)
             return None
         call.recorder.add("MESSAGE", "Parameters adjusted after HTTP 400", reason=again.reason, dropped=request.dropped)
         return request

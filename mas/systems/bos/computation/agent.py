@@ -16,10 +16,9 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
-from mas.runtime.untrusted import break_marks, enclose_data
 from mas.systems.bos.computation.execution import Execution, execute
 from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, get_text
+from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
 from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentFailureError, AgentResult
 from mas.systems.bos.settings import ComputationSettings
 from mas.tools.attachments import list_attachments
@@ -156,12 +155,11 @@ class ComputationAgent:
         recorder: EventRecorder,
     ) -> str:
         """Return the outcome in words; the outcome itself if the model cannot be asked."""
-        head, data, tail = enclose_data("python", break_marks(execution.text))
         try:
             reply = await self.summarize.acall(
                 computation_to_summarize=question,
                 executed_code=code,
-                outcome=f"{head}{data}{tail}",
+                outcome=format_data("python", execution.text),
                 system_prompt=get_text(context, SYSTEM_PROMPT),
             )
         except (LMError, AdapterParseError) as error:

@@ -16,6 +16,7 @@ from typing import Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
 from mas.runtime.security.redaction import MASK, MIN_SECRET_CHARS
+from mas.runtime.untrusted import break_marks, enclose_data
 
 AgentName = Literal["sql", "api_docs", "computation"]
 AGENT_NAMES: tuple[AgentName, ...] = get_args(AgentName)
@@ -113,6 +114,12 @@ def format_context(context: Mapping[str, object]) -> str:
 def _format_value(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]} [cut]"
+
+
+def format_data(name: str, text: str) -> str:
+    """Return, for a prompt, a text that `name` has returned: data, not instructions."""
+    head, data, tail = enclose_data(name, break_marks(text))
+    return f"{head}{data}{tail}"
 
 
 def get_text(context: Mapping[str, object], key: str) -> str | None:

@@ -23,9 +23,8 @@ from langgraph.runtime import Runtime
 from mas.agents.tool_adapter import ToolAdapter
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
-from mas.runtime.untrusted import break_marks, enclose_data
 from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, get_text
+from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
 from mas.systems.bos.sql.databases import QueryResult, fail
 from mas.systems.bos.sql.guard import Guard, UnsafeQueryError
 from mas.systems.bos.sql.server import QUERY_TOOL
@@ -241,12 +240,11 @@ async def parse_results(state: SQLAgentState, runtime: Context) -> Changes:
     assert result is not None
     if not result["data"]:
         return {"final_answer": NO_ROWS, "messages": [AIMessage(NO_ROWS)]}
-    head, data, tail = enclose_data(QUERY_TOOL, break_marks(format_rows(result)))
     try:
         reply = await own.steps.answer.acall(
             question_about_rows=own.question,
             executed_query=state["last_query"],
-            rows=f"{head}{data}{tail}",
+            rows=format_data(QUERY_TOOL, format_rows(result)),
             system_prompt=get_text(own.context, SYSTEM_PROMPT),
         )
         answer = str(reply.rows_answer or "").strip()
