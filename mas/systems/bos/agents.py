@@ -48,10 +48,6 @@ def _make_api_docs(predictors: Predictors, settings: BosSettings, resources: Res
     return ApiDocsAgent(steps, services.catalogue, services.settings, services.tokens, services.client)
 
 
-def _find_api_gap(settings: BosSettings) -> str | None:
-    return None if settings.api.documentation else "no API is configured (system.api.documentation)"
-
-
 def _make_sql(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
     from mas.systems.bos.sql.agent import SqlAgent
     from mas.systems.bos.sql.graph import SqlSteps
@@ -59,10 +55,6 @@ def _make_sql(predictors: Predictors, settings: BosSettings, resources: Resource
     names = ("sql_schema", "sql_generate", "sql_check", "sql_answer")
     session = cast("SqlSession", resources.services[SQL])
     return SqlAgent(SqlSteps(*(predictors[name] for name in names)), session, settings.sql.max_retries)
-
-
-def _find_sql_gap(settings: BosSettings) -> str | None:
-    return None if settings.sql.list_databases() else "no database is configured (system.sql.databases)"
 
 
 def _make_computation(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
@@ -83,7 +75,9 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
         ),
         make=_make_api_docs,
         rivals=("sql", "computation"),
-        find_gap=_find_api_gap,
+        find_gap=lambda settings: (
+            None if settings.api.documentation else "no API is configured (system.api.documentation)"
+        ),
     ),
     "sql": AgentEntry(
         description="reads a database: counts, lists, sums and filters its records by SQL queries",
@@ -95,7 +89,9 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
         ),
         make=_make_sql,
         rivals=("computation",),
-        find_gap=_find_sql_gap,
+        find_gap=lambda settings: (
+            None if settings.sql.list_databases() else "no database is configured (system.sql.databases)"
+        ),
     ),
     "computation": AgentEntry(
         description="writes Python code and runs it: arithmetic, statistics, dates, units, simulation",

@@ -114,7 +114,7 @@ class Guard:
             return
         name = ".".join(self._fold(part) for part in table.parts if isinstance(part, exp.Identifier))
         main = MAIN_SCHEMAS[self.dialect]
-        listed = {self._fold_listed(each): each for each in self.tables}
+        listed = {each if self.dialect == "postgres" else _lower_ascii(each): each for each in self.tables}
         found = listed.get(name.removeprefix(f"{main}."))
         if found is None or table.catalog:
             known = ", ".join(self.tables) or "none"
@@ -144,9 +144,6 @@ class Guard:
         """Return a name as the database compares it."""
         is_exact = self.dialect == "postgres" and bool(identifier.args.get("quoted"))
         return identifier.name if is_exact else _lower_ascii(identifier.name)
-
-    def _fold_listed(self, name: str) -> str:
-        return name if self.dialect == "postgres" else _lower_ascii(name)
 
 
 def _names_cte(table: "exp.Table", name: str, fold: Callable[["exp.Expr"], str]) -> bool:
