@@ -15,74 +15,44 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import TypeAlias
 
-from dspy.lm15 import Message, Request, ToolCallPart, ToolResultPart
+from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, ToolResultPart, Usage
 
 from mas.prompt_sets.demos import EXAMPLE
 from mas.runtime.untrusted import remove_marks
 
-RequestRole = Literal[  # steps of the system with agents for a database, an API and computations
-    "request_planner",
-    "sql_tables",
-    "sql_query",
-    "sql_review",
-    "sql_rows",
-    "api_call",
-    "api_adjustment",
-    "api_reply",
-    "code",
-    "code_outcome",
-    "composer",
-]
-Role = (
-    RequestRole
-    | Literal[
-        "planner",
-        "critic_planner",
-        "researcher",
-        "critic_researcher",
-        "expert",
-        "critic_expert",
-        "finalizer",
-        "single",  # one agent that does everything
-        "toy_plan",
-        "toy_solve",
-        "toy_finalize",
-        "toy_work",  # the two steps and the classifier of the tutorial on own programs
-        "toy_conclude",
-        "ticket",
-    ]
-)
-# Fields that identify an agent, and the field with its request ("": the first). The order matters: first match wins.
-_ROLES: tuple[tuple[frozenset[str], Role, str], ...] = (
-    (frozenset({"problem_and_steps"}), "toy_solve", "problem_and_steps"),
-    (frozenset({"result_to_finalize"}), "toy_finalize", "result_to_finalize"),
-    (frozenset({"problem", "steps"}), "toy_plan", "problem"),
-    (frozenset({"problem", "working", "answer"}), "toy_conclude", "problem"),
-    (frozenset({"problem", "working"}), "toy_work", "problem"),
-    (frozenset({"title", "body", "category"}), "ticket", ""),
-    (frozenset({"question_to_plan"}), "request_planner", "question_to_plan"),
-    (frozenset({"question_for_tables"}), "sql_tables", "question_for_tables"),
-    (frozenset({"question_for_query"}), "sql_query", "question_for_query"),
-    (frozenset({"query_to_review"}), "sql_review", "question_of_query"),
-    (frozenset({"question_about_rows"}), "sql_rows", "question_about_rows"),
-    (frozenset({"question_for_api"}), "api_call", "question_for_api"),
-    (frozenset({"refused_plan"}), "api_adjustment", "question_of_refused_call"),
-    (frozenset({"question_about_reply"}), "api_reply", "question_about_reply"),
-    (frozenset({"computation_question"}), "code", "computation_question"),
-    (frozenset({"computation_to_summarize"}), "code_outcome", "computation_to_summarize"),
-    (frozenset({"agent_summaries"}), "composer", "question_to_answer"),
-    (frozenset({"research_steps"}), "planner", "request"),
-    (frozenset({"plan_to_review"}), "critic_planner", "plan_to_review"),
-    (frozenset({"research_to_review"}), "critic_researcher", "research_to_review"),
-    (frozenset({"answer_to_review"}), "critic_expert", "answer_to_review"),
-    (frozenset({"answer_request", "final_answer"}), "finalizer", "answer_request"),
-    (frozenset({"expert_answer"}), "expert", "expert_request"),
-    (frozenset({"research_request", "result"}), "researcher", "research_request"),
-    (frozenset({"final_answer"}), "single", ""),
-)
-_BY_QUESTION = frozenset(get_args(RequestRole))
+# Role → field with its request ("": the first), fields that identify it. The order matters: first match wins.
+_REQUEST_ROLES: dict[str, tuple[str, ...]] = {  # of the system with agents for a database, an API and computations
+    "request_planner": ("question_to_plan",),
+    "sql_tables": ("question_for_tables",),
+    "sql_query": ("question_for_query",),
+    "sql_review": ("question_of_query", "query_to_review"),
+    "sql_rows": ("question_about_rows",),
+    "api_call": ("question_for_api",),
+    "api_adjustment": ("question_of_refused_call", "refused_plan"),
+    "api_reply": ("question_about_reply",),
+    "code": ("computation_question",),
+    "code_outcome": ("computation_to_summarize",),
+    "composer": ("question_to_answer", "agent_summaries"),
+}
+_ROLES: dict[str, tuple[str, ...]] = {
+    "toy_solve": ("problem_and_steps",),
+    "toy_finalize": ("result_to_finalize",),
+    "toy_plan": ("problem", "steps"),
+    "toy_conclude": ("problem", "working", "answer"),  # this, the next and the tickets: the tutorial on own programs
+    "toy_work": ("problem", "working"),
+    "ticket": ("", "title", "body", "category"),
+    **_REQUEST_ROLES,
+    "planner": ("request", "research_steps"),
+    "critic_planner": ("plan_to_review",),
+    "critic_researcher": ("research_to_review",),
+    "critic_expert": ("answer_to_review",),
+    "finalizer": ("answer_request", "final_answer"),
+    "expert": ("expert_request", "expert_answer"),
+    "researcher": ("research_request", "result"),
+    "single": ("", "final_answer"),  # one agent that does everything
+}
 _EXAMPLE = EXAMPLE.removesuffix(".")  # DSPy continues this sentence when an example is incomplete
 _FEEDBACK = "Use the following feedback"
 _MUST_ANSWER = "No more tool calls"
@@ -97,7 +67,9 @@ _STEP = "\n\nDo one of two things."  # ends the instructions of an agent with to
 _TOOL_AS_TEXT = re.compile(r'^\{.*?"name": "(\w+)"', re.MULTILINE)
 _RESULT_AS_TEXT = re.compile(r"^Result of (\w+):\n", re.MULTILINE)
 _AGAIN = "This reply cannot be used."
+_CHARS_PER_TOKEN = 4
 Call = tuple[str, dict[str, object]]  # name and arguments of a tool call
+ReplyPart: TypeAlias = TextPart | ToolCallPart
 
 
 @dataclass(frozen=True)
@@ -136,7 +108,7 @@ class Turn:
 class Chat:
     """A request as the simulated model sees it."""
 
-    role: Role | None  # None: not one of the known agents
+    role: str | None  # None: not one of the known agents
     outputs: dict[str, str]  # field name to its type, in the order asked for
     wants_json: bool
     is_repeated: bool  # the last reply could not be read
@@ -150,17 +122,16 @@ class Chat:
     @property
     def decision_key(self) -> str:
         """The request without format and tool results: the same under every adapter and at each step of a turn."""
-        key = next((key for _, role, key in _ROLES if role == self.role), "")
         turns = [
-            [{name: text for name, text in turn.inputs.items() if self._decides(name, key)}, turn.reply]
+            [{name: text for name, text in turn.inputs.items() if self._decides(name)}, turn.reply]
             for turn in self.turns
         ]
         turns[-1][1] = {}
         return json.dumps([self.role, turns], ensure_ascii=False)
 
-    def _decides(self, field: str, key: str) -> bool:
+    def _decides(self, field: str) -> bool:
         """Return whether decisions depend on a field; the date and the marks around data differ from run to run."""
-        return field == key if self.role in _BY_QUESTION else field not in _NO_QUESTION[1:]
+        return field == self._request_field if self.role in _REQUEST_ROLES else field not in _NO_QUESTION[1:]
 
     @property
     def request(self) -> str:
@@ -193,15 +164,19 @@ class Chat:
         """Mark of work repeated after feedback; without it the critic would see the same text and decide the same."""
         return f" (done again, revision {len(self.turns) - 1})" if len(self.turns) > 1 else ""
 
+    @property
+    def _request_field(self) -> str:
+        return _ROLES.get(self.role or "", ("",))[0]
+
     def _read_request(self, turn: Turn) -> str:
-        key = next((key for _, role, key in _ROLES if role == self.role), "")
         texts = [text for name, text in turn.inputs.items() if name not in _NO_QUESTION]
-        return turn.inputs.get(key) or (texts[0] if texts and self.role == "single" else "\n\n".join(texts))
+        whole = texts[0] if texts and self.role == "single" else "\n\n".join(texts)
+        return turn.inputs.get(self._request_field) or whole
 
 
 def read_chat(request: Request) -> Chat:
     """Parse a request; text in an unknown format is kept as it is."""
-    system = _join_system(request)
+    system = join_system(request)
     head, _, tail = system.partition("Your output fields are:")
     described = re.split("All interactions will be structured|\n\nYour tools are:\n", tail)
     outputs = dict(_FIELD_LINE.findall(described[0]))
@@ -210,7 +185,7 @@ def read_chat(request: Request) -> Chat:
     wants_json = "Outputs will be a JSON object with the following fields." in tail
     as_text = set(_TOOL_AS_TEXT.findall(tail)) if _STEP in head else set()
     return Chat(
-        role=next((role for names, role, _ in _ROLES if names <= fields), None),
+        role=next((role for role, names in _ROLES.items() if {*names} - {""} <= fields), None),
         outputs=outputs,
         wants_json=wants_json,
         is_repeated=wants_json or (request.messages[-1].text or "").startswith(_AGAIN),
@@ -225,7 +200,7 @@ def read_chat(request: Request) -> Chat:
 
 def join_text(request: Request) -> str:
     """Return all text of a request, calls and tools included, from which its tokens are counted."""
-    parts = [_join_system(request)]
+    parts = [join_system(request)]
     for message in request.messages:
         for part in message.parts:
             if isinstance(part, ToolCallPart):
@@ -236,6 +211,27 @@ def join_text(request: Request) -> str:
                 parts.append(getattr(part, "text", None) or "")
     parts.extend(f"{tool.name} {getattr(tool, 'description', '')}" for tool in request.tools)
     return "\n".join(parts)
+
+
+def join_system(request: Request) -> str:
+    """Return the system message's text."""
+    if isinstance(request.system, str):
+        return request.system
+    return "".join(getattr(part, "text", "") for part in request.system or ())
+
+
+def create_response(model: str, request_text: str, parts: list[ReplyPart]) -> Response:
+    """Return a reply of these parts, with its tokens counted."""
+    called = any(isinstance(part, ToolCallPart) for part in parts)
+    reply_chars = sum(len(part.text if isinstance(part, TextPart) else json.dumps(part.input)) for part in parts)
+    read, written = -(-len(request_text) // _CHARS_PER_TOKEN), -(-reply_chars // _CHARS_PER_TOKEN)
+    return Response(
+        id=None,
+        model=model,
+        message=Message.assistant(parts),
+        finish_reason="tool_call" if called else "stop",
+        usage=Usage(input_tokens=read, output_tokens=written, total_tokens=read + written),
+    )
 
 
 def parse_fields(text: str) -> dict[str, str]:
@@ -251,12 +247,6 @@ def parse_fields(text: str) -> dict[str, str]:
             return {}
     fields.pop("completed", None)
     return fields
-
-
-def _join_system(request: Request) -> str:
-    if isinstance(request.system, str):
-        return request.system
-    return "".join(getattr(part, "text", "") for part in request.system or ())
 
 
 def _read_turns(messages: tuple[Message, ...]) -> list[Turn]:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
 SIMULATED_NOTICE = "Simulated model: scores carry no information about any LLM or about GAIA."
-LEARNABLE = ("learnable", "shuffled", "badseed", "noheadroom", "dense")
-WORLDS = ("normal", "null", "harmful", "leaky", *LEARNABLE)
 
 
 def answer_request(request: "Request") -> "Response":
@@ -67,6 +65,8 @@ class SimulatedModel:
         Raises:
             UserError: the world is unknown or the seed is negative.
         """
+        from mas.simulation.worlds import WORLDS
+
         if self.world not in WORLDS:
             raise UserError(
                 f"There is no simulated world '{self.world}'; set model.world to one of {', '.join(WORLDS)}."

@@ -3,19 +3,32 @@
 It sees the request alone: the current instructions, examples and feedback. It knows the prompt formats of GEPA (an
 answer between ``` marks) and of DSPy's proposers (fields), and sometimes gets them wrong. It does not know, and must
 not import, how the task model reacts to a clause.
+
+Where it diagnoses, it finds out what the feedback on an agent complains of, and mostly writes a clause that fits.
+Feedback without anything that it knows (none, or words in disorder) leads to a clause at random: helpful or not.
 """
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import yaml
-from dspy.lm15 import Message, Request, Response, TextPart, Usage
+from dspy.lm15 import Request, Response, TextPart
 
-from mas.simulation.diagnosis import DIAGNOSING, SHUFFLED, Draws, choose_clause, remove_contrary, shuffle_words
+from mas.simulation.chat import create_response, join_system
+from mas.simulation.worlds import Rules, parse_world
+
+
+class _Subject(TypedDict):
+    cues: list[str]
+    clauses: list[str]
+    contrary: str
+
 
 _CLAUSES = yaml.safe_load(Path(__file__).with_name("reflection_clauses.yaml").read_text(encoding="utf-8"))
 CUES: dict[str, str] = _CLAUSES["cues"]
@@ -23,12 +36,16 @@ HELPFUL: dict[str, list[str]] = _CLAUSES["helpful"]
 USELESS: list[str] = _CLAUSES["useless"]
 HARMFUL: list[str] = _CLAUSES["harmful"]
 PARTS: dict[str, dict[str, Any]] = _CLAUSES["parts"]
-_OF_PART = (
-    0.7  # chance that a clause is about a part that the feedback calls wrong and the prompt may be responsible for
+SUBJECTS: dict[str, _Subject] = yaml.safe_load(
+    Path(__file__).with_name("diagnosis_clauses.yaml").read_text(encoding="utf-8")
 )
+_ANY_CLAUSE = [*(clause for subject in SUBJECTS.values() for clause in subject["clauses"]), *USELESS, *HARMFUL]
+_OF_PART = 0.7  # chance that a clause is about a part that feedback calls wrong and the prompt may be responsible for
+_USES_FEEDBACK = 0.8  # chance, if a diagnosis names a subject
 _FORGETS, _REPEATS, _WRONG_FORMAT = 0.10, 0.08, 0.06  # chances of its own mistakes, drawn once per request
-_HELPS = {"normal": 0.5, "harmful": 0.0, "leaky": 0.5}  # chance that a clause fits the feedback; null: as normal
-_HARMS = {"normal": 0.5, "harmful": 0.95, "leaky": 0.5}  # share of the other clauses that harm
+_NOT_CONCERNED = re.compile(
+    r"nothing in this agent's part has to change|this agent's part was fine|fault lay elsewhere"
+)
 _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?", re.MULTILINE)
 _OUTPUT = re.compile(r"Your output fields are:\s*(.*?)(?:All interactions|\Z)", re.DOTALL)
 _FEEDBACK = re.compile(r"(?:^#+ Feedback\s*\n|['\"]Feedback['\"]: ['\"]?|^\s*Feedback: )(.+?)"
@@ -39,6 +56,24 @@ _EXPECTED_ANSWER = re.compile(
     r"[^'\"\n:]{0,30}[:'\"]\s*['\"]?((?:[^'\"\n.;]|(?<=\d)\.(?=\d)){1,80})",
     re.IGNORECASE,
 )
+
+
+class Draws:
+    """Random numbers that depend on a key (model name, seed and request) alone."""
+
+    def __init__(self, key: str) -> None:
+        self._key = hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=16).digest()
+
+    def draw(self, what: str) -> float:
+        """Return a number from 0 to 1, uniformly distributed."""
+        return int.from_bytes(hashlib.blake2b(what.encode(), key=self._key, digest_size=8).digest(), "big") / 2**64
+
+    def choose(self, what: str, options: Sequence[str]) -> str:
+        return options[int(self.draw(what) * len(options))]
+
+    def shuffle_words(self, text: str) -> str:
+        words = list(enumerate(text.split()))
+        return " ".join(word for number, word in sorted(words, key=lambda each: self.draw(f"word {each[0]}")))
 
 
 @dataclass(frozen=True)
@@ -54,20 +89,11 @@ class Brief:
 
 def propose_prompt(request: Request) -> Response:
     """Return the reply to a request for a better instruction; never fails."""
-    text = _join_text(request)
-    found = re.search(r"(?:^|/)([a-z]+)-(\d+)$", request.model)
-    world = found[1] if found else "normal"
+    text = "\n\n".join([join_system(request), *(message.text or "" for message in request.messages)]).strip()
     draws = Draws(f"{request.model}\n{request.config.seed}\n{text}")
     brief = parse_brief(text)
-    reply = _format_reply(brief, _change_instruction(brief, world, draws), draws)
-    read, written = -(-len(text) // 4), -(-len(reply) // 4)
-    return Response(
-        id=None,
-        model=request.model,
-        message=Message.assistant([TextPart(reply)]),
-        finish_reason="stop",
-        usage=Usage(input_tokens=read, output_tokens=written, total_tokens=read + written),
-    )
+    instruction = _change_instruction(brief, parse_world(request.model).rules, draws)
+    return create_response(request.model, text, [TextPart(_format_reply(brief, instruction, draws))])
 
 
 def parse_brief(text: str) -> Brief:
@@ -98,34 +124,33 @@ def _remove_reminder(text: str) -> str:
     return re.split(r"^Respond with ", text, flags=re.MULTILINE)[0].strip()
 
 
-def _change_instruction(brief: Brief, world: str, draws: Draws) -> str:
+def _change_instruction(brief: Brief, rules: Rules, draws: Draws) -> str:
     """Return the instruction with one or two more clauses, and sometimes one less."""
     lines = [line for line in brief.instruction.splitlines() if line.strip()]
     if len(lines) > 1 and draws.draw("forgets") < _FORGETS:
         lines.pop(1 + int(draws.draw("which") * (len(lines) - 1)))
     if lines and draws.draw("repeats") < _REPEATS:
         lines.append(lines[-1])
-    if world == SHUFFLED:
-        brief = replace(brief, feedback=shuffle_words(brief.feedback, draws))
-    if world in DIAGNOSING:
-        lines = remove_contrary(lines, brief.feedback, draws)
+    if rules.shuffles:
+        brief = replace(brief, feedback=draws.shuffle_words(brief.feedback))
+    if rules.diagnoses:
+        lines = _remove_contrary(lines, brief.feedback, draws)
     for place in range(1 + (draws.draw("how many") < 0.5)):
-        clause = _choose_clause(brief, world, draws, place)
+        choose = _diagnose if rules.diagnoses else _choose_clause
+        clause = choose(brief, rules, draws, place)
         if clause not in lines:
             lines.append(clause)
     named = f"Answer with exactly one of these labels: {brief.labels}."
-    if brief.labels and named not in lines and draws.draw("names the labels") < _HELPS.get(world, 0.5):
+    if brief.labels and named not in lines and draws.draw("names the labels") < rules.helps:
         lines.append(named)
-    if world == "leaky":
+    if rules.copies_answers:
         lines += _copy_answers(brief.feedback)
     return "\n".join(lines)
 
 
-def _choose_clause(brief: Brief, world: str, draws: Draws, place: int) -> str:
-    if world in DIAGNOSING:
-        return choose_clause(brief.feedback, draws, place, [*USELESS, *HARMFUL])
-    helps = draws.draw(f"helps {place}") < _HELPS.get(world, 0.5)
-    harms = draws.draw(f"harms {place}") < _HARMS.get(world, 0.5)
+def _choose_clause(brief: Brief, rules: Rules, draws: Draws, place: int) -> str:
+    helps = draws.draw(f"helps {place}") < rules.helps
+    harms = draws.draw(f"harms {place}") < rules.harms
     parts = [name for name, part in PARTS.items() if _is_responsible(brief, part)]
     if parts and draws.draw(f"of a part {place}") < _OF_PART and (helps or harms):
         part = PARTS[draws.choose(f"part {place}", parts)]
@@ -133,6 +158,34 @@ def _choose_clause(brief: Brief, world: str, draws: Draws, place: int) -> str:
     if helps:
         return draws.choose(f"clause {place}", HELPFUL[_choose_subject(brief.feedback, draws, place)])
     return draws.choose(f"clause {place}", HARMFUL if harms else USELESS)
+
+
+def _diagnose(brief: Brief, rules: Rules, draws: Draws, place: int) -> str:
+    found = _find_subjects(brief.feedback)
+    if found and draws.draw(f"uses feedback {place}") < _USES_FEEDBACK:
+        subject = draws.choose(f"subject {place}", list(found.elements()))
+        return draws.choose(f"clause {place}", SUBJECTS[subject]["clauses"])
+    return draws.choose(f"any clause {place}", _ANY_CLAUSE)
+
+
+def _remove_contrary(lines: Sequence[str], feedback: str, draws: Draws) -> list[str]:
+    """Return a prompt's lines without the first one that says the opposite of what the feedback calls for."""
+    if draws.draw("takes out") < _USES_FEEDBACK:
+        for subject in _find_subjects(feedback):
+            contrary = re.compile(SUBJECTS[subject]["contrary"], re.IGNORECASE)
+            if found := next((line for line in lines[1:] if contrary.search(line)), None):
+                return [line for line in lines if line != found]
+    return list(lines)
+
+
+def _find_subjects(feedback: str) -> Counter[str]:
+    """Count, by subject, the remarks that name it; remarks that do not concern the agent name none."""
+    remarks = [each for each in feedback.lower().splitlines() if not _NOT_CONCERNED.search(each)]
+    counts = {
+        subject: sum(any(re.search(cue, each) for cue in about["cues"]) for each in remarks)
+        for subject, about in SUBJECTS.items()
+    }
+    return Counter({subject: count for subject, count in counts.items() if count})
 
 
 def _is_responsible(brief: Brief, part: Mapping[str, str]) -> bool:
@@ -173,9 +226,3 @@ def _format_reply(brief: Brief, instruction: str, draws: Draws) -> str:
     if brief.as_json:
         return json.dumps(values, ensure_ascii=False)
     return "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in {**values, "completed": ""}.items())
-
-
-def _join_text(request: Request) -> str:
-    system = request.system
-    head = system if isinstance(system, str) else "".join(getattr(part, "text", "") for part in system or ())
-    return "\n\n".join([head, *(message.text or "" for message in request.messages)]).strip()

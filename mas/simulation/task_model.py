@@ -6,21 +6,18 @@ that reports `supports_function_calling`; without it, tools and calls travel as 
 """
 
 import json
-import re
 from dataclasses import replace
-from typing import TypeAlias
 
-from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, Usage
+from dspy.lm15 import Request, Response, TextPart, ToolCallPart
 
 from mas.runtime.sample_context import current_context
-from mas.simulation.chat import Chat, Reply, join_text, read_chat
+from mas.simulation.chat import Chat, Reply, ReplyPart, create_response, join_text, read_chat
 from mas.simulation.roles.roles import create_behaviour, play_role
-from mas.simulation.skills.behaviour import Behaviour, World
+from mas.simulation.skills.behaviour import Behaviour
+from mas.simulation.worlds import parse_world
 
-_CHARS_PER_TOKEN = 4
 _EPOCH, _ATTEMPT = 1_000_003, 7_919  # added to the seed, per epoch and attempt; far from the seeds that users choose
 _STILL_BROKEN = 0.45  # share of the unparsable replies whose repetition is unparsable as well
-_Part: TypeAlias = TextPart | ToolCallPart
 
 
 def answer_request(request: Request) -> Response:
@@ -28,23 +25,10 @@ def answer_request(request: Request) -> Response:
     chat = _add_epoch_to_seed(read_chat(request))
     behaviour = create_behaviour(chat, parse_world(request.model))
     if _breaks_format(chat, behaviour):
-        parts: list[_Part] = [TextPart("Let me think about this for a moment before I")]
+        parts: list[ReplyPart] = [TextPart("Let me think about this for a moment before I")]
     else:
         parts = _format_reply(chat, play_role(chat, behaviour))
-    called = any(isinstance(part, ToolCallPart) for part in parts)
-    return Response(
-        id=None,
-        model=request.model,
-        message=Message.assistant(parts),
-        finish_reason="tool_call" if called else "stop",
-        usage=_count_tokens(join_text(request), parts),
-    )
-
-
-def parse_world(model: str) -> World:
-    """Return the world and seed in a model's name (`null-3`); the normal world with seed 0 for other names."""
-    found = re.search(r"(?:^|/)([a-z]+)-(\d+)$", model)
-    return World(found[1], int(found[2])) if found else World()
+    return create_response(request.model, join_text(request), parts)
 
 
 def _add_epoch_to_seed(chat: Chat) -> Chat:
@@ -62,7 +46,7 @@ def _breaks_format(chat: Chat, behaviour: Behaviour) -> bool:
     return 1 - behaviour.draw("keep_to_the_output_format") < chance * (_STILL_BROKEN if chat.is_repeated else 1)
 
 
-def _format_reply(chat: Chat, reply: Reply) -> list[_Part]:
+def _format_reply(chat: Chat, reply: Reply) -> list[ReplyPart]:
     if reply.calls and chat.native_tools:
         first = len(chat.results) + 1
         return [ToolCallPart(f"call_{first + i}", name, args) for i, (name, args) in enumerate(reply.calls)]
@@ -76,9 +60,3 @@ def _format_reply(chat: Chat, reply: Reply) -> list[_Part]:
         for name, value in {**values, "completed": ""}.items()
     )
     return [TextPart(text)]
-
-
-def _count_tokens(request_text: str, parts: list[_Part]) -> Usage:
-    reply_chars = sum(len(part.text if isinstance(part, TextPart) else json.dumps(part.input)) for part in parts)
-    read, written = -(-len(request_text) // _CHARS_PER_TOKEN), -(-reply_chars // _CHARS_PER_TOKEN)
-    return Usage(input_tokens=read, output_tokens=written, total_tokens=read + written)

@@ -94,12 +94,12 @@ def jobs(parts: Sequence[str], seeds: int | None) -> Iterator[Job]:
 
 
 def run(job: Job) -> Result:
-    from mas.simulation import reflection
+    from mas.simulation.worlds import WORLDS as RULES
     from optimize.publishing.leaks import LeakReport
     from tests.optimize.scorer_rules import SCORED
 
     SCORED.clear()
-    reflection._HELPS["harmful"] = 0.1 if job.part == "one in ten helps" else 0.0
+    RULES["harmful"] = replace(RULES["harmful"], helps=0.1 if job.part == "one in ten helps" else 0.0)
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 

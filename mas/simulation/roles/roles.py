@@ -13,12 +13,12 @@ from mas.simulation.chat import Chat, Reply
 from mas.simulation.roles import planner_and_critics, request_agents, toy
 from mas.simulation.roles.expert import give_answer, solve_task
 from mas.simulation.roles.researcher import read_attachment, research
-from mas.simulation.roles.tickets import sort_ticket
 from mas.simulation.skills.answer_form import format_answer
-from mas.simulation.skills.behaviour import Behaviour, World
+from mas.simulation.skills.behaviour import Behaviour
 from mas.simulation.skills.demos import count_shown_skills
 from mas.simulation.skills.mistakes import UNKNOWN
 from mas.simulation.solving.material import extract_question, extract_section
+from mas.simulation.worlds import World
 
 _CHOICES = re.compile(r"Literal(\[.*?\])(?:\):|$)", re.DOTALL)  # a type, and perhaps the beginning of a description
 _EMPTY: dict[str, object] = {"int": 0, "float": 0.0, "bool": False, "list": [], "dict": {}}
@@ -107,6 +107,6 @@ _REPLIES: dict[str, Callable[[Chat, Behaviour], Reply]] = {
     "toy_finalize": toy.finalize,
     "toy_work": toy.work,
     "toy_conclude": toy.conclude,
-    "ticket": sort_ticket,
+    "ticket": toy.sort_ticket,
     **request_agents.REPLIES,
 }

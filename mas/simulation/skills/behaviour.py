@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import NormalDist
 
-from mas.simulation.skills.effects import EFFECTS
-from mas.simulation.skills.lexicon import find_mentioned_skills, read_emphasis
-from mas.simulation.skills.skills import SKILLS
+from mas.simulation.skills.lexicon import SKILLS, read_votes
+from mas.simulation.worlds import World
 
 EMPHASIS_WEIGHT = 2.5
 DEMO_WEIGHT = 0.35
@@ -36,17 +35,6 @@ SHARES = (0.20, 0.35, 0.25, 0.20)  # of the variance: question, question and ski
 BASELINE_DILUTION = {"single": 0.17}  # logits, in the null world: its baseline prompt has 648 words
 _NORMAL = NormalDist()
 _WEIGHTS = tuple(math.sqrt(share) for share in SHARES)
-
-
-@dataclass(frozen=True)
-class World:
-    """World of the simulation.
-
-    normal; null (prompts have no effect); harmful, leaky (only the reflection differs); those of `effects.yaml`.
-    """
-
-    kind: str = "normal"
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,15 +76,38 @@ class Behaviour:
         return int(_draw_uniform(self.world.seed, f"{self.decision_key}\n{self.seed}\n{of}") * kinds)
 
     def _weigh_prompt(self, skill: str) -> float:
-        if self.world.kind == "null":
+        rules = self.world.rules
+        if not rules.prompts_matter:
             return EMPHASIS_WEIGHT * (self.role in SKILLS[skill].baseline) - BASELINE_DILUTION.get(self.role, 0.0)
-        if effects := EFFECTS.get(self.world.kind):
-            shown = max(-MOST_DEMOS, min(self.demos.get(skill, 0.0), 0.0 if effects.only_loses else MOST_DEMOS))
-            return effects.weigh(self.role, skill, self.prompt) + DEMO_WEIGHT * shown - self._dilution
-        emphasis = read_emphasis(self.prompt)[skill]
-        conflict = CONFLICT * (1 - abs(emphasis)) if emphasis or skill in find_mentioned_skills(self.prompt) else 0.0
-        demos = max(-MOST_DEMOS, min(self.demos.get(skill, 0.0), MOST_DEMOS))
-        return EMPHASIS_WEIGHT * emphasis + DEMO_WEIGHT * demos - conflict - self._dilution
+        shown = max(-MOST_DEMOS, min(self.demos.get(skill, 0.0), 0.0 if rules.only_loses else MOST_DEMOS))
+        emphasis = self._weigh_skills(skill) if rules.weights else self._weigh_mean(skill)
+        return emphasis + DEMO_WEIGHT * shown - self._dilution
+
+    def _weigh_mean(self, skill: str) -> float:
+        """Return the logits of a prompt by the mean of its sentences' votes; contradictions cost some."""
+        votes = read_votes(self.prompt).get(skill, ())
+        mean = sum(votes) / len(votes) if votes else 0.0
+        return EMPHASIS_WEIGHT * mean - CONFLICT * bool(votes) * (1 - abs(mean))
+
+    def _weigh_skills(self, skill: str) -> float:
+        """Return the logits of a prompt where effects differ in size, saturate and interact."""
+        rules, strength = self.world.rules, self._measure(skill)
+        total = rules.weights.get(skill, rules.weights["default"]) * strength
+        for first, second, logits in rules.together:
+            if skill in (first, second):
+                other = self._measure(second if skill == first else first)
+                total += logits * max(strength, 0.0) * max(other, 0.0)
+        return total
+
+    def _measure(self, skill: str) -> float:
+        """Return how strongly the prompt asks for a skill, -1 to 1: each sentence adds a part of the rest."""
+        rules = self.world.rules
+        votes = {name: sum(cast) for name, cast in read_votes(self.prompt).items()}
+        served = (each for each, own in rules.serves.get(self.role, {}).items() if own == skill)
+        asked = votes.get(skill, 0) + sum(max(votes.get(each, 0), 0) for each in served)
+        strength = (1 - rules.rest ** abs(asked)) * (1 if asked > 0 else -1)
+        most = (1 - rules.rest) * (self.role in SKILLS[skill].baseline) if rules.only_loses else 1.0
+        return min(strength, most)
 
     @cached_property
     def _dilution(self) -> float:

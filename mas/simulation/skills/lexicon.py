@@ -1,21 +1,34 @@
 """Recognition of skills in a prompt by meaning: in other words, in another order, negated or not.
 
-    read_emphasis("Never do sums in your head.")["use_the_calculator"]                       # 1.0
-    read_emphasis("There is no need to use the calculator.")["use_the_calculator"]           # -1.0
-    read_emphasis("Use the calculator. Do not use the calculator.")["use_the_calculator"]    # 0.0
+    read_votes("Never do sums in your head.")["use_the_calculator"]                       # [1]
+    read_votes("There is no need to use the calculator.")["use_the_calculator"]           # [-1]
+    read_votes("Use the calculator. Do not use the calculator.")["use_the_calculator"]    # [1, -1]
 
 Each sentence has one vote on each skill. Negations are counted per clause: `never approve without recomputing` has two.
 Vocabulary and patterns are in `skills.yaml`, which explains their syntax.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
 
-from mas.simulation.skills.skills import SKILLS, WORD_CLASSES
+import yaml
 
+
+@dataclass(frozen=True)
+class Skill:
+    """A rule that an agent follows or not; `skills.yaml` describes the fields."""
+
+    talent: float
+    baseline: Sequence[str]
+    patterns: Sequence[str]
+
+
+_DATA = yaml.safe_load(Path(__file__).with_name("skills.yaml").read_text(encoding="utf-8"))
+SKILLS = {name: Skill(**fields) for name, fields in _DATA["skills"].items()}
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+|;\s*")
 _TYPOGRAPHIC = str.maketrans({"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2011": "-", "\u2010": "-"})
 _CONTRACTIONS = (
@@ -114,29 +127,13 @@ class _Sentence:
 
 
 @lru_cache(maxsize=4096)
-def read_emphasis(prompt: str) -> Mapping[str, float]:
-    """Return how strongly a prompt asks for each skill: 1 asks, -1 asks for the contrary, 0 is silent or undecided."""
-    votes: dict[str, list[int]] = {skill: [] for skill in _PARSED}
+def read_votes(prompt: str) -> Mapping[str, Sequence[int]]:
+    """Return the votes on each skill that a prompt mentions, one a sentence: 1 asks for it, -1 for its contrary."""
+    votes: dict[str, list[int]] = {}
     for text in _split_sentences(prompt):
         for skill, vote in _read_votes(text).items():
-            votes[skill].append(vote)
-    return MappingProxyType({skill: sum(cast) / len(cast) if cast else 0.0 for skill, cast in votes.items()})
-
-
-@lru_cache(maxsize=4096)
-def count_votes(prompt: str) -> Mapping[str, int]:
-    """Return by how many sentences more a prompt asks for each skill than for its contrary."""
-    votes = dict.fromkeys(_PARSED, 0)
-    for text in _split_sentences(prompt):
-        for skill, vote in _read_votes(text).items():
-            votes[skill] += vote
+            votes.setdefault(skill, []).append(vote)
     return MappingProxyType(votes)
-
-
-@lru_cache(maxsize=4096)
-def find_mentioned_skills(prompt: str) -> frozenset[str]:
-    """Return the skills that a prompt mentions, for or against."""
-    return frozenset(skill for text in _split_sentences(prompt) for skill in _read_votes(text))
 
 
 @lru_cache(maxsize=16384)
@@ -220,7 +217,7 @@ def _parse_pattern(text: str) -> _Pattern:
     return _Pattern(sign, key, others, tuple(name[1:] for name in names if name.startswith("!")))
 
 
-_COMPILED = {name: re.compile(_compile_words(words)) for name, words in WORD_CLASSES.items()} | {
+_COMPILED = {name: re.compile(_compile_words(words)) for name, words in _DATA["classes"].items()} | {
     "GROUPED": re.compile(_GROUPED)
 }
 _PARSED = {name: tuple(_parse_pattern(text) for text in skill.patterns) for name, skill in SKILLS.items()}

@@ -13,7 +13,7 @@ from dspy.lm15 import Config, Message, Request
 
 from mas.simulation import answer_request
 from mas.simulation.chat import parse_fields
-from mas.simulation.skills.behaviour import World
+from mas.simulation.worlds import World
 from mas.systems.toy.program import Finalize, Plan, Solve, format_problem_and_steps, format_result
 
 SIGNATURES: dict[str, Any] = {"plan": Plan, "solve": Solve, "finalize": Finalize}
