@@ -43,8 +43,6 @@ _BELOW = ("less", "fewer", "lower", "smaller", "shorter", "lighter", "younger", 
 def look_up(question: str, found: list[Table], misreads: bool = False) -> Finding | None:
     """Return the answer; None if the tables do not contain it."""
     usable = [table for table in found if table.rows]
-    if cells := _read_referenced_cells(question, usable):
-        return _answer_from_cells(question, cells)
     chosen = select_sheets(question, usable)
     if not chosen:
         return None
@@ -211,23 +209,6 @@ def _choose_condition_column(question: str, place: int, table: Table) -> int:
     wide = score_columns(question, table)
     scores = [2 * near[c] + wide[c] - 9.0 * (not table.is_numeric(c)) for c in range(len(table.header))]
     return scores.index(max(scores))
-
-
-def _read_referenced_cells(question: str, found: list[Table]) -> list[str]:
-    references = re.findall(r"\bcells? ([A-Z]\d+)|(?:\band|,|to) ([A-Z]\d+)\b", question)
-    if not references:
-        return []
-    named = [table for table in select_sheets(question, found) if table.row_numbers] or found
-    cells = [
-        named[min(i, len(named) - 1)].cell(first or second) for i, (first, second) in enumerate(references) if named
-    ]
-    return [cell for cell in cells if cell is not None]
-
-
-def _answer_from_cells(question: str, cells: list[str]) -> Finding | None:
-    if re.search(_DIFFERENCE, question, re.IGNORECASE) and len(cells) > 1:
-        return _subtract(question, cells)
-    return Finding(answer=cells[0], why="Read from the cell that the question names.")
 
 
 def _has_numbers(table: Table, used: set[int]) -> bool:

@@ -63,13 +63,6 @@ class Table:
         cells = [row[column] for row in self.rows if row[column]]
         return bool(cells) and sum(parse_number(cell) is not None for cell in cells) * 2 > len(cells)
 
-    def cell(self, reference: str) -> str | None:
-        """Return the cell at a spreadsheet reference such as `B4`."""
-        column = ord(reference[0].upper()) - ord("A")
-        if reference[1:] not in self.row_numbers or column >= len(self.header):
-            return None
-        return self.rows[self.row_numbers.index(reference[1:])][column]
-
 
 def read_tables(text: str) -> list[Table]:
     """Return the tables of a text; lines without ` | ` separate them and may name the sheet."""
