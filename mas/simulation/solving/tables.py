@@ -55,10 +55,6 @@ class Table:
             )
         return "\n".join([*lines, " | ".join(self.header), *(" | ".join(row) for row in self.rows)])
 
-    def with_rows(self, rows: list[list[str]]) -> "Table":
-        numbers = [self.row_numbers[self.rows.index(row)] for row in rows] if self.row_numbers else []
-        return Table(self.name, self.header, rows, numbers, self.header_number)
-
     def is_numeric(self, column: int) -> bool:
         cells = [row[column] for row in self.rows if row[column]]
         return bool(cells) and sum(parse_number(cell) is not None for cell in cells) * 2 > len(cells)
