@@ -34,7 +34,7 @@ from mas.tools.web.fetched_page import read_reply
 from mas.tools.web.page_view import show_packed
 
 LARGE = 48_000_000
-PAGE = 9_900_000  # below tools.web.max_bytes
+PAGE = 9_900_000  # less than a page may have
 TICK_SECONDS = 0.005
 
 
@@ -205,7 +205,7 @@ async def read_input(path: Path) -> str:
     if path.name in TASKS:
         return str((await await_reader(TASKS[path.name], body, {"name": path.name})).facts)
     reply = Reply(f"https://example.org/{path.name}", 200, {"content-type": TYPES[path.suffix[1:]]}, body)
-    page = await read_reply(reply, 10_000_000)
+    page = await read_reply(reply)
     return await show_packed(page.source, page.packed, 1, None)
 
 

@@ -12,7 +12,7 @@ from mas.tools.attachments import list_attachments
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.sandbox.interpreter import Cell, Interpreter, TimeSpentError
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError
-from mas.tools.sandbox.settings import SandboxSettings
+from mas.tools.sandbox.settings import MAX_CODE_CHARS, SandboxSettings
 from mas.tools.tool_context import get_settings
 
 STATE_KEY = "python"  # in `SampleContext.tool_state`
@@ -31,7 +31,7 @@ async def python(code: str) -> ToolResult:
     code: Python source text, such as "import math\\nprint(math.comb(49, 6))".
     """
     settings = get_settings(SandboxSettings)
-    text = _check(code, settings)
+    text = _check(code)
     context = current_context()
     if context is None:
         interpreter = Interpreter(settings, list_attachments())
@@ -45,11 +45,11 @@ async def python(code: str) -> ToolResult:
     return await _run(context.tool_state[STATE_KEY], text, settings)
 
 
-def _check(code: str, settings: SandboxSettings) -> str:
+def _check(code: str) -> str:
     if not code.strip():
         raise ToolError("The code is empty; write Python such as print(6 * 7).")
-    if len(code) > settings.max_code_chars:
-        raise ToolError(f"The code has {len(code)} characters; at most {settings.max_code_chars} are run: split it.")
+    if len(code) > MAX_CODE_CHARS:
+        raise ToolError(f"The code has {len(code)} characters; at most {MAX_CODE_CHARS} are run: split it.")
     return code
 
 

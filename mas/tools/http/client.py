@@ -23,6 +23,8 @@ from mas.tools.http.throttle import sleep
 from mas.tools.http.transport import GuardedTransport, Rules
 from mas.tools.results import ToolError
 
+MAX_REDIRECTS = 8
+MAX_RETRY_AFTER_SECONDS = 15.0  # a request is not repeated if the server asks for a longer wait
 FIRST_WAIT_SECONDS = 0.5  # doubled each time, where the server names none
 _TRANSIENT = (429, 500, 502, 503, 504)
 _Result = TypeVar("_Result")
@@ -70,7 +72,7 @@ async def open_client(settings: WebSettings, rules: Rules, **options: Any) -> As
         transport=options.pop("transport", None) or GuardedTransport(rules),
         headers=headers | options.pop("headers", {}),
         timeout=settings.seconds,
-        max_redirects=settings.max_redirects,
+        max_redirects=MAX_REDIRECTS,
         trust_env=False,
         **{"follow_redirects": True, **options},
     ) as client:
@@ -118,7 +120,7 @@ async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings
     def give_up(state: RetryCallState) -> bool:
         named = _retry_after(state)
         left = settings.seconds - (asyncio.get_running_loop().time() - started)
-        return named is not None and named > min(settings.max_retry_after_seconds, left)
+        return named is not None and named > min(MAX_RETRY_AFTER_SECONDS, left)
 
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(TransientError),

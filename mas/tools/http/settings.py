@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from mas.runtime.errors import UserError
 from mas.tools.http.blocked_sites import BLOCKED_SITES
 
-_POSITIVE = ("seconds", "max_bytes", "max_file_bytes", "attempts", "search_results", "max_search_bytes")
+_POSITIVE = ("seconds", "attempts", "search_results")
 _RATES = (
     *("search_requests_per_minute", "wikipedia_requests_per_minute", "youtube_requests_per_minute"),
     *("pages_per_minute_and_host", "max_searches_per_question"),
@@ -23,17 +23,12 @@ class WebSettings:
     """The `tools.web` part of the configuration."""
 
     seconds: float = 45.0  # for one page, search or transcript: redirects, retries and all
-    max_bytes: int = 10_000_000  # of one page, after decompression
-    max_file_bytes: int = 30_000_000  # of a PDF or another file
-    max_redirects: int = 8
     pages_per_minute_and_host: float | None = 60.0  # null: as fast as the questions ask
     attempts: int = 3  # of a request that fails for a reason that may be temporary
-    max_retry_after_seconds: float = 15.0  # no retry if the server asks for a longer wait
     contact: str = ""  # mail address or web page of whoever runs this, for the user agent: Wikipedia asks for one
     search_base_url: str = "https://api.tavily.com"
     search_api_key_env: str = "TAVILY_API_KEY"  # name of the environment variable that holds the key
     search_results: int = 8  # of one search, at most 20
-    max_search_bytes: int = 2_000_000  # of one reply of the search service
     search_requests_per_minute: float | None = 90.0  # null: as fast as the questions ask
     max_searches_per_question: int | None = 25  # null: no limit
     fall_back_to_wikipedia: bool = True  # where web search fails or has no key; the observation says so
@@ -60,8 +55,6 @@ class WebSettings:
                 raise UserError(
                     f"tools.web.{name}={value} is out of range; expected more than 0, or null for no limit."
                 )
-        if self.max_redirects < 0 or self.max_retry_after_seconds < 0:
-            raise UserError("tools.web.max_redirects and max_retry_after_seconds must be 0 or more.")
         if self.search_results > 20:
             raise UserError(f"tools.web.search_results={self.search_results} is out of range; expected 1 to 20.")
         self._check_texts()

@@ -10,6 +10,7 @@ from mas.runtime.errors import UserError
 AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LOCAL = "auto", "bubblewrap", "deno", "refuse", "unsafe_local"
 KINDS = (AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LOCAL)
 MIN_MEMORY_MB = 128  # Python itself, and numpy
+MAX_CODE_CHARS = 20_000  # a longer text is refused
 MAX_OUTPUT_CHARS = 1_000_000  # one reply is held in memory as a whole
 
 
@@ -23,7 +24,6 @@ class SandboxSettings:
     memory_mb: int = 1024  # address space of the code; with Deno: resident memory
     scratch_mb: int = 64  # of the working folder, and again of /tmp; also the largest file
     max_output_chars: int = 10_000  # of what one call prints and returns; the rest is cut and the cut is said
-    max_code_chars: int = 20_000  # a longer text is refused
 
     def check(self) -> None:
         """Check the kind and the limits.
@@ -33,7 +33,7 @@ class SandboxSettings:
         """
         if self.kind not in KINDS:
             raise UserError(f"tools.sandbox.kind is {self.kind!r}; expected one of: {', '.join(KINDS)}.")
-        for name in ("seconds_per_call", "seconds_per_question", "scratch_mb", "max_output_chars", "max_code_chars"):
+        for name in ("seconds_per_call", "seconds_per_question", "scratch_mb", "max_output_chars"):
             if getattr(self, name) <= 0:
                 raise UserError(f"tools.sandbox.{name} is {getattr(self, name)}; expected a number above 0.")
         if self.memory_mb < MIN_MEMORY_MB:

@@ -21,6 +21,8 @@ from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 from mas.tools.web.page_view import PageSource
 
+MAX_PAGE_BYTES = 10_000_000  # after decompression
+MAX_FILE_BYTES = 30_000_000  # of a PDF or another file
 READ_HTML = "mas.tools.web.html_page:read_html"
 _HTML = ("text/html", "application/xhtml+xml")
 _SUFFIXES = {
@@ -65,7 +67,7 @@ def check_type(content_type: str) -> None:
         raise ToolError(f"This address gives {clip(content_type, 60)}, not text; read_page cannot show it.")
 
 
-async def read_reply(reply: Reply, max_html_bytes: int) -> FetchedPage:
+async def read_reply(reply: Reply) -> FetchedPage:
     """Return the text of a reply, read in another process.
 
     Raises:
@@ -74,8 +76,8 @@ async def read_reply(reply: Reply, max_html_bytes: int) -> FetchedPage:
     start = reply.body[:1_000].lstrip().lower()
     looks_html = start.startswith((b"<!doctype html", b"<html"))
     if reply.content_type in _HTML or (looks_html and reply.content_type in ("", "text/plain")):
-        if len(reply.body) > max_html_bytes:
-            raise ToolError(f"The page is larger than {max_html_bytes} bytes; try a smaller page.")
+        if len(reply.body) > MAX_PAGE_BYTES:
+            raise ToolError(f"The page is larger than {MAX_PAGE_BYTES} bytes; try a smaller page.")
         about = {"name": "The page", "url": reply.url, "content_type": reply.headers.get("content-type", "")}
         page = await await_reader(READ_HTML, reply.body, about)
         return FetchedPage(reply.url, page.facts["title"], page.facts["date"], page.packed)
@@ -108,7 +110,7 @@ async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:
         check_type(response.headers.get("content-type", "").partition(";")[0].strip().lower())
 
     host = urlsplit(url).hostname or url
-    rules = Rules(settings.max_file_bytes, tuple(settings.allow_private_hosts), settings.blocked)
+    rules = Rules(MAX_FILE_BYTES, tuple(settings.allow_private_hosts), settings.blocked)
     headers = {
         "User-Agent": f"Mozilla/5.0 (compatible; {settings.user_agent})",  # many sites refuse other names
         "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",
@@ -120,7 +122,7 @@ async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:
     if reply.status >= 400:
         raise ToolError(_describe_refusal(reply.status, host))
     async with limit_time(settings.seconds, f"Reading what {host} sent"):
-        return await read_reply(reply, settings.max_bytes)
+        return await read_reply(reply)
 
 
 def _describe_refusal(status: int, host: str) -> str:

@@ -30,6 +30,7 @@ from mas.tools.results import ToolError
 from mas.tools.web.page_view import FoundPage, PageSource
 
 MAX_OPTIONS = 60
+MAX_TEXT_BYTES = 10_000_000  # of a page
 MAX_ANSWER_BYTES = 1_000_000  # of the API to anything but a page's text, parsed in this process
 READ_TEXT = "mas.tools.web.html_rows:read_wiki_text"
 LIST_LINKS = "mas.tools.web.html_rows:list_links"
@@ -92,7 +93,7 @@ class Wikipedia:
         Raises:
             ToolError: it did not answer, or refused.
         """
-        reply = await self._request(parameters, min(MAX_ANSWER_BYTES, self._settings.max_bytes))
+        reply = await self._request(parameters, MAX_ANSWER_BYTES)
         _check(_parse(reply, self.name), self.name)
         return reply
 
@@ -159,7 +160,7 @@ class Wikipedia:
             **{"action": "parse", "format": "json", "formatversion": "2", "oldid": revision.id, "prop": "text"},
             **{"disableeditsection": 1, "disablelimitreport": 1},
         }
-        reply = await self._request(wanted, self._settings.max_bytes)
+        reply = await self._request(wanted, MAX_TEXT_BYTES)
         answer = await await_reader(READ_TEXT, reply.body, {"name": self.name})
         if code := answer.facts.get("code"):
             _refuse(code, self.name)

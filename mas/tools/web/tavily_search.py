@@ -20,6 +20,7 @@ from mas.tools.results import ToolError
 from mas.tools.web.page_view import FoundPage
 
 WHAT = "Web search"
+MAX_REPLY_BYTES = 2_000_000
 MAX_OWN_BYTES = 250_000  # of a reply that is parsed in this process, by Tavily's client
 SHORTEN = "mas.tools.web.page_view:shorten_search_answer"
 _UNREADABLE = f"{WHAT} answered with something that cannot be read; try again later or in other words."
@@ -35,7 +36,7 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
         raise ToolError(describe_missing_key(settings))
     await wait_for_turn("search", settings.search_requests_per_minute)
     host = urlsplit(settings.search_base_url).netloc
-    rules = Rules(settings.max_search_bytes, (*settings.allow_private_hosts, host))
+    rules = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, host))
     transport = _ShorteningTransport(GuardedTransport(rules))
     options: dict[str, Any] = {"base_url": settings.search_base_url, "follow_redirects": False, "transport": transport}
     async with open_client(settings, rules, **options) as client:

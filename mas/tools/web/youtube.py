@@ -155,7 +155,7 @@ class _Sender:
         self._settings = settings
         self.video = Video()
         host = urlsplit(settings.youtube_url).netloc
-        self._rules = Rules(min(settings.max_bytes, MAX_REPLY_BYTES), (*settings.allow_private_hosts, host))
+        self._rules = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, host))
 
     async def __call__(self, request: requests.PreparedRequest) -> Reply:
         """Send a request.

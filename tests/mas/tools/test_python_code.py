@@ -93,9 +93,9 @@ def test_the_seconds_of_a_question_add_up() -> None:
 
 
 def test_code_is_bounded_and_wanted() -> None:
-    with question(max_code_chars=50) as at:
-        long, empty = calls("x" * 51, "  \n")
-        assert long == "error: The code has 51 characters; at most 50 are run: split it."
+    with question() as at:
+        long, empty = calls("x" * 20_001, "  \n")
+        assert long == "error: The code has 20001 characters; at most 20000 are run: split it."
         assert empty.startswith("error: The code is empty")
         assert STATE_KEY not in at.tool_state, "nothing was started"
 
