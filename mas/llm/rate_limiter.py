@@ -24,30 +24,8 @@ from mas.llm.adaptive_pace import AdaptivePace, PaceChange, SentRequest, Traffic
 BURST_SECONDS = 0.1
 
 
-class DeclaredRate:
-    """Limits per minute that the profile declares, each as a leaky bucket. Bound to the event loop of its first use.
-
-    Only one task may wait in `acquire` at a time.
-    """
-
-    def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
-        self._requests = _create_bucket(requests_per_minute)
-        self._tokens = _create_bucket(tokens_per_minute)
-        self._most_tokens = tokens_per_minute or 0.0
-
-    async def acquire(self, tokens: int) -> None:
-        """Wait until a request with so many tokens may be sent."""
-        if self._requests is not None:
-            await self._requests.acquire()
-        if self._tokens is not None:
-            left = min(float(tokens), self._most_tokens)
-            while left > 0:
-                part = min(left, self._tokens.max_rate)
-                await self._tokens.acquire(part)
-                left -= part
-
-
 def _create_bucket(per_minute: float | None) -> AsyncLimiter | None:
+    """Return a leaky bucket for a limit that the profile declares."""
     if not per_minute:
         return None
     capacity = max(1.0, per_minute * BURST_SECONDS / 60)
@@ -144,7 +122,7 @@ class RateLimiter:
     @property
     def history(self) -> list[PaceChange]:
         """The newest 1,000 changes of the pace."""
-        return self.policy.history
+        return list(self.policy.changes)
 
     @property
     def traffic(self) -> Traffic:
@@ -176,7 +154,7 @@ class RateLimiter:
         try:
             async with self._turn:  # first come, first served, and safe to cancel
                 self._check_pause(get_patience())  # before the declared rate is used
-                await self._rate.acquire(tokens)
+                await self._wait_for_declared_rate(tokens)
                 await self._wait_for_capacity(get_patience)
                 permit = RequestPermit(self, self.policy.record_send(self.now()))
                 self.in_flight += 1
@@ -187,6 +165,16 @@ class RateLimiter:
     def _check_pause(self, patience_seconds: float) -> None:
         if (pause := self.policy.hold_until - self.now()) > max(0.0, patience_seconds):
             raise BackoffTooLongError(pause)
+
+    async def _wait_for_declared_rate(self, tokens: int) -> None:
+        if self._requests is not None:
+            await self._requests.acquire()
+        if self._tokens is not None:
+            left = min(float(tokens), self._rates[1] or 0.0)
+            while left > 0:
+                part = min(left, self._tokens.max_rate)
+                await self._tokens.acquire(part)
+                left -= part
 
     async def _wait_for_capacity(self, get_patience: Callable[[], float]) -> None:
         """Wait, at the head of the queue, until the pace and the limit of requests in flight let a request pass."""
@@ -213,5 +201,5 @@ class RateLimiter:
             raise RuntimeError("a RateLimiter belongs to one event loop, and that of its first request is still open")
         self._loop, self.in_flight, self._waiting = loop, 0, 0
         self._turn, self._ended = asyncio.Lock(), asyncio.Event()
-        self._rate = DeclaredRate(*self._rates)
+        self._requests, self._tokens = (_create_bucket(per_minute) for per_minute in self._rates)
         self.policy.begin(loop.time())
