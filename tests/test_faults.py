@@ -136,7 +136,10 @@ def outcomes() -> dict[tuple[str, str], Outcome]:
 
     async def all_of_them() -> list[Outcome]:
         deadlines = {case: call_deadline_seconds(case[1]) for case in cases}
-        asked = [ask(cases[case], call_deadline_seconds=deadlines[case]) for case in cases]
+        asked = [
+            ask(cases[case], call_deadline_seconds=deadlines[case], attempt_timeout_seconds=deadlines[case] / 4)
+            for case in cases
+        ]
         return await asyncio.gather(*asked)
 
     return dict(zip(cases, run_blocking(all_of_them()), strict=True))

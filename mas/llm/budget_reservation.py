@@ -18,14 +18,14 @@ from dspy.lm15 import (
     ServerError,
 )
 
-from mas.llm.dspy_engine import NEVER_SENT
+from mas.llm.dspy_engine import NeverSentError
 from mas.llm.prices import Price
 from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.trace import Span
 
 # Errors that cost nothing. 5xx too: providers bill replies, and it has none. 408 and 504 are errors of another class.
 _REFUSED = (AuthError, BillingError, InvalidRequestError, RateLimitError, ServerError)
-_NOT_TRIED = (CapabilityError, ConfigurationError, LockTimeoutError)
+_NEVER_SENT = (NeverSentError, CapabilityError, ConfigurationError, LockTimeoutError)
 
 
 class BudgetReservation:
@@ -75,15 +75,9 @@ def record_aborted_cost(price: Price | None, reservation: BudgetReservation, cur
     except BaseException as error:
         if isinstance(error, _REFUSED):
             reservation.refuse()
-        elif not _was_never_sent(error):
+        elif not isinstance(error, _NEVER_SENT):
             is_free = price is not None and not (price.input_usd_per_million or price.output_usd_per_million)
             cost_usd = 0.0 if is_free else None
             current.attributes["cost_usd"] = cost_usd
             reservation.pay(Payment(cost_usd=cost_usd))
         raise
-
-
-def _was_never_sent(error: BaseException) -> bool:
-    if isinstance(error, _NOT_TRIED):
-        return True
-    return isinstance(error.__cause__, NEVER_SENT)

@@ -1,59 +1,29 @@
-"""Clients through which requests are sent, and everything in `mas/llm` that uses internals of DSPy.
+"""Everything in `mas/llm` that uses internals of DSPy: the wire types of its vendored `lm15`, its engine over LiteLLM.
 
-OpenAI-compatible servers are reached by `openai.AsyncOpenAI`, whose own retries are off; DSPy's `lm15` writes the body
-of a request and reads that of a reply. Other providers are reached by LiteLLM, through DSPy's engine. No other module
-of `mas/llm` imports `dspy._vendor` or `dspy.clients`. The versions that this was written for are checked on import
-(`mas/prompt_sets/dspy_internals.py`).
+No other module of `mas/llm` imports `dspy._vendor` or `dspy.clients`. The versions that this was written for are
+checked on import (`mas/prompt_sets/dspy_internals.py`).
 
-    engine = create_chat_engine("http://127.0.0.1:8000/v1", None, 4, 900.0, "max_tokens")
-    response = await engine.complete(request)
+    engine = create_litellm_engine(None, None, 360.0)      # for "anthropic/claude-sonnet-4-5"
 """
 
-import asyncio
-import dataclasses
 import functools
-import json
 import os
-import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary
+from typing import Protocol
 
 import dspy
-import httpx2
 from dspy._vendor.lm15.providers.base import HttpResponse
 from dspy._vendor.lm15.serde import message_to_dict, request_to_dict, response_from_dict, response_to_dict
 from dspy._vendor.lm15.types import Part
 from dspy.clients.engines import AsyncLiteLLMEngine
-from dspy.lm15 import (
-    AudioPart,
-    AuthError,
-    BillingError,
-    ContextLengthError,
-    InvalidRequestError,
-    LM15Error,
-    OpenAIChatCompat,
-    OpenAIChatLM,
-    ProviderError,
-    RateLimitError,
-    Request,
-    Response,
-    ServerError,
-    TextPart,
-    TransportError,
-)
-from dspy.lm15 import TimeoutError as ServerTimeoutError
+from dspy.lm15 import Request, Response, TransportError
 
 from mas.prompt_sets.dspy_internals import check_dspy_version
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
 __all__ = [
-    "NEVER_SENT",
     "Engine",
+    "HttpResponse",
+    "NeverSentError",
     "Part",
-    "create_chat_engine",
     "create_litellm_engine",
     "message_to_dict",
     "request_to_dict",
@@ -62,37 +32,16 @@ __all__ = [
 ]
 
 check_dspy_version(dspy.__version__)
-CONNECT_SECONDS = 10.0
-NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # causes of a TransportError
-AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
-# How OpenAI, vLLM, llama.cpp, Ollama, Anthropic, Gemini, TGI, Bedrock, xAI and Cohere say that a prompt is too long.
-_OVERFLOW = re.compile(
-    r"context[ _](?:length|size|window)|(?:prompt|input) is too long|too many tokens|maximum (?:prompt|model) length"
-    r"|tokens? (?:count \S+ )?exceeds? |inputs` (?:tokens|must have less)",
-    re.IGNORECASE,
-)
-_REFUSALS_IN_A_REPLY: dict[str, type[ProviderError]] = {  # `error.code` of a router whose reply has the status 200
-    "401": AuthError,
-    "402": BillingError,
-    "403": AuthError,
-    "429": RateLimitError,
-    "rate_limit_exceeded": RateLimitError,
-    "insufficient_quota": BillingError,
-}
+
+
+class NeverSentError(TransportError):
+    """There was no connection, so nothing was sent."""
 
 
 class Engine(Protocol):
     """Sends one request, without retries. The part of DSPy's contract of an asynchronous engine that our LMs use."""
 
     async def complete(self, request: Request) -> Response: ...
-
-
-@functools.cache
-def create_chat_engine(
-    base_url: str, api_key: str | None, max_connections: int, deadline_seconds: float, max_tokens_field: str
-) -> Engine:
-    """Return the engine of an OpenAI-compatible server; equal arguments give the same one, with its connections."""
-    return ChatEngine(base_url, api_key, max_connections, deadline_seconds, max_tokens_field)
 
 
 @functools.cache
@@ -104,127 +53,3 @@ def create_litellm_engine(api_key: str | None, base_url: str | None, deadline_se
     options |= {"api_base": base_url} if base_url else {}
     engine: Engine = AsyncLiteLLMEngine(**options)
     return engine
-
-
-class ChatEngine:
-    """`/chat/completions` of one server. Each event loop has a client, and thus connections, of its own."""
-
-    def __init__(
-        self, base_url: str, api_key: str | None, max_connections: int, deadline_seconds: float, max_tokens_field: str
-    ) -> None:
-        self._base_url, self._api_key = base_url, api_key
-        self._limits = httpx2.Limits(max_connections=max_connections, max_keepalive_connections=max_connections)
-        self._timeout = httpx2.Timeout(deadline_seconds, connect=min(CONNECT_SECONDS, deadline_seconds))
-        compat = dataclasses.replace(OpenAIChatCompat.preset("openai"), max_tokens_field=max_tokens_field)
-        self._codec = OpenAIChatLM(api_key="unused", compat=compat)  # sends nothing
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
-
-    async def complete(self, request: Request) -> Response:
-        """Return the server's reply.
-
-        Raises:
-            ProviderError: the server refused the request or failed, or its reply cannot be read.
-            TransportError: there was no connection or no whole reply; the cause says which.
-        """
-        import openai
-
-        request = dataclasses.replace(request, model=request.model.partition("/")[2])
-        body = self._encode(request)
-        try:
-            options: Any = {} if self._api_key else {"headers": {"Authorization": openai.Omit()}}
-            client = self._get_client()
-            raw = await client.post("/chat/completions", body=body, cast_to=httpx2.Response, options=options)
-            return self._codec.parse_response(request, _to_lm15(raw))
-        except openai.APIStatusError as error:
-            raise _classify_error(self._codec._http_error(_to_lm15(error.response))) from None
-        except openai.APITimeoutError as error:
-            raise ServerTimeoutError(_describe(error)) from error.__cause__
-        except openai.APIConnectionError as error:
-            raise TransportError(_describe(error)) from error.__cause__
-        except ProviderError as error:
-            raise _classify_error(error) from error.__cause__
-
-    def _get_client(self) -> "AsyncOpenAI":
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            self._clients[loop] = self._create_client()
-        return self._clients[loop]
-
-    def _create_client(self) -> "AsyncOpenAI":
-        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
-
-        return AsyncOpenAI(
-            api_key=self._api_key or "none",
-            base_url=self._base_url,
-            max_retries=0,
-            # A redirected request would reach a server that nobody has named.
-            http_client=DefaultAsyncHttpxClient(limits=self._limits, timeout=self._timeout, follow_redirects=False),
-        )
-
-    def _encode(self, request: Request) -> dict[str, Any]:
-        """Return the body of a request. The codec knows no audio: it encodes a placeholder text for each sound."""
-        sounds: dict[str, AudioPart] = {}
-
-        def replace_sound(part: Part) -> Part:
-            if not isinstance(part, AudioPart):
-                return part
-            placeholder = f"[sound {len(sounds)} of {id(request)}]"
-            sounds[placeholder] = part
-            return TextPart(placeholder)
-
-        messages = tuple(
-            dataclasses.replace(message, parts=tuple(replace_sound(part) for part in message.parts))
-            for message in request.messages
-        )
-        body: dict[str, Any] = self._codec._payload(dataclasses.replace(request, messages=messages), stream=False)
-        if sounds:
-            body["messages"] = [_insert_sounds(message, sounds) for message in body["messages"]]
-        return body
-
-
-def _to_lm15(response: httpx2.Response) -> HttpResponse:
-    headers = list(response.headers.items())
-    return HttpResponse(response.status_code, response.reason_phrase, headers, response.content, provider="openai-chat")
-
-
-def _describe(error: Exception) -> str:
-    cause = error.__cause__
-    return f"{error} ({type(cause).__name__}: {cause})".replace(": )", ")") if cause else str(error)
-
-
-def _classify_error(error: ProviderError) -> LM15Error:
-    """Return a more exact error where there is one.
-
-    A ContextLengthError where vLLM, llama.cpp or Ollama say only in words that the context is too short; a
-    TransportError for a reply that lost its end on the way, which is a 200 with half of its JSON or nothing at all.
-    """
-    if error.status is None and (kind := _REFUSALS_IN_A_REPLY.get(error.provider_code or "")):
-        return kind(error.message, provider=error.provider, provider_code=error.provider_code)
-    if isinstance(error, InvalidRequestError | ServerError):
-        if isinstance(error, ContextLengthError) or not _OVERFLOW.search(error.message):
-            return error
-        return ContextLengthError(error.message, status=error.status, provider=error.provider)
-    if type(error) is ProviderError and _is_broken_off(error.__cause__):
-        return TransportError(f"the reply broke off: {error.message}", status=error.status, provider=error.provider)
-    return error
-
-
-def _is_broken_off(cause: BaseException | None) -> bool:
-    """Return whether JSON could not be read because its end, or all of it, is missing; a page of HTML is complete."""
-    if isinstance(cause, json.JSONDecodeError):
-        return cause.doc.lstrip()[:1] in ("", "{", "[")
-    return isinstance(cause, UnicodeDecodeError)  # cut within a character
-
-
-def _insert_sounds(message: Mapping[str, object], sounds: Mapping[str, AudioPart]) -> Mapping[str, object]:
-    content = message.get("content")
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    if not isinstance(blocks, list) or not any(block.get("text") in sounds for block in blocks):
-        return message
-    return {**message, "content": [_encode_block(block, sounds.get(block.get("text", ""))) for block in blocks]}
-
-
-def _encode_block(block: Mapping[str, object], sound: AudioPart | None) -> Mapping[str, object]:
-    if sound is None:
-        return block
-    return {"type": "input_audio", "input_audio": {"data": sound.data, "format": AUDIO_FORMATS[sound.media_type]}}

@@ -37,7 +37,7 @@ class OpenAIChatModel(ModelProfile):
         return f"openai/{name}"
 
     def _create_engine(self, endpoint: Endpoint) -> "Engine":
-        from mas.llm.dspy_engine import create_chat_engine
+        from mas.llm.openai_engine import create_chat_engine
 
         url, key = self._get_url(endpoint), endpoint.read_key()
         return create_chat_engine(url, key, self.max_connections, self.call_deadline_seconds, self.max_tokens_field)
