@@ -33,8 +33,7 @@ from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import describe_published, publish
 from optimize.reports.snapshot import PROPOSALS, TuningSnapshot, read_tuning
 from optimize.search.candidate import PARENT
-from optimize.session.run_files import CANDIDATES, RunFiles, find_tuning_run, read_candidate_set
-from optimize.session.signed_files import check_files
+from optimize.session.run_files import RunFiles, find_tuning_run, read_candidate_set
 
 SHELF = PROJECT_ROOT / "prompts"
 # Allowed combinations of RUN, --list, --candidate, --name, --dspy.
@@ -85,7 +84,7 @@ def task(arguments: list[str], shelf: Path = SHELF) -> int:
         export_own_prompts(given.program, check_name_is_free(given.name, shelf), console)
         return FINISHED
     tuning = read_tuning(find_tuning_run(given.run))
-    with refuse_unreadable(tuning.folder, is_signed=lambda _: tuning.info.is_signed):
+    with refuse_unreadable(tuning.folder, is_own=lambda _: tuning.is_own):
         if given.list:
             show_candidates(tuning, console)
         elif given.dspy:
@@ -100,7 +99,7 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     if candidate_id == PARENT:
         raise UserError(f"{PARENT} is the set that the run began with; choose a candidate, which --list shows.")
     prompts, parent = read_candidate_set(tuning.folder, candidate_id), read_candidate_set(tuning.folder, PARENT)
-    _check_files(tuning, candidate_id)
+    RunFiles(tuning.folder).check_prompts(candidate_id, prompts)
     leaks = (RunFiles(tuning.folder).read("leaks") or {}).get(candidate_id)
     splits = RunFiles(tuning.folder).read("splits") or {}
     provenance = build_provenance(
@@ -118,17 +117,6 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     tested = "not passed on" if provenance.scores else "not tested on"
     console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.", soft_wrap=True)
     console.print(_leak_line(leaks), soft_wrap=True)
-
-
-def _check_files(tuning: TuningSnapshot, candidate_id: str | None) -> None:
-    """Check what is exported of a run, and what is said of it.
-
-    Raises:
-        UserError: somebody has changed a file since the run wrote it.
-    """
-    chosen = candidate_id or (tuning.verdict.get("winner") or {}).get("candidate_id")
-    sets = [f"{CANDIDATES}/{each}" for each in (chosen, PARENT) if each]
-    check_files(tuning.folder, tuning.info, "verdict.json", "leaks.json", "splits.json", *sets)
 
 
 def _read_labels(splits: Mapping[str, object]) -> list[str]:
@@ -159,7 +147,7 @@ def export_state(
         UserError: nothing was published, the run tuned no DSPy program, or one that is not to be imported.
     """
     prompts = _read_published(tuning) if candidate_id is None else read_candidate_set(tuning.folder, candidate_id)
-    _check_files(tuning, candidate_id)
+    RunFiles(tuning.folder).check_prompts(prompts.name, prompts)
     system = build_program_system(options) if options else _build_tuned_system(tuning)
     system.save_state(prompts, path)
     console.print(f"written: {path} (load it: program.load({str(path)!r}))", soft_wrap=True)
@@ -177,9 +165,9 @@ def build_program_system(options: list[str]) -> OwnProgramSystem:
 
 
 def _build_tuned_system(tuning: TuningSnapshot) -> OwnProgramSystem:
-    if not tuning.info.is_signed:
+    if not tuning.is_own:
         raise UserError(
-            f"{tuning.folder.name} was made elsewhere, or changed since, so the program that it names is not imported; "
+            f"{tuning.folder.name} was made elsewhere, or moved since, so the program that it names is not imported; "
             "name yours with --from system.target=package.module:Program."
         )
     from omegaconf import OmegaConf

@@ -31,12 +31,10 @@ from optimize.mlflow_export.tuning_export import TUNING, TuningExport
 from optimize.reports.snapshot import read_tuning
 from optimize.session.config import read_config
 from optimize.session.run_files import find_tuning_run
-from optimize.session.signed_files import DIGESTS, check_files
 
 if TYPE_CHECKING:
     from eval.mlflow_export.exporter_process import Redact
 
-RESULTS = ("verdict.json", "shortlist.json", "leaks.json")
 USAGE = "python optimize/sync.py RUN [tracking=local|server] [tracking.option=value ...]"
 
 
@@ -46,21 +44,13 @@ class TuningRuns(RunSource):
     noun, kind, marker = "one tuning run", TUNING, TUNING_FILE
 
     def find(self, name: str) -> Path:
-        """Return the folder of a run; one that was made before there were digests is sent, but is no champion.
-
-        Raises:
-            UserError: there is none, or somebody has changed its results.
-        """
-        folder = find_tuning_run(name)
-        if (folder / DIGESTS).is_file():
-            check_files(folder, read_tuning(folder).info, *RESULTS)
-        return folder
+        return find_tuning_run(name)
 
     def read_tracking(self, folder: Path) -> JsonObject:
         return dict(read_tuning(folder).info.config.get("tracking") or {})
 
-    def is_signed(self, folder: Path) -> bool:
-        return read_tuning(folder).info.is_signed
+    def is_own(self, folder: Path) -> bool:
+        return read_tuning(folder).is_own
 
     def read_secrets(self, folder: Path) -> Sequence[str]:
         try:

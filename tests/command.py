@@ -27,7 +27,6 @@ import pytest
 from eval.cli.command import run_cli
 from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
 from optimize.session.config import TuningRequest
-from tests.installation import make_installation
 
 SECRETS = ("OPENAI_API_KEY", "HF_TOKEN", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TAVILY_API_KEY")
 NO_SEARCH = "note: TAVILY_API_KEY is not set: there is no web search; Wikipedia's search answers instead.\n"
@@ -155,12 +154,9 @@ def _as_script(place: Path, argv: list[str]) -> Iterator[None]:
 
 @contextmanager
 def surroundings(place: Path, current: str = "current") -> Iterator[None]:
-    """No keys; the current folder, Hugging Face's cache and the log of sealed tests are below `place`."""
-    state = place / "state"
+    """No keys; the current folder, Hugging Face's cache and the lists of runs and sealed tests are below `place`."""
     (place / current).mkdir(parents=True, exist_ok=True)
-    if not state.exists():
-        make_installation(state)
-    folders = {"HF_HOME": str(place / "hugging-face"), "XDG_STATE_HOME": str(state)}
+    folders = {"HF_HOME": str(place / "hugging-face"), "XDG_STATE_HOME": str(place / "state")}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**without_secrets(folders), "HYDRA_FULL_ERROR": "0"}.items():
             patch.setenv(name, value)

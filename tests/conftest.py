@@ -14,7 +14,6 @@ from hypothesis import settings
 from eval.config.tracking import LocalTracking
 from tests.command import Command, Finished, run_command, surroundings, without_secrets
 from tests.eval.command_line import EvalCommand
-from tests.installation import make_installation
 from tests.needs import count_missing
 from tests.servers.running import RunningServer, running_llm
 
@@ -35,11 +34,10 @@ def composed_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def installation_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the tests, and the commands that they start, away from the user's own key."""
+def state_folder_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the tests, and the commands that they start, away from the user's own list of runs and sealed tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(make_installation(tmp_path_factory.mktemp("state"))))
-        patch.delenv("MAS_HARNESS_KEY", raising=False)
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 

@@ -15,6 +15,7 @@ from dspy.utils import DummyLM
 
 import mas_harness
 from eval.cli.paths import PROJECT_ROOT
+from eval.runs.own_runs import read_command
 from eval.runs.store import RunStore
 from optimize.session.run_files import read_original_arguments
 from tests.eval.command_line import CONTACT, NO_BROWSER, EvalCommand
@@ -178,7 +179,8 @@ def test_a_run_of_files_is_resumed_by_the_command_and_one_of_memory_is_refused(
     pandas.DataFrame(ROWS).to_csv("q.csv", index=False)
     run = evaluate("my_words:first", "q.csv", options=[CONTACT, NO_BROWSER])
     with RunStore(run.folder / "run.db", read_only=True) as store:
-        assert store.is_signed() and 'system.target="my_words:first"' in (store.read_info().command or [])
+        info = store.read_info()
+    assert 'system.target="my_words:first"' in (read_command(info.run_id, run.folder) or [])
     assert "nothing is left to run" in eval_command(f"run.resume={run.folder}").out
     in_memory = evaluate()
     refused = eval_command(f"run.resume={in_memory.folder}")

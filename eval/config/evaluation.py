@@ -26,7 +26,6 @@ from mas.llm.adaptive_pace import Traffic
 from mas.llm.profiles.model import Model, check_agents
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
-from mas.runtime.installation_key import list_installation_secrets
 from mas.runtime.sample_context import SampleLimits
 from mas.runtime.security.redaction import build_redactor, sort_secrets
 from mas.system import System, agent_names, can_derive_prompts
@@ -60,7 +59,7 @@ class RunSettings:
     resume: str | None = None  # resume this run: latest, a name or a path; `dir` and `name` are then its own
     retry_errors: bool = False  # with resume: run again what failed for reasons of infrastructure
     allow_config_change: bool = False  # with resume: go on although the configuration is another
-    trust: bool = False  # with resume: use the command line of a run made elsewhere, or changed since
+    trust: bool = False  # with resume: use the command line of a run made elsewhere, or moved since
 
 
 @dataclass
@@ -214,7 +213,7 @@ class EvalConfig:
         ours may use the same one.
         """
         judges = [secret for judge in self.judges.values() for secret in judge.secrets()]
-        others = [*self.tracking.secrets(), *self.tools.secrets(), *list_installation_secrets()]
+        others = [*self.tracking.secrets(), *self.tools.secrets()]
         return sort_secrets([*self.model.secrets(), *self.system.secrets(), *judges, *others])
 
     def redact(self, text: str) -> str:

@@ -26,9 +26,10 @@ from eval.execution.console import Console, RunProgress
 from eval.execution.executors.contract import Executor, OnRecord, PendingSample, SampleHooks
 from eval.execution.executors.local import relax_gc
 from eval.execution.termination import StopController
-from eval.runs.call_log import CALL_LOG, CallLog, Signer, open_caches, remove_tool_results
+from eval.runs.call_log import CALL_LOG, CallLog, open_caches, remove_tool_results
 from eval.runs.folder import keep_prompts, read_kept_prompts
 from eval.runs.logs import AnswerLog, RunLogs, measure_peak_memory_mb
+from eval.runs.own_runs import note_run
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo, dump_config, find_tuning_use
 from eval.runs.store import RunStore, StoreError, list_pending
@@ -105,6 +106,7 @@ class SessionRecorder:
         state = _close_silent_session(store)
         session = SessionInfo(now, pid=os.getpid(), host=socket.gethostname(), changes=dict(changes))
         state = replace(state, sessions=[*state.sessions, session], finished=False)
+        note_run(info.run_id, store.path.parent, info.command or ())
         store.write_info(info)
         store.write_state(state)
         return cls(store, info, state)
@@ -155,8 +157,8 @@ def read_spent_usd(store: RunStore, folder: Path) -> float:
         return store.cost_usd() + call_log.sum_total().known_cost_usd
 
 
-def _open_call_log(store: RunStore, folder: Path, signer: Signer | None = None) -> CallLog:
-    call_log = CallLog(folder / CALL_LOG, signer=signer)
+def _open_call_log(store: RunStore, folder: Path) -> CallLog:
+    call_log = CallLog(folder / CALL_LOG)
     call_log.forget_finished(store.list_finished_keys())
     return call_log
 
@@ -231,8 +233,7 @@ class RunSession:
         """
         with ExitStack() as stack:
             run_id, redact = self.recorder.info.run_id, self.config.redact
-            signer = Signer(run_id) if self.store.signs_answers else None
-            call_log = stack.enter_context(closing(_open_call_log(self.store, self.folder, signer)))
+            call_log = stack.enter_context(closing(_open_call_log(self.store, self.folder)))
             self.recorder.note_unfinished(None)
             caches = stack.enter_context(open_caches(self.config.cache, self.folder, run_id, redact))
 

@@ -28,7 +28,6 @@ from eval.cli.paths import OUTPUTS
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Tracking
 from eval.runs.folder import format_path
 from eval.runs.mlflow_state import STATE, read_link, read_state, reset_state
-from mas.runtime.installation_key import VARIABLE as KEY_VARIABLE
 from mas.runtime.security.child_environment import NETWORK, build_child_environment
 from mas.runtime.security.redaction import build_redactor, sort_secrets
 
@@ -36,7 +35,7 @@ RUN_ENDED = "finished"
 PATIENT_SECONDS = 2.0  # of waiting, before a line says so
 LOG = "logs/mlflow.log"
 # Variables of the exporter besides `tracking.environment()`: of a server also its certificates, proxy and storage.
-_OWN = ("PYTHON*", "XDG_STATE_HOME", KEY_VARIABLE)  # with the key of this installation it knows whose a run is
+_OWN = ("PYTHON*", "XDG_STATE_HOME")  # with the list of the runs made here it knows whose a run is
 _TLS = ("MLFLOW_TRACKING_AUTH", "MLFLOW_TRACKING_AWS_SIGV4", "MLFLOW_TRACKING_INSECURE_TLS", "MLFLOW_TRACKING_*_PATH")
 _STORAGE = ("MLFLOW_S3_*", "AWS_*", "AZURE_STORAGE_*", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT")
 _GRACE_SECONDS = 5.0  # beyond the exporter's own time, for its last call

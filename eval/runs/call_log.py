@@ -18,13 +18,9 @@ A payment is written before its reply, and what is written survives kill -9. Of 
 payment with the reply, or the reply alone: it is then sent and paid again, and both payments count.
 
 Both files are conveniences: a full disk or a broken file costs calls, never a sample, and is reported once.
-
-Tool results of a run are signed, and in a tuning run replies, too, each bound to the run, its sample and its request:
-one that was edited or added is reported, and its call is made again (`Signer`).
 """
 
 import json
-import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -36,8 +32,6 @@ from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import CacheSettings
 from eval.runs.record import PAID, Usage
 from eval.runs.sqlite_file import BestEffortSqlite, encode_text, seal_text, unseal_text
-from mas.runtime.errors import UserError
-from mas.runtime.installation_key import compute_mac
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey, ToolResults
 from mas.runtime.security.redaction import encode_secret, redact_value
 from mas.runtime.terminal import print_warning
@@ -67,61 +61,16 @@ INSERT INTO payments VALUES(?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE S
 _TOTAL = f"SELECT {', '.join(f'total({name})' for name in PAID)} FROM payments"
 
 
-_MAC = re.compile(r"\A([0-9a-f]{64})?\n")  # before a signed text; there is none before one that was never signed
-
-
-@dataclass(frozen=True)
-class Signer:
-    """Signs what a run keeps, and refuses what this installation has not kept for that run and that place."""
-
-    run_id: str
-
-    def seal(self, text: str, *place: str) -> bytes:
-        """Return the text with its signature, which is empty if there is no key: then nothing of a run is signed."""
-        return seal_text(f"{self._compute_mac(text, place)}\n{text}")
-
-    def unseal(self, kept: object, *place: str) -> str:
-        """Return the text.
-
-        Raises:
-            ValueError: it is damaged, or was not signed.
-        """
-        mac, _, text = unseal_text(kept).partition("\n")
-        if mac != self._compute_mac(text, place):
-            raise ValueError("this run did not write it")
-        return text
-
-    def _compute_mac(self, text: str, place: Sequence[str]) -> str:
-        try:
-            return compute_mac("reply or result of a run", json.dumps([self.run_id, *place, text]))
-        except UserError:
-            return ""
-
-
-class _Unsigned(Signer):
-    """Adds nothing."""
-
-    def seal(self, text: str, *place: str) -> bytes:
-        return seal_text(text)
-
-    def unseal(self, kept: object, *place: str) -> str:
-        return unseal_text(kept)
-
-
-_UNSIGNED = _Unsigned("")
-
-
 class _ReplyFile(BestEffortSqlite):
     tables: tuple[str, ...] = (_SCHEMA,)
     consequence = "its calls go to the model again"
     consequence_of_new = "interrupted questions make their calls again"
-    signer: Signer = _UNSIGNED
     _has_refused = False
 
     def get(self, sample_key: str, key: str) -> str | None:
         rows = self.execute("SELECT reply FROM replies WHERE sample = ? AND key = ?", sample_key, encode_text(key))
         try:
-            return self.signer.unseal(rows[0][0], sample_key, key) if rows else None
+            return unseal_text(rows[0][0]) if rows else None
         except ValueError as error:
             if not self._has_refused:  # there may be thousands
                 self._warn(f"a reply in {self.path} is damaged ({error}); its call is made again, as of any other such")
@@ -138,15 +87,8 @@ class _ReplyFile(BestEffortSqlite):
         return found
 
     def put(self, sample_key: str, key: str, reply: str) -> None:
-        sealed = self.signer.seal(reply, sample_key, key)
-        self.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", sample_key, encode_text(key), sealed)
-
-    def sign_all(self) -> None:
-        """Sign what is kept as it is now, whoever kept it."""
-        for sample_key, key, kept in self.execute("SELECT sample, key, reply FROM replies"):
-            with suppress(ValueError, AttributeError):  # it is damaged
-                reply = _MAC.sub("", unseal_text(kept), count=1)
-                self.put(sample_key, key.decode("utf-8", "surrogatepass"), reply)
+        values = sample_key, encode_text(key), seal_text(reply)
+        self.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", *values)
 
     def count(self) -> int:
         rows = self.execute("SELECT count(*) FROM replies")
@@ -156,16 +98,14 @@ class _ReplyFile(BestEffortSqlite):
 class CallLog:
     """Replies to a run's unfinished samples. Any thread; one process, the one that holds the store."""
 
-    def __init__(self, path: Path, warn: Callable[[str], None] = print_warning, signer: Signer | None = None) -> None:
+    def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
         """Open the file or make it. A broken one is set aside and a new one begun.
 
         Args:
             path: of the file.
             warn: called at the first failure, and for each reply that cannot be used.
-            signer: of the replies; None: they are not signed.
         """
         self._file = _RunFile(path, "the run's call log", warn, set_aside=True)
-        self._file.signer = signer or _UNSIGNED
 
     def for_sample(self, sample_key: SampleKey) -> ReplyLog:
         """Return the replies of one attempt at a sample."""
@@ -186,10 +126,6 @@ class CallLog:
     def sum_total(self) -> Usage:
         """Return the cost of all samples that are not forgotten, in all sessions of the run."""
         return self._file.paid()
-
-    def sign_all(self) -> None:
-        """Sign the replies as they are now: the user trusts the folder that they came with."""
-        self._file.sign_all()
 
     def forget(self, sample_key: SampleKey) -> None:
         """Remove the replies of a sample whose record is in the store."""
@@ -341,18 +277,17 @@ class ToolCache:
         run_id: str,
         redact: Callable[[str], str],
         warn: Callable[[str], None] = print_warning,
-        signer: Signer = _UNSIGNED,
     ) -> None:
-        """`redact`: takes the run's secrets out of a text. `signer`: of the results."""
+        """`redact`: takes the run's secrets out of a text."""
         self._file, self._run_id, self._redact, self._warn = file, run_id, redact, warn
-        self._signer, self._has_refused = signer, False
+        self._has_refused = False
 
     @classmethod
     def open_for_run(
         cls, folder: Path, run_id: str, redact: Callable[[str], str], warn: Callable[[str], None] = print_warning
     ) -> Self:
         file = _ResultFile(folder / TOOL_CACHE, "the run's tool results", warn, set_aside=True)
-        return cls(file, run_id, redact, warn, Signer(run_id))
+        return cls(file, run_id, redact, warn)
 
     @classmethod
     def open_shared(
@@ -370,9 +305,9 @@ class ToolCache:
         try:
             other_run_at = None if run_id == self._run_id else kept_at
             return KeptResult(
-                self._signer.unseal(returned, key, "returned"),
-                tuple(json.loads(self._signer.unseal(events, key, "events"))),
-                json.loads(self._signer.unseal(facts, key, "facts")),
+                unseal_text(returned),
+                tuple(json.loads(unseal_text(events))),
+                json.loads(unseal_text(facts)),
                 other_run_at,
             )
         except ValueError as error:  # bytes that went bad on the disk, which SQLite does not notice
@@ -388,11 +323,11 @@ class ToolCache:
     def keep(self, key: str, result: KeptResult) -> None:
         facts = json.dumps(redact_value(dict(result.facts), self._redact), default=str)
         events = json.dumps(redact_value(list(result.events), self._redact), default=str)
-        kept = {"returned": self._redact(result.returned), "facts": facts, "events": events}
+        kept = (self._redact(result.returned), facts, events)
         kept_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._file.execute(
             "INSERT OR IGNORE INTO tool_results VALUES(?, ?, ?, ?, ?, ?)",
-            *(encode_text(key), *(self._signer.seal(text, key, name) for name, text in kept.items())),
+            *(encode_text(key), *map(seal_text, kept)),
             *(self._run_id, kept_at),
         )
 

@@ -5,9 +5,9 @@
     with refuse_unreadable(folder):
         summarise(store)                  # UserError in place of a TypeError for a text where a number belongs
 
-All of a stored command line is used if this installation signed it, else only what the user allows. What makes this
-program import, connect, read a variable of the environment or a file of `conf/` elsewhere is never taken from a folder
-that is not signed, not even with `run.trust=true`: the user types it again.
+A run that was made here (`eval.runs.own_runs`) is resumed as it was started, another one only as the user allows. What
+makes this program import, connect, read a variable of the environment or a file of `conf/` is never taken from a folder
+from elsewhere, not even with `run.trust=true`: the user types it again.
 """
 
 import re
@@ -19,6 +19,7 @@ from pathlib import Path
 from eval.cli.command import read_option_name
 from eval.cli.hydra_compat import CONF, is_mistake
 from eval.runs.folder import DATABASE, format_path
+from eval.runs.own_runs import is_own_run
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line, shorten_line
@@ -36,7 +37,7 @@ _CONTENT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
 
 
 def check_command(command: Iterable[str], given: Sequence[str], program: str, folder: Path) -> None:
-    """Check that the user wants the command line of a folder that this installation has not signed.
+    """Check that the user wants the command line of a folder from elsewhere.
 
     Args:
         command: the stored one.
@@ -52,9 +53,9 @@ def check_command(command: Iterable[str], given: Sequence[str], program: str, fo
     again = f"type these again if you mean them, for they are never taken over: {_format(refused)}" if refused else ""
     if is_trusted(given):
         if again:
-            raise UserError(f"{format_path(folder)} was made elsewhere, or changed since; {again}.")
+            raise UserError(f"{format_path(folder)} was made elsewhere, or moved since; {again}.")
         return
-    print_line(f"{format_path(folder)} was made elsewhere, or changed since. Resuming it would run:", error=True)
+    print_line(f"{format_path(folder)} was made elsewhere, or moved since. Resuming it would run:", error=True)
     print_line(f"    {program} {_format(stored)}", error=True)
     raise UserError(
         f"nothing was run; if you mean this command, add {TRUST}=true{f', and {again}' if again else ''}. "
@@ -87,35 +88,35 @@ def _format(options: Sequence[str]) -> str:
     return f"{shown} … and {len(options) - _SHOWN} more" if len(options) > _SHOWN else shown
 
 
-def is_run_signed(folder: Path) -> bool:
-    """Return whether this installation made the run; False if that cannot be read."""
+def is_own_folder(folder: Path) -> bool:
+    """Return whether the run in a folder was made here; False if that cannot be read."""
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
-            return store.is_signed()
-    except StoreError:
+            return is_own_run(store.read_info().run_id, folder)
+    except (StoreError, *_CONTENT):
         return False
 
 
 @contextmanager
-def refuse_unreadable(*folders: Path, is_signed: Callable[[Path], bool] = is_run_signed) -> Iterator[None]:
-    """Turn errors of reading into a sentence if a run is not signed; in a run of ours they are defects.
+def refuse_unreadable(*folders: Path, is_own: Callable[[Path], bool] = is_own_folder) -> Iterator[None]:
+    """Turn errors of reading into a sentence if a run is from elsewhere; in a run of ours they are defects.
 
     Args:
         folders: of the runs.
-        is_signed: returns whether this installation made one of them.
+        is_own: returns whether one of them was made here.
 
     Raises:
-        UserError: one of the runs was made elsewhere, or changed since, and its content cannot be read.
+        UserError: one of the runs was made elsewhere, or moved since, and its content cannot be read.
     """
     try:
         yield
     except _CONTENT as error:
         if is_mistake(error):
             raise
-        foreign = next((each for each in folders if not is_signed(each)), None)
+        foreign = next((each for each in folders if not is_own(each)), None)
         if foreign is None:
             raise
         reason = f"{type(error).__name__}: {error}"[:200]
         raise UserError(
-            f"{format_path(foreign)} was made elsewhere, or changed since, and cannot be read ({reason})."
+            f"{format_path(foreign)} was made elsewhere, or moved since, and cannot be read ({reason})."
         ) from error

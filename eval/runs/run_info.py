@@ -15,7 +15,7 @@ and `origin`; the rest is fixed.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,7 +29,6 @@ from eval.runs.record import PlannedQuestion
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn
 from mas.runtime.errors import UserError
-from mas.runtime.installation_key import is_signed, sign
 from mas.system import Program
 
 if TYPE_CHECKING:
@@ -37,12 +36,11 @@ if TYPE_CHECKING:
 
 SILENT = "its process ended without notice"
 
-VERSION = 4  # of RunInfo, RunState and TuningInfo
+VERSION = 5  # of RunInfo, RunState and TuningInfo
 NO_MEASUREMENT = "no measurement"  # in place of a score that says nothing about a system
 CONTROL = "control"  # arm of a proof in which nobody is given the right answers
 TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
 TUNING_PROGRESS = "logs/progress.json"  # spend and time left of a tuning run, while a phase goes on
-_TUNING_RUN = "tuning run"  # kind of what is signed
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
 
 
@@ -230,21 +228,6 @@ class TuningInfo:
     program_sha256: str = ""  # as in RunInfo
     scorer_sha256: str = ""  # the scorer's source
     state: TuningState = field(default_factory=TuningState)
-    signature: str = ""  # of all but `state`, by this installation
-
-    @property
-    def is_signed(self) -> bool:
-        """True if this installation wrote it, and nobody has changed it."""
-        return is_signed(_TUNING_RUN, self._list_signed(), self.signature)
-
-    def sign(self) -> Self:
-        return replace(self, signature=sign(_TUNING_RUN, self._list_signed()))
-
-    def _list_signed(self) -> Config:
-        """Return what the signature covers, as it is read from the file again."""
-        data: Config = json.loads(json.dumps(asdict(self)))
-        unknown = () if self.scorer_sha256 else ("scorer_sha256",)  # so that signatures of runs without it stay valid
-        return {name: value for name, value in data.items() if name not in ("state", "signature", *unknown)}
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"

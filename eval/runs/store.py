@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, TypedDict, TypeVar
+from typing import TypedDict, TypeVar
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.folder import DATABASE, FACTS, check_empty
@@ -37,14 +37,11 @@ from eval.runs.run_database import EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
 from mas.runtime.errors import UserError
-from mas.runtime.installation_key import is_signed, sign
 from mas.runtime.sample_context import SampleKey
 from mas.runtime.text import to_jsonable
 
 RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
 UNFINISHED = ("quota_or_key",)  # error classes that say nothing about the sample: every later session runs it again
-_SIGNATURE = "signature"  # key of `meta`: of the info
-_SIGNED = "run"  # kind of what is signed
 _PAGE_ROWS = 200  # of records without details, some KB each
 
 AttemptKey = tuple[str, int, int]  # sample id, epoch, attempt
@@ -65,8 +62,6 @@ _Info = TypeVar("_Info", RunInfo, RunState)
 
 class RunStore(RunDatabase):
     """Records of one run. Any thread may call it; calls take turns."""
-
-    signs_answers: ClassVar[bool] = False  # and with them the replies that they are made of
 
     def write(self, record: Record) -> None:
         """Add one row; it is on the disk when this returns.
@@ -194,28 +189,9 @@ class RunStore(RunDatabase):
         """
         return self._read_json(INFO, RunInfo)
 
-    def write_info(self, info: RunInfo, signed: bool = True) -> None:
-        """Write what is known of the run; `signed`: it comes from this installation's own command line and `conf/`."""
-        text = info.to_json()
-        signature = sign(_SIGNED, json.loads(text)) if signed else ""
+    def write_info(self, info: RunInfo) -> None:
         with self._write_facts():
-            for key, value in ((INFO, text), (_SIGNATURE, signature)):
-                write_meta(self._database, key, value)
-
-    def is_signed(self) -> bool:
-        """Return whether this installation wrote what is known of the run, and nobody has changed it.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        found = self._read_meta(INFO)
-        if found is None:
-            return False
-        try:
-            content = json.loads(found)
-        except (ValueError, RecursionError):
-            return False
-        return is_signed(_SIGNED, content, self._read_meta(_SIGNATURE))
+            write_meta(self._database, INFO, info.to_json())
 
     def read_state(self) -> RunState:
         """Return the course of the run so far.

@@ -42,7 +42,6 @@ class Arm:
     folder: Path
     prompts: PromptSet
     resources: Resources
-    open_store: Callable[[Path], RunStore] = RunStore
     change_program: Callable[[Program], None] | None = None  # called before the first sample
     gold_informed: str = ""  # as in RunInfo
     resolved: Mapping[str, object] = field(default_factory=dict)  # configuration, for workers
@@ -110,7 +109,7 @@ class _ArmSession:
         self.arm, self.config = arm, config
         arm.folder.mkdir(parents=True, exist_ok=True)
         try:
-            self.store = stack.enter_context(arm.open_store(arm.folder / DATABASE))
+            self.store = stack.enter_context(RunStore(arm.folder / DATABASE))
         except StoreError as error:
             raise UserError(f"{error}.") from error
         info = replace(

@@ -45,6 +45,7 @@ from eval.runs.folder import (
     read_kept_prompts,
 )
 from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.own_runs import is_own_run, note_run
 from eval.runs.record import HumanVerdict, PlannedQuestion, Record, Usage
 from eval.runs.run_info import RunInfo, TaskInfo, dump_config
 from eval.runs.store import RunStore, StoreError, check_free
@@ -219,14 +220,15 @@ def rescore_run(
             raise UserError(
                 f"{original.name} was scored again from {info.rescored_from}; apply the labels to that run."
             )
+        is_own = is_own_run(info.run_id, original)
         if is_named:
             config["scorer"] = _choose_scorer(config, chosen)
-        elif not source.is_signed():
+        elif not is_own:
             raise UserError(
-                f"{format_path(original)} was made elsewhere, or changed since, so its scorer is not used; name one: "
+                f"{format_path(original)} was made elsewhere, or moved since, so its scorer is not used; name one: "
                 "scorer=…."
             )
-        extra_scorers = _choose_extra_scorers(config, chosen, overrides, source.is_signed())
+        extra_scorers = _choose_extra_scorers(config, chosen, overrides, is_own)
         changes = _Changes(only_labelled=by_labels and not is_named)
         if changes.only_labelled and "judge" in cast(Mapping[str, object], config.get("scorer") or {}):
             scorer: Scorer = CorrectedRule()
@@ -253,6 +255,8 @@ def rescore_run(
         )
         for place in read_kept_prompts(original, info.prompts):
             shutil.copytree(original / place, folder / place)
+        if is_own:  # else its configuration is somebody else's
+            note_run(info.run_id, folder)
         with RunStore(folder / DATABASE) as target:
             run_blocking(_copy(source, target, [(None, scorer), *extra_scorers.items()], changes, info))
     return folder
@@ -307,7 +311,7 @@ class CorrectedRule(Scorer):
 
 
 def _choose_extra_scorers(
-    config: dict[str, object], chosen: DictConfig, overrides: Sequence[str], is_signed: bool
+    config: dict[str, object], chosen: DictConfig, overrides: Sequence[str], is_own: bool
 ) -> dict[str, Scorer]:
     """Put the extra scorers of the new run into its configuration, and return them.
 
@@ -319,7 +323,7 @@ def _choose_extra_scorers(
             if "judge" in node:
                 raise UserError(f"extra_scorers.{name} calls a model, and rescoring calls none; leave it out.")
     else:
-        kept = cast(dict[str, dict[str, object]], config.get("extra_scorers") or {}) if is_signed else {}
+        kept = cast(dict[str, dict[str, object]], config.get("extra_scorers") or {}) if is_own else {}
         nodes = {name: node for name, node in kept.items() if "judge" not in node}
     config["extra_scorers"] = nodes
     found: dict[str, Scorer] = {
@@ -403,7 +407,7 @@ async def _copy(source: RunStore, target: RunStore, scorers: Scorers, changes: _
     labels, tags = find_labels(planned), {each.id: each.tags for each in planned}
     if gold:
         info = replace(info, task=replace(info.task, labels=list(labels.names)))
-    target.write_info(info, signed=source.is_signed())  # its configuration is that of the other run
+    target.write_info(info)
     target.write_state(source.read_state())
     scorings = [Scoring(scorer, RunSettings().deadline_seconds, str, name) for name, scorer in scorers]
     records = source.records()

@@ -17,6 +17,7 @@ from eval.config.evaluation import EvalConfig
 from eval.config.measured import RESUME, find_changes
 from eval.runs.folder import DATABASE, LATEST, find_run, list_runs
 from eval.runs.foreign_run import check_command, refuse_unreadable
+from eval.runs.own_runs import read_command
 from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.agents.in_memory import list_in_memory
@@ -39,7 +40,7 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
     folder = find_run_to_resume(run)
     try:
         with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
-            info, signed = store.read_info(), store.is_signed()
+            info = store.read_info()
     except StoreError as error:
         raise UserError(f"{RESUME}={run}: {error}.") from error
     if original_run := info.rescored_from:
@@ -56,10 +57,11 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
         )
     if info.command is None:
         raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
+    if (own := read_command(info.run_id, folder)) is not None:
+        return select_run_overrides(own)
     with refuse_unreadable(folder):
         command = select_run_overrides(info.command)
-        if not signed:
-            check_command(command, arguments, "python eval/run.py", folder)
+        check_command(command, arguments, "python eval/run.py", folder)
     return command
 
 

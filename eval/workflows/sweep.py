@@ -26,12 +26,11 @@ from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import NoTracking, Tracking, remove_passwords
 from eval.runs.folder import LATEST, check_entries, write_lines
+from eval.runs.own_runs import is_own_run, note_run
 from eval.runs.run_info import SweepJob
 from mas.runtime.errors import UserError
-from mas.runtime.installation_key import is_signed, sign
 
 SWEEP_FILE = "sweep.json"
-SIGNED = "sweep"
 AddToSweep = Callable[[Path, EvalConfig], SweepJob]  # `add_run_to_sweep`
 _MULTIRUN_FILE = "multirun.yaml"  # Hydra writes it before the first job
 
@@ -57,15 +56,10 @@ class Sweep:
     started_at: str  # UTC, ISO 8601
     ended_at: str | None = None
     jobs: list[Job] = field(default_factory=list)
-    is_ours: bool = True  # made by this installation, and not changed since
 
     def find_run(self, job: Job) -> Path | None:
         """Return the folder of the job's run."""
         return (self.folder / job.folder).resolve() if job.folder else None
-
-    def list_places(self) -> list[str | None]:
-        """Return what is signed of the sweep: its id, and where its runs are."""
-        return [self.id, *(job.folder for job in self.jobs)]
 
     def write(self, result: Mapping[str, object] | None = None) -> None:
         """Write `sweep.json`; `result` is what `build_result` made of the jobs' runs.
@@ -75,8 +69,7 @@ class Sweep:
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         own = {"id": self.id, "started_at": self.started_at, "ended_at": self.ended_at}
-        signature = sign(SIGNED, self.list_places()) if self.is_ours else ""
-        content = {**own, "jobs": [asdict(job) for job in self.jobs], **(result or {}), "signature": signature}
+        content = {**own, "jobs": [asdict(job) for job in self.jobs], **(result or {})}
         write_lines(self.folder / SWEEP_FILE, [json.dumps(content, indent=2)])
 
 
@@ -90,15 +83,15 @@ def read_sweep(folder: Path) -> Sweep:
         found = json.loads((folder / SWEEP_FILE).read_text("utf-8"))
         jobs = [Job(**{each.name: row[each.name] for each in fields(Job)}) for row in found["jobs"]]
         sweep = Sweep(folder, found["id"], found["started_at"], found["ended_at"], jobs)
-        sweep.is_ours = is_signed(SIGNED, sweep.list_places(), found.get("signature"))
         runs = [run for job in jobs if (run := sweep.find_run(job))]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{folder} is no sweep with a readable {SWEEP_FILE}; name a folder of outputs/multirun."
         ) from error
-    if not sweep.is_ours and (outside := [run for run in runs if not run.is_relative_to(folder.resolve().parents[1])]):
+    outside = [run for run in runs if not run.is_relative_to(folder.resolve().parents[1])]
+    if outside and not is_own_run(sweep.id, folder):
         raise UserError(
-            f"{folder} was made elsewhere, or changed since, and names {outside[0]}, which is not opened; copy the "
+            f"{folder} was made elsewhere, or moved since, and names {outside[0]}, which is not opened; copy the "
             "sweep together with its runs, as they are in outputs/."
         )
     return sweep
@@ -194,6 +187,7 @@ def _get_running(folder: Path, number: int) -> RunningSweep:
         planned = list_sweep_jobs(folder / _MULTIRUN_FILE)  # also those that will never be reached
         jobs = [Job(number, [remove_passwords(each) for each in differs]) for number, differs in enumerate(planned)]
         _running = RunningSweep(Sweep(folder, uuid.uuid4().hex[:12], datetime.now(UTC).isoformat(), jobs=jobs))
+        note_run(_running.sweep.id, folder)
         _clean_multirun_file(folder)  # a job may end before it is known what is secret
     return _running
 

@@ -27,6 +27,7 @@ from eval.reports.sweep_table import print_sweep, render_markdown
 from eval.runs.folder import DATABASE, check_entries, format_path, format_resume_hint
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.mlflow_state import read_link
+from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import Config
 from eval.runs.store import RunStore, StoreError, open_run
 from eval.workflows.sweep import Job, RunningSweep, Sweep
@@ -132,9 +133,10 @@ def _read_own_tracking(run: Path) -> Config:
     """
     check_entries(run)
     with open_run(run) as store:
-        if store.is_signed():
-            return store.read_info().part("tracking")
-    raise UserError(f"{format_path(run)} was made elsewhere, or changed since, so the address in it is not used")
+        info = store.read_info()
+    if is_own_run(info.run_id, run):
+        return info.part("tracking")
+    raise UserError(f"{format_path(run)} was made elsewhere, or moved since, so the address in it is not used")
 
 
 def build_result(sweep: Sweep) -> SweepResult:

@@ -40,7 +40,7 @@ from eval.mlflow_export.exporter_launcher import (
     format_view_line,
 )
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, check_entries, find_run, is_in_use, list_runs
-from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.foreign_run import is_own_folder, refuse_unreadable
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, read_link, read_state, rebuild_tracking
 from eval.runs.store import open_run, read_run_info
@@ -75,12 +75,12 @@ class RunSource(ABC):
         """Return the run's own configuration of tracking; empty if it says nothing."""
 
     @abstractmethod
-    def is_signed(self, folder: Path) -> bool:
-        """Return whether this installation wrote the run's configuration, and nobody has changed it."""
+    def is_own(self, folder: Path) -> bool:
+        """Return whether the run was made here."""
 
     @abstractmethod
     def read_secrets(self, folder: Path) -> Sequence[str]:
-        """Return the secrets of the run's configuration, which this installation has written."""
+        """Return the secrets of the configuration of a run that was made here."""
 
     @abstractmethod
     def open_export(self, folder: Path, settings: Tracking, redact: "Redact") -> "Export":
@@ -102,14 +102,13 @@ class Evaluations(RunSource):
         own = read_run_info(folder).part("tracking")
         state = read_state(folder)
         is_off = str(own.get("_target_")).endswith(f".{NoTracking.__name__}")
-        place = rebuild_tracking(state) if is_off and state and state.run_id else None
-        if place is not None:  # the run was resumed with tracking=off
+        if is_off and state and state.run_id:  # the run was resumed with tracking=off
+            place = rebuild_tracking(state)
             return {"_target_": f"{type(place).__module__}.{type(place).__qualname__}", **asdict(place)}
         return own
 
-    def is_signed(self, folder: Path) -> bool:
-        with open_run(folder) as store:
-            return store.is_signed()
+    def is_own(self, folder: Path) -> bool:
+        return is_own_folder(folder)
 
     def read_secrets(self, folder: Path) -> Sequence[str]:
         try:
@@ -245,7 +244,7 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
         why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
         raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
     settings.check()
-    with refuse_unreadable(folder, is_signed=source.is_signed), _lock_run(source, folder):
+    with refuse_unreadable(folder, is_own=source.is_own), _lock_run(source, folder):
         try:
             return _send(source, folder, settings, overrides)
         except OSError as error:
@@ -261,9 +260,9 @@ def _read_settings(source: RunSource, folder: Path, overrides: Sequence[str]) ->
     """
     if any(override.startswith("tracking=") for override in overrides):
         chosen = compose_config(overrides).tracking
-    elif not source.is_signed(folder):
+    elif not source.is_own(folder):
         raise UserError(
-            f"{folder.name} was made elsewhere, or changed since, so the address in it is not used; give "
+            f"{folder.name} was made elsewhere, or moved since, so the address in it is not used; give "
             "tracking=local, or tracking=server."
         )
     else:
@@ -312,7 +311,7 @@ def _take_exporter_lock(lock: RunLock, folder: Path) -> None:
 def _send(source: RunSource, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:
     from eval.mlflow_export.exporter_process import Exporter
 
-    request = ExportRequest.build(settings, source.read_secrets(folder) if source.is_signed(folder) else ())
+    request = ExportRequest.build(settings, source.read_secrets(folder) if source.is_own(folder) else ())
     source.complete_files(folder)
     log, file = open_log(folder, "mlflow", request.secrets)
     end = RunEnd(io.StringIO(f"{RUN_ENDED}\n"))

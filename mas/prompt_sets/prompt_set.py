@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
-from mas.prompt_sets.provenance import find_edited_files, is_own_provenance, read_provenance
+from mas.prompt_sets.provenance import find_edited_files, read_provenance
 from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn, read_tuned_on
 from mas.runtime.errors import UserError
 from mas.runtime.text import replace_surrogates
@@ -227,12 +227,11 @@ def digest(prompt_set: PromptSet) -> str:
 
 
 def is_gated(prompt_set: PromptSet) -> bool:
-    """Return whether a set passed this installation's gate, without leaks, and is still as it was published then."""
+    """Return whether a set passed the gate, without leaks, and is still as it was published then."""
     facts = prompt_set.provenance
     leaks = facts.get("leaks")
     return (
         facts.get("gated") is True
-        and is_own_provenance(facts)
         and isinstance(leaks, Mapping)
         and leaks.get("blocked") is False
         and "checksums" in facts

@@ -1,5 +1,7 @@
 """File `provenance.yaml` of a published prompt set: its origin, and the checksums that show later edits.
 
+They find edits and accidents, not somebody who writes other checksums.
+
 gated: true                                     # and other facts that were known when it was published
 checksums:                                      # SHA-256 of the files' bytes
   planner_system_prompt.txt: 9f86d081884c…
@@ -14,11 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mas.runtime.errors import UserError
-from mas.runtime.installation_key import is_signed, sign
 
 PROVENANCE_FILE = "provenance.yaml"
-SIGNATURE = "signature"  # key of its content
-_KIND = "provenance of a prompt set"  # of what is signed
 _REMEDY = "restore it, or remove it from a set of your own"
 
 
@@ -44,17 +43,6 @@ def read_provenance(folder: Path) -> dict[str, Any]:
     if not isinstance(content.get("checksums", {}), dict):
         raise UserError(f"'checksums' in {file} are no file names with SHA-256 sums; {_REMEDY}.")
     return content
-
-
-def sign_provenance(content: Mapping[str, object]) -> dict[str, object]:
-    """Return the content with this installation's signature; it is empty if there is no place for a key."""
-    return {**content, SIGNATURE: sign(_KIND, dict(content))}
-
-
-def is_own_provenance(content: Mapping[str, object]) -> bool:
-    """Return whether this installation wrote exactly this content: the file itself may be written by anybody."""
-    signed = {name: value for name, value in content.items() if name != SIGNATURE}
-    return is_signed(_KIND, signed, content.get(SIGNATURE))
 
 
 def find_edited_files(folder: Path, provenance: Mapping[str, Any], present: Iterable[str]) -> tuple[str, ...]:

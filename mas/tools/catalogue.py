@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from mas.runtime.errors import UserError
-from mas.runtime.installation_key import read_installation_key
 from mas.runtime.text import name_type
 from mas.tools.http.settings import WebSettings
 from mas.tools.settings import ToolSettings
@@ -48,11 +47,7 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
         settings: of the run.
         names: of the tools that any agent may call.
         say: called once for each service that is missing; the run continues without it.
-
-    Raises:
-        UserError: the installation's key, with which data is marked, cannot be read or made.
     """
-    read_installation_key()  # a key that cannot be read is reported before the first question
     with ExitStack() as stack:
         opened: dict[str, object] = {}
         if "web_search" in names:

@@ -108,11 +108,7 @@ class ToolResult(str):
         return self._with_text(f"{self[:kept_chars]}{notice}", kept, truncated=True)
 
     def to_observation(self, tool: str, max_chars: int) -> "ToolResult":
-        """Return the result as the agent sees it: not too long, without lone surrogates, and untrusted data marked.
-
-        Raises:
-            UserError: the installation's key, of which the marks are made, cannot be read.
-        """
+        """Return the result as the agent sees it: not too long, without lone surrogates, and untrusted data marked."""
         text = replace_surrogates(str(self))
         shown = self._with_text(break_marks(text) if self.is_untrusted else text, self.excerpts)
         notice = ""

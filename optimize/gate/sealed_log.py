@@ -12,11 +12,10 @@ of all tests that have ever used a question add up to 0.05 at most, and so does 
 D. P. Foster and R. A. Stine (J. Royal Statistical Society B 70, 2008) and of J. Tian and A. Ramdas, "Online control of
 the familywise error rate" (Statistical Methods in Medical Research 30, 2021).
 
-The log is next to this installation's key, `$XDG_STATE_HOME/mas-harness/sealed_tests.jsonl`: no folder of outputs holds
-it. It recognises questions by their text, in any split, dataset, run and checkout. A test is a line that is on the disk
-before its first question is answered, and another line for its judgement. Each line is signed together with the one
-before it; a log that was changed is refused. Tests with a simulated model are counted separately: they are
-no evidence of a real one.
+The log is `$XDG_STATE_HOME/mas-harness/sealed_tests.jsonl`: no folder of outputs holds it. It recognises questions by
+their text, in any split, dataset, run and checkout. A test is a line that is on the disk before its first question is
+answered, and another line for its judgement. A damaged log is refused; that somebody has edited it is not noticed.
+Tests with a simulated model are counted separately: they are no evidence of a real one.
 
 A test that stops early has not opened all of its questions. The first line lists them in the order in which they are
 asked, the judgement says how many were: the others are as fresh as before. A test that was never judged may have opened
@@ -35,13 +34,12 @@ from typing import NoReturn
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_fingerprint
 from mas.runtime.errors import UserError
-from mas.runtime.installation_key import compute_mac, find_key_file
+from mas.runtime.security.private_file import find_state_folder
 
 ALPHA = 0.05  # two-sided; the levels of all tests with the same questions add up to it at most
 FIRST_LEVEL = 0.03  # of the first test; 0.03 · (1 + 1/4 + 1/9 + …) = 0.0493
 MIN_LEVEL = 0.0001  # a test with less could hardly show anything
 LOCK_SECONDS = 30.0  # to wait for another process, which needs an instant
-_PURPOSE = "sealed tests"
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ def find_allowance(sealed: SealedSet, simulated: bool, file: Path | None = None)
     """Return the allowance of a test that would begin now.
 
     Raises:
-        UserError: the log cannot be read or written, or was changed.
+        UserError: the log cannot be read or written, or is damaged.
     """
     with _open_log(file or find_log()) as log:
         log.check_writable()
@@ -142,7 +140,7 @@ def begin_test(start: SealedTestStart, sealed: SealedSet, file: Path | None = No
     """Record a test before its first question is answered, and return its allowance; a known draw keeps its own.
 
     Raises:
-        UserError: the log cannot be read or written or was changed, or nothing is left: the test must not begin.
+        UserError: the log cannot be read or written or is damaged, or nothing is left: the test must not begin.
     """
     with _open_log(file or find_log()) as log:
         known = next((each for each in log.tests if each.start.draw == start.draw), None)
@@ -159,7 +157,7 @@ def list_draws(run: str, file: Path | None = None) -> list[str]:
     """Return the draws of a run that are in the log.
 
     Raises:
-        UserError: the log cannot be read, or was changed.
+        UserError: the log cannot be read, or is damaged.
     """
     return [each.start.draw for each in _read_log(file or find_log()).tests if each.start.run == run]
 
@@ -179,7 +177,7 @@ def record_judgement(draw: str, judgement: Judgement, file: Path | None = None) 
     """Record the result of a test, before anybody sees it.
 
     Raises:
-        UserError: the log cannot be written or was changed, or the same draw was judged with other answers.
+        UserError: the log cannot be written or is damaged, or the same draw was judged with other answers.
     """
     with _open_log(file or find_log()) as log:
         test = next((each for each in log.tests if each.start.draw == draw), None)
@@ -215,7 +213,7 @@ def describe_level(level: float, left: float, looks: int = 1) -> str:
 
 def find_log() -> Path:
     """Return the path of the log."""
-    return find_key_file().with_name("sealed_tests.jsonl")
+    return find_state_folder() / "sealed_tests.jsonl"
 
 
 def _compute_allowance(sealed: SealedSet, simulated: bool, tests: Sequence[LoggedTest]) -> Allowance:
@@ -243,12 +241,12 @@ class _Log:
         self.path = path
         self.tests: list[LoggedTest] = []
         self.before: dict[str, list[LoggedTest]] = {}  # draw → the tests as they were when it began
-        self._last_mac, self._size = "", 0  # bytes of its complete lines
+        self._size = 0  # bytes of its complete lines
 
     def append(self, entry: dict[str, object]) -> None:
         """Write an entry to the disk; a line that a crash cut off is overwritten: nothing came after it."""
         entry = {**entry, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-        line = json.dumps({**entry, "mac": _compute_line_mac(self._last_mac, entry)}, separators=(",", ":"))
+        line = json.dumps(entry, separators=(",", ":"))
         with self.path.open("r+b" if self.path.exists() else "w+b") as file:
             file.truncate(self._size)
             file.seek(self._size)
@@ -257,20 +255,16 @@ class _Log:
             os.fsync(file.fileno())
 
     def check_writable(self) -> None:
-        """Check that an entry could be signed and written, before a run spends anything."""
-        _compute_line_mac(self._last_mac, {})
+        """Check that an entry could be written, before a run spends anything."""
         self.path.open("ab").close()
 
     def add(self, line: bytes) -> None:
         """Take over a line of the file.
 
         Raises:
-            ValueError, LookupError, TypeError: it is not one of this installation's, in its place.
+            ValueError, LookupError, TypeError: it is damaged, or not in its place.
         """
         entry = json.loads(line)
-        mac = entry.pop("mac")
-        if mac != _compute_line_mac(self._last_mac, entry):
-            raise ValueError("another signature")
         if "begun" in entry:
             start = SealedTestStart(**entry["begun"])
             self.before[start.draw] = list(self.tests)
@@ -279,7 +273,6 @@ class _Log:
             place = next(place for place, each in enumerate(self.tests) if each.start.draw == entry["judged"])
             judgement = Judgement(entry["p"], entry["answers_sha256"], entry.get("n_opened"))
             self.tests[place] = replace(self.tests[place], judgement=judgement)
-        self._last_mac = mac
         self._size += len(line) + 1
 
 
@@ -308,11 +301,7 @@ def _read_log(path: Path) -> _Log:
             log.add(line)
         except (ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
             raise UserError(
-                f"{path}: line {number} is damaged, or was not written with this installation's key, so nobody knows "
-                "which questions were tested before: restore the file, or the key."
+                f"{path}: line {number} is damaged, so nobody knows which questions were tested before: restore the "
+                "file."
             ) from error
     return log
-
-
-def _compute_line_mac(before: str, entry: dict[str, object]) -> str:
-    return compute_mac(_PURPOSE, before + json.dumps(entry, sort_keys=True, separators=(",", ":")))

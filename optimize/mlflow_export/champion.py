@@ -29,7 +29,7 @@ from eval.mlflow_export.prompt_registry import (
     set_alias,
 )
 from eval.mlflow_export.tracked_run import TrackedRun
-from mas.prompt_sets.prompt_set import PromptSet
+from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.reports.snapshot import TuningSnapshot
 from optimize.search.candidate import PARENT
 
@@ -42,13 +42,14 @@ Promotion = Literal["moved", "superseded"]
 def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | None:
     """Register the published set, and move the aliases if that is still to be done.
 
-    Not for a run from elsewhere, or one whose files somebody has changed.
+    Not for a run from elsewhere, or one whose winner was edited.
 
     Raises:
         MlflowException: MLflow cannot be reached or refuses; the next call goes on.
     """
-    prompts = tuning.read_prompts(str(tuning.verdict["winner"]["candidate_id"])) if tuning.published else None
-    if prompts is None or not tuning.is_intact or _is_done(parent):
+    winner = tuning.verdict["winner"] if tuning.published else {}
+    prompts = tuning.read_prompts(str(winner["candidate_id"])) if winner else None
+    if prompts is None or digest(prompts) != winner.get("prompts_sha256") or not tuning.is_own or _is_done(parent):
         return None
     linked = _register(parent, tuning, prompts)
     ended_ms = tuning.end_ms if tuning.info.state.ended_at else tuning.start_ms

@@ -27,12 +27,14 @@ from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_unordered_digest
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, RunStoppedError, StopController, is_server_failure
-from eval.runs.folder import DATABASE
+from eval.runs.folder import DATABASE, format_path
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools
+from eval.runs.store import RunStore, StoreError
 from eval.scorers.score import ACCURACY
 from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
 from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey, current_context
 from mas.system import list_critics
 from optimize.gate.failed_answers import (
@@ -73,7 +75,6 @@ from optimize.pipeline.sealed_answers import (
 from optimize.pipeline.shortlist import ApprovedSet, count_shortlist_answers
 from optimize.questions.allocation import Part
 from optimize.questions.splits import Splits
-from optimize.session.signed_answers import SignedStore, check_answers
 from optimize.session.tuning_run import TuningRun
 
 _DRAW = f"{SEALED}/draw"  # id of the answers in the log of sealed tests
@@ -142,7 +143,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     """Answer the sealed questions with the parent's and the winner's prompts, until a look stops the test.
 
     Raises:
-        UserError: answers of an earlier session were given with other prompts, or were changed.
+        UserError: answers of an earlier session were given with other prompts.
         EarlyVerdictError: a budget is used up (with a larger one the test continues), or too many answers could not be
             scored.
         RunStoppedError: the test was stopped, or the server fails some answers each time; a resumed run repeats them.
@@ -224,8 +225,21 @@ def compare_sides(run: TuningRun, parent: Sequence[Record], winner: Sequence[Rec
 
 
 def _check_arms(arms: Sequence[Arm]) -> None:
+    """
+    Raises:
+        UserError: answers of an earlier session were given with other prompts.
+    """
     for arm in arms:
-        check_answers(arm.folder, arm.prompts)
+        try:
+            with RunStore(arm.folder / DATABASE, read_only=True) as store:
+                found = store.read_info().prompts_sha256
+        except StoreError:  # it does not exist, or is empty
+            continue
+        if found and found != (expected := digest(arm.prompts)):
+            raise UserError(
+                f"the answers in {format_path(arm.folder)} were given with prompts {found[:12]}, not {expected[:12]}: "
+                "restore the folder, or start a new tuning run."
+            )
 
 
 def finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
@@ -374,7 +388,7 @@ class _TestStop(StopController):
 
 def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
     folder, resolved = run.files.folder / SEALED / name, run.request.worker_config
-    return Arm(name, folder, prompts, run.resources, SignedStore, resolved=resolved, cluster=run.cluster)
+    return Arm(name, folder, prompts, run.resources, resolved=resolved, cluster=run.cluster)
 
 
 def _build_run_info(run: TuningRun, asked: Part) -> RunInfo:

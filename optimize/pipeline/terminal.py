@@ -28,7 +28,6 @@ from optimize.gate.verdict import (
 from optimize.publishing.provenance import describe_labels
 from optimize.publishing.publish import describe_published
 from optimize.session.run_files import RESUME, RunFiles, find_tuning_run, format_command
-from optimize.session.signed_files import check_files
 
 _SHOWN_FLIPS = 10
 _SHOWN_CHARS = 70  # of a question
@@ -165,13 +164,12 @@ def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
         given: the command line as typed, without the overrides that the run was started with.
 
     Raises:
-        UserError: there is no such run, or somebody has changed its files.
+        UserError: there is no such run.
     """
     files = RunFiles(find_tuning_run(run))
     verdict = files.read("verdict")
     if verdict is None or verdict["resumable"]:
         return None
-    check_files(files.folder, files.read_info())
     show_verdict(files)
     print_report_path(files.folder, Console())
     if any(not each.startswith(f"{RESUME}=") for each in given):

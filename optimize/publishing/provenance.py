@@ -20,7 +20,6 @@ from eval.config.tracking import remove_passwords
 from eval.runs.run_info import TuningInfo
 from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, digest
-from mas.prompt_sets.provenance import sign_provenance
 from mas.runtime.text import to_jsonable
 
 _PACKAGES = ("dspy", "gepa", "langgraph", "openai")
@@ -131,7 +130,8 @@ def collect_versions(origin: Mapping[str, str]) -> dict[str, str]:
 def format_provenance(provenance: Provenance, prompts: PromptSet, checksums: Mapping[str, str]) -> dict[str, object]:
     """Return the content of provenance.yaml for a set that is written now."""
     head = {"set": prompts.name, "date": datetime.now(UTC).isoformat(timespec="seconds"), "digest": digest(prompts)}
-    return sign_provenance(to_jsonable({**head, **provenance.to_dict(), "checksums": dict(checksums)}))
+    content: dict[str, object] = to_jsonable({**head, **provenance.to_dict(), "checksums": dict(checksums)})
+    return content
 
 
 def describe_provenance(provenance: Provenance) -> str:

@@ -16,11 +16,11 @@ from typing import Any, TypedDict, TypeVar
 from eval.cli.paths import PROJECT_ROOT
 from eval.mlflow_export.tracked_run import to_ms
 from eval.runs.folder import REPORT
+from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, read_set_folder
 from mas.runtime.errors import UserError
 from optimize.search.candidate import PARENT
-from optimize.session.signed_files import check_files
 
 CONFIG, VERDICT = "config.yaml", "verdict.json"
 PROPOSALS, SHORTLIST, FLIPS = "proposals.jsonl", "shortlist.json", "flips"
@@ -139,13 +139,9 @@ class TuningSnapshot:
         return bool(self.verdict) and not self.verdict.get("resumable")
 
     @property
-    def is_intact(self) -> bool:
-        """True if this installation made the run, and nobody has changed the files that decide its verdict."""
-        try:
-            check_files(self.folder, self.info)
-        except UserError:
-            return False
-        return self.info.is_signed
+    def is_own(self) -> bool:
+        """True if the run was made on this machine, and its folder was not moved since."""
+        return is_own_run(self.run_id, self.folder)
 
     @property
     def sealed_opened(self) -> bool:

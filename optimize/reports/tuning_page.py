@@ -60,7 +60,7 @@ def write_tuning_page(folder: Path, redact: Callable[[str], str] = str) -> Path:
     """
     check_entries(folder)
     tuning = read_tuning(folder, redact)
-    with refuse_unreadable(folder, is_signed=lambda _: tuning.info.is_signed):
+    with refuse_unreadable(folder, is_own=lambda _: tuning.is_own):
         page = load_template(_TEMPLATE).render(_build_page(tuning))
     path = folder / REPORT
     with write_atomically(path) as file:
@@ -76,7 +76,7 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "title": f"Tuning of {tuning.info.system}: {tuning.name}",
         "outcome": describe_outcome(tuning),
         "notice": SIMULATED_NOTICE if tuning.simulated else "",
-        "intact": tuning.is_intact,
+        "own": tuning.is_own,
         "tiles": list(_list_tiles(tuning)),
         "test_charts": list(_draw_test(tuning)),
         "sealed": tuning.verdict.get("sealed") or {},

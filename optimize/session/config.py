@@ -83,7 +83,7 @@ class TuningRunSettings:
     concurrency: int = 16  # answers at once
     deadline_seconds: float = 900.0  # wall time of one answer
     drain_seconds: float = 30.0  # for requests in flight when the run stops early
-    trust: bool = False  # with resume: use the command line of a run made elsewhere, or changed since
+    trust: bool = False  # with resume: use the command line of a run made elsewhere, or moved since
     failed_answers: str = HALT  # sealed answers that the server fails each time: halt | against the new prompts
 
 

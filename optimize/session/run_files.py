@@ -1,16 +1,16 @@
 """Files of a tuning run in its folder, `outputs/optimize/<time>_<name>/`, and the resuming of a run from them.
 
     tuning.json        the run (`TuningInfo`): command, configuration, phase, spend; rewritten after each phase
-    digests.json       signed digests of the files below that decide the verdict (`optimize.session.signed_files`)
     config.yaml        its configuration, without secrets, to read
     headroom.json      what the headroom preflight found, if it was asked for
     splits.json        ids of the questions of each split, and the record for a set that is tuned on them
     baseline.json  search.json  shortlist.json  leaks.json  verdict.json       result of each phase; written at its end
-    proposals.jsonl    one line per proposal, in order; after a resume those of the earlier session, until repeated
+    proposals.jsonl    one line per proposal, in order; after a resume those of the earlier session, until repeated;
+                       with the SHA-256 of its prompts, with which they are compared whenever they are read again
     candidates/<id>/   their prompts, each a prompt set; `parent` is the set that the search started from
     calls.db           every paid reply and its cost
     trials.db          every answer of the search with its score
-    sealed/<arm>/      answers of the sealed test, each a run that eval's commands can read, and their signatures
+    sealed/<arm>/      answers of the sealed test, each a run that eval's commands can read
     sealed/draw.json   their id in the log of sealed tests
     sealed/judged.json the gate has judged these answers: they are final
     rejected/          the candidate that was tested and not published
@@ -28,16 +28,16 @@ import json
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
 from eval.runs.folder import find_run, format_path
 from eval.runs.foreign_run import TRUST, check_command
+from eval.runs.own_runs import read_command
 from eval.runs.run_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.agents.in_memory import list_in_memory
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, read_set_folder, write_prompt_set
@@ -45,9 +45,8 @@ from mas.prompt_sets.tuned_on import TunedOn
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
-from optimize.session.signed_files import PROPOSALS, SEARCH, SignedFiles
 
-CANDIDATES = "candidates"
+CANDIDATES, PROPOSALS = "candidates", "proposals.jsonl"
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run.
 OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "headroom", "log", "tracking", "experiment", "debug")
@@ -65,6 +64,7 @@ class _Line(TypedDict):
     minibatch_before: float | None
     minibatch_after: float | None
     spend: dict[str, float]
+    prompts_sha256: NotRequired[str]
 
 
 class ProposalLine(_Line):
@@ -125,15 +125,9 @@ def read_candidate_set(run: Path, candidate_id: str) -> PromptSet:
 class RunFiles:
     """The files of one run."""
 
-    def __init__(self, folder: Path, redact: Callable[[str], str] = str, signed: SignedFiles | None = None) -> None:
-        """Describe a run's folder.
-
-        Args:
-            folder: of the run.
-            redact: removes secrets from a text before it is written.
-            signed: digests by which everything is checked that is read; None: the run is only looked at.
-        """
-        self.folder, self._redact, self.signed = folder, redact, signed
+    def __init__(self, folder: Path, redact: Callable[[str], str] = str) -> None:
+        """`redact`: removes secrets from a text before it is written."""
+        self.folder, self._redact = folder, redact
         self._lines: list[ProposalLine] = []  # of this session's search
         self._earlier: dict[str, ScoredLine] = {}  # of earlier sessions, by the candidate's id
 
@@ -141,21 +135,17 @@ class RunFiles:
         """Return the content of `<name>.json`; None if it does not exist.
 
         Raises:
-            UserError: somebody has changed it since the run wrote it.
+            UserError: it is damaged.
         """
         path = self.folder / f"{name}.json"
-        self._check(path.relative_to(self.folder))
-        return json.loads(path.read_text("utf-8")) if path.is_file() else None
+        return _parse(path.read_text("utf-8"), path) if path.is_file() else None
 
     def write(self, name: str, content: object) -> None:
         self.write_text(f"{name}.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
     def write_text(self, name: str, text: str) -> None:
-        text = self._redact(text)
-        if self.signed and name != TUNING_FILE:  # which has a signature of its own
-            self.signed.expect(name, text)
         with write_atomically(self.folder / name) as file:
-            file.write(text)
+            file.write(self._redact(text))
 
     def remove(self, name: str) -> None:
         (self.folder / f"{name}.json").unlink(missing_ok=True)
@@ -187,8 +177,6 @@ class RunFiles:
         shutil.rmtree(unfinished, ignore_errors=True)
         folder.parent.mkdir(exist_ok=True)
         write_prompt_set(unfinished, self._with_tuned_on(candidate))
-        if self.signed:
-            self.signed.expect(f"{CANDIDATES}/{candidate.id}", unfinished)
         if folder.exists():  # renamed first: a kill must not leave a part of it
             replaced = self.folder / ".candidate.replaced"
             shutil.rmtree(replaced, ignore_errors=True)
@@ -202,22 +190,36 @@ class RunFiles:
         Raises:
             UserError: they cannot be read, or somebody has changed them since the run wrote them.
         """
-        self._check(Path(CANDIDATES) / candidate_id)
-        return read_prompt_set(self.folder / CANDIDATES / candidate_id, agents, system, self.folder)
+        prompts = read_prompt_set(self.folder / CANDIDATES / candidate_id, agents, system, self.folder)
+        self.check_prompts(candidate_id, prompts)
+        return prompts
+
+    def check_prompts(self, candidate_id: str, prompts: PromptSet) -> None:
+        """Compare prompts with the SHA-256 that the run kept of a candidate, or of its parent.
+
+        Raises:
+            UserError: somebody has changed them since the run wrote them.
+        """
+        kept = {line["candidate_id"]: line.get("prompts_sha256") for line in self.read_proposals()}
+        expected = self.read_info().parent_sha256 if candidate_id == PARENT else kept.get(candidate_id)
+        if expected and digest(prompts) != expected:
+            raise UserError(
+                f"{format_path(self.folder)}/{CANDIDATES}/{candidate_id} was changed since the run wrote it: restore "
+                "it, or start a new tuning run."
+            )
 
     def clear_proposals(self) -> None:
         """Start a search. The lines of an earlier session stay until the resumed search repeats them."""
-        self._lines, self._earlier = [], {}
-        with suppress(UserError):  # somebody has changed them, so only the search's own count
-            self._check(Path(PROPOSALS))
-            self._earlier = {line["candidate_id"]: line for line in filter_fully_scored(self.read_proposals())}
+        self._lines = []
+        self._earlier = {line["candidate_id"]: line for line in filter_fully_scored(self.read_proposals())}
 
     def add_proposal(self, proposal: Proposal) -> None:
         """Write a proposal with its prompts; one that was cut off replaces none that an earlier session scored."""
         if proposal.decision == "cut_off" and proposal.candidate.id in self._earlier:
             return
         self.save_candidate(proposal.candidate)
-        self._lines.append(to_line(proposal))
+        sha256 = digest(self._without_secrets(proposal.candidate.prompts))
+        self._lines.append({**to_line(proposal), "prompts_sha256": sha256})
         repeated = {line["candidate_id"] for line in self._lines}
         earlier = [line for line in self.read_proposals() if line["candidate_id"] not in repeated]
         self._write_proposals([*self._lines, *earlier])
@@ -240,17 +242,11 @@ class RunFiles:
     def read_proposals(self) -> list[ProposalLine]:
         """Return the complete lines; a full disk may have cut off the last one."""
         path = self.folder / PROPOSALS
-        if (self.folder / SEARCH).is_file():  # else a search goes on or is repeated, and only shows them
-            self._check(Path(path.name))
         *lines, _ = path.read_text("utf-8").split("\n") if path.is_file() else [""]
-        return [json.loads(line) for line in lines]
+        return [_parse(line, path) for line in lines]
 
     def _write_proposals(self, lines: Sequence[ProposalLine]) -> None:
         self.write_text(PROPOSALS, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-
-    def _check(self, name: Path) -> None:
-        if self.signed:
-            self.signed.check(name.as_posix())
 
     def _with_tuned_on(self, candidate: Candidate) -> PromptSet:
         """Return the prompts to write; all but the parent's record this run's questions."""
@@ -276,6 +272,13 @@ class RunFiles:
         if self._redact(demos) != demos:
             prompts = replace(prompts, demos=json.loads(self._redact(demos)))
         return replace(prompts, texts={agent: self._redact(text) for agent, text in prompts.texts.items()})
+
+
+def _parse(text: str, path: Path) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UserError(f"{format_path(path)} is damaged ({error}): restore it, or start a new tuning run.") from error
 
 
 def filter_fully_scored(lines: Sequence[ProposalLine]) -> list[ScoredLine]:
@@ -316,9 +319,10 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
             f"{RESUME}={run}: that run was started in Python, and only its memory held its {' and '.join(parts)}; "
             "start it again there, or put them into files, so that the next one can be resumed."
         )
+    if (own := read_command(info.run_id, folder)) is not None:
+        return filter_overrides(own)
     command = filter_overrides(info.command)
-    if not info.is_signed:
-        check_command(command, arguments, format_command("run.py"), folder)
+    check_command(command, arguments, format_command("run.py"), folder)
     return command
 
 

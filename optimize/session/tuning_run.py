@@ -25,9 +25,10 @@ from eval.execution.executors.contract import SampleHooks
 from eval.execution.projection import UNKNOWN, format_projection
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
-from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults, Signer
+from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults
 from eval.runs.folder import RunInUseError, RunLock, format_path, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
+from eval.runs.own_runs import is_own_run, note_run
 from eval.runs.run_info import (
     TUNING_FILE,
     TUNING_PROGRESS,
@@ -53,7 +54,6 @@ from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
 from optimize.session.run_files import RunFiles, check_unchanged, filter_overrides
-from optimize.session.signed_files import SignedFiles, open_signed_files
 
 if TYPE_CHECKING:
     from eval.execution.executors.cluster.connection import RunCluster
@@ -80,7 +80,7 @@ class TuningRun:
         self.parent = Candidate(PARENT, self.read_prompts(PARENT))
         logs = stack.enter_context(RunLogs(folder, request.config.base.secrets(), request.config.base.log))
         self.answers = AnswerLog(logs, self._stop_for_logs)
-        self.call_log = stack.enter_context(closing(CallLog(folder / CALL_LOG, signer=Signer(self.run_id))))
+        self.call_log = stack.enter_context(closing(CallLog(folder / CALL_LOG)))
         self.ledger = BudgetLedger(self.config.budget, self._read_earlier_spend(seconds_before))
         base, missing = self.config.base, MissingServices(self.config.base.simulated)
         self.resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
@@ -399,8 +399,7 @@ def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origi
     """
     before = read_tuning_info(files.folder)
     seconds_before = _sum_seconds(before, files.folder) if before else 0.0
-    first = _build_first(request, before)
-    files.signed = open_signed_files(files.folder, before) if before else SignedFiles(files.folder, first.run_id)
+    first = _build_first(request, before, files.folder)
     if before:
         base = request.config.base
         check_unchanged(
@@ -413,11 +412,13 @@ def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origi
         files.write("splits", splits.to_dict())
         files.save_candidate(Candidate(PARENT, request.prompts))
     parent = files.read_candidate(PARENT, list(request.prompts.texts), request.prompts.system)
-    files.write_info(_build_info(request, splits, first, seconds_before, origin, parent))
+    info = _build_info(request, splits, first, seconds_before, origin, parent)
+    note_run(info.run_id, files.folder, info.command)
+    files.write_info(info)
     return seconds_before
 
 
-def _build_first(request: TuningRequest, before: TuningInfo | None) -> TuningInfo:
+def _build_first(request: TuningRequest, before: TuningInfo | None, folder: Path) -> TuningInfo:
     """Return what the first session of a run fixed."""
     if before is None:
         return TuningInfo(
@@ -427,9 +428,9 @@ def _build_first(request: TuningRequest, before: TuningInfo | None) -> TuningInf
             parent_set=request.prompts.name,
             parent_gated=is_gated(request.prompts),
         )
-    if before.is_signed:
+    if is_own_run(before.run_id, folder):
         return before
-    # else somebody else's addresses, and a gate that nobody here has seen, would be signed
+    # else somebody else's addresses, and a gate that nobody here has seen, would count as ours
     return replace(before, config=request.stored_config, parent_gated=False)
 
 
@@ -462,7 +463,7 @@ def _build_info(
         state=replace(
             first.state, session_started_at=now, session_seconds_before=seconds_before, ended_at=None, stopped=None
         ),
-    ).sign()
+    )
 
 
 def _sum_seconds(before: TuningInfo, folder: Path) -> float:

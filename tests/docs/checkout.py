@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eval.cli.paths import PROJECT_ROOT
-from tests.installation import make_installation
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,6 @@ def copy_checkout(root: Path, environment: Mapping[str, str]) -> Checkout:
     for file in ("pyproject.toml", "README.md", "mas_harness.py"):
         shutil.copy(PROJECT_ROOT / file, root / file)
     path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    state = str(make_installation(root.with_name(f"{root.name}-state")))  # each counts its sealed tests from the first
+    state = str(root.with_name(f"{root.name}-state"))  # each counts its sealed tests from the first
     own = {"PATH": path, "PYTHONPATH": str(root), "COLUMNS": "80", "XDG_STATE_HOME": state}
     return Checkout(root, {**environment, **own})

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from eval.runs.own_runs import note_run
 from eval.runs.record import PlannedQuestion, Record, Usage
 from eval.runs.run_info import RunInfo, RunState, SessionInfo, TaskInfo
 from eval.runs.store import RunStore
@@ -33,6 +34,7 @@ def stored_run(
     by_id = {record.sample_id: record for record in records}
     with RunStore(folder / "run.db") as store:
         store.write_plan([question(each, by_id.get(each)) for each in planned or by_id])
+        note_run(info.run_id, folder, info.command or ())
         store.write_info(info)
         store.write_state(state)
         for record in records:

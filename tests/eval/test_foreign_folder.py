@@ -14,6 +14,7 @@ from eval.compare import task as compare
 from eval.config.tracking import LocalTracking
 from eval.report import task as report
 from eval.rescore import task as rescore
+from eval.runs.own_runs import note_run
 from eval.sweep import remake_table
 from eval.sync import sync
 from eval.workflows.sweep import Job, Sweep
@@ -64,7 +65,7 @@ def test_a_command_line_from_elsewhere_is_shown_and_not_run(
     refused = eval_command(f"run.resume={folder}")
     assert refused.code == USER_ERROR
     assert not evil.exists()
-    assert "theirs was made elsewhere, or changed since. Resuming it would run:" in refused.err
+    assert "theirs was made elsewhere, or moved since. Resuming it would run:" in refused.err
     assert "python eval/run.py system=callable system.target=evil:answer" in refused.err
     assert "add run.trust=true" in refused.err
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", refused.err)
@@ -109,7 +110,7 @@ def test_an_address_from_elsewhere_gets_nothing(
         folder = theirs(config={**CONFIG, "tracking": tracking, "model": evil_part, "system": evil_part})
         assert run(sync, folder) == USER_ERROR
         assert (
-            "made elsewhere, or changed since, so the address in it is not used; give tracking=local"
+            "made elsewhere, or moved since, so the address in it is not used; give tracking=local"
             in capsys.readouterr().err
         )
         assert run(sync, folder, "tracking.wait_seconds=1") == USER_ERROR
@@ -185,7 +186,7 @@ def test_a_sweep_from_elsewhere_opens_its_own_runs_alone_and_sends_nothing(
         edit_info(tmp_path / "outputs" / "eval" / "a", model="theirs")
         folder = tmp_path / "outputs" / "multirun" / "night"
         jobs = [Job(0, [], "../../eval/a", "run-1", 0)]
-        sweep = Sweep(folder, "s", "2026-11-21T08:00:00+00:00", jobs=jobs, is_ours=False)
+        sweep = Sweep(folder, "s", "2026-11-21T08:00:00+00:00", jobs=jobs)
         sweep.write()
         assert run(remake_table, folder) == FINISHED
         assert "the sweep's page is not sent to MLflow" in capsys.readouterr().err
@@ -194,9 +195,8 @@ def test_a_sweep_from_elsewhere_opens_its_own_runs_alone_and_sends_nothing(
     sweep.write()
     assert run(remake_table, folder) == USER_ERROR
     assert f"names {tmp_path / 'secret'}, which is not opened" in capsys.readouterr().err
-    sweep.is_ours = True
-    sweep.write()
-    assert run(remake_table, folder) == FINISHED  # of this installation: its runs may be anywhere
+    note_run(sweep.id, folder)
+    assert run(remake_table, folder) == FINISHED  # made here: its runs may be anywhere
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
 from eval.config.measured import RESUME, find_changes
 from eval.execution.run_session import SessionRecorder
+from eval.runs.own_runs import note_run
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import RunStore, list_pending
@@ -38,6 +39,7 @@ def interrupted(tmp_path: Path) -> Iterator[Path]:
     with RunStore(tmp_path / "old" / "run.db") as store:
         command = ["model=offline", "limit=3", "+x.y=1", "run.epochs=2", "~a.b"]
         store.write_info(RunInfo(run_id="old", command=command))
+    note_run("old", tmp_path / "old", command)
     yield tmp_path / "old"
 
 
@@ -303,7 +305,8 @@ def test_a_question_that_was_killed_goes_on_with_the_replies_it_has(
     with fault_server(["ok", "ok", "hang"]) as server:
         model = ["system=toy", "model=openai_compatible", f"model.base_url={server.base_url}"]
         command = [sys.executable, str(SCRIPT), *model, *data, "tracking=off", NO_BROWSER, CONTACT, f"run.dir={folder}"]
-        environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)}
+        state = os.environ["XDG_STATE_HOME"]
+        environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT), "XDG_STATE_HOME": state}
         with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
             while len(server.requests()) < 3:
                 assert process.poll() is None
@@ -331,6 +334,7 @@ def test_nothing_heavy_is_loaded_for_a_complete_run(
         f"print([name for name in {HEAVY} if name in sys.modules], code)"
     )
     command = [sys.executable, "-c", code, f"run.resume={finished.folder}"]
-    environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)}
+    state = os.environ["XDG_STATE_HOME"]
+    environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT), "XDG_STATE_HOME": state}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines()[-1] == "[] 0", ended.stderr

@@ -1,6 +1,7 @@
 """`cache.tools` through the command: how often the service is asked, what is counted, and what is left on the disk."""
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -69,9 +70,10 @@ def test_a_run_that_was_killed_asks_for_no_search_twice(
     folder = tmp_path / "killed"
     with running(TavilyServer()) as search, running(CallingModel(["ok", "hang", "ok"])) as model:
         common = options(model, search, tmp_path / "data", calling("q1", LIGHT, PEAK))
+        own = {"PYTHONPATH": str(PROJECT_ROOT), "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"], "TAVILY_API_KEY": KEY}
         process = subprocess.Popen(
             [sys.executable, str(SCRIPT), *common, "tracking=off", NO_BROWSER, CONTACT, f"run.dir={folder}"],
-            env={**clean_environment, "PYTHONPATH": str(PROJECT_ROOT), "TAVILY_API_KEY": KEY},
+            env={**clean_environment, **own},
             stdout=subprocess.DEVNULL,
         )
         over = time.monotonic() + 60

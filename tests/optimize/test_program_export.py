@@ -9,6 +9,7 @@ import dspy
 import pytest
 
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
+from eval.runs.own_runs import note_run
 from eval.runs.run_info import TUNING_FILE, TuningInfo
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.prompt_sets.prompt_set import read_prompt_set, write_prompt_set
@@ -16,7 +17,7 @@ from mas.system import Resources
 from mas.systems.external.dspy_system import DspySystem
 from optimize.export import task
 from optimize.session.run_files import RunFiles
-from optimize.session.signed_files import SignedFiles
+from tests.eval.foreign_folder import forget_run
 from tests.mas.systems.external.user_code import module
 from tests.servers.function_llm import function_llm
 
@@ -76,9 +77,9 @@ def published(folder: Path, target: str, **changes: object) -> Path:
     info = TuningInfo(
         run_id="r1", started_at="2026-11-21T10:00:00+00:00", name="t", config={"system": system, **changes}
     )
-    RunFiles(folder).write_info(info.sign())
+    note_run(info.run_id, folder)
+    RunFiles(folder).write_info(info)
     (folder / "verdict.json").write_text(json.dumps({"published": True, "winner": {"candidate_id": "c001"}}))
-    SignedFiles(folder, "r1").adopt_all()
     return folder
 
 
@@ -143,7 +144,7 @@ def test_a_candidate_is_exported_past_the_gate_and_with_a_program_of_ones_own(
         (["UNPUBLISHED", "--dspy", "out.json"], "has published nothing; choose a candidate with --candidate ID"),
         (
             ["ELSEWHERE", "--dspy", "out.json"],
-            "was made elsewhere, or changed since, so the program that it names is not",
+            "was made elsewhere, or moved since, so the program that it names is not",
         ),
         (["TOY", "--dspy", "out.json"], "system=toy is no DSPy program of yours"),
         (
@@ -161,12 +162,10 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
     run = published(tmp_path / "run", target)
     unpublished, elsewhere, toy = (published(tmp_path / name, target) for name in ("unpublished", "elsewhere", "toy"))
     (unpublished / "verdict.json").write_text(json.dumps({"published": False, "winner": {"candidate_id": "c001"}}))
-    SignedFiles(unpublished, "r1").adopt_all()
-    file = elsewhere / TUNING_FILE
-    file.write_text(json.dumps({**json.loads(file.read_text()), "seed": 8}))
+    forget_run(elsewhere)
     info = RunFiles(toy).read_info()
     config = {"system": {"_target_": "mas.systems.toy.system.ToySystem"}}
-    RunFiles(toy).write_info(replace(info, config=config).sign())
+    RunFiles(toy).write_info(replace(info, config=config))
     Path("there.json").write_text("{}")
     other = module(tmp_path, 'import dspy\nprogram = dspy.Predict("q -> a")')
     places = {"RUN": run, "UNPUBLISHED": unpublished, "ELSEWHERE": elsewhere, "TOY": toy}

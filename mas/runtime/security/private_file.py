@@ -2,6 +2,7 @@
 
 with write_atomically(folder / "summary.json") as file:
     file.write(text)
+find_state_folder()       # ~/.local/state/mas-harness
 """
 
 import os
@@ -29,3 +30,14 @@ def write_atomically(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def find_state_folder() -> Path:
+    """Return the folder of what is kept for this user between runs; it need not exist.
+
+    Raises:
+        RuntimeError: the user has no home folder.
+    """
+    given = os.environ.get("XDG_STATE_HOME") or ""
+    state = Path(given) if Path(given).is_absolute() else Path("~/.local/state").expanduser()
+    return state / "mas-harness"

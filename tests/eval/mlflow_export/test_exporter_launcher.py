@@ -182,12 +182,12 @@ def test_where_to_look() -> None:
 @pytest.mark.parametrize(
     ("tracking", "given"),
     [
-        (LocalTracking(), {"MLFLOW_TRACKING_URI", "MAS_HARNESS_KEY"}),
+        (LocalTracking(), {"MLFLOW_TRACKING_URI"}),
         (
             ServerTracking(uri="http://127.0.0.1:1"),
             {
                 *("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_TOKEN"),
-                *("AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY", "MAS_HARNESS_KEY"),
+                *("AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"),
             },
         ),
     ],
@@ -196,7 +196,7 @@ def test_the_exporter_gets_what_leads_to_mlflow_and_no_key_of_a_model(
     tracking: LocalTracking | ServerTracking, given: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     canaries = ("OPENAI_API_KEY", "TAVILY_API_KEY", "HF_TOKEN", "AZURE_API_KEY", "MY_OWN_TOKEN")
-    for name in (*canaries, "MAS_HARNESS_KEY", "MLFLOW_TRACKING_TOKEN", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"):
+    for name in (*canaries, "MLFLOW_TRACKING_TOKEN", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "canary")
     started: list[dict[str, str]] = []
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export.tracked_run import connect
+from eval.runs.own_runs import note_run
 from eval.runs.run_info import TuningInfo, TuningState
-from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
+from mas.prompt_sets.prompt_set import PromptSet, digest, read_set_folder, write_prompt_set
 from optimize.mlflow_export.tuning_export import TuningExport
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT
 from optimize.session.run_files import RunFiles
-from optimize.session.signed_files import SignedFiles
 
 STARTED, ENDED = "2026-11-21T10:00:00+00:00", "2026-11-21T11:00:00+00:00"
 TEXTS = {"planner": "You plan.", "finalizer": "You answer."}
@@ -94,7 +94,8 @@ def a_tuning(
     known: dict[str, Any] = {**about, **ids, **when, "origin": {"mlflow.user": "ann"}, **facts}
     state = {each.name: known.pop(each.name) for each in fields(TuningState) if each.name in known}
     info = TuningInfo(**known, config={**settings, **(config or {})}, state=TuningState(**state))
-    files.write_info(info.sign())
+    note_run(info.run_id, folder)
+    files.write_info(info)
     files.write("splits", {"train": ["q1"], "val": ["q2"], "sealed": ["q3"]})
     write_set(folder, PARENT, TEXTS, own)
     for each in proposals:
@@ -103,9 +104,17 @@ def a_tuning(
         files.write("shortlist", list(shortlist))
     if verdict:
         files.write("leaks", {})
-        files.write("verdict", verdict)
-    SignedFiles(folder, info.run_id).adopt_all()
+        files.write("verdict", _with_digest(folder, verdict))
     return folder
+
+
+def _with_digest(folder: Path, verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the verdict with the SHA-256 of its winner's prompts."""
+    winner = verdict.get("winner") or {}
+    place = folder / "candidates" / str(winner.get("candidate_id"))
+    if not place.is_dir():
+        return dict(verdict)
+    return {**verdict, "winner": {**winner, "prompts_sha256": digest(read_set_folder(place))}}
 
 
 def propose(folder: Path, proposal: Mapping[str, Any], system: str, demos: Mapping[str, Any] | None = None) -> None:

@@ -120,6 +120,24 @@ def test_a_verdict_that_is_deleted_is_written_again_from_the_same_answers(tmp_pa
     assert model.requests == [] and read_levels(tmp_path) == [0.03]
 
 
+@pytest.mark.parametrize("edited", ["winner", "parent"])
+def test_prompts_that_were_edited_after_the_search_are_neither_tested_nor_published(
+    edited: str, tmp_path: Path
+) -> None:
+    first = planted_run(tmp_path, texts={"finalize": ALWAYS})
+    shutil.rmtree(first.folder / "sealed")
+    for name in ("shortlist", "verdict"):
+        (first.folder / f"{name}.json").unlink()
+    shutil.rmtree(tmp_path / "prompts" / TUNED_SET)
+    candidate = "parent" if edited == "parent" else "c001"
+    (first.folder / "candidates" / candidate / "finalize_system_prompt.txt").write_text(f"{ALWAYS} Or not.\n")
+    model = Obedient()
+    again = planted_run(tmp_path, "resume=run", texts={"finalize": ALWAYS}, model=model)
+    assert again.code == 1 and f"candidates/{candidate} was changed since the run wrote it" in again.err
+    assert model.requests == [] and not (tmp_path / "prompts" / TUNED_SET).exists()
+    assert len(read_levels(tmp_path)) == 1, "no other test was begun"
+
+
 def test_20_attempts_under_other_names_seeds_and_folders_end_in_a_refusal(tmp_path: Path) -> None:
     log = tmp_path / "sealed_tests.jsonl"
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})

@@ -14,7 +14,6 @@ import yaml
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.run_info import TuningInfo
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, digest, is_gated, read_prompt_set
-from mas.prompt_sets.provenance import sign_provenance
 from mas.runtime.errors import UserError
 from optimize.publishing import publish as publishing
 from optimize.publishing.provenance import Provenance, build_headline, build_provenance
@@ -71,31 +70,18 @@ def test_a_published_set_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert dict(returned.provenance) == dict(read.provenance)
 
 
-def test_a_provenance_that_somebody_wrote_by_hand_is_not_that_of_a_gated_set(tmp_path: Path) -> None:
-    publish(TUNED, tmp_path / "prompts" / "tuned", told())
-    path = tmp_path / "prompts" / "tuned" / "provenance.yaml"
-    written = yaml.safe_load(path.read_text())
-    assert is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))
-    for change in ({"run": "another"}, {"signature": ""}, {"signature": "0" * 64}):
-        path.write_text(yaml.safe_dump({**written, **change}))
-        assert not is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path)), change
-    path.write_text(yaml.safe_dump({name: value for name, value in written.items() if name != "signature"}))
-    assert not is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))
-
-
 def test_a_set_is_gated_if_it_passed_the_gate_without_leaks_and_is_unchanged(tmp_path: Path) -> None:
     folder = tmp_path / "prompts" / "tuned"
     assert is_gated(publish(TUNED, folder, told())) and is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))
     written = yaml.safe_load((folder / "provenance.yaml").read_text("utf-8"))
-    del written["signature"]
     blocked = written["leaks"] | {"blocked": True}
     for change in ({"gated": False}, {"gated": "yes"}, {"leaks": None}, {"leaks": blocked}, {"digest": "0"}):
-        (folder / "provenance.yaml").write_text(yaml.safe_dump(sign_provenance(written | change)))
+        (folder / "provenance.yaml").write_text(yaml.safe_dump(written | change))
         assert not is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path)), change
     without_checksums = {name: value for name, value in written.items() if name != "checksums"}
-    (folder / "provenance.yaml").write_text(yaml.safe_dump(sign_provenance(without_checksums)))
+    (folder / "provenance.yaml").write_text(yaml.safe_dump(without_checksums))
     assert not is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))
-    (folder / "provenance.yaml").write_text(yaml.safe_dump(sign_provenance(written)))
+    (folder / "provenance.yaml").write_text(yaml.safe_dump(written))
     assert is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))
     (folder / "tuned_on.json").write_text('{"learnt_from": [], "picked_by": []}')
     assert not is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))

@@ -14,6 +14,7 @@ from optimize.reports import tuning_page
 from optimize.reports.outcome import describe_outcome
 from optimize.reports.snapshot import read_tuning
 from optimize.reports.tuning_page import _build_page, write_tuning_page
+from tests.eval.foreign_folder import forget_run
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_proposal, a_tuning, verdict
 
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -71,17 +72,13 @@ def test_a_candidate_that_was_cut_off_has_no_score(tmp_path: Path) -> None:
     assert "not scored whole" in page and "12.3%" not in page
 
 
-def test_a_changed_and_a_foreign_folder_are_marked_and_a_broken_one_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_foreign_folder_is_marked_and_a_broken_one_is_refused(tmp_path: Path) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False))
-    assert "changed since" not in write_page(folder)
-    (folder / "verdict.json").write_text(json.dumps({**verdict(resumable=False), "gain": 0.9}))
-    assert "files that decide its verdict were changed since" in write_page(folder)
-    info = json.loads((folder / "tuning.json").read_text("utf-8"))
-    (folder / "tuning.json").write_text(json.dumps({**info, "signature": ""}))
+    assert "made elsewhere" not in write_page(folder)
+    forget_run(folder)
+    assert "This run was made elsewhere" in write_page(folder)
     (folder / "verdict.json").write_text(json.dumps({"winner": "c001", "reasons": 7}))
-    with pytest.raises(UserError, match="was made elsewhere, or changed since, and cannot be read"):
+    with pytest.raises(UserError, match="was made elsewhere, or moved since, and cannot be read"):
         write_tuning_page(folder)
     (folder / "leaks.json").unlink()
     (folder / "leaks.json").symlink_to("/etc/passwd")
