@@ -9,6 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.runs.own_runs import note_run
+from optimize.session.run_files import RunFiles
 from tests.optimize.killed_runs import (
     CONCURRENCY,
     PHASES,
@@ -132,6 +134,8 @@ def test_a_kill_while_publishing_leaves_the_whole_set_or_none_and_is_made_good(
     run = TunedRun(tmp_path / "run", tested.options, tested.environment, tested.server)
     shutil.copytree(tested.folder, run.folder)
     shutil.copytree(tested.outputs, run.outputs)  # with the log of sealed tests
+    info = RunFiles(run.folder).read_info()
+    note_run(info.run_id, run.folder, info.command)  # else it would count as made elsewhere
     sent = run.server.asked
     assert run.session(dies=dies) is None
     assert run.read("verdict") is None
