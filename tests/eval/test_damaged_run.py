@@ -56,11 +56,11 @@ def test_a_lost_database_is_reported_and_the_run_compared_reported_and_resumed_a
     eval_command: EvalCommand, asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = eval_command(*asked)
-    lost = tmp_path / "lost"
-    shutil.copytree(whole.folder, lost)
+    lost, copy = whole.folder, tmp_path / "copy"
+    shutil.copytree(lost, copy)
     (lost / "run.db").unlink()
     printed = terminal._WARNINGS  # each is printed once by a process, and this one is two commands
-    for command in (lambda: report([str(lost)]), lambda: compare([str(whole.folder), str(lost)])):
+    for command in (lambda: report([str(lost)]), lambda: compare([str(copy), str(lost)])):
         printed.clear()
         run_cli(command)
         err = capsys.readouterr().err
