@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from eval.runs.own_runs import note_run
 from tests.eval.command_line import dataset, question
 from tests.killed_run import KilledRun, Moment, moments, slow_server
 from tests.needs import needs
@@ -132,6 +133,7 @@ def test_a_run_that_fills_its_disk_stops_and_goes_on_where_there_is_room(
         assert 0 < len(kept) < 60 * EPOCHS
         roomy = KilledRun(tmp_path / "roomy", asked, clean_environment, server)
         shutil.copytree(run.folder, roomy.folder)
+        note_run(run.info().run_id, roomy.folder, run.info().command or ())  # else the copy is somebody else's
         assert roomy.session() == 0
         subprocess.run(["mount", "-o", "remount,size=100m", tiny_disk], check=True)
         assert run.session() == 0

@@ -44,7 +44,7 @@ class Repeating(BaseHTTPRequestHandler):
         if LAST.encode() in body:
             refusal = {"error": {"message": f"Incorrect API key provided: {key}.", "code": "invalid_api_key"}}
             return self._send(401, json.dumps(refusal).encode())
-        return self._send(200, reply_to(body).replace(b'6 * 7\\"', f'{key} *\\"'.encode()))
+        return self._send(200, reply_to(body).replace(b'6 * 7 + 0\\"', f'{key} *\\"'.encode()))
 
     def _send(self, status: int, content: bytes) -> None:
         self.send_response(status)

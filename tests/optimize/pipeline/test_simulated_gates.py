@@ -64,7 +64,6 @@ def judge_drawn(
         patch.setattr(sealed_test, "evaluate_pairs", drawn.evaluate_pairs)
         patch.setattr(sealed_test, "read_arm_records", drawn.read_arm_records)
         patch.setattr(sealed_test, "_begin_test", lambda *given: ("draw", Allowance(size=N_QUESTIONS)))
-        patch.setattr(sealed_test, "check_answers", lambda *given: None)
         patch.setattr(sealed_test, "record_judgement", lambda *given: None)
         patch.setattr(run, "show", lambda line: None)
         verdict = publication.judge_winner(run, sealed_test.run_sealed_test(run, approved))
