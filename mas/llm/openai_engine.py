@@ -112,7 +112,7 @@ class ChatEngine:
         return self._clients[loop]
 
     def _create_client(self) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(
+        client = openai.AsyncOpenAI(
             api_key=self._api_key or "none",
             base_url=self._base_url,
             max_retries=0,
@@ -124,6 +124,9 @@ class ChatEngine:
                 verify=self._base_url.startswith("https:"),  # certificates take 40 ms to load
             ),
         )
+        if not self._base_url.startswith("https://api.openai.com/"):
+            client.organization = client.project = None  # the client reads them from variables that are OpenAI's
+        return client
 
     def _encode(self, request: Request) -> dict[str, Any]:
         """Return the body of a request. The codec knows no audio: it encodes a placeholder text for each sound."""

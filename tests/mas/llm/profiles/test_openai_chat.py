@@ -109,6 +109,14 @@ def test_the_profile_says_whether_tools_are_native(native_tools: bool) -> None:
     assert ("look_up, whose description is" in json.dumps(request.body["messages"])) is not native_tools
 
 
+def test_the_account_at_openai_is_named_to_no_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-ours")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-of-ours")
+    with serving(complete_with("hello")) as server:
+        ask(server)
+    assert "of-ours" not in str(server.requests[0].headers)
+
+
 def test_a_dripping_reply_is_cut_off_at_the_deadline_and_the_connection_closed() -> None:
     with serving(drip) as server:
         with pytest.raises(LMTimeoutError, match=r"no complete reply within 0\.3 s \(model\.call_deadline_seconds\)"):
