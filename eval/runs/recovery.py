@@ -173,7 +173,7 @@ def _estimate_end(record: Record) -> str:
 def _read_copied_facts(folder: Path) -> tuple[dict[str, str], PlanRows]:
     """Return the facts about the run and its plan; nothing if their copy is damaged or gone."""
     with suppress(OSError, *_NO_JSON), (folder / FACTS).open("rb") as file:
-        meta = {str(name): str(value) for name, value in json.loads(next(file)).items()}
+        meta = {str(name): str(value) for name, value in json.loads(next(file, b"")).items()}
         return meta, [(str(sample_id), str(data)) for sample_id, data in map(json.loads, file)]
     return {}, []
 

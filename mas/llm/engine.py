@@ -12,10 +12,11 @@ block, gets one plain attempt.
 """
 
 import asyncio
+import functools
 import math
+import threading
 import time
 from collections.abc import AsyncIterator, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -240,7 +241,7 @@ class SyncAgentEngine:
         ):
             policy.limits.check_inputs(request)
             with record_aborted_cost(policy.price, reservation, current):
-                response = _run_in_thread(self.inner.complete(request))
+                response = _run_aside(self.inner.complete(request))
             reservation.pay(record_cost(response, policy.price, context, current))
             check_not_empty(response)
             return validate_reply(request, response, policy.limits, current)
@@ -249,9 +250,16 @@ class SyncAgentEngine:
         return self
 
 
-def _run_in_thread(reply: Coroutine[object, object, Response]) -> Response:
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, reply).result()
+def _run_aside(reply: Coroutine[object, object, Response]) -> Response:
+    return asyncio.run_coroutine_threadsafe(reply, _start_side_loop()).result()
+
+
+@functools.cache
+def _start_side_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop in a thread of its own, the same for all calls, which thus share their connections."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="synchronous model calls", daemon=True).start()
+    return loop
 
 
 def _omit_media(value: object) -> object:

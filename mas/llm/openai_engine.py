@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import httpx2
@@ -97,10 +98,10 @@ class ChatEngine:
             return self._codec.parse_response(request, _to_lm15(raw))
         except openai.APIStatusError as error:
             raise _classify_error(self._codec._http_error(_to_lm15(error.response))) from None
-        except openai.APITimeoutError as error:
-            raise ServerTimeoutError(_describe(error)) from error.__cause__
         except openai.APIConnectionError as error:
-            kind = NeverSentError if isinstance(error.__cause__, _NO_CONNECTION) else TransportError
+            kind = ServerTimeoutError if isinstance(error, openai.APITimeoutError) else TransportError
+            if isinstance(error.__cause__, _NO_CONNECTION):
+                kind = NeverSentError
             raise kind(_describe(error)) from error.__cause__
         except ProviderError as error:
             raise _classify_error(error) from error.__cause__
@@ -121,11 +122,13 @@ class ChatEngine:
                 limits=self._limits,
                 timeout=self._timeout,
                 follow_redirects=False,
-                verify=self._base_url.startswith("https:"),  # certificates take 40 ms to load
+                verify=not self._base_url.lower().startswith("http:"),  # certificates take 40 ms to load
             ),
         )
-        if not self._base_url.startswith("https://api.openai.com/"):
-            client.organization = client.project = None  # the client reads them from variables that are OpenAI's
+        if not (urlsplit(self._base_url).hostname or "").endswith("api.openai.com"):
+            # The client reads them from variables that are meant for OpenAI.
+            client.organization = client.project = None
+            client._custom_headers = {}
         return client
 
     def _encode(self, request: Request) -> dict[str, Any]:

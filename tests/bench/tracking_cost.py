@@ -13,13 +13,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.tracking_memory import memory
-
 from eval.runs.mlflow_state import ExportState, read_state
 from tests.bench.contenders import OURS, check_summary, evaluation, version
 from tests.bench.measuring import CALLS, FailedError, Measured, StalledError, measure, medians
 from tests.bench.side_by_side import LATENCY_SECONDS, ideal_seconds
 from tests.bench.tables import Cell, Table
+from tests.bench.tracking_memory import memory
 
 AT_ONCE = 32
 LIMIT_SECONDS = 180.0  # of one run

@@ -14,7 +14,12 @@ DOCS = PROJECT_ROOT / "docs"
 
 PAGES = [
     *PROJECT_ROOT.glob("*.md"),
-    *sorted(path for top in ("docs", "deploy", "prompts") for path in (PROJECT_ROOT / top).rglob("*.md")),
+    *sorted(
+        path
+        for top in ("docs", "deploy", "prompts")
+        for path in (PROJECT_ROOT / top).rglob("*.md")
+        if "node_modules" not in path.parts
+    ),
 ]
 
 

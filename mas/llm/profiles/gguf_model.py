@@ -52,9 +52,11 @@ class GgufModel(LlamaCppModel):
         return super()._create_engine(Endpoint(endpoint.base_url or self.base_url, endpoint.api_key_env))
 
     def _get_name(self, endpoint: Endpoint) -> str:
-        """Return the file instead of the address, whose port is another one in a resumed run."""
-        own = endpoint.base_url in (None, self.base_url)
-        return f"gguf:{self.path or self.hf}" if own else self._get_url(endpoint)
+        """Return the file and its size instead of the address, whose port is another one in a resumed run."""
+        if endpoint.base_url not in (None, self.base_url):
+            return self._get_url(endpoint)
+        path = Path(self.path).expanduser().resolve() if self.path else None
+        return f"gguf:{path or self.hf}:{path.stat().st_size if path and path.is_file() else 0}"
 
     def _start(self) -> str:
         return start_server(self._find_file(), self.slots, self.context_tokens or 0)

@@ -345,7 +345,9 @@ class Workers:
         how = worker.channel.how_it_ended
         self.hooks.note("worker died", worker=worker.name, how=how, unfinished=len(worker.leases))
         self._failed_starts += not worker.is_ready
-        if self._failed_starts > MAX_DEATHS + len(self._workers):  # a machine that dies takes all that start there
+        is_any_ready = any(each.is_ready for each in self._workers)
+        # A machine that dies takes all that start there.
+        if self._failed_starts > MAX_DEATHS + len(self._workers) and not is_any_ready:
             self.stop.stop_now(f"{self._failed_starts} workers in a row ended while they started ({how})", "errors")
         for job in worker.leases.values():
             job.deaths += len(worker.leases) == 1  # among several it may be any other's fault

@@ -112,6 +112,7 @@ def test_the_profile_says_whether_tools_are_native(native_tools: bool) -> None:
 def test_the_account_at_openai_is_named_to_no_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-of-ours")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "project-of-ours")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: secret-of-ours")
     with serving(complete_with("hello")) as server:
         ask(server)
     assert "of-ours" not in str(server.requests[0].headers)
