@@ -443,7 +443,7 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "calls", f"{usage.lm_calls:,} to language models{of_lm_calls}, {tools}"
     if (idle := summary.agents_without_calls) and usage.lm_calls:
         have = f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} tools"
-        yield "no tool was called", f"{have}; a small model may call them only as text: model.native_tools=false"
+        yield "no tool was called", f"{have}; a model without native calls may make them with model.native_tools=false"
     if n := usage.cached_tool_calls:
         results = "1 tool result comes" if n == 1 else f"{n:,} tool results come"
         oldest = str(usage.oldest_cached_tool_result)[:10]

@@ -7,7 +7,7 @@ provider), and the same share is refused at every pace. Four rules follow:
 1. *Cut*: refusals in excess of the background, found by a CUSUM test, set the pace to what got through since they
    began, at least half the pace before.
 2. *Background*: the pace is held for a while after each cut. What is refused there is chance, which slows nothing down.
-3. *Growth*: after that the pace doubles every 3 s.
+3. *Growth*: after that the pace doubles every 2.5 s.
 4. *Closed*: refusals in a row, more than the background explains, stop all sending. After each pause (`Retry-After`,
    else 0.25 to 1 s) one probe is sent, until one is not refused. The pace is then what got through since the last time.
 
@@ -26,7 +26,7 @@ OPENING_PER_SECOND = 500.0  # pace before anything is known
 RESTART_PER_SECOND = 20.0  # first pace if the server was closed from the start
 CREDIT_SECONDS = 0.1  # lateness of a timer that the pace makes up for
 HOLD_SECONDS, MAX_HOLD_SECONDS, HOLD_REQUESTS = 8.0, 30.0, 50  # after a cut; longer until so many are sent
-DOUBLING_SECONDS = 3.0
+DOUBLING_SECONDS = 2.5
 MEASURED_REQUESTS = 10  # that were accepted before the first closure, or its rate says nothing
 MARGIN = 0.97  # of a measured rate
 MAX_OVER_MEAN = 1.2  # pace after a closure, relative to what got through

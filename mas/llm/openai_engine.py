@@ -158,8 +158,8 @@ def _to_lm15(response: httpx2.Response) -> HttpResponse:
 
 
 def _describe(error: Exception) -> str:
-    cause = error.__cause__
-    return f"{error} ({type(cause).__name__}: {cause})".replace(": )", ")") if cause else str(error)
+    """Return the client's message, which is the same for all faults, with the one behind it."""
+    return f"{error} ({error.__cause__!r})" if error.__cause__ else str(error)
 
 
 def _classify_error(error: ProviderError) -> LM15Error:

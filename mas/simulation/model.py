@@ -33,14 +33,6 @@ def propose_prompt(request: "Request") -> "Response":
 class ReplyEngine:
     reply: Callable[["Request"], "Response"]
 
-    def complete(self, request: "Request") -> "Response":
-        return self.reply(request)
-
-
-@dataclass(frozen=True)
-class AsyncReplyEngine:
-    reply: Callable[["Request"], "Response"]
-
     async def complete(self, request: "Request") -> "Response":
         return self.reply(request)
 
@@ -100,7 +92,7 @@ class SimulatedModel:
 
         return AgentLM(
             f"offline/{self.world}-{self.seed}",  # part of the request: no cache mixes up two worlds or seeds
-            AsyncReplyEngine(reply),
+            ReplyEngine(reply),
             native_tools=self.native_tools,
             deadline_seconds=self.call_deadline_seconds,
             policy=CallPolicy("offline", ModelLimits("offline", takes_images=False, takes_audio=False), price=FREE),

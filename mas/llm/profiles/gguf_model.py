@@ -1,6 +1,6 @@
 """A model in a GGUF file, served by llama.cpp for the run: `conf/model/gguf.yaml`.
 
-No server has to be installed or started: the package xllamacpp brings llama.cpp (`pip install '.[local]'`).
+No server has to be installed or started: the package xllamacpp brings llama.cpp (`pip install -e '.[local]'`).
 """
 
 import importlib.util
@@ -37,7 +37,7 @@ class GgufModel(LlamaCppModel):
         """
         self._check_ranges()
         if importlib.util.find_spec("xllamacpp") is None:
-            raise UserError("model=gguf needs the package xllamacpp; install it with: pip install '.[local]'")
+            raise UserError("model=gguf needs the package xllamacpp; install it with: pip install -e '.[local]'")
         self.base_url = self._start()
         super().check()
 

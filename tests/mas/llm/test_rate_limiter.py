@@ -227,7 +227,7 @@ def test_a_server_that_was_closed_at_first_is_used_to_the_full_once_it_opens():
     limiter, server = RateLimiter(64), Closed(None)
     duration = run_in_virtual_time(_send_through(limiter, server, 1000, random.Random(7)))
     assert server.rejected < 40
-    assert duration < 5 + 23
+    assert duration < 5 + 22
 
 
 @pytest.mark.parametrize("retry_after", [None, 1.0])

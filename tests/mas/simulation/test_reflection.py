@@ -6,7 +6,7 @@ from dspy.lm15 import Config, Message, Request
 from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 from gepa.strategies.instruction_proposal import InstructionProposalSignature
 
-from mas.simulation.model import AsyncReplyEngine, ReplyEngine
+from mas.simulation import SimulatedModel
 from mas.simulation.reflection import HARMFUL, HELPFUL, USELESS, propose_prompt
 
 PROMPT = "You are the expert.\nWork carefully.\nGive the answer."
@@ -63,12 +63,7 @@ def test_in_the_leaky_world_answers_get_into_the_prompt() -> None:
 
 
 def test_dspys_own_proposer_can_use_it() -> None:
-    lm = dspy.LM(
-        "offline/normal-0",
-        engine=ReplyEngine(propose_prompt),
-        async_engine=AsyncReplyEngine(propose_prompt),
-        cache=False,
-    )
+    lm = SimulatedModel().create_reflection_lm()
     example = {"Inputs": {"question": "x"}, "Generated Outputs": {"answer": "y"}, "Feedback": FEEDBACK}
     with dspy.context(lm=lm):
         found = InstructionProposer()({"expert": PROMPT}, {"expert": [example]}, ["expert"])

@@ -345,9 +345,9 @@ class Workers:
         how = worker.channel.how_it_ended
         self.hooks.note("worker died", worker=worker.name, how=how, unfinished=len(worker.leases))
         self._failed_starts += not worker.is_ready
-        is_any_ready = any(each.is_ready for each in self._workers)
-        # A machine that dies takes all that start there.
-        if self._failed_starts > MAX_DEATHS + len(self._workers) and not is_any_ready:
+        does_any_work = any(each.is_ready for each in self._workers)
+        # A machine that dies takes all that start there, hence the number of workers.
+        if self._failed_starts > MAX_DEATHS + len(self._workers) and not does_any_work:
             self.stop.stop_now(f"{self._failed_starts} workers in a row ended while they started ({how})", "errors")
         for job in worker.leases.values():
             job.deaths += len(worker.leases) == 1  # among several it may be any other's fault

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from mas.runtime.security.private_file import write_atomically
+from mas.runtime.security.private_file import find_state_folder, write_atomically
 from mas.systems.bos.contracts.result import AgentFailureError
 
 IDENTITY, SECURE_TOKEN = "identitytoolkit.googleapis.com", "securetoken.googleapis.com"
@@ -133,8 +133,7 @@ def open_tokens(environment: Mapping[str, str] = os.environ) -> FirebaseTokens:
     """Return the tokens of Firebase, or of its emulator, that are kept in the user's state folder."""
     emulator = environment.get(EMULATOR)
     at = f"http://{emulator}/" if emulator else "https://"
-    state = Path(environment.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return FirebaseTokens(at + IDENTITY, at + SECURE_TOKEN, state / "mas-harness" / "firebase_tokens.json")
+    return FirebaseTokens(at + IDENTITY, at + SECURE_TOKEN, find_state_folder() / "firebase_tokens.json")
 
 
 async def _post(

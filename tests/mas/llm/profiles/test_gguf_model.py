@@ -81,5 +81,5 @@ def test_a_server_that_does_not_start_says_why(model: Path) -> None:
 
 def test_without_the_package_the_command_that_gets_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(UserError, match=r"pip install '\.\[local\]'"):
+    with pytest.raises(UserError, match=r"pip install -e '\.\[local\]'"):
         GgufModel("default", path="model.gguf").check()
