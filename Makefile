@@ -50,7 +50,7 @@ unit: setup
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
 
 test-slow: setup
-	$(BIN)/pytest -m slow -n 3 --dist loadfile
+	$(BIN)/pytest -m slow -n 4 --dist loadfile
 
 # Inspect AI needs a newer openai than the lock has, so it may live in an environment of its own.
 bench: setup
