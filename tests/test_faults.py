@@ -49,7 +49,7 @@ LASTING: Expected = {
     "502": ("infrastructure", ALL),
     "503": ("infrastructure", REFUSED),
     "529": ("infrastructure", REFUSED),
-    "hang": ("infrastructure", ALL),  # the call's deadline holds for all its tries
+    "hang": ("infrastructure", ALL),
     "drip": ("infrastructure", ALL),
     "reset": ("infrastructure", ALL),
     "cut": ("infrastructure", ALL),
@@ -124,25 +124,21 @@ def lasting(name: str) -> dict[str, Any]:
     return {"every": 1, "fault": name}
 
 
-def call_deadline_seconds(name: str) -> float:
-    return 4.0 if name in ("hang", "drip") else 20.0
+WAITED_FOR = ("hang", "drip")  # faults that end with an attempt's timeout
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[tuple[str, str], Outcome]:
-    """Every fault in passing and for good, all of them side by side: what they do most is wait."""
+    """Every fault in passing and for good, side by side; those with a short timeout last, on an idle machine."""
     cases: dict[tuple[str, str], Any] = {("lasting", name): lasting(name) for name in LASTING}
     cases |= {("passing", name): [name] for name in LASTING}
 
-    async def all_of_them() -> list[Outcome]:
-        deadlines = {case: call_deadline_seconds(case[1]) for case in cases}
-        asked = [
-            ask(cases[case], call_deadline_seconds=deadlines[case], attempt_timeout_seconds=deadlines[case] / 4)
-            for case in cases
-        ]
-        return await asyncio.gather(*asked)
+    async def ask_all(waited_for: bool, attempt_timeout_seconds: float) -> dict[tuple[str, str], Outcome]:
+        chosen = [case for case in cases if (case[1] in WAITED_FOR) is waited_for]
+        asked = [ask(cases[case], attempt_timeout_seconds=attempt_timeout_seconds) for case in chosen]
+        return dict(zip(chosen, await asyncio.gather(*asked), strict=True))
 
-    return dict(zip(cases, run_blocking(all_of_them()), strict=True))
+    return run_blocking(ask_all(False, 5.0)) | run_blocking(ask_all(True, 1.5))
 
 
 @pytest.mark.parametrize("name", LASTING)
@@ -190,7 +186,7 @@ def test_a_reply_that_says_nothing_is_called_empty_not_unreadable(
 
 def test_a_retry_after_beyond_the_deadline_fails_at_once(outcomes: dict[tuple[str, str], Outcome]) -> None:
     record = outcomes["lasting", "429_retry_after_3600"].record
-    assert record.wall_seconds < call_deadline_seconds("429_retry_after_3600") / 2
+    assert record.wall_seconds < 10, "half of the call's deadline"
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from tests.pages.browser import browser, picture, see, why_not
 from tests.servers.mlflow_server import running_mlflow
 from tests.servers.running import running_llm
 
-LIMIT = 30
+LIMIT = 16
 PRICED = 6  # questions to a model with a price; the simulated one is free
 PRICES = "+model.prices.loopback={input_usd_per_million: 0.15, output_usd_per_million: 0.6, as_of: '2026-11-21'}"
 ADDED = {
@@ -63,19 +63,17 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     folder = tmp_path_factory.mktemp("pages")
     tracking = ("tracking=local", f"tracking.folder={folder / 'store'}", "data=sample")
     careful = write_careful_prompts(folder / "careful")
-    folders = {name: folder / f"run-{name}" for name in ("baseline", "careful", "priced", "unnamed")}
+    folders = {name: folder / f"run-{name}" for name in ("baseline", "careful", "priced")}
     simulated = ("model=offline", f"limit={LIMIT}", *tracking)
     priced = ("model=openai_compatible", "model.name=loopback", PRICES, NO_BROWSER, CONTACT)
     with running_llm() as llm:
         options = {
             "baseline": simulated,
             "careful": (*simulated, f"prompts={careful}"),
-            "unnamed": ("system=toy", "data=toy", "limit=8", *simulated[:1], *tracking[:2]),
             "priced": (*priced, f"model.base_url={llm.base_url}", f"limit={PRICED}", *tracking),
         }
         for name, given in options.items():
-            named = () if name == "unnamed" else (f"run.name={name}",)
-            finished = Evaluation.of_options(folders[name], *named, *given).ended()
+            finished = Evaluation.of_options(folders[name], f"run.name={name}", *given).ended()
             assert finished.code in (0, 2), finished.err
             assert finished.err == (NO_SEARCH if name == "priced" else ""), finished.err
     backend = f"sqlite:///{folder / 'store' / 'mlflow.db'}"

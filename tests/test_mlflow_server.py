@@ -34,7 +34,7 @@ from tests.servers.mlflow_server import MlflowServer, running_mlflow
 from tests.servers.playwright_mcp import listens
 from tests.servers.postgres import RunningPostgres, free_port, running_postgres, why_not
 
-QUESTIONS = 64
+QUESTIONS = 32
 SPANS = 23  # of a question: eight LM calls, and three more for the researcher's second to fourth tool call
 TOOL_CALLS = 4
 LATENCY_SECONDS = 0.05

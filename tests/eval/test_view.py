@@ -31,8 +31,7 @@ from eval.view import task
 from tests.eval.stored_run import CONFIG, answered, question, stored_run
 from tests.eval.stored_tuning import make_tuning, write
 from tests.pages.browser import (
-    THEMES,
-    WIDTHS,
+    VIEWS,
     browser,
     check_accessibility,
     collect_errors,
@@ -203,15 +202,14 @@ def test_a_live_run_is_followed_by_several_browsers(tmp_path: Path) -> None:
             each.wait_for_function("() => document.body.innerText.includes('8 of 20')")
             each.wait_for_function("() => document.body.innerText.includes('calculator(expression=')")
         errors = collect_errors(page)
-        for theme in THEMES:
-            for width in WIDTHS:
-                set_view(page, width, theme)
-                assert page.evaluate("document.documentElement.scrollWidth") <= width
-                assert page.evaluate(CUT_TABLES) == 0
-                assert check_accessibility(page) == []
-                picture(page, tmp_path, f"live-{width}-{theme}", whole=True)
-                if (width, theme) == (1440, "light"):
-                    save_picture(page, tmp_path, "viewer-live")
+        for width, theme in VIEWS:
+            set_view(page, width, theme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(CUT_TABLES) == 0
+            assert check_accessibility(page) == []
+            picture(page, tmp_path, f"live-{width}-{theme}", whole=True)
+            if (width, theme) == (1440, "light"):
+                save_picture(page, tmp_path, "viewer-live")
         for number in range(8, 20):
             store.write(answered(f"q{number}", "17", started_at=now))
         state = store.read_state()

@@ -110,7 +110,6 @@ def test_kills_cost_no_more_than_what_was_in_flight_with_the_other_optimizers(
 # ---------------------------------------------------------------- at awkward places
 
 PUBLISHING = (
-    "before optimize.publishing.publish _move",
     "after optimize.publishing.publish _move",
     "after optimize.pipeline.publication publish",
 )

@@ -19,7 +19,7 @@ from typing import Any
 
 CHROMIUM = Path("/usr/bin/chromium")
 WAIT_SECONDS = 60.0
-WIDTHS, THEMES = (1440, 1000, 400), ("light", "dark")
+VIEWS = ((1440, "light"), (1000, "light"), (400, "dark"))  # each width once, each theme at least once
 _AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 # Chromium looks for its maker's servers at every start.
 _FLAGS = ("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")

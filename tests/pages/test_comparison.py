@@ -16,8 +16,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.reports.run_comparison.page import write_comparison
 from tests.eval.command_line import EvalCommand
 from tests.pages.browser import (
-    THEMES,
-    WIDTHS,
+    VIEWS,
     browser,
     check_accessibility,
     collect_errors,
@@ -62,18 +61,17 @@ def test_pages_of_two_and_three_runs_and_of_a_sweep_are_readable_at_every_width_
     ):
         errors = collect_errors(page)
         open_file(page, path)
-        for width in WIDTHS:
-            for theme in THEMES:
-                set_view(page, width, theme)
-                assert page.evaluate("document.documentElement.scrollWidth") <= width
-                assert check_accessibility(page) == [], (name, width, theme)
-                picture(page, tmp_path, f"{name}-{width}-{theme}")
-                documented = NAMES.get((name, width, theme))
-                if documented and os.environ.get("PAGE_PICTURES"):
-                    small_picture(page, PROJECT_ROOT / os.environ["PAGE_PICTURES"], documented)
+        for width, theme in VIEWS:
+            set_view(page, width, theme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert check_accessibility(page) == [], (name, width, theme)
+            picture(page, tmp_path, f"{name}-{width}-{theme}")
+            documented = NAMES.get((name, width, theme))
+            if documented and os.environ.get("PAGE_PICTURES"):
+                small_picture(page, PROJECT_ROOT / os.environ["PAGE_PICTURES"], documented)
         page.click("details.row summary")
         page.wait_for_selector(".pair.answers")
-        for width in WIDTHS:
+        for width in (1440, 400):
             set_view(page, width, "light")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert check_accessibility(page) == [], (name, width, "opened")

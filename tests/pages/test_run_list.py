@@ -16,8 +16,7 @@ from eval.reports.run_list.page import write_index
 from tests.eval.analysis.run_list.test_read_runs import finished, tuning
 from tests.eval.stored_run import SESSION, answered, stored_run
 from tests.pages.browser import (
-    THEMES,
-    WIDTHS,
+    VIEWS,
     browser,
     check_accessibility,
     collect_errors,
@@ -71,15 +70,14 @@ def test_the_index_is_read_filtered_and_leads_to_every_page(page: Any, tmp_path:
     errors = collect_errors(page)
     pictures = PROJECT_ROOT / os.environ.get("PAGE_PICTURES", tmp_path / "pictures")
     pictures.mkdir(exist_ok=True)
-    for theme in THEMES:
-        for width in WIDTHS:
-            set_view(page, width, theme)
-            open_file(page, path)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the window"
-            assert check_accessibility(page) == []
-            picture(page, tmp_path, f"runs-{width}-{theme}", whole=True)
-            if (width, theme) == (1440, "light"):
-                assert small_picture(page, pictures, "runs").stat().st_size < 200_000
+    for width, theme in VIEWS:
+        set_view(page, width, theme)
+        open_file(page, path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the window"
+        assert check_accessibility(page) == []
+        picture(page, tmp_path, f"runs-{width}-{theme}", whole=True)
+        if (width, theme) == (1440, "light"):
+            assert small_picture(page, pictures, "runs").stat().st_size < 200_000
     set_view(page, 1440, "light")
     page.select_option("select[aria-label=model]", "=gpt-4o")
     page.select_option("select[aria-label=state]", "=complete")

@@ -17,8 +17,7 @@ from tests.command import tuning_command
 from tests.optimize.mlflow_export.tuning_folder import a_proposal, a_tuning, verdict
 from tests.optimize.planted_runs import SLIGHTLY, Planted, planted_run
 from tests.pages.browser import (
-    THEMES,
-    WIDTHS,
+    VIEWS,
     browser,
     check_accessibility,
     collect_errors,
@@ -65,20 +64,19 @@ def test_the_page_says_first_whether_the_prompts_are_better(page: Any, outcome: 
     errors = collect_errors(page)
     pictures = PROJECT_ROOT / os.environ.get("PAGE_PICTURES", tmp_path / "pictures")
     pictures.mkdir(exist_ok=True)
-    for theme in THEMES:
-        for width in WIDTHS:
-            set_view(page, width, theme, height=1300)
-            open_file(page, path)
-            assert page.inner_text(".outcome .label") == LABELS[outcome]
-            assert page.locator(".outcome").bounding_box()["y"] < 300, "before anything else"
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the window"
-            assert check_accessibility(page) == []
-            picture(page, tmp_path, f"tuning-{outcome}-{width}-{theme}", whole=True)
-            if (outcome, width, theme) == ("published", 1440, "light"):
-                made = small_picture(page, pictures, "tuning")
-                page.evaluate("document.querySelector('.tree').scrollIntoView()")
-                more = small_picture(page, pictures, "tuning-candidates")
-                assert max(made.stat().st_size, more.stat().st_size) < 200_000
+    for width, theme in VIEWS:
+        set_view(page, width, theme, height=1300)
+        open_file(page, path)
+        assert page.inner_text(".outcome .label") == LABELS[outcome]
+        assert page.locator(".outcome").bounding_box()["y"] < 300, "before anything else"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the window"
+        assert check_accessibility(page) == []
+        picture(page, tmp_path, f"tuning-{outcome}-{width}-{theme}", whole=True)
+        if (outcome, width, theme) == ("published", 1440, "light"):
+            made = small_picture(page, pictures, "tuning")
+            page.evaluate("document.querySelector('.tree').scrollIntoView()")
+            more = small_picture(page, pictures, "tuning-candidates")
+            assert max(made.stat().st_size, more.stat().st_size) < 200_000
     assert ("interrupted by" in page.inner_text(".outcome")) == (outcome == "interrupted")
     open_all(page)
     assert check_accessibility(page) == []

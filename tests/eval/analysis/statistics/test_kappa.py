@@ -43,10 +43,10 @@ def test_the_interval_covers_the_true_kappa(sizes: tuple[int, int]) -> None:
     by_chance = weight * positive + 0.4 * (1 - positive)
     true = (agreed - by_chance) / (1 - by_chance)
     covered = 0
-    for _ in range(300):
+    for _ in range(120):
         accepted = (sum(draw.random() < right for _ in range(sizes[0])), sizes[0])
         rejected = (sum(draw.random() < missed for _ in range(sizes[1])), sizes[1])
         found = estimate_agreement(accepted, rejected, n_accepted=60, n_rejected=40)
         assert found and found.kappa_ci95
         covered += found.kappa_ci95[0] <= true <= found.kappa_ci95[1]
-    assert covered >= 270
+    assert covered >= 105

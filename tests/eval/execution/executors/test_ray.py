@@ -163,16 +163,13 @@ def test_actors_that_are_killed_lose_and_double_nothing(tmp_path: Path, clean_en
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["raylet", "gcs_server"])
-def test_a_run_whose_ray_is_killed_ends_or_is_resumed(
-    part: str, tmp_path: Path, clean_environment: dict[str, str]
-) -> None:
+def test_a_run_whose_ray_is_killed_ends_or_is_resumed(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     folder, number = tmp_path / "run", 60
     with slow_server(0.04) as server:
         asked = options(tmp_path / "data", server, number)
         with command(folder, clean_environment, *asked) as process:
             wait_for_requests(server, 30)
-            found = subprocess.run(["pgrep", "-P", str(process.pid), part], capture_output=True, text=True)
+            found = subprocess.run(["pgrep", "-P", str(process.pid), "raylet"], capture_output=True, text=True)
             os.kill(int(found.stdout.split()[0]), signal.SIGKILL)
             output, _ = process.communicate(timeout=120)
         if process.returncode != 0:
@@ -183,15 +180,12 @@ def test_a_run_whose_ray_is_killed_ends_or_is_resumed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_one_signal_for_all_processes_ends_a_run_in_order(
-    signal_number: signal.Signals, tmp_path: Path, clean_environment: dict[str, str]
-) -> None:
+def test_one_signal_for_all_processes_ends_a_run_in_order(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     with slow_server(0.05) as server:
         asked = options(tmp_path / "data", server, 200)
         with command(tmp_path / "stopped", clean_environment, *asked) as process:
             wait_for_requests(server, 30)
-            os.killpg(process.pid, signal_number)
+            os.killpg(process.pid, signal.SIGINT)
             output, _ = process.communicate(timeout=60)
         assert process.returncode == 3, output
         sent = len(server.requests())
