@@ -39,9 +39,9 @@ PROFILES: dict[str, dict[str, Any]] = {
     "mixed": {**OPENAI, "names": {"gpt-4o", "gpt-4o-mini"}},
     "openai": {**OPENAI, "given": ["model.name=gpt-4.1"], "names": {"gpt-4.1"}},
     "openai_compatible": {**LOCAL, "given": ["model.name=mine"], "names": {"mine"}},
-    "ollama": {**LOCAL, "given": ["model.name=qwen3"], "names": {"qwen3"}},
+    "ollama": {**LOCAL, "given": ["model.name=qwen3", "model.native_tools=true"], "names": {"qwen3"}},
     "llamacpp": {**LOCAL, "given": ["model.native_tools=true", "model.max_tokens=null"], "names": {"default"}},
-    "vllm": {**LOCAL, "given": ["model.name=org/qwen3"], "names": {"org/qwen3"}},
+    "vllm": {**LOCAL, "given": ["model.name=org/qwen3", "model.native_tools=true"], "names": {"org/qwen3"}},
 }
 SERVERS: dict[str, Handler] = {"ollama": ollama("qwen3"), "vllm": vllm("org/qwen3"), "llamacpp": llamacpp()}
 

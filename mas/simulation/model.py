@@ -66,6 +66,9 @@ class SimulatedModel:
         if self.seed < 0:
             raise UserError(f"model.seed is {self.seed}; expected a whole number from 0 on.")
 
+    def describe_server(self) -> list[str]:
+        return []
+
     def secrets(self) -> list[str]:
         return []
 

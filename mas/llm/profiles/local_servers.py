@@ -1,18 +1,37 @@
-"""Models that llama.cpp, vLLM and Ollama serve on one's own machines: `conf/model/{llamacpp,vllm,ollama}.yaml`.
+"""Models that llama.cpp, vLLM, SGLang, LM Studio and Ollama serve on one's own machines: `conf/model/`.
 
-Before a run, the server is asked which models it has and how long their context is. Tried on llama.cpp's own server
-(build 11549); the others are tested against stand-ins that answer as documented.
+Before a run, the server is asked which models it has, how long their context is, and whether the model calls a tool
+over the wire. Tried on llama.cpp's own server (build 11549); the others are tested against stand-ins that answer as
+documented.
 """
 
+import functools
 import json
 from dataclasses import dataclass
+from typing import ClassVar
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import UserError
 
-QUICK_SECONDS = 10.0  # for every query but the loading of a model, which may take as long as a call
+QUICK_SECONDS = 10.0  # for every query but those that the model answers, which may take as long as a call
+AUTO = "auto"  # native_tools: as the model does
+MAX_PROBE_TOKENS = 600  # room for a thinking model's thoughts
+_PROBE_TOOL = {
+    "name": "lookup",
+    "description": "Look up a number.",
+    "parameters": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+}
+PROBE = {
+    "messages": [{"role": "user", "content": "How many people live in Oslo? Look it up with the tool."}],
+    "tools": [{"type": "function", "function": _PROBE_TOOL}],
+    "max_tokens": MAX_PROBE_TOKENS,
+}
+
+
+class ServerRefusalError(UserError):
+    """The server answered with an error."""
 
 
 def query_server(
@@ -21,6 +40,7 @@ def query_server(
     """Return the JSON object at a URL of a model server; None if it has no such address or model (404).
 
     Raises:
+        ServerRefusalError: the server answered with an error.
         UserError: there was no usable answer in time.
     """
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {api_key}"} if api_key else {})}
@@ -32,7 +52,7 @@ def query_server(
         error.close()
         if error.code == 404:
             return None
-        raise UserError(
+        raise ServerRefusalError(
             f"the model server refused {url} with HTTP {error.code}; see its log for the reason."
         ) from error
     except (OSError, ValueError) as error:
@@ -50,38 +70,121 @@ def _list_objects(answer: dict[str, object] | None, key: str) -> list[dict[str, 
 
 
 @dataclass
-class VllmModel(OpenAIChatModel):
-    """Profile whose fields are the keys of `conf/model/vllm.yaml`.
+class LocalModel(OpenAIChatModel):
+    """Profile of a server on one's own machine, which is asked about itself before a run.
 
-    vLLM refuses a prompt that is too long with an error of its own. `GET /v1/models` returns the context length with
-    which it was started (`max_model_len`).
+    With `native_tools="auto"` it is asked to call a tool. Many small models write the call into their text, and many
+    servers know no calls: such a model is offered its tools in the prompt.
     """
 
-    base_url: str | None = "http://127.0.0.1:8000/v1"
+    native_tools: bool | str = AUTO
     max_tokens_field: str = "max_tokens"
     max_connections: int = 4
     detect_truncation: bool = True
 
     def check(self) -> None:
         super().check()
-        url = f"{(self.base_url or '').rstrip('/')}/models"
-        listed = _list_objects(query_server(url, QUICK_SECONDS, api_key=self.get_endpoint("").read_key()), "data")
-        served = {model.get("id"): model.get("max_model_len") for model in listed}
-        for name in self.local_names:
-            if name not in served:
-                there = ", ".join(map(str, served)) or "none"
-                raise UserError(f"vLLM serves no model {name}; model.name must be one of: {there}.")
-            length = served[name]
-            if self.context_tokens is not None and isinstance(length, int) and length < self.context_tokens:
-                raise UserError(
-                    f"vLLM was started with a context of {length} tokens for {name}, fewer than "
-                    f"model.context_tokens={self.context_tokens}; start it with --max-model-len "
-                    f"{self.context_tokens}, or lower model.context_tokens."
-                )
+        self.check_server()
+        self.calls_natively()
+
+    def check_server(self) -> None:
+        """Ask the server about itself.
+
+        Raises:
+            UserError: it does not have the model, or not with the context length that the profile says.
+        """
+        raise NotImplementedError
+
+    def calls_natively(self) -> bool:
+        return self._probe_result if self.native_tools == AUTO else bool(self.native_tools)
+
+    @functools.cached_property
+    def _probe_result(self) -> bool:
+        return all(self._calls_a_tool(name) for name in self.local_names)
+
+    def _calls_a_tool(self, name: str) -> bool:
+        body = {"model": name, **PROBE, **self.extra_body}
+        try:
+            reply = self.query("/v1/chat/completions", body, self.call_deadline_seconds)
+        except ServerRefusalError:  # a server without function calling refuses requests with tools
+            return False
+        choices = _list_objects(reply, "choices")
+        message = choices[0].get("message") if choices else None
+        return isinstance(message, dict) and bool(message.get("tool_calls"))
+
+    def describe_server(self) -> list[str]:
+        at_once = f"up to {self.max_connections} requests at once (model.max_connections)"
+        if self.native_tools != AUTO:
+            return [at_once]
+        form = "over the wire" if self.calls_natively() else "as text; the model or its server does not call natively"
+        return [f"{at_once}; tools: {form}"]
+
+    def query(
+        self, path: str, body: dict[str, object] | None = None, timeout_seconds: float = QUICK_SECONDS
+    ) -> dict[str, object] | None:
+        """Call `query_server` with a path on this server and its key."""
+        root = (self.base_url or "").rstrip("/").removesuffix("/v1")
+        return query_server(root + path, timeout_seconds, body, self.get_endpoint("").read_key())
 
 
 @dataclass
-class OllamaModel(OpenAIChatModel):
+class VllmModel(LocalModel):
+    """Profile whose fields are the keys of `conf/model/vllm.yaml`.
+
+    vLLM refuses a prompt that is too long with an error of its own. `GET /v1/models` returns the context length with
+    which it was started (`max_model_len`).
+    """
+
+    server: ClassVar[str] = "vLLM"
+    context_option: ClassVar[str] = "--max-model-len"
+    base_url: str | None = "http://127.0.0.1:8000/v1"
+
+    def check_server(self) -> None:
+        served = {model.get("id"): model.get("max_model_len") for model in self._list_models()}
+        for name in self.local_names:
+            if name not in served:
+                there = ", ".join(map(str, served)) or "none"
+                raise UserError(f"{self.server} serves no model {name}; model.name must be one of: {there}.")
+            length = served[name]
+            if self.context_tokens is not None and isinstance(length, int) and length < self.context_tokens:
+                raise UserError(
+                    f"{self.server} was started with a context of {length} tokens for {name}, fewer than "
+                    f"model.context_tokens={self.context_tokens}; start it with {self.context_option} "
+                    f"{self.context_tokens}, or lower model.context_tokens."
+                )
+
+    def _list_models(self) -> list[dict[str, object]]:
+        return _list_objects(self.query("/v1/models"), "data")
+
+
+@dataclass
+class SglangModel(VllmModel):
+    """Profile whose fields are the keys of `conf/model/sglang.yaml`; SGLang describes its models as vLLM does."""
+
+    server: ClassVar[str] = "SGLang"
+    context_option: ClassVar[str] = "--context-length"
+    base_url: str | None = "http://127.0.0.1:30000/v1"
+
+
+@dataclass
+class LmStudioModel(VllmModel):
+    """Profile whose fields are the keys of `conf/model/lmstudio.yaml`.
+
+    `GET /api/v0/models` (https://lmstudio.ai/docs/developer/rest) returns the context with which a model is loaded
+    (`loaded_context_length`); a model that is not loaded yet has none.
+    """
+
+    server: ClassVar[str] = "LM Studio"
+    context_option: ClassVar[str] = "lms load --context-length"
+    base_url: str | None = "http://127.0.0.1:1234/v1"
+
+    def _list_models(self) -> list[dict[str, object]]:
+        models = _list_objects(self.query("/api/v0/models"), "data")
+        return [{**model, "max_model_len": model.get("loaded_context_length")} for model in models]
+
+
+@dataclass
+class OllamaModel(LocalModel):
     """Profile whose fields are the keys of `conf/model/ollama.yaml`.
 
     Ollama's `/v1` ignores a context length in a request (`options.num_ctx`), has a short one by default, and truncates
@@ -91,24 +194,20 @@ class OllamaModel(OpenAIChatModel):
     """
 
     base_url: str | None = "http://127.0.0.1:11434/v1"
-    max_tokens_field: str = "max_tokens"
-    max_connections: int = 4
-    detect_truncation: bool = True
 
-    def check(self) -> None:
-        super().check()
+    def check_server(self) -> None:
         for name in self.local_names:
             self._check_capabilities(name)
             if self.context_tokens is not None:
                 self._check_context(name, self.context_tokens)
 
     def _check_capabilities(self, name: str) -> None:
-        model = self._query("/api/show", {"model": name})
+        model = self.query("/api/show", {"model": name})
         if model is None:
             raise UserError(f"Ollama has no model {name}; get it with `ollama pull {name}`, or see `ollama list`.")
         capabilities = model.get("capabilities")
         for key, capability in (("native_tools", "tools"), ("takes_images", "vision")):
-            if isinstance(capabilities, list) and getattr(self, key) and capability not in capabilities:
+            if isinstance(capabilities, list) and getattr(self, key) is True and capability not in capabilities:
                 raise UserError(f"Ollama says that {name} cannot do {capability}; set model.{key}=false.")
 
     def _check_context(self, name: str, needed: int) -> None:
@@ -128,24 +227,18 @@ class OllamaModel(OpenAIChatModel):
     def _load_context(self, name: str) -> int | None:
         """Return the context length of the loaded model, after loading it if necessary."""
         if (running := self._find_running(name)) is None:
-            self._query("/api/generate", {"model": name, "stream": False}, self.call_deadline_seconds)
+            self.query("/api/generate", {"model": name, "stream": False}, self.call_deadline_seconds)
             running = self._find_running(name)
         length = None if running is None else running.get("context_length")
         return length if isinstance(length, int) else None
 
     def _find_running(self, name: str) -> dict[str, object] | None:
-        models = _list_objects(self._query("/api/ps"), "models")
+        models = _list_objects(self.query("/api/ps"), "models")
         return next((each for each in models if each.get("name") in (name, f"{name}:latest")), None)
-
-    def _query(
-        self, path: str, body: dict[str, object] | None = None, timeout_seconds: float = QUICK_SECONDS
-    ) -> dict[str, object] | None:
-        root = (self.base_url or "").rstrip("/").removesuffix("/v1")
-        return query_server(root + path, timeout_seconds, body, self.get_endpoint("").read_key())
 
 
 @dataclass
-class LlamaCppModel(OpenAIChatModel):
+class LlamaCppModel(LocalModel):
     """Profile whose fields are the keys of `conf/model/llamacpp.yaml`.
 
     `GET /props` says how many requests the server answers at once (`total_slots`), `GET /v1/models` how long the
@@ -153,25 +246,18 @@ class LlamaCppModel(OpenAIChatModel):
     """
 
     base_url: str | None = "http://127.0.0.1:8080/v1"
-    native_tools: bool = False
     max_tokens: int | None = 2048
-    max_tokens_field: str = "max_tokens"
     max_connections: int = 64
-    detect_truncation: bool = True
 
-    def check(self) -> None:
-        super().check()
-        base_url, key = (self.base_url or "").rstrip("/"), self.get_endpoint("").read_key()
-        slots = (query_server(f"{base_url.removesuffix('/v1')}/props", QUICK_SECONDS, api_key=key) or {}).get(
-            "total_slots"
-        )
+    def check_server(self) -> None:
+        slots = (self.query("/props") or {}).get("total_slots")
         if not isinstance(slots, int):
             raise UserError(
-                f"the server at {base_url} does not say in /props how many requests it answers at once, as llama.cpp's "
-                "does; for another server use model=openai_compatible."
+                f"the server at {self.base_url} does not say in /props how many requests it answers at once, as "
+                "llama.cpp's does; for another server use model=openai_compatible."
             )
         self.max_connections = min(self.max_connections, slots)
-        served = _list_objects(query_server(f"{base_url}/models", QUICK_SECONDS, api_key=key), "data")
+        served = _list_objects(self.query("/v1/models"), "data")
         meta = served[0].get("meta") if served else None
         length = meta.get("n_ctx") if isinstance(meta, dict) else None
         if not isinstance(length, int):

@@ -66,6 +66,10 @@ class Model(Protocol):
         """
         ...
 
+    def describe_server(self) -> list[str]:
+        """Return what `check` has learnt from the server that a user should know, a sentence each."""
+        ...
+
     def secrets(self) -> Collection[str]:
         """Return the values that no log, record or report may show."""
         ...

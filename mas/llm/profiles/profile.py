@@ -99,7 +99,7 @@ class ModelProfile(ABC):
     name: str  # as the server knows it
     base_url: str | None = None  # up to and with /v1; null: the provider's own
     api_key_env: str | None = None  # name of the environment variable that holds the key; null: no key needed
-    native_tools: bool = True  # function calling over the wire; false: tools are described in the prompt
+    native_tools: bool | str = True  # function calling over the wire; false: tools are described in the prompt
     takes_images: bool = False  # attachments go to agents with tools; false: a request with an image is never sent
     takes_audio: bool = False
     context_tokens: int | None = None  # context length: prompt and reply together; null: unknown
@@ -141,13 +141,20 @@ class ModelProfile(ABC):
         return AgentLM(
             self._dspy_name(name),
             self._create_engine(endpoint),
-            native_tools=self.native_tools,
+            native_tools=self.calls_natively(),
             deadline_seconds=self.call_deadline_seconds,
             policy=self._create_policy(name, endpoint, self._find_name_option(agent)),
             temperature=own.temperature,
             max_tokens=own.max_tokens,
             cache=False,
         )
+
+    def calls_natively(self) -> bool:
+        """Return whether tools are offered over the wire."""
+        return bool(self.native_tools)
+
+    def describe_server(self) -> list[str]:
+        return []
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
         temperature = None if self.temperature is None else REFLECTION_TEMPERATURE  # null: the server accepts none

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from mas.llm.profiles.local_servers import LlamaCppModel, OllamaModel, VllmModel
+from mas.llm.profiles.local_servers import PROBE, LlamaCppModel, LmStudioModel, OllamaModel, SglangModel, VllmModel
 from mas.runtime.errors import UserError
 from tests.mas.llm.loopback import Handler, Received, answer, serving
-from tests.mas.llm.stand_ins import chat, llamacpp, ollama, vllm
+from tests.mas.llm.stand_ins import chat, llamacpp, lmstudio, ollama, vllm
 
 
 def check(handler: Handler, context_tokens: int | None = 8192) -> None:
@@ -58,7 +58,7 @@ def test_a_model_that_ollama_does_not_have_is_named_with_the_command_that_gets_i
 
 
 def test_what_the_model_cannot_do_is_said_before_the_first_question() -> None:
-    assert "model.native_tools=false" in refusal(ollama("qwen3", capabilities=()))
+    assert "model.native_tools=false" in refusal(ollama("qwen3", capabilities=()), native_tools=True)
     assert "model.takes_images=false" in refusal(ollama("qwen3"), takes_images=True)
 
 
@@ -74,3 +74,50 @@ def test_a_context_or_server_that_does_not_fit_is_refused() -> None:
         LlamaCppModel("default", base_url=server.base_url, context_tokens=8192).check()
     with serving(chat()) as server, pytest.raises(UserError, match="model=openai_compatible"):
         LlamaCppModel("default", base_url=server.base_url).check()
+
+
+def test_sglang_and_lm_studio_are_asked_for_their_context() -> None:
+    with serving(vllm("m", max_model_len=4096)) as server, pytest.raises(UserError, match="--context-length 8192"):
+        SglangModel("m", base_url=server.base_url, context_tokens=8192).check()
+    with (
+        serving(lmstudio("m", loaded_context_length=4096)) as server,
+        pytest.raises(UserError, match="lms load --context-length 8192"),
+    ):
+        LmStudioModel("m", base_url=server.base_url, context_tokens=8192).check()
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "lookup", "arguments": '{"name": "Oslo"}'}}
+IN_TEXT = {"role": "assistant", "content": '{"name": "lookup", "arguments": {"name": "Oslo"}}'}
+NO_TOOLS = {"error": {"message": '"auto" tool choice requires --enable-auto-tool-choice'}}
+
+
+@pytest.mark.parametrize(
+    ("status", "reply", "natively"),
+    [
+        ("200 OK", {"choices": [{"message": {"role": "assistant", "tool_calls": [CALL]}}]}, True),
+        ("200 OK", {"choices": [{"message": IN_TEXT}]}, False),
+        ("400 Bad Request", NO_TOOLS, False),
+        ("500 Internal Server Error", NO_TOOLS, False),
+        ("200 OK", {"choices": []}, False),
+    ],
+)
+def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
+    status: str, reply: dict[str, object], natively: bool
+) -> None:
+    pages = vllm("m")
+
+    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.path.endswith("/chat/completions"):
+            await answer(writer, reply, status)
+        else:
+            await pages(request, writer)
+
+    with serving(handle) as server:
+        model = VllmModel("m", base_url=server.base_url)
+        model.check()
+        assert (model.calls_natively(), model.calls_natively()) == (natively, natively)
+        assert VllmModel("m", base_url=server.base_url, native_tools=True).calls_natively()
+    asked = [request.body for request in server.requests if request.path.endswith("/chat/completions")]
+    assert asked == [{"model": "m", **PROBE}]
+    said = "over the wire" if natively else "as text; the model or its server does not call natively"
+    assert model.describe_server() == [f"up to 4 requests at once (model.max_connections); tools: {said}"]

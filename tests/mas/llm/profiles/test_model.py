@@ -18,7 +18,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from tests.mas.llm.loopback import Server, complete_with, serving
-from tests.mas.llm.stand_ins import llamacpp, ollama, vllm
+from tests.mas.llm.stand_ins import llamacpp, lmstudio, ollama, vllm
 
 PROFILE = OpenAIChatModel(
     "base", temperature=0.1, agents={"planner": AgentOverride("strong", 0.2), "critic": AgentOverride(temperature=0.3)}
@@ -95,18 +95,22 @@ def test_agents_that_the_system_does_not_have_are_refused() -> None:
 
 OPTIONS = sorted(path.stem for path in (PROJECT_ROOT / "conf" / "model").glob("*.yaml"))
 NOWHERE = "http://127.0.0.1:9/v1"
-LOCAL = ("gguf", "llamacpp", "openai_compatible", "ollama", "vllm")  # no key unless one is named
+LOCAL = ("gguf", "llamacpp", "lmstudio", "openai_compatible", "ollama", "sglang", "vllm")  # no key unless one is named
 WRONG = {  # a setting that `check` refuses
     "gguf": "model.slots=0",
     "litellm": "model.name=without-a-provider",
     "llamacpp": "model.context_tokens=9000",  # more than a slot has
+    "lmstudio": "model.context_tokens=9000",  # more than the model was loaded with
     "offline": "model.world=nowhere",
     "ollama": "model.native_tools=true",  # of a model that cannot do it
+    "sglang": "model.context_tokens=9000",  # more than the server has
     "vllm": "model.context_tokens=9000",  # more than the server has
 }
 SERVERS = {
     "llamacpp": llamacpp(context_length=8192),
+    "lmstudio": lmstudio("any", loaded_context_length=8192),
     "ollama": ollama("any", context_length=8192, capabilities=("completion",)),
+    "sglang": vllm("any", max_model_len=8192),
     "vllm": vllm("any", max_model_len=8192),
 }
 
@@ -123,11 +127,20 @@ def build_profile(option: str, *settings: str) -> Model:
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_profile_fulfils_the_contract(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-12345678")
-    profile = build_profile(option)
+    profile = build_profile(option, *([] if option == "offline" else ["model.native_tools=true"]))  # not asked
     methods = {name: member for name, member in vars(Model).items() if inspect.isfunction(member) and name[0] != "_"}
 
     assert set(methods) == {
-        *("check", "secrets", "create_lm", "create_reflection_lm", "list_unpriced", "pace_history", "list_traffic"),
+        *(
+            "check",
+            "describe_server",
+            "secrets",
+            "create_lm",
+            "create_reflection_lm",
+            "list_unpriced",
+            "pace_history",
+            "list_traffic",
+        ),
     }
     for name, member in methods.items():
         found = inspect.signature(getattr(type(profile), name)).parameters.values()
