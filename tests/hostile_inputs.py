@@ -184,7 +184,6 @@ PAGES: dict[str, Callable[[], bytes]] = {
     "page.rss": lambda: fill("<item><title>t</title></item>", 29_000_000, "<rss><channel>", "</channel></rss>"),
     "wiki.json": lambda: json.dumps({"parse": {"text": "<table><tr><td>x" * 600_000}}).encode(),
     "wiki_objects.json": lambda: fill('{"":0},', PAGE, '{"parse":{"text":"x"},"more":[', "1]}"),
-    "search.json": lambda: fill('{"":0},', 1_990_000, '{"results":[', "1]}"),
 }
 TYPES = {"html": "text/html", "json": "application/json", "csv": "text/csv", "rss": "application/rss+xml"}
 
@@ -192,7 +191,6 @@ TYPES = {"html": "text/html", "json": "application/json", "csv": "text/csv", "rs
 TASKS = {
     "wiki.json": "mas.tools.web.html_rows:read_wiki_text",
     "wiki_objects.json": "mas.tools.web.html_rows:read_wiki_text",
-    "search.json": "mas.tools.web.page_view:shorten_search_answer",
 }
 
 

@@ -52,9 +52,9 @@ DEEP = Answer(b"[" * 200_000, headers={"Content-Type": "application/json"})
 HTML = Answer(b"<!doctype html><title>Please sign in</title>", headers={"Content-Type": "text/html"})
 
 
-def bomb(megabytes: int = 200, content_type: str = "text/html") -> Answer:
+def bomb(megabytes: int = 40, content_type: str = "text/html") -> Answer:
     """Small on the wire, large once it is unpacked."""
-    packed = gzip.compress(bytes(1_000_000)) * megabytes  # members of one stream
+    packed = gzip.compress(bytes(1_000_000 * megabytes), 1)
     return Answer(packed, headers={"Content-Type": content_type, "Content-Encoding": "gzip"})
 
 

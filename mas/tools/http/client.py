@@ -173,6 +173,8 @@ def to_tool_error(error: Exception, what: str) -> ToolError:
         return ToolError(f"{what} has no valid certificate, so it may be someone else; try another source.")
     if isinstance(error, httpx.ConnectError):
         return TransientError(f"{what} cannot be reached; try again later or another source.")
+    if isinstance(error, httpx.DecodingError):
+        return ToolError(f"{what} answered with something compressed in a way that cannot be read; try another page.")
     if isinstance(error, httpx.TransportError):
         return TransientError(f"{what} broke off or gave no proper reply; try again later or another source.")
     return ToolError(f"{what} could not be read ({type(error).__name__}); try another source.")

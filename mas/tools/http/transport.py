@@ -11,8 +11,7 @@ unpacked bytes.
 
 import functools
 import ssl
-import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 import httpcore
@@ -23,7 +22,7 @@ from mas.tools.http.url_policy import normalize_url, resolve_public_host
 from mas.tools.results import ToolError
 
 MAX_CONNECTIONS = 20
-PIECE_BYTES = 65_536
+ENCODINGS = ("identity", "gzip", "deflate")  # one of them; a bomb in a bomb grows a million-fold before it is counted
 _SocketOptions = Iterable[
     tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
 ]  # httpcore's own
@@ -85,14 +84,12 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
         url = normalize_url(str(request.url), self._rules.allow_private_hosts)
         refuse_blocked(url, self._rules.blocked_sites)
         response = await super().handle_async_request(request)
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        try:
-            unpacked = _Capped(response.stream, _encoding(response), self._rules.max_bytes)
-        except ToolError:
+        if response.headers.get("content-encoding", "identity").strip().lower() not in ENCODINGS:
             await response.aclose()
-            raise
+            raise ToolError("The reply is compressed in a way that was not asked for; try another page.")
         about_bytes = (b"content-encoding", b"content-length", b"transfer-encoding")
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in about_bytes]
+        unpacked = _Capped(response, self._rules.max_bytes)
         return httpx.Response(response.status_code, headers=headers, stream=unpacked, extensions=response.extensions)
 
 
@@ -103,73 +100,18 @@ def make_tls_context() -> ssl.SSLContext:
 
 
 class _Capped(httpx.AsyncByteStream):
-    """Bytes of a reply, unpacked piece by piece, until there are too many."""
+    """Unpacked bytes of a reply, until there are too many."""
 
-    def __init__(self, stream: httpx.AsyncByteStream, encoding: str, max_bytes: int) -> None:
-        self._stream, self._max_bytes = stream, max_bytes
-        self._unpack = Unpacker() if encoding else None
+    def __init__(self, packed: httpx.Response, max_bytes: int) -> None:
+        self._packed, self._max_bytes = packed, max_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for chunk in self._stream:
-            for piece in self._unpack(chunk) if self._unpack else (chunk,):
-                size += len(piece)
-                if size > self._max_bytes:
-                    raise TooLargeError(
-                        f"The reply is larger than {self._max_bytes} bytes; try a smaller page or file."
-                    )
-                yield piece
+        async for piece in self._packed.aiter_bytes():
+            size += len(piece)
+            if size > self._max_bytes:
+                raise TooLargeError(f"The reply is larger than {self._max_bytes} bytes; try a smaller page or file.")
+            yield piece
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-class Unpacker:
-    """Unpacks gzip, zlib and bare deflate, which some servers send, a piece at a time."""
-
-    def __init__(self) -> None:
-        self._inflate: zlib._Decompress | None = None  # None before the first member and between two
-        self._head = b""  # too short to detect the format
-        self._members = 0
-
-    def __call__(self, packed: bytes) -> Iterator[bytes]:
-        """Yield the unpacked pieces.
-
-        Raises:
-            ToolError: the bytes are not in the format that they announce.
-        """
-        while packed:
-            if self._inflate is None:
-                packed, self._head = self._head + packed, b""
-                if len(packed) < 2:
-                    self._head = packed
-                    return
-                self._inflate = self._open(packed[:2])
-            if self._inflate is None:  # what follows the last member is padding
-                return
-            try:
-                yield self._inflate.decompress(packed, PIECE_BYTES)
-            except zlib.error as error:
-                raise ToolError("The reply is compressed in a way that cannot be read; try another page.") from error
-            packed = self._inflate.unconsumed_tail
-            if self._inflate.eof:
-                packed, self._inflate = self._inflate.unused_data, None
-
-    def _open(self, head: bytes) -> "zlib._Decompress | None":
-        """Choose the format by the first two bytes: gzip's mark, or zlib's header (RFC 1950), a multiple of 31."""
-        self._members += 1
-        if head == b"\x1f\x8b":
-            return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        if self._members > 1:
-            return None
-        is_zlib = head[0] & 0x0F == 8 and int.from_bytes(head, "big") % 31 == 0
-        return zlib.decompressobj(wbits=zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
-
-
-def _encoding(response: httpx.Response) -> str:
-    encoding = response.headers.get("content-encoding", "").strip().lower()
-    if encoding in ("", "identity"):
-        return ""
-    if encoding not in ("gzip", "x-gzip", "deflate"):
-        raise ToolError("The reply is compressed in a way that was not asked for; try another page.")
-    return str(encoding)
+        await self._packed.aclose()

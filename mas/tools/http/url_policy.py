@@ -72,27 +72,11 @@ def is_numeric_host(host: str) -> bool:
 
 
 def parse_ipv4(host: str) -> str | None:
-    """Return the usual form of an IPv4 address with one to four decimal, octal or hexadecimal parts, else None.
-
-    As the URL standard's IPv4 parser has it (https://url.spec.whatwg.org/#concept-ipv4-parser).
-    """
-    numbers = [_read_number(part) for part in host.split(".")]
-    if not 1 <= len(numbers) <= 4 or any(number is None for number in numbers):
+    """Return the usual form of an IPv4 address with one to four decimal, octal or hexadecimal parts, else None."""
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))
+    except OSError:
         return None
-    values = [number for number in numbers if number is not None]
-    if any(value > 255 for value in values[:-1]) or values[-1] >= 256 ** (5 - len(values)):
-        return None
-    whole = values[-1] + sum(value * 256 ** (3 - position) for position, value in enumerate(values[:-1]))
-    return str(ipaddress.IPv4Address(whole))
-
-
-def _read_number(part: str) -> int | None:
-    if _NUMBER.fullmatch(part) is None or len(part) > 40:
-        return None
-    if part.startswith("0x"):
-        return int(part[2:] or "0", 16)
-    octal = len(part) > 1 and part.startswith("0")
-    return None if octal and set(part) & {"8", "9"} else int(part, 8 if octal else 10)
 
 
 MAX_URL_CHARS = 4_000

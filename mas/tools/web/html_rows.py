@@ -87,16 +87,6 @@ def read_wiki_text(body: bytes, about: Mapping[str, str]) -> Answer:
     return Answer({}, pack(rows))
 
 
-def list_links(html: bytes, about: Mapping[str, str]) -> Answer:
-    """Return the text of the first link of each list item that is not of a table of contents."""
-    from lxml import html as lxml_html
-
-    root = lxml_html.fromstring(b"<div>%s</div>" % html, parser=lxml_html.HTMLParser(encoding="utf-8"))
-    items = (item for item in root.iter("li") if "tocsection" not in item.get("class", ""))
-    links = (item.find(".//a") for item in items)
-    return Answer({"texts": [link.text_content() for link in links if link is not None]})
-
-
 def remove_unstorable(html: str) -> str:
     """Replace characters, and references to them, that lxml parses but refuses to store again."""
 

@@ -15,27 +15,26 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
-from mas.tools.files.reader_pool import await_reader, call_reader
-from mas.tools.files.tasks import SMALL_BYTES, run_task
+from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.blocking_requests import call_package, run_on_loop
 from mas.tools.http.client import Reply, limit_time, open_client, send_request
 from mas.tools.http.settings import WebSettings
 from mas.tools.http.throttle import wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
+from mas.tools.web.html_rows import load_object
 from mas.tools.web.page_view import FoundPage, PageSource
 
 MAX_OPTIONS = 60
 MAX_TEXT_BYTES = 10_000_000  # of a page
 MAX_ANSWER_BYTES = 1_000_000  # of the API to anything but a page's text, parsed in this process
 READ_TEXT = "mas.tools.web.html_rows:read_wiki_text"
-LIST_LINKS = "mas.tools.web.html_rows:list_links"
 _USER_AGENT_HINT = "set tools.web.contact: it refuses user agents without one"
-_patched = threading.Lock()
 _current = threading.local()  # .wiki and .loop of the thread that runs the package
 _Answer = dict[str, Any]  # JSON of the API
 _Result = TypeVar("_Result")
@@ -85,7 +84,7 @@ class Wikipedia:
     async def query(self, **parameters: str | int) -> _Answer:
         """Return the API's answer to `action=query`, or to another action among the parameters."""
         reply = await self.send({"action": "query", "format": "json", "formatversion": "2", **parameters})
-        return _parse(reply, self.name)
+        return load_object(reply.body, self.name)
 
     async def send(self, parameters: Mapping[str, str | int]) -> Reply:
         """Send a request to the API.
@@ -94,7 +93,7 @@ class Wikipedia:
             ToolError: it did not answer, or refused.
         """
         reply = await self._request(parameters, MAX_ANSWER_BYTES)
-        _check(_parse(reply, self.name), self.name)
+        _check(load_object(reply.body, self.name), self.name)
         return reply
 
     async def _request(self, parameters: Mapping[str, str | int], max_bytes: int) -> Reply:
@@ -200,43 +199,13 @@ class _Json:
         return cast(_Answer, json.loads(self.reply.body))
 
 
-class _LinksOfList:
-    """Replacement of the class `BeautifulSoup` in the package, which lists the pages of one name with it."""
-
-    def __init__(self, html: str) -> None:
-        self._html = html.encode("utf-8", "replace")
-
-    def find_all(self, _: str) -> "list[_Link]":
-        about, call = {"name": _current.wiki.name}, run_task if len(self._html) <= SMALL_BYTES else call_reader
-        return [_Link(text) for text in call(LIST_LINKS, self._html, about).facts["texts"]]
-
-
-@dataclass(frozen=True)
-class _Link:
-    """List item with its link, as the package looks at one."""
-
-    text: str
-
-    def get(self, name: str, default: list[str]) -> list[str]:
-        return default
-
-    @property
-    def a(self) -> "_Link":
-        return self
-
-    def get_text(self) -> str:
-        return self.text
-
-
 def _load_package() -> ModuleType:
     """Return the `wikipedia` package, patched to send its requests through our client."""
     import wikipedia
+    from bs4 import BeautifulSoup
 
-    with _patched:
-        module = wikipedia.wikipedia
-        if module.requests is not _GuardedRequests:
-            module.requests = _GuardedRequests
-            module.BeautifulSoup = _LinksOfList
+    wikipedia.wikipedia.requests = _GuardedRequests
+    wikipedia.wikipedia.BeautifulSoup = partial(BeautifulSoup, features="lxml")  # it names no parser, with a warning
     return cast(ModuleType, wikipedia)
 
 
@@ -245,16 +214,6 @@ def _find_page(package: ModuleType, title: str) -> Any:
         return package.page(title, auto_suggest=False)  # the suggestions are often another page
     except package.PageError:
         return None
-
-
-def _parse(reply: Reply, name: str) -> _Answer:
-    try:
-        parsed = json.loads(reply.body)
-    except (ValueError, RecursionError) as error:
-        raise ToolError(f"{name} answered with something that is no JSON; try again later.") from error
-    if not isinstance(parsed, dict):
-        raise ToolError(f"{name} answered with something unexpected; try again later.")
-    return parsed
 
 
 def _check(answer: _Answer, name: str) -> None:

@@ -15,10 +15,8 @@ from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, split_p
 from mas.tools.files.reader_pool import await_shown
 from mas.tools.files.tasks import Answer, Arguments, unpack
 from mas.tools.results import Excerpt, ToolError, ToolResult
-from mas.tools.web.html_rows import Row, list_headings, load_object, select_section
+from mas.tools.web.html_rows import Row, list_headings, select_section
 
-MAX_FOUND = 100  # results of one long answer
-_SHOWN = ("title", "url", "content", "published_date")
 SHOW_DOCUMENT = "mas.tools.web.page_view:show_document"
 SHOW_WIKI_ROWS = "mas.tools.web.page_view:show_wiki_rows"
 
@@ -128,23 +126,6 @@ def show_wiki_rows(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
 def describe_result(result: ToolResult) -> Answer:
     """Return a result as facts, for the process that waits for it."""
     return Answer({"text": str(result), "facts": result.describe()})
-
-
-def shorten_search_answer(body: bytes, about: Mapping[str, str]) -> Answer:
-    """Return the fields that are read of a search service's answer.
-
-    Raises:
-        ToolError: it is no JSON.
-    """
-    answer = load_object(body, about["name"])
-    if "results" not in answer:
-        return Answer({})
-    found = answer["results"][:MAX_FOUND] if isinstance(answer["results"], list) else None
-    return Answer({"results": found and [_choose_fields(each) for each in found]})
-
-
-def _choose_fields(result: object) -> dict[str, object] | None:
-    return {name: result[name] for name in _SHOWN if name in result} if isinstance(result, dict) else None
 
 
 def show_found_pages(header: str, found: Sequence[FoundPage], if_none: str = "") -> ToolResult:

@@ -3,7 +3,6 @@
 await search_tavily("height of K2", get_settings(WebSettings))     # [FoundPage("K2", "https://…", "K2 is …"), …]
 """
 
-import json
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,18 +10,19 @@ import httpx
 from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
 from tavily import errors as tavily_errors
 
-from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.client import TransientError, open_client, read_retry_after, retry, to_tool_error
 from mas.tools.http.settings import WebSettings
 from mas.tools.http.throttle import wait_for_turn
-from mas.tools.http.transport import GuardedTransport, Rules
+from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 from mas.tools.web.page_view import FoundPage
 
 WHAT = "Web search"
 MAX_REPLY_BYTES = 2_000_000
-MAX_OWN_BYTES = 250_000  # of a reply that is parsed in this process, by Tavily's client
-SHORTEN = "mas.tools.web.page_view:shorten_search_answer"
+_REFUSALS = (
+    *(tavily_errors.UsageLimitExceededError, tavily_errors.InvalidAPIKeyError),
+    *(tavily_errors.ForbiddenError, tavily_errors.BadRequestError),
+)
 _UNREADABLE = f"{WHAT} answered with something that cannot be read; try again later or in other words."
 
 
@@ -37,33 +37,12 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
     await wait_for_turn("search", settings.search_requests_per_minute)
     host = urlsplit(settings.search_base_url).netloc
     rules = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, host))
-    transport = _ShorteningTransport(GuardedTransport(rules))
-    options: dict[str, Any] = {"base_url": settings.search_base_url, "follow_redirects": False, "transport": transport}
-    async with open_client(settings, rules, **options) as client:
+    async with open_client(settings, rules, base_url=settings.search_base_url, follow_redirects=False) as client:
         return await retry(_Attempt(client, query, settings), settings, WHAT)
 
 
 def describe_missing_key(settings: WebSettings) -> str:
     return f"{WHAT} is not available: the environment variable {settings.search_api_key_env} holds no key."
-
-
-class _ShorteningTransport(httpx.AsyncBaseTransport):
-    """Transport that hands a long reply to the reader process, and on what that found in it."""
-
-    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
-        self._transport = transport
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        response = await self._transport.handle_async_request(request)
-        body = await response.aread()
-        if len(body) > MAX_OWN_BYTES:
-            found = (await await_reader(SHORTEN, body, {"name": WHAT})).facts if response.is_success else {}
-            body = json.dumps(found).encode("ascii")
-        headers = [(name, value) for name, value in response.headers.raw if name.lower() != b"content-length"]
-        return httpx.Response(response.status_code, headers=headers, content=body, extensions=response.extensions)
-
-    async def aclose(self) -> None:
-        await self._transport.aclose()
 
 
 class _Attempt:
@@ -90,12 +69,7 @@ class _Attempt:
             raise ToolError(_UNREADABLE) from error
         except tavily_errors.TimeoutError as error:
             raise TransientError(f"{WHAT} did not answer in time; try again later.") from error
-        except (
-            tavily_errors.UsageLimitExceededError,
-            tavily_errors.InvalidAPIKeyError,
-            tavily_errors.ForbiddenError,
-            tavily_errors.BadRequestError,
-        ) as error:
+        except _REFUSALS as error:
             raise self._to_error(error) from error
 
     def _to_error(self, error: Exception) -> ToolError:

@@ -13,11 +13,10 @@ from typing import Any
 from mas.tools.files.tasks import unpack
 from mas.tools.results import ToolError
 from mas.tools.web.html_page import read_html
-from mas.tools.web.html_rows import list_links, read_rows, read_wiki_text, remove_unstorable
+from mas.tools.web.html_rows import read_rows, read_wiki_text, remove_unstorable
 from mas.tools.web.page_view import (
     FoundPage,
     PageSource,
-    shorten_search_answer,
     show_document,
     show_found_pages,
     show_wiki_rows,
@@ -84,10 +83,6 @@ def answer_wiki(answer: object) -> object:
     return attempt(lambda: read_wiki_text(json.dumps(answer).encode(), {"name": "Wikipedia"}).facts)
 
 
-def answer_search(answer: object) -> object:
-    return attempt(lambda: shorten_search_answer(json.dumps(answer).encode(), {"name": "The search"}).facts)
-
-
 def read_all() -> dict[str, object]:
     found: dict[str, object] = {f"rows of {name}": read_rows(remove_unstorable(html)) for name, html in HTML.items()}
     found["article"] = attempt(lambda: read_page(ARTICLE.encode()))
@@ -103,15 +98,6 @@ def read_all() -> dict[str, object]:
     found["wiki"] = read_wiki(HTML["headings"])
     answers = ({"error": {"code": "c" * 70}}, {"error": "x"}, {"error": {}}, {"parse": {}}, {"parse": 3}, {}, [], 3)
     found["wiki answers"] = [answer_wiki(each) for each in answers]
-    results = [{"title": "a", "url": "b", "content": "c", "published_date": "d", "score": 1}, {"url": "e"}, "x"]
-    found["search answers"] = [
-        answer_search(each) for each in ({}, {"results": results}, {"results": 3}, {"results": []}, [])
-    ]
-    kept = answer_search({"results": [{"title": str(n)} for n in range(101)]})
-    found["most results"] = len(kept["results"])  # type: ignore[call-overload,index]
-    found["links"] = list_links(
-        b"<ul><li><a>x</a><a>y</a><li class='a tocsection-1'><a>z</a><li>no<li><b><a>w</a></b></ul>", {}
-    ).facts
     pages = [FoundPage(" a\n b", "https://a.example/", "text " * 500), FoundPage("c" * 400, "https://b.example/", " ")]
     shown = [show_found_pages("Found", each, "nothing") for each in (pages, [])]
     found["list"] = [[str(each), each.describe()] for each in shown]
