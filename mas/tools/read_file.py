@@ -14,8 +14,8 @@ from mas.runtime.untrusted import mark_untrusted
 from mas.tools.attachments import AttachmentNotFoundError, find_attachment
 from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.kinds import read_document
-from mas.tools.files.reader_pool import show
-from mas.tools.files.tasks import Answer
+from mas.tools.files.reader_pool import call_reader
+from mas.tools.files.tasks import SMALL_PACKED_BYTES, Answer
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import Excerpt, ToolError, ToolResult
 from mas.tools.tool_context import get_settings
@@ -55,7 +55,7 @@ def read_file(
     name = f"{file}: {member}" if member else file
     wanted = {"file": file, "name": name, "sheet": _to_text(sheet), "page": page}
     wanted |= {"lines": _to_text(lines), "search": _to_text(search)}
-    shown = show(SHOW_FILE, found.packed, wanted).facts
+    shown = call_reader(SHOW_FILE, found.packed, wanted, SMALL_PACKED_BYTES).facts
     excerpt = Excerpt(name, found.facts["summary"], shown["start"], len(shown["text"]), has_line_marks=bool(search))
     return ToolResult(shown["text"], kind="file", excerpts=[excerpt], is_temporary=shown["is_incomplete"])
 

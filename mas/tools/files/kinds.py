@@ -7,7 +7,6 @@ The content decides the kind of a file if it has a signature, otherwise the exte
     Document.unpack(answer.packed).parts
 """
 
-import asyncio
 import importlib
 import zipfile
 from collections import OrderedDict
@@ -20,7 +19,7 @@ from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source
 from mas.tools.files.reader_pool import await_reader, call_reader
 from mas.tools.files.settings import FileSettings
-from mas.tools.files.tasks import SMALL_BYTES, Answer, Arguments, run_task
+from mas.tools.files.tasks import SMALL_BYTES, Answer, Arguments
 from mas.tools.results import ToolError
 from mas.tools.tool_context import get_settings
 
@@ -128,9 +127,7 @@ async def read_content(data: bytes, name: str) -> Answer:
         ToolError: as `read_document`.
     """
     arguments = {"name": name, "member": None, "ocr_languages": get_settings(FileSettings).ocr_languages}
-    if len(data) <= SMALL_BYTES and _is_light(Source(name, data)):
-        return await asyncio.to_thread(run_task, READ, data, arguments)
-    return await await_reader(READ, data, arguments)
+    return await await_reader(READ, data, arguments, SMALL_BYTES if _is_light(Source(name, data)) else 0)
 
 
 class _Cache:
@@ -159,8 +156,7 @@ _cache = _Cache()
 def _read(path: Path, size: int, arguments: Arguments) -> Answer:
     if size <= SMALL_BYTES and arguments["member"] is None:
         source = Source.read(path)
-        if _is_light(source):
-            return run_task(READ, source.data, arguments)
+        return call_reader(READ, source.data, arguments, SMALL_BYTES if _is_light(source) else 0)
     return call_reader(READ, path, arguments)
 
 

@@ -2,7 +2,6 @@
 
 answer = call_reader("mas.tools.files.kinds:read_source", Path("report.pdf"), {"name": "report.pdf", …})
 answer = await await_reader("mas.tools.web.html_page:read_html", body, {"name": "The page", …})
-show("mas.tools.files.views:show_file", answer.packed, {…})      # in this process if it is small
 """
 
 import atexit
@@ -12,29 +11,26 @@ import io
 import json
 import os
 import signal
-import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from multiprocessing import Pipe
 from pathlib import Path
 from threading import BoundedSemaphore, Event, Lock, Timer
-from typing import IO
 
 from mas.runtime.safe_call import run_in_thread
 from mas.runtime.sample_context import current_context
 from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.files.jail import build_jail
-from mas.tools.files.tasks import MAX_PACKED_BYTES, SMALL_PACKED_BYTES, TOO_MUCH, Answer, Arguments, Facts, run_task
+from mas.tools.files.tasks import MAX_PACKED_BYTES, TOO_MUCH, Answer, Arguments, Facts, run_task
 from mas.tools.results import ToolError
 
 WORKERS = max(2, min(4, os.cpu_count() or 2))  # at most; one is started when it is needed and serves until the run ends
-READS = 300  # of one worker before it is replaced: libraries leak memory
 MAX_SECONDS = 150.0  # of one call, most of it for the libraries' import on a busy machine
 START_SECONDS = 60.0
-PIECE_BYTES = 1024 * 1024
+PIECE_BYTES = 1024 * 1024  # a large file is never in the run's memory as a whole
 MAX_ERROR_CHARS = 5_000
 MAX_HEAD_BYTES = 4 * 1024 * 1024  # of a reply
 
@@ -44,15 +40,7 @@ _jail_refused = Event()
 _idle: list["_Worker"] = []
 _parents: list["_Worker"] = []  # in a forked process: neither to be used nor stopped
 
-
 _Reply = tuple[Facts, bytes]  # head and packed values
-
-
-@contextlib.contextmanager
-def _open(data: bytes | Path) -> Iterator[tuple[IO[bytes], int]]:
-    """Yield a file and its size; a large file is never in the run's memory as a whole."""
-    with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
-        yield file, len(data) if isinstance(data, bytes) else os.fstat(file.fileno()).st_size
 
 
 class _Worker:
@@ -62,58 +50,42 @@ class _Worker:
         paths = os.pathsep.join(path for path in sys.path if path)
         one_thread = dict.fromkeys(("OMP_THREAD_LIMIT", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         environment = build_child_environment("TESSDATA_PREFIX", PYTHONPATH=paths, **one_thread)
-        with _lock:
-            thread = _starting_thread()
-        self._process = thread.submit(
-            lambda: subprocess.Popen(
-                [*jail, sys.executable, "-P", "-m", "mas.tools.files.reader_process"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-                start_new_session=True,  # Ctrl-C is for the run, which then ends this too
-            )
-        ).result()
+        self._connection, theirs = Pipe()
+        start = functools.partial(
+            subprocess.Popen,
+            [*jail, sys.executable, "-P", "-m", "mas.tools.files.reader_process"],
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is for the run, which then ends this too
+        )
+        with theirs, _lock:
+            self._process: subprocess.Popen[bytes] = _starting_thread().submit(start).result()
         self.is_jailed = bool(jail)
-        self.reads = 0
-        self.is_large = False
+        self.is_last_reply = False
         with self._limit_time(START_SECONDS):
             self.is_ready = self._receive() is not None
 
     def read(self, task: str, data: bytes | Path, arguments: Arguments, seconds: float) -> "_Reply | None":
         """Return the process's reply; None if it ended, or had to be killed, without one."""
-        self.reads += 1
-        with self._limit_time(seconds), _open(data) as (file, size):
+        with self._limit_time(seconds), io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
             try:
-                self._send({"task": task, "arguments": arguments, "bytes": size}, file, size)
+                self._connection.send_bytes(json.dumps({"task": task, "arguments": arguments}).encode("ascii"))
+                while piece := file.read(PIECE_BYTES):
+                    self._connection.send_bytes(piece)
+                self._connection.send_bytes(b"")
             except OSError:
                 return None
             return self._receive()
 
-    def _send(self, head: dict[str, object], file: IO[bytes], size: int) -> None:
-        assert self._process.stdin
-        text = json.dumps(head).encode("ascii")
-        self._process.stdin.write(struct.pack(">I", len(text)) + text)
-        while size > 0 and (piece := file.read(min(size, PIECE_BYTES))):
-            self._process.stdin.write(piece)
-            size -= len(piece)
-        if size:
-            raise OSError("the file has become shorter")
-        self._process.stdin.flush()
-
     def _receive(self) -> "_Reply | None":
-        assert self._process.stdout
         try:
-            size = self._process.stdout.read(4)
-            (length,) = struct.unpack(">I", size)
-            head = json.loads(self._process.stdout.read(length)) if length <= MAX_HEAD_BYTES else {}
-            packed = self._process.stdout.read(head["bytes"]) if head["bytes"] <= MAX_PACKED_BYTES else None
-        except (OSError, ValueError, TypeError, LookupError, RecursionError, struct.error):
+            head = json.loads(self._connection.recv_bytes(MAX_HEAD_BYTES))
+            self.is_last_reply = bool(head.get("is_last"))
+            return head, self._connection.recv_bytes(MAX_PACKED_BYTES)
+        except (OSError, EOFError, ValueError, AttributeError, RecursionError):
             return None
-        if packed is None or len(packed) < head["bytes"]:
-            return None
-        self.is_large = bool(head.get("is_large"))
-        return head, packed
 
     @contextlib.contextmanager
     def _limit_time(self, seconds: float) -> Iterator[None]:
@@ -127,16 +99,13 @@ class _Worker:
 
     def end(self) -> None:
         self.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe:
-                with suppress(OSError):  # unread bytes are lost
-                    pipe.close()
+        self._connection.close()
         self._process.wait()
 
     def kill(self) -> None:
         """Kill the process and those that it has started, such as tesseract."""
         if hasattr(os, "killpg") and self._process.poll() is None:
-            with suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         else:
             self._process.kill()
@@ -161,11 +130,14 @@ class _Call:
         name = self._arguments.get("name", "The input")
         if not _free_places.acquire(timeout=max(0.0, self._until - time.monotonic())):
             raise ToolError(f"{name} is not read: other files took all the time; try again later.")
+        hooks = self._context.on_close if self._context else []
+        hooks.append(self.cancel)  # a thread is not cancelled with the question that started it
         try:
-            with self._cancel_at_close():
-                reply = self._ask(_take_worker())
+            reply = self._ask(_take_worker())
         finally:
             _free_places.release()
+            with contextlib.suppress(ValueError):  # it was called
+                hooks.remove(self.cancel)
         if reply is None:
             raise ToolError(TOO_MUCH.format(name=name))
         head, packed = reply
@@ -175,55 +147,46 @@ class _Call:
 
     def _ask(self, worker: _Worker) -> _Reply | None:
         reply = None
-        with _lock:
-            self._worker = None if self._is_cancelled else worker
+        self._worker = worker  # before the look at the mark, which `cancel` sets before it looks for a worker
         try:
-            if self._worker is not None:
+            if not self._is_cancelled:
                 reply = worker.read(self._task, self._data, self._arguments, self._until - time.monotonic())
         finally:
-            with _lock:
-                self._worker = None
-            _return_worker(worker, is_fit=reply is not None)
+            self._worker = None
+            _return_worker(worker, is_fit=reply is not None and not self._is_cancelled)
         return reply
-
-    @contextlib.contextmanager
-    def _cancel_at_close(self) -> Iterator[None]:
-        """Cancel the call if its question ends first: a thread is not cancelled with the question that started it."""
-        hooks = self._context.on_close if self._context else []
-        hooks.append(self.cancel)
-        try:
-            yield
-        finally:
-            with suppress(ValueError):  # it was called
-                hooks.remove(self.cancel)
 
     def cancel(self) -> None:
         """End the process that does the call; a call that has not begun does not begin."""
-        with _lock:
-            self._is_cancelled = True
-            if self._worker is not None:
-                self._worker.kill()
+        self._is_cancelled = True
+        if (worker := self._worker) is not None:
+            worker.kill()
 
 
-def call_reader(task: str, data: bytes | Path, arguments: Arguments) -> Answer:
+def call_reader(task: str, data: bytes | Path, arguments: Arguments, own_bytes: int = 0) -> Answer:
     """Return a task's answer on bytes or on a file, done in another process before the question's deadline.
 
     Args:
         task: `module:function`; see `mas.tools.files.tasks`.
         arguments: values for JSON; `name` is what messages call the bytes.
+        own_bytes: fewer bytes than these are read in this process.
 
     Raises:
         ToolError: the bytes cannot be read, or the task took too much time or memory.
     """
+    if isinstance(data, bytes) and len(data) < own_bytes:
+        return run_task(task, data, arguments)
     return _Call(task, data, arguments).run()
 
 
-async def await_reader(task: str, data: bytes | Path, arguments: Arguments) -> Answer:
+async def await_reader(task: str, data: bytes, arguments: Arguments, own_bytes: int = 0) -> Answer:
     """Return what `call_reader` does; a cancellation, such as that of a deadline, ends the process.
 
     Raises:
         ToolError: as `call_reader`.
     """
+    if len(data) < own_bytes:
+        return run_task(task, data, arguments)
     call = _Call(task, data, arguments)
     try:
         answer: Answer = await run_in_thread(call.run, lambda how: ToolError(f"Reading {arguments.get('name')} {how}."))
@@ -231,28 +194,6 @@ async def await_reader(task: str, data: bytes | Path, arguments: Arguments) -> A
         call.cancel()
         raise
     return answer
-
-
-def show(task: str, packed: bytes, arguments: Arguments) -> Answer:
-    """Return a task's answer on packed values, done in this process if they are few.
-
-    Raises:
-        ToolError: it cannot be shown as asked for.
-    """
-    if len(packed) <= SMALL_PACKED_BYTES:
-        return run_task(task, packed, arguments)
-    return call_reader(task, packed, arguments)
-
-
-async def await_shown(task: str, packed: bytes, arguments: Arguments) -> Answer:
-    """Return what `show` does, without waiting on the event loop.
-
-    Raises:
-        ToolError: as `show`.
-    """
-    if len(packed) <= SMALL_PACKED_BYTES:
-        return run_task(task, packed, arguments)
-    return await await_reader(task, packed, arguments)
 
 
 def is_isolated() -> bool:
@@ -267,7 +208,7 @@ def _take_worker() -> _Worker:
     with _lock:
         if _idle:
             return _idle.pop()
-    worker = _Worker(_build_jail())
+    worker = _Worker([] if _jail_refused.is_set() else build_jail())
     if worker.is_jailed and not worker.is_ready:  # user namespaces are forbidden here, such as in a container
         worker.end()
         _jail_refused.set()
@@ -278,12 +219,8 @@ def _take_worker() -> _Worker:
     return worker
 
 
-def _build_jail() -> list[str]:
-    return [] if _jail_refused.is_set() else build_jail()
-
-
 def _return_worker(worker: _Worker, is_fit: bool) -> None:
-    if is_fit and worker.reads < READS and not worker.is_large:
+    if is_fit and not worker.is_last_reply:
         with _lock:
             _idle.append(worker)
     else:

@@ -2,18 +2,17 @@
 
 It has no credentials in its environment, opens no connection, and has limits on memory, time and the size of files;
 where bubblewrap is installed it is shut in. `reader_pool` starts it; it reads requests from its input and ends with it.
-A request is four bytes of length, a JSON head and the bytes that the head counts; a reply has the same form. The first
-reply is sent once it is ready.
+A request is a message of JSON, then the bytes in pieces up to an empty one; a reply is a message of JSON and one of
+packed values. The first reply is sent once it is ready.
 
     python -m mas.tools.files.reader_process
 """
 
 import json
 import os
-import struct
 import sys
 from contextlib import suppress
-from typing import BinaryIO
+from multiprocessing.connection import Connection
 
 from mas.tools.files.tasks import TOO_MUCH, Facts, run_task
 from mas.tools.results import ToolError
@@ -22,6 +21,7 @@ MAX_MEMORY_BYTES = 4 * 1024**3  # address space; the memory in use is a fraction
 MAX_CPU_SECONDS = 120  # of one request
 MAX_FILE_BYTES = 512 * 1024 * 1024  # that it, or a program of its, writes
 MAX_KEPT_BYTES = 512 * 1024 * 1024  # of memory that it still has after a reply: then it is replaced
+READS = 300  # of one process before it is replaced: libraries leak memory
 NICENESS = 5  # the run's own loop goes first
 _CONNECTING = frozenset(("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"))
 _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
@@ -29,8 +29,8 @@ _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 
 def main() -> None:
     """Answer requests until the input ends."""
-    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output of a library must not mix with the replies
+    connection = Connection(os.dup(0))
+    os.close(0)
     _end_with_parent()
     with suppress(AttributeError, OSError):  # not on every system
         os.nice(NICENESS)
@@ -38,14 +38,16 @@ def main() -> None:
     _limit("RLIMIT_AS", MAX_MEMORY_BYTES)
     _limit("RLIMIT_FSIZE", MAX_FILE_BYTES)
     _limit("RLIMIT_CORE", 0)
-    _reply(replies, {"ready": True})
-    while head := requests.read(4):
-        request = json.loads(_read_exactly(requests, *struct.unpack(">I", head)))
-        data = _read_exactly(requests, request["bytes"])
-        _limit_cpu()
-        found, packed = _answer(request, data)
-        del data
-        _reply(replies, {**found, "is_large": _measure_memory() > MAX_KEPT_BYTES}, packed)
+    _reply(connection, {"ready": True})
+    with suppress(EOFError, OSError):  # the run has ended
+        for number in range(1, READS + 1):
+            request = json.loads(connection.recv_bytes())
+            data = b"".join(iter(connection.recv_bytes, b""))
+            _limit_cpu()
+            found, packed = _answer(request, data)
+            del data
+            is_last = number == READS or _measure_memory() > MAX_KEPT_BYTES
+            _reply(connection, {**found, "is_last": is_last}, packed)
 
 
 def _answer(request: Facts, data: bytes) -> tuple[dict[str, object], bytes]:
@@ -61,18 +63,9 @@ def _answer(request: Facts, data: bytes) -> tuple[dict[str, object], bytes]:
         return {"error": f"{name} cannot be read: it is damaged or unusual ({type(error).__name__})."}, b""
 
 
-def _reply(replies: BinaryIO, head: dict[str, object], packed: bytes = b"") -> None:
-    text = json.dumps({**head, "bytes": len(packed)}).encode("ascii")
-    replies.write(struct.pack(">I", len(text)) + text)
-    replies.write(packed)
-    replies.flush()
-
-
-def _read_exactly(stream: BinaryIO, size: int) -> bytes:
-    data = stream.read(size)
-    if len(data) < size:
-        sys.exit(0)  # the run has ended
-    return data
+def _reply(connection: Connection, head: dict[str, object], packed: bytes = b"") -> None:
+    connection.send_bytes(json.dumps(head).encode("ascii"))
+    connection.send_bytes(packed)
 
 
 def _refuse_connections(event: str, _: tuple[object, ...]) -> None:

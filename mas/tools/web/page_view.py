@@ -12,8 +12,8 @@ from typing import Any
 from mas.runtime.text import replace_surrogates
 from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, split_pages
-from mas.tools.files.reader_pool import await_shown
-from mas.tools.files.tasks import Answer, Arguments, unpack
+from mas.tools.files.reader_pool import await_reader
+from mas.tools.files.tasks import SMALL_PACKED_BYTES, Answer, Arguments, unpack
 from mas.tools.results import Excerpt, ToolError, ToolResult
 from mas.tools.web.html_rows import Row, list_headings, select_section
 
@@ -75,7 +75,7 @@ async def show_packed(source: PageSource, packed: bytes, page: int, search: str 
         ToolError: there is no such page.
     """
     wanted = {"name": "The page", "source": astuple(source), "page": page, "search": (search or "").strip()}
-    shown = (await await_shown(SHOW_DOCUMENT, packed, wanted)).facts
+    shown = (await await_reader(SHOW_DOCUMENT, packed, wanted, SMALL_PACKED_BYTES)).facts
     return ToolResult.restore(shown["text"], shown["facts"])
 
 
@@ -103,7 +103,7 @@ async def show_wiki_page(source: PageSource, packed: bytes, wanted: Arguments) -
         ToolError: there is no such section or page.
     """
     about = {**wanted, "name": source.title, "source": astuple(source)}
-    shown = (await await_shown(SHOW_WIKI_ROWS, packed, about)).facts
+    shown = (await await_reader(SHOW_WIKI_ROWS, packed, about, SMALL_PACKED_BYTES)).facts
     return ToolResult.restore(shown["text"], shown["facts"])
 
 

@@ -18,7 +18,7 @@ from mas.tools.results import ToolError
 from mas.tools.web.page_view import FoundPage
 
 WHAT = "Web search"
-MAX_REPLY_BYTES = 2_000_000
+MAX_REPLY_BYTES = 2_000_000  # parsed in this process, by Tavily's client
 _REFUSALS = (
     *(tavily_errors.UsageLimitExceededError, tavily_errors.InvalidAPIKeyError),
     *(tavily_errors.ForbiddenError, tavily_errors.BadRequestError),
