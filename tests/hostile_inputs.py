@@ -189,8 +189,8 @@ TYPES = {"html": "text/html", "json": "application/json", "csv": "text/csv", "rs
 
 
 TASKS = {
-    "wiki.json": "mas.tools.web.html_rows:read_wiki_text",
-    "wiki_objects.json": "mas.tools.web.html_rows:read_wiki_text",
+    "wiki.json": "mas.tools.files.html_rows:read_wiki_text",
+    "wiki_objects.json": "mas.tools.files.html_rows:read_wiki_text",
 }
 
 

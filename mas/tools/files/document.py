@@ -85,6 +85,11 @@ def _limit(document: Document) -> Document:
     return replace(document, parts=parts, notes=[*document.notes, TOO_LONG])
 
 
+def describe_count(lines: list[Line]) -> str:
+    """Return the number of lines of a part in words; a reader stops after one line more than is kept."""
+    return str(len(lines)) if len(lines) <= MAX_LINES else f"more than {MAX_LINES}"
+
+
 def number_lines(texts: Iterable[str]) -> list[Line]:
     """Return the texts as lines numbered from 1."""
     return [Line(number, text) for number, text in enumerate(texts, start=1)]

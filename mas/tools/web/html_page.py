@@ -5,22 +5,20 @@ answer.facts["title"], answer.facts["date"]
 Document.unpack(answer.packed).parts
 """
 
-import codecs
 import logging
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 
 from mas.tools.files.document import Document, Part, number_lines
+from mas.tools.files.html_rows import read_rows, remove_unstorable
+from mas.tools.files.readers.text import check_encoding, decode_anything, find_declared_encoding
 from mas.tools.files.tasks import Answer
 from mas.tools.results import ToolError
-from mas.tools.web.html_rows import read_rows, remove_unstorable
 
 MIN_CHARS = 250  # a shorter main content is not trusted to be one
 NEEDS_BROWSER = "it shows little or no text without JavaScript: open it with the browser tools, if there are any"
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
-_META = re.compile(r"<meta[^>]{0,200}charset=[\"']?([\w.:-]+)", re.IGNORECASE)
-_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _LIBRARY_ERRORS = (ValueError, AssertionError, TypeError, AttributeError, LookupError, RecursionError)  # trafilatura's
 
 
@@ -71,24 +69,9 @@ def _extract_main(html: str, url: str) -> tuple[str, str, str]:
 
 
 def _decode(body: bytes, content_type: str) -> str:
-    """Decode the body by its byte order mark, the header's charset, the page's own, or a guess.
-
-    Raises:
-        ToolError: the charset is a codec of Python that is none of texts.
-    """
+    """Decode the body by its byte order mark, utf-8, the header's charset, the page's own, or a guess."""
     from trafilatura.utils import decode_file
 
-    if mark := next((encoding for start, encoding in _MARKS if body.startswith(start)), None):
-        return body.decode(mark, "replace")
-    for place, text in ((_CHARSET, content_type), (_META, body[:4_096].decode("latin-1"))):
-        if (named := place.search(text)) and not named[1].lower().startswith(("utf-16", "utf-32")):
-            try:
-                return body.decode(named[1], "replace")
-            except LookupError:  # no such codec, as browsers see it: the next place says more
-                continue
-            except ValueError as error:
-                raise ToolError(
-                    f"The page says that its characters are in {named[1]!r}, which no page is written in; "
-                    "try another source."
-                ) from error
-    return str(decode_file(body))
+    named = _CHARSET.search(content_type)
+    text, encoding = decode_anything(body, (named and check_encoding(named[1])) or find_declared_encoding(body))
+    return str(decode_file(body)) if "guessed" in encoding else text

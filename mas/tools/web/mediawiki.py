@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
+from mas.tools.files.html_rows import load_object
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.blocking_requests import call_package, run_on_loop
 from mas.tools.http.client import Reply, limit_time, open_client, send_request
@@ -27,13 +28,12 @@ from mas.tools.http.settings import WebSettings
 from mas.tools.http.throttle import wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
-from mas.tools.web.html_rows import load_object
 from mas.tools.web.page_view import FoundPage, PageSource
 
 MAX_OPTIONS = 60
 MAX_TEXT_BYTES = 10_000_000  # of a page
 MAX_ANSWER_BYTES = 1_000_000  # of the API to anything but a page's text, parsed in this process
-READ_TEXT = "mas.tools.web.html_rows:read_wiki_text"
+READ_TEXT = "mas.tools.files.html_rows:read_wiki_text"
 _USER_AGENT_HINT = "set tools.web.contact: it refuses user agents without one"
 _current = threading.local()  # .wiki and .loop of the thread that runs the package
 _Answer = dict[str, Any]  # JSON of the API

@@ -11,11 +11,11 @@ from typing import Any
 
 from mas.runtime.text import replace_surrogates
 from mas.tools.files.document import Document, Part, number_lines
+from mas.tools.files.html_rows import Row, list_headings, select_section
 from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, split_pages
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.files.tasks import SMALL_PACKED_BYTES, Answer, Arguments, unpack
 from mas.tools.results import Excerpt, ToolError, ToolResult
-from mas.tools.web.html_rows import Row, list_headings, select_section
 
 SHOW_DOCUMENT = "mas.tools.web.page_view:show_document"
 SHOW_WIKI_ROWS = "mas.tools.web.page_view:show_wiki_rows"

@@ -4,25 +4,14 @@ read(Source("book.epub", data)).parts[0].heading       # "[chapter 1 of 12]"
 """
 
 import posixpath
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from mas.tools.files.document import Document, Source, number_parts
+from mas.tools.files.html_rows import read_rows
 from mas.tools.files.readers import archive
-from mas.tools.files.readers.text import format_row
+from mas.tools.files.readers.text import decode_anything, find_declared_encoding
 from mas.tools.files.zip_package import parse_xml
 from mas.tools.results import ToolError
-
-if TYPE_CHECKING:
-    from lxml.html import HtmlElement  # type: ignore[import-untyped]
-
-_BLOCKS = frozenset(
-    ("p", "div", "section", "article", "h1", "h2", "h3", "h4", "h5", "h6", "li", "ul", "ol", "tr", "table")
-)
-_BLOCKS |= frozenset(("blockquote", "pre", "figure", "br", "hr", "body", "dt", "dd"))
-_UNSEEN = frozenset(("script", "style", "head", "title"))
-_CELLS = ("td", "th")
 
 
 def read(source: Source) -> Document:
@@ -43,26 +32,5 @@ def read(source: Source) -> Document:
 
 
 def _read_lines(page: bytes) -> list[str]:
-    from lxml import html  # type: ignore[import-untyped]
-
-    if not page.strip():
-        return []
-    root = html.document_fromstring(page, parser=html.HTMLParser(encoding="utf-8", no_network=True))
-    text = "".join(_read_pieces(root))
-    lines = (" ".join(line.split()) for line in text.split("\n"))
-    return [line for line in lines if line]
-
-
-def _read_pieces(element: "HtmlElement") -> Iterator[str]:
-    if not isinstance(element.tag, str) or element.tag in _UNSEEN:
-        yield element.tail or ""
-        return
-    block = element.tag in _BLOCKS
-    if element.tag == "tr":
-        cells = (" ".join(cell.text_content().split()) for cell in element.iterchildren(*_CELLS))
-        yield f"\n{format_row(cells)}\n{element.tail or ''}"
-        return
-    yield ("\n" if block else "") + " ".join((element.text or "").split("\n"))
-    for child in element:
-        yield from _read_pieces(child)
-    yield ("\n" if block else "") + " ".join((element.tail or "").split("\n"))
+    text, _ = decode_anything(page, find_declared_encoding(page))
+    return [row.text for row in read_rows(text)]

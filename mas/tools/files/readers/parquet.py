@@ -27,7 +27,7 @@ def read(source: Source) -> Document:
         file = ParquetFile(source.open())
         schema = file.schema_arrow
         types = ", ".join(f"{field.name}: {field.type}" for field in schema)
-        table = build_table(list(schema.names), _read_rows(file), "Parquet", file.metadata.num_rows)
+        table = build_table(list(schema.names), _read_rows(file), "Parquet")
         return replace(table, notes=[f"Column types: {types}", *table.notes])
     except pyarrow.ArrowException as error:
         raise ToolError(f"{source.name} cannot be read as a Parquet table ({type(error).__name__}).") from error

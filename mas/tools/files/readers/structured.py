@@ -11,24 +11,13 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import islice
 
-if TYPE_CHECKING:
-    from lxml.etree import _Element  # type: ignore[import-untyped]
-
-from mas.tools.files.document import MAX_CHARS, MAX_LINES, TOO_LONG, Document, Line, Part, Source
-from mas.tools.files.readers.text import (
-    build_text_document,
-    count_lines,
-    decode,
-    find_declared_encoding,
-    format_row,
-    split_lines,
-)
+from mas.tools.files.document import MAX_LINES, Document, Line, Part, Source, describe_count
+from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row, split_lines
 from mas.tools.files.zip_package import parse_xml
 
 SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
-TOO_LONG_INDENTED = f"indented it would have more than {MAX_CHARS} characters, so it is shown as it is written."
 MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can split
 
 
@@ -59,30 +48,18 @@ def _sniff(text: str) -> tuple[str, bool]:
     return dialect.delimiter, dialect.skipinitialspace
 
 
-def build_table(names: list[str], rows: Iterable[list[str]], form: str, count: int | None = None) -> Document:
-    """Return a table with the first rows, as many as a document keeps.
-
-    Args:
-        form: the last words of the summary.
-        count: of all rows; None: they are counted.
-    """
-    lines, uneven, number, chars = list[Line](), 0, 0, 0
-    for number, cells in enumerate(rows, start=1):
+def build_table(names: list[str], rows: Iterable[list[str]], form: str) -> Document:
+    """Return a table; `form`: the last words of the summary."""
+    lines, uneven = list[Line](), 0
+    for number, cells in enumerate(islice(rows, MAX_LINES + 1), start=1):
         uneven += len(cells) != len(names)
-        if number <= MAX_LINES and chars <= MAX_CHARS:
-            lines.append(Line(number, format_row(cells)))
-            chars += len(lines[-1].text)
-        elif count is not None:
-            break
-    count = number if count is None else count
+        lines.append(Line(number, format_row(cells)))
     notes = [f"{uneven} rows have more or fewer cells than there are column names."] if uneven else []
-    if len(lines) < count:
-        notes.append(TOO_LONG)
+    summary = f"table with {len(names)} columns and {describe_count(lines)} rows below the column names, {form}"
     columns = format_row(names)
     if len(columns) > MAX_HEADING_CHARS:
         lines.insert(0, Line(0, columns))
         columns = "(the column names are row 0)"
-    summary = f"table with {len(names)} columns and {count} rows below the column names, {form}"
     return Document(summary, [Part(lines, heading=f"row | {columns}", numbered=True)], notes)
 
 
@@ -95,30 +72,8 @@ def read_json(source: Source) -> Document:
         return _several_values(text) or build_text_document(
             text, encoding, [f"Not valid JSON ({error}), so it is shown as text."]
         )
-    indented = _indent_json(value)
-    if indented is None:
-        return build_text_document(text, encoding, [f"JSON, {_describe_size(value)}; {TOO_LONG_INDENTED}"])
-    lines = split_lines(indented)
-    is_cut = count_lines(indented) > len(lines)
-    count = f"{'more than ' if is_cut else ''}{len(lines)} lines when indented"
-    return Document(f"JSON, {_describe_size(value)}, {count}", [Part(lines)], [TOO_LONG] if is_cut else [])
-
-
-def _indent_json(value: object) -> str | None:
-    """Return a value in lines, up to the first that is not kept; None if they would be too long.
-
-    Each level of nesting adds two spaces to a line.
-    """
-    pieces, chars, lines = [], 0, 0
-    for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
-        pieces.append(piece)
-        chars += len(piece)
-        lines += "\n" in piece
-        if chars > MAX_CHARS:
-            return None
-        if lines > MAX_LINES:
-            break
-    return "".join(pieces)
+    lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
+    return Document(f"JSON, {_describe_size(value)}, {describe_count(lines)} lines when indented", [Part(lines)])
 
 
 def read_json_lines(source: Source) -> Document:
@@ -133,10 +88,7 @@ def read_json_lines(source: Source) -> Document:
             if written.strip():
                 bad.append(number)
     notes = [f"{len(bad)} lines are not valid JSON, the first is line {bad[0]}."] if bad else []
-    count = count_lines(text)
-    if len(lines) < count:
-        notes.append(TOO_LONG)
-    return Document(f"JSON Lines, {count} lines", [Part(lines, numbered=True)], notes)
+    return Document(f"JSON Lines, {describe_count(lines)} lines", [Part(lines, numbered=True)], notes)
 
 
 def _several_values(text: str) -> Document | None:
@@ -148,9 +100,7 @@ def _several_values(text: str) -> Document | None:
         return None
     if len(values) < 2:
         return None
-    is_cut = count_lines(text) > MAX_LINES
-    count = f"{'more than ' if is_cut else ''}{len(values)} values"
-    return Document(f"JSON Lines, {count}", [Part(values, numbered=True)], [TOO_LONG] if is_cut else [])
+    return Document(f"JSON Lines, {describe_count(values)} values", [Part(values, numbered=True)])
 
 
 def _parse(text: str) -> object:
@@ -193,19 +143,5 @@ def _indent(data: bytes, text: str) -> tuple[str, list[str]]:
         root = parse_xml(data)
     except (etree.XMLSyntaxError, ValueError) as error:
         return text, [f"It is no well-formed XML ({type(error).__name__}), so it is shown as it is written."]
-    if _exceeds_when_indented(root):
-        return text, [f"XML; {TOO_LONG_INDENTED}"]
     etree.indent(root)
     return etree.tostring(root, encoding="unicode"), ["It is shown with line ends between its elements."]
-
-
-def _exceeds_when_indented(root: "_Element") -> bool:
-    from lxml import etree
-
-    depth = chars = 0
-    for event, _ in etree.iterwalk(root, events=("start", "end")):
-        depth += 1 if event == "start" else -1
-        chars += 2 * depth
-        if chars > MAX_CHARS:
-            return True
-    return False

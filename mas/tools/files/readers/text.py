@@ -7,7 +7,7 @@ import codecs
 import re
 from collections.abc import Iterable
 
-from mas.tools.files.document import MAX_LINES, TOO_LONG, Document, Line, Part, Source, number_lines
+from mas.tools.files.document import MAX_LINES, Document, Line, Part, Source, describe_count, number_lines
 from mas.tools.results import ToolError
 
 _MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16
@@ -34,38 +34,35 @@ def read(source: Source) -> Document:
 
 def build_text_document(text: str, encoding: str, notes: list[str] | None = None) -> Document:
     """Return a document of the text as it is written."""
-    lines, count = split_lines(text), count_lines(text)
-    found = [*(notes or []), *([TOO_LONG] if len(lines) < count else [])]
-    return Document(f"text, {encoding}, {count} lines, {len(text)} characters", [Part(lines)], found)
+    lines = split_lines(text)
+    summary = f"text, {encoding}, {describe_count(lines)} lines, {len(text)} characters"
+    return Document(summary, [Part(lines)], notes or [])
 
 
 def split_lines(text: str) -> list[Line]:
     """Split a text at \\n, \\r\\n and \\r only, as editors do: `str.splitlines` also splits at form feeds.
 
-    The lines after the first MAX_LINES are left out.
+    Of a text of more than MAX_LINES one line more is returned.
     """
-    lines = re.split(r"\r\n|\r|\n", text, maxsplit=MAX_LINES)
-    if lines[-1] == "" or len(lines) > MAX_LINES:
+    lines = re.split(r"\r\n|\r|\n", text, maxsplit=MAX_LINES + 1)
+    if lines[-1] == "" or len(lines) > MAX_LINES + 1:
         lines.pop()
     return number_lines(lines)
 
 
-def count_lines(text: str) -> int:
-    """Return the number of all lines, as `split_lines` splits them."""
-    ends = text.count("\n") + text.count("\r") - text.count("\r\n")
-    return ends + (not text.endswith(("\n", "\r")) and text != "")
-
-
 def find_declared_encoding(data: bytes) -> str | None:
     """Return the encoding that an XML declaration, an HTML `charset` or a Python `coding:` line names, if it exists."""
-    found = _DECLARATION.search(data[:1_024])
-    if found is None:
-        return None
-    name = next(filter(None, found.groups())).decode("ascii")
+    found = _DECLARATION.search(data[:4_096])
+    return check_encoding(next(filter(None, found.groups())).decode("ascii")) if found else None
+
+
+def check_encoding(name: str) -> str | None:
+    """Return the name of an encoding that exists; UTF-16 cannot be declared, since the declaration was read in ASCII."""
     try:
-        return name.lower() if codecs.lookup(name)._is_text_encoding else None
+        known = codecs.lookup(name)
     except LookupError:
         return None
+    return name.lower() if known._is_text_encoding and not known.name.startswith(("utf-16", "utf-32")) else None
 
 
 def decode(data: bytes, name: str = "the file", declared: str | None = None) -> tuple[str, str]:
@@ -74,13 +71,14 @@ def decode(data: bytes, name: str = "the file", declared: str | None = None) -> 
     Raises:
         ToolError: the bytes are not text.
     """
-    text, encoding = _decode(data, declared)
+    text, encoding = decode_anything(data, declared)
     if "\x00" in text or len(_CONTROL.findall(text[:10_000])) > _MAX_CONTROL_SHARE * len(text[:10_000]):
         raise ToolError(f"{name} is binary, not text, and of no kind that read_file knows; it cannot be shown.")
     return text, encoding
 
 
-def _decode(data: bytes, declared: str | None) -> tuple[str, str]:
+def decode_anything(data: bytes, declared: str | None) -> tuple[str, str]:
+    """Return what `decode` does, also of bytes that are not text."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data.decode(encoding, "replace"), encoding.removesuffix("-sig")

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mas.tools.files.html_rows import read_rows, read_wiki_text, remove_unstorable
 from mas.tools.files.tasks import unpack
 from mas.tools.results import ToolError
 from mas.tools.web.html_page import read_html
-from mas.tools.web.html_rows import read_rows, read_wiki_text, remove_unstorable
 from mas.tools.web.page_view import (
     FoundPage,
     PageSource,

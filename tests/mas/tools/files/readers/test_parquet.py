@@ -11,7 +11,6 @@ import pytest
 from mas.tools.attachments import use_attachments
 from mas.tools.files.document import Document, Line, Source
 from mas.tools.files.kinds import read_in_process
-from mas.tools.files.readers import structured
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 
@@ -44,14 +43,6 @@ def test_cells_of_every_type() -> None:
     assert document.parts[0].lines == [
         Line(1, 'True | 0.5 | 01ff | 2024-01-31 | 2024-01-31 09:30:00 | [1, null] | {"x": "ü"}')
     ]
-
-
-def test_a_table_of_many_rows_is_read_as_far_as_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = parquet_bytes(n=list(range(20_000)))
-    monkeypatch.setattr(structured, "MAX_LINES", 5_000)
-    document = read(data)
-    assert len(document.parts[0].lines) == 5_000 and "20000 rows" in document.summary
-    assert document.notes[-1] == structured.TOO_LONG
 
 
 def test_damage_is_a_sentence() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mas.tools.files import document
 from mas.tools.files.document import TOO_LONG, Document, Line, Source
 from mas.tools.files.kinds import read_in_process
 from mas.tools.files.readers import structured, text
@@ -14,15 +15,15 @@ def made(text: str, name: str = "t.csv", encoding: str = "utf-8") -> Document:
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_delimiter_is_found(delimiter: str) -> None:
     rows = [["city", "people"], ["Rome", "2.8"], ["Oslo", "0.7"], ["Paris", "2.1"]]
-    document = made("\n".join(delimiter.join(row) for row in rows))
-    assert document.summary == f"table with 2 columns and 3 rows below the column names, delimiter {delimiter!r}, utf-8"
-    assert document.parts[0].heading == "row | city | people"
-    assert document.parts[0].lines == [Line(1, "Rome | 2.8"), Line(2, "Oslo | 0.7"), Line(3, "Paris | 2.1")]
+    found = made("\n".join(delimiter.join(row) for row in rows))
+    assert found.summary == f"table with 2 columns and 3 rows below the column names, delimiter {delimiter!r}, utf-8"
+    assert found.parts[0].heading == "row | city | people"
+    assert found.parts[0].lines == [Line(1, "Rome | 2.8"), Line(2, "Oslo | 0.7"), Line(3, "Paris | 2.1")]
 
 
 def test_quotes_commas_newlines_and_apostrophes() -> None:
-    document = made('name,note\nO\'Neil,"a, b"\n"D\'Arcy","two\nlines"\nX,"say ""hi"" | bye"\n')
-    assert [line.text for line in document.parts[0].lines] == [
+    found = made('name,note\nO\'Neil,"a, b"\n"D\'Arcy","two\nlines"\nX,"say ""hi"" | bye"\n')
+    assert [line.text for line in found.parts[0].lines] == [
         "O'Neil | a, b",
         r"D'Arcy | two\nlines",
         r'X | say "hi" \| bye',
@@ -30,16 +31,16 @@ def test_quotes_commas_newlines_and_apostrophes() -> None:
 
 
 def test_a_semicolon_table_in_utf_16() -> None:
-    document = made("Größe;Zahl\n1,5;2\n3,5;4\n", encoding="utf-16")
-    assert document.parts[0].lines == [Line(1, "1,5 | 2"), Line(2, "3,5 | 4")]
+    found = made("Größe;Zahl\n1,5;2\n3,5;4\n", encoding="utf-16")
+    assert found.parts[0].lines == [Line(1, "1,5 | 2"), Line(2, "3,5 | 4")]
     spaced = made('city, note\nRome, "old, big"\nOslo, "cold, wet"\nParis, "wide, loud"\n')
     assert spaced.parts[0].lines[0] == Line(1, "Rome | old, big")
 
 
 def test_uneven_rows_are_noted_and_kept() -> None:
-    document = made("a,b\n1,2\n3\n4,5,6\n")
-    assert document.notes == ["2 rows have more or fewer cells than there are column names."]
-    assert [line.text for line in document.parts[0].lines] == ["1 | 2", "3", "4 | 5 | 6"]
+    found = made("a,b\n1,2\n3\n4,5,6\n")
+    assert found.notes == ["2 rows have more or fewer cells than there are column names."]
+    assert [line.text for line in found.parts[0].lines] == ["1 | 2", "3", "4 | 5 | 6"]
 
 
 def test_very_many_column_names_become_a_row_of_their_own() -> None:
@@ -54,58 +55,59 @@ def made_json(text: str) -> Document:
 
 
 def test_json_is_indented_and_readable() -> None:
-    document = made_json('{"city":"Z\\u00fcrich","n":[1,2.5,null]}')
-    assert document.summary == "JSON, an object with 2 keys, 8 lines when indented"
-    assert document.parts[0].lines[1] == Line(2, '  "city": "Zürich",')
+    found = made_json('{"city":"Z\\u00fcrich","n":[1,2.5,null]}')
+    assert found.summary == "JSON, an object with 2 keys, 8 lines when indented"
+    assert found.parts[0].lines[1] == Line(2, '  "city": "Zürich",')
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5_000])
 def test_json_that_no_parser_takes_is_shown_as_text(text: str) -> None:
-    document = made_json(text)
-    assert "Not valid JSON" in document.notes[0] and document.parts[0].lines == [Line(1, text)]
+    found = made_json(text)
+    assert "Not valid JSON" in found.notes[0] and found.parts[0].lines == [Line(1, text)]
 
 
 def test_invalid_json_is_shown_as_text_with_the_place_of_the_error() -> None:
-    document = made_json('{"a": 1,\n}')
-    assert "Not valid JSON" in document.notes[0]
-    assert "line" in document.notes[0]
-    assert [line.text for line in document.parts[0].lines] == ['{"a": 1,', "}"]
+    found = made_json('{"a": 1,\n}')
+    assert "Not valid JSON" in found.notes[0]
+    assert "line" in found.notes[0]
+    assert [line.text for line in found.parts[0].lines] == ['{"a": 1,', "}"]
 
 
 def test_equal_keys_are_not_lost() -> None:
-    document = made_json('{"a": 1, "a": 2}')
-    assert "the same key twice" in document.notes[0]
-    assert document.parts[0].lines == [Line(1, '{"a": 1, "a": 2}')]
+    found = made_json('{"a": 1, "a": 2}')
+    assert "the same key twice" in found.notes[0]
+    assert found.parts[0].lines == [Line(1, '{"a": 1, "a": 2}')]
 
 
 def test_json_lines_under_the_name_of_json() -> None:
-    document = made_json('{"a":1}\n\n{"a":2}\n')
-    assert document.summary == "JSON Lines, 2 values"
-    assert document.parts[0].lines == [Line(1, '{"a": 1}'), Line(3, '{"a": 2}')]
+    found = made_json('{"a":1}\n\n{"a":2}\n')
+    assert found.summary == "JSON Lines, 2 values"
+    assert found.parts[0].lines == [Line(1, '{"a": 1}'), Line(3, '{"a": 2}')]
 
 
 def test_json_lines_keep_a_bad_line_and_name_it() -> None:
-    document = made('{"a": "\\u00e9"}\n{"a": \n{"a": 3}\n', "a.jsonl")
-    assert document.notes == ["1 lines are not valid JSON, the first is line 2."]
-    assert document.parts[0].lines == [Line(1, '{"a": "é"}'), Line(2, '{"a": '), Line(3, '{"a": 3}')]
+    found = made('{"a": "\\u00e9"}\n{"a": \n{"a": 3}\n', "a.jsonl")
+    assert found.notes == ["1 lines are not valid JSON, the first is line 2."]
+    assert found.parts[0].lines == [Line(1, '{"a": "é"}'), Line(2, '{"a": '), Line(3, '{"a": 3}')]
 
 
 @pytest.mark.parametrize(
     ("name", "data", "summary"),
     [
-        ("a.csv", b"n\n" + b"1\n" * 30, "table with 1 columns and 30 rows below the column names"),
+        ("a.csv", b"n\n" + b"1\n" * 30, "table with 1 columns and more than 10 rows below the column names"),
         ("a.json", b"[" + b"1," * 30 + b"1]", "JSON, a list of 31 items, more than 10 lines when indented"),
         ("a.json", b"{}\n" * 30, "JSON Lines, more than 10 values"),
-        ("a.jsonl", b"{}\n" * 30, "JSON Lines, 30 lines"),
-        ("a.txt", b"x\r\n" * 30, "text, utf-8, 30 lines, 90 characters"),
+        ("a.jsonl", b"{}\n" * 30, "JSON Lines, more than 10 lines"),
+        ("a.txt", b"x\r\n" * 30, "text, utf-8, more than 10 lines, 90 characters"),
     ],
 )
 def test_of_a_long_file_the_first_lines_are_shown_and_the_note_says_so(
     name: str, data: bytes, summary: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(document, "MAX_LINES", 10)
     monkeypatch.setattr(structured, "MAX_LINES", 10)
     monkeypatch.setattr(text, "MAX_LINES", 10)
-    document = read_in_process(Source(name, data))
-    assert document.summary.startswith(summary)
-    assert [line.number for line in document.parts[0].lines] == list(range(1, 11))
-    assert document.notes == [TOO_LONG]
+    shown = Document.unpack(read_in_process(Source(name, data)).pack())
+    assert shown.summary.startswith(summary)
+    assert [line.number for line in shown.parts[0].lines] == list(range(1, 11))
+    assert shown.notes == [TOO_LONG]

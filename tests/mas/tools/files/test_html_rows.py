@@ -2,7 +2,7 @@
 
 import pytest
 
-from mas.tools.web.html_rows import (
+from mas.tools.files.html_rows import (
     read_rows,
 )
 
