@@ -17,10 +17,14 @@ from mas.llm.profiles.profile import MIN_REASONING_TOKENS, AgentOverride, Price,
 from mas.runtime.errors import UserError
 from mas.simulation.model import SimulatedModel
 from mas.systems.gaia.system import GaiaSystem
-from mas.tools.browser.settings import BrowserSettings
-from mas.tools.http.settings import WebSettings
-from mas.tools.sandbox.settings import MAX_OUTPUT_CHARS, MIN_MEMORY_MB, SandboxSettings
-from mas.tools.transcription import TranscriptionSettings
+from mas.tools.settings import (
+    MAX_OUTPUT_CHARS,
+    MIN_MEMORY_MB,
+    BrowserSettings,
+    SandboxSettings,
+    TranscriptionSettings,
+    WebSettings,
+)
 from optimize.gate.gate import GateSettings
 from optimize.questions.splits import SplitSettings
 from optimize.search.budget import BudgetSettings

@@ -132,38 +132,25 @@ def _check_value(value: _Value) -> _Value:
     return value
 
 
-def _bound(function: _Function) -> _Function:
-    """Make `function` accept only numbers (no lists: `[1] * 10**9`) and check its result."""
+def _bound(function: _Function, lists: int = 0) -> _Function:
+    """Make a function accept only numbers (no lists: `[1] * 10**9`), or only lists of numbers, and check its result.
+
+    Args:
+        lists: how many lists it takes; the numbers of a single one may also be given one by one.
+    """
 
     @functools.wraps(function)
     def call(*values: object, **named: object) -> object:
-        for value in (*values, *named.values()):
-            if not isinstance(value, int | float):
-                raise TypeError("a number was expected, not a list or a function's name")
-        return _check_value(function(*values, **named))
-
-    return call
-
-
-def _accept_list(function: _Function) -> _Function:
-    """Make a function of a list accept numbers one by one, too."""
-
-    def call(*values: object) -> object:
-        numbers = list(values[0]) if len(values) == 1 and isinstance(values[0], list | tuple) else list(values)
-        if not numbers:
-            raise ValueError("at least one number is needed")
-        return _bound(lambda *given: function(list(given)))(*numbers)
-
-    return call
-
-
-def _accept_two_lists(function: _Function) -> _Function:
-    """Make a function of two lists check each number in them."""
-
-    def call(first: object, second: object) -> object:
-        if not (isinstance(first, list | tuple) and isinstance(second, list | tuple)):
+        if lists == 1 and not (len(values) == 1 and isinstance(values[0], list | tuple)):
+            values = (values,)
+        if lists and not all(isinstance(value, list | tuple) for value in values):
             raise TypeError("two lists were expected, such as [0, 0], [3, 4]")
-        return _bound(lambda *given: function(list(given[: len(first)]), list(given[len(first) :])))(*first, *second)
+        numbers = [number for value in values for number in value] if lists else list(values)  # type: ignore[attr-defined]
+        if lists and not numbers:
+            raise ValueError("at least one number is needed")
+        if not all(isinstance(number, int | float) for number in (*numbers, *named.values())):
+            raise TypeError("a number was expected, not a list or a function's name")
+        return _check_value(function(*values, **named))
 
     return call
 
@@ -226,8 +213,8 @@ def _functions() -> dict[str, _Function]:
     pairs = {name: getattr(math, name) for name in ("dist", "sumprod") if hasattr(math, name)}
     return (
         {name: _bound(function) for name, function in single.items()}
-        | {name: _accept_list(function) for name, function in several.items()}
-        | {name: _accept_two_lists(function) for name, function in pairs.items()}
+        | {name: _bound(function, 1) for name, function in several.items()}
+        | {name: _bound(function, 2) for name, function in pairs.items()}
     )
 
 

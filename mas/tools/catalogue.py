@@ -7,8 +7,7 @@ from typing import Any
 
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
-from mas.tools.http.settings import WebSettings
-from mas.tools.settings import ToolSettings
+from mas.tools.settings import ToolSettings, WebSettings
 from mas.tools.tool_context import Resources
 from mas.tools.transcription import describe_missing_key
 

@@ -12,10 +12,11 @@ from mas.tools.attachments import list_attachments
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.sandbox.interpreter import Cell, Interpreter, TimeSpentError
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError
-from mas.tools.sandbox.settings import MAX_CODE_CHARS, SandboxSettings
+from mas.tools.settings import SandboxSettings
 from mas.tools.tool_context import get_settings
 
 STATE_KEY = "python"  # in `SampleContext.tool_state`
+MAX_CODE_CHARS = 20_000  # a longer text is refused
 FRESH = "[a new Python session: all variables and imports of earlier calls are lost]"
 NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.attachments import AttachmentNotFoundError, find_attachment
-from mas.tools.files.document import Document, Part, number_lines
+from mas.tools.files.document import SMALL_PACKED_BYTES, Answer, Document, Part, number_lines
 from mas.tools.files.kinds import read_document
 from mas.tools.files.reader_pool import call_reader
-from mas.tools.files.tasks import SMALL_PACKED_BYTES, Answer
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import Excerpt, ToolError, ToolResult
+from mas.tools.settings import TranscriptionSettings
 from mas.tools.tool_context import get_settings
 from mas.tools.transcription import FORMATS as SOUND_FORMATS
-from mas.tools.transcription import TranscriptionSettings, transcribe
+from mas.tools.transcription import transcribe
 
 SHOW_FILE = "mas.tools.files.views:show_file"
 

@@ -1,14 +1,200 @@
-"""The `tools` part of the configuration: limits of every tool, and the settings of each group of tools."""
+"""The `tools` part of the configuration: limits of every tool, and the settings of each group of tools.
 
+ToolSettings(web=WebSettings(max_searches_per_question=5), sandbox=SandboxSettings(kind="bubblewrap")).check()
+"""
+
+import os
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
+from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
-from mas.tools.browser.settings import BrowserSettings
-from mas.tools.files.settings import FileSettings
-from mas.tools.http.settings import WebSettings
-from mas.tools.sandbox.settings import SandboxSettings
 from mas.tools.tool_context import ToolLimits
-from mas.tools.transcription import TranscriptionSettings
+
+ENGLISH = "eng"  # tesseract's own default
+EXAMPLE_URL = "http://127.0.0.1:3000/mcp"
+AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LOCAL = "auto", "bubblewrap", "deno", "refuse", "unsafe_local"
+KINDS = (AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LOCAL)
+MIN_MEMORY_MB = 128  # Python itself, and numpy
+MAX_OUTPUT_CHARS = 1_000_000  # one reply of the sandbox is held in memory as a whole
+
+
+@dataclass
+class FileSettings:
+    """The `tools.files` part of the configuration."""
+
+    ocr_languages: str = ENGLISH  # of texts in pictures, in tesseract's codes: eng+deu
+
+    def check(self) -> None:
+        """Check the form of the languages; the first picture shows whether tesseract has them.
+
+        Raises:
+            UserError: it is not a list of languages.
+        """
+        if not re.fullmatch(r"\w+(/\w+)?(\+\w+(/\w+)?)*", self.ocr_languages, re.ASCII):
+            raise UserError(
+                f"tools.files.ocr_languages={self.ocr_languages!r} is no list of languages; expected tesseract's codes "
+                "with + between them, such as eng+deu (tesseract --list-langs shows those that are installed)."
+            )
+
+
+@dataclass
+class TranscriptionSettings:
+    """The `tools.transcription` part of the configuration."""
+
+    model: str | None = None  # such as whisper-1 or gpt-4o-mini-transcribe; null: sounds are not transcribed
+    base_url: str | None = None  # up to and with /v1; null: OpenAI
+    api_key_env: str | None = "OPENAI_API_KEY"  # environment variable that holds the key; null: no key needed
+    seconds: float = 120.0  # for one sound, retries and all
+
+    def check(self) -> None:
+        """Check the ranges of the values.
+
+        Raises:
+            UserError: a value is out of range.
+        """
+        _check_positive("tools.transcription", self, ("seconds",))
+
+    @property
+    def api_key(self) -> str:
+        """Key of the server; empty if there is none."""
+        return os.environ.get(self.api_key_env or "", "").strip()
+
+    @property
+    def is_on(self) -> bool:
+        """True if there is a model, and a key where one is needed."""
+        return self.model is not None and (self.api_key_env is None or bool(self.api_key))
+
+
+@dataclass
+class WebSettings:
+    """The `tools.web` part of the configuration."""
+
+    seconds: float = 45.0  # for one page, search or transcript: redirects, retries and all
+    pages_per_minute_and_host: float | None = 60.0  # null: as fast as the questions ask
+    attempts: int = 3  # of a request that fails for a reason that may be temporary
+    contact: str = ""  # mail address or web page of whoever runs this, for the user agent: Wikipedia asks for one
+    search_base_url: str = "https://api.tavily.com"
+    search_api_key_env: str = "TAVILY_API_KEY"  # name of the environment variable that holds the key
+    search_results: int = 8  # of one search, at most 20
+    search_requests_per_minute: float | None = 90.0  # null: as fast as the questions ask
+    max_searches_per_question: int | None = 25  # null: no limit
+    fall_back_to_wikipedia: bool = True  # where web search fails or has no key; the observation says so
+    wikipedia_url: str = "https://{language}.wikipedia.org/w/api.php"
+    wikipedia_language: str = "en"
+    wikipedia_requests_per_minute: float | None = 180.0  # null: as fast as the questions ask
+    youtube_url: str = "https://www.youtube.com"
+    youtube_requests_per_minute: float | None = 60.0  # null: as fast as the questions ask
+    blocked_sites: list[str] | None = None  # pages that publish answers; null: those of blocked_sites.py
+    more_blocked_sites: list[str] = field(default_factory=list)  # added to these
+    allow_private_hosts: list[str] = field(default_factory=list)  # "host" or "host:port"; for tests alone
+
+    def check(self) -> None:
+        """Check the ranges and forms of all values.
+
+        Raises:
+            UserError: a value is out of range.
+        """
+        _check_positive("tools.web", self, ("seconds", "attempts", "search_results"))
+        rates = [name for name in vars(self) if name.endswith("_per_minute") or "_per_minute_" in name]
+        limited = [name for name in (*rates, "max_searches_per_question") if getattr(self, name) is not None]
+        _check_positive("tools.web", self, limited, ", or null for no limit")
+        if self.search_results > 20:
+            raise UserError(f"tools.web.search_results={self.search_results} is out of range; expected 1 to 20.")
+        for name in ("search_base_url", "wikipedia_url", "youtube_url"):
+            parts = urlsplit(getattr(self, name))
+            if parts.scheme not in ("http", "https") or not parts.netloc:
+                raise UserError(f"tools.web.{name}={getattr(self, name)!r} is no URL; expected one with http or https.")
+        if not re.fullmatch(r"[a-z][a-z0-9-]{1,20}", self.wikipedia_language):
+            raise UserError(f"tools.web.wikipedia_language={self.wikipedia_language!r}; expected a code such as en.")
+        if not re.fullmatch(r"[\x20-\x7e]{0,200}", self.contact):
+            raise UserError("tools.web.contact goes into a request's header; expected at most 200 ASCII characters.")
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.search_api_key_env):
+            raise UserError(
+                "tools.web.search_api_key_env is no name of an environment variable; never put a key there."
+            )
+        for name in ("blocked_sites", "more_blocked_sites"):
+            for entry in getattr(self, name) or []:
+                _check_blocked(f"tools.web.{name}", entry)
+
+    @property
+    def search_api_key(self) -> str:
+        """Key of the search service, "" without one."""
+        return os.environ.get(self.search_api_key_env, "").strip()
+
+    @property
+    def wikipedia_api(self) -> str:
+        return self.wikipedia_url.replace("{language}", self.wikipedia_language)
+
+    @property
+    def user_agent(self) -> str:
+        """User agent for services, in the form that Wikimedia's policy asks for."""
+        return f"mas-harness/0.1 ({self.contact or 'no contact given'}) httpx"
+
+
+@dataclass
+class BrowserSettings:
+    """The `tools.browser` part of the configuration; `make browser` starts a Playwright MCP server at this address."""
+
+    url: str | None = EXAMPLE_URL  # its streamable HTTP address; null: no browser
+    max_sessions: int = 8  # browser windows at a time; a further question waits
+    action_seconds: float = 60.0  # one action, with the loading of the page that it leads to
+    tools: list[str] | None = None  # names of the server's tools that agents get; null: ALLOWED in browser/tools.py
+
+    def check(self) -> None:
+        """Check all values.
+
+        Raises:
+            UserError: a value is invalid.
+        """
+        _check_positive("tools.browser", self, ("max_sessions", "action_seconds"))
+        if self.url is None:
+            return
+        parts = urlsplit(self.url)
+        if parts.username or parts.password:  # it would be saved with the run; the message does not repeat it
+            raise UserError(
+                "tools.browser.url holds a user name or password, which would be saved with the run; "
+                "let the browser's server listen where only this machine can reach it."
+            )
+        try:
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # an invalid port
+            usable = False
+        if not usable:
+            raise UserError(
+                f"tools.browser.url={self.url} is not a URL; expected something like {EXAMPLE_URL}, or null."
+            )
+
+
+@dataclass
+class SandboxSettings:
+    """The `tools.sandbox` part of the configuration."""
+
+    kind: str = AUTO  # auto: bubblewrap, else Deno, else refuse; unsafe_local has no isolation: at your own risk
+    seconds_per_call: float = 30.0  # wall time; then the code is stopped and its variables are lost
+    seconds_per_question: float = 180.0  # wall time of all calls of one question together
+    memory_mb: int = 1024  # address space of the code; with Deno: resident memory
+    scratch_mb: int = 64  # of the working folder, and again of /tmp; also the largest file
+    max_output_chars: int = 10_000  # of what one call prints and returns; the rest is cut and the cut is said
+
+    def check(self) -> None:
+        """Check the kind and the limits.
+
+        Raises:
+            UserError: a value is unknown or out of range.
+        """
+        if self.kind not in KINDS:
+            raise UserError(f"tools.sandbox.kind is {self.kind!r}; expected one of: {', '.join(KINDS)}.")
+        limits = ("seconds_per_call", "seconds_per_question", "scratch_mb", "max_output_chars")
+        _check_positive("tools.sandbox", self, limits)
+        if self.memory_mb < MIN_MEMORY_MB:
+            raise UserError(f"tools.sandbox.memory_mb is {self.memory_mb}; expected at least {MIN_MEMORY_MB}.")
+        if self.max_output_chars > MAX_OUTPUT_CHARS:
+            raise UserError(
+                f"tools.sandbox.max_output_chars is {self.max_output_chars}; expected at most {MAX_OUTPUT_CHARS}."
+            )
 
 
 @dataclass
@@ -34,3 +220,25 @@ class ToolSettings(ToolLimits):
         """
         for part in (self.files, self.transcription, self.web, self.browser, self.sandbox):
             part.check()
+
+
+def _check_positive(section: str, settings: object, names: Iterable[str], otherwise: str = "") -> None:
+    for name in names:
+        if not getattr(settings, name) > 0:
+            value = getattr(settings, name)
+            raise UserError(f"{section}.{name}={value} is out of range; expected more than 0{otherwise}.")
+
+
+def _check_blocked(name: str, entry: str) -> None:
+    """Check an entry of a block list.
+
+    Raises:
+        UserError: the entry occurs in every address, or in none.
+    """
+    if not entry.strip("* "):
+        raise UserError(f"{name} has an empty entry, which would block everything; take it out.")
+    if "//" in entry or entry != entry.strip():
+        raise UserError(
+            f"{name} has {entry!r}, which is found in no address; give host and path without http:// and without "
+            "spaces, such as example.org/answers."
+        )

@@ -7,45 +7,14 @@ Off by default: it sends the sound to a server and costs money, which the run's 
 """
 
 import asyncio
-import os
-from dataclasses import dataclass
 from pathlib import Path
 
-from mas.runtime.errors import UserError
 from mas.tools.results import ToolError
+from mas.tools.settings import TranscriptionSettings
 
 FORMATS = (".mp3", ".wav", ".m4a", ".flac", ".ogg", ".mp4", ".webm")  # that the endpoint takes
 MAX_BYTES = 25_000_000  # of one file at OpenAI; https://platform.openai.com/docs/guides/speech-to-text
 MAX_TRANSCRIPT_CHARS = 1_000_000
-
-
-@dataclass
-class TranscriptionSettings:
-    """The `tools.transcription` part of the configuration."""
-
-    model: str | None = None  # such as whisper-1 or gpt-4o-mini-transcribe; null: sounds are not transcribed
-    base_url: str | None = None  # up to and with /v1; null: OpenAI
-    api_key_env: str | None = "OPENAI_API_KEY"  # environment variable that holds the key; null: no key needed
-    seconds: float = 120.0  # for one sound, retries and all
-
-    def check(self) -> None:
-        """Check the ranges of the values.
-
-        Raises:
-            UserError: a value is out of range.
-        """
-        if self.seconds <= 0:
-            raise UserError(f"tools.transcription.seconds={self.seconds} is out of range; expected more than 0.")
-
-    @property
-    def api_key(self) -> str:
-        """Key of the server; empty if there is none."""
-        return os.environ.get(self.api_key_env or "", "").strip()
-
-    @property
-    def is_on(self) -> bool:
-        """True if there is a model, and a key where one is needed."""
-        return self.model is not None and (self.api_key_env is None or bool(self.api_key))
 
 
 def describe_missing_key(settings: TranscriptionSettings) -> str | None:

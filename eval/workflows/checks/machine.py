@@ -20,7 +20,7 @@ from mas.tools.files.reader_pool import is_isolated
 from mas.tools.files.readers import converted
 from mas.tools.results import ToolError
 from mas.tools.sandbox.selection import try_isolations
-from mas.tools.sandbox.settings import AUTO, BUBBLEWRAP
+from mas.tools.settings import AUTO, BUBBLEWRAP
 
 MIN_FREE_BYTES = 1_000_000_000
 TRIED_BYTES = 100_000  # written and removed again

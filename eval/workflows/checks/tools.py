@@ -12,11 +12,10 @@ from eval.config.evaluation import EvalConfig
 from eval.workflows.checks.installation import OK, WARNING, Finding
 from mas.runtime.errors import UserError
 from mas.tools.browser.session import describe_missing_browser
-from mas.tools.browser.settings import BrowserSettings
 from mas.tools.catalogue import BROWSER, describe_missing_contact
 from mas.tools.files import ocr
-from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
+from mas.tools.settings import BrowserSettings, WebSettings
 from mas.tools.transcription import describe_missing_key
 from mas.tools.web.web_search import describe_missing_search
 

@@ -59,7 +59,7 @@ def _make_sql(predictors: Predictors, settings: BosSettings, resources: Resource
 
 def _make_computation(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
     from mas.systems.bos.computation.agent import ComputationAgent
-    from mas.tools.sandbox.settings import SandboxSettings
+    from mas.tools.settings import SandboxSettings
 
     sandbox = getattr(resources.settings, "sandbox", None) or SandboxSettings()
     return ComputationAgent(predictors["compute_code"], predictors["compute_summarize"], settings.computation, sandbox)

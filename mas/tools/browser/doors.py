@@ -56,14 +56,14 @@ def pass_to(
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             other_reader, other_writer = await connect()
-            await asyncio.gather(_copy(reader, other_writer), _copy(other_reader, writer))
+            await asyncio.gather(copy(reader, other_writer), copy(other_reader, writer))
             other_writer.close()
         writer.close()
 
     return serve
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Copy until the sender has finished; a receiver that is gone ends the other direction too."""
     try:
         while piece := await reader.read(PIECE_BYTES):

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from mas.tools.browser.doors import copy
 from mas.tools.http.url_policy import normalize_url, resolve_public_host
 from mas.tools.results import ToolError
 
 MAX_HEAD_BYTES = 2**16
 HEAD_SECONDS = 30.0  # for a request to arrive
 CONNECT_SECONDS = 15.0  # to one address
-PIECE_BYTES = 2**16
 _HOP_BY_HOP = (b"connection:", b"proxy-connection:", b"proxy-authorization:", b"keep-alive:")
 
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -117,18 +117,9 @@ async def _connect(host: str, port: int, allow_private_hosts: Sequence[str]) -> 
 
 async def _copy_both_ways(browser: _Streams, server: _Streams) -> None:
     """Copy in both directions until the server has sent everything."""
-    upwards = asyncio.create_task(_copy(browser[0], server[1]))
+    upwards = asyncio.create_task(copy(browser[0], server[1]))
     try:
-        await _copy(server[0], browser[1])
+        await copy(server[0], browser[1])
     finally:
         upwards.cancel()
         await asyncio.wait({upwards})
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while piece := await reader.read(PIECE_BYTES):
-            writer.write(piece)
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()

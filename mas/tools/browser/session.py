@@ -16,27 +16,17 @@ from urllib.parse import urlsplit
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import current_context
 from mas.tools.browser.page import cut
-from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.window import Check, Window
+from mas.tools.http.url_policy import check_public
 from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError, Offer
 from mas.tools.results import ToolError, ToolResult
+from mas.tools.settings import BrowserSettings
 from mas.tools.tool_context import ToolLimits, get_settings
 
 LISTEN_SECONDS = 0.5  # to connect to the port
 START_SECONDS = 10.0  # to open a session
 SLACK_CHARS = 500  # of `tools.max_output_chars`, for what others write around an observation
 STATE_KEY = "browser"  # in `SampleContext.tool_state`
-
-
-async def check_public(url: str) -> str:
-    """Return the URL to request, by the run's policy.
-
-    Raises:
-        ToolError: an agent must not open it.
-    """
-    from mas.tools.http import url_policy
-
-    return await url_policy.check_public(url)
 
 
 class BrowserSession:

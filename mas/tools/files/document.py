@@ -1,19 +1,44 @@
 """Text of a file as readers return it: named parts of numbered lines, which are then paged and searched.
 
+A task is a function of foreign bytes and arguments, named as `module:function` and done in the reader process or, for a
+small input, in this one. It returns facts, which the run reads, and possibly packed values, such as a document, which
+the run keeps and hands to the next task without looking into them.
+
 Document("CSV table, 2 rows", [Part(heading="row | city", lines=[Line(1, "Rome"), Line(2, "Oslo")], numbered=True)])
+run_task("mas.tools.files.kinds:read_source", b"a,b", {"name": "a.csv", "member": None, …}).facts["summary"]
 """
 
+import importlib
 import io
-from collections.abc import Iterable
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from mas.tools.files.tasks import Answer, Facts, pack, unpack
+from mas.tools.results import ToolError
+
+MAX_PACKED_BYTES = 64 * 1024 * 1024  # of one document, as the run keeps it
+MAX_UNPACKED_BYTES = 700 * 1024 * 1024
+SMALL_BYTES = 8 * 1024  # of an input that is parsed in this process if its kind is simple; nested JSON grows 900-fold
+SMALL_PACKED_BYTES = 16 * 1024  # of a document that is paged and searched in this process: about 100 kB of text
+TOO_MUCH = "{name} took more time or memory than a file may, and is not read; go on without it."
+
+Facts = dict[str, Any]  # values for JSON
+Arguments = Mapping[str, object]  # values for JSON, with the `name` that messages give the bytes
+Task = Callable[[bytes, Any], "Answer"]
 
 MAX_LINES = 2_000_000  # of one document; Excel's limit is 1,048,576 rows a sheet
 MAX_CHARS = 100_000_000  # of one document; a file has at most half as many bytes
 TOO_LONG = f"It is longer than {MAX_LINES} lines or {MAX_CHARS} characters: what is beyond them is not shown."
+
+
+class Answer(NamedTuple):
+    """Result of a task."""
+
+    facts: Facts
+    packed: bytes = b""
 
 
 class Line(NamedTuple):
@@ -124,3 +149,33 @@ class Source:
     def open(self) -> io.BytesIO:
         """Return the bytes as a file."""
         return io.BytesIO(self.data)
+
+
+def run_task(task: str, data: bytes, arguments: Arguments) -> Answer:
+    """Run a task in this process.
+
+    Raises:
+        ToolError: the bytes cannot be read.
+    """
+    module, _, function = task.partition(":")
+    run: Task = getattr(importlib.import_module(module), function)
+    return run(data, arguments)
+
+
+def pack(value: object) -> bytes:
+    """Return values for JSON in a compact form.
+
+    Raises:
+        ToolError: they are too large to be kept.
+    """
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    packed = zlib.compress(text, 1)
+    if len(packed) > MAX_PACKED_BYTES or len(text) > MAX_UNPACKED_BYTES:
+        raise ToolError(f"The text in it has more than {MAX_UNPACKED_BYTES} bytes; it is not read.")
+    return packed
+
+
+def unpack(packed: bytes) -> Any:
+    """Return the values that `pack` was given."""
+    text = zlib.decompressobj().decompress(packed, MAX_UNPACKED_BYTES)
+    return json.loads(text.decode("utf-8", "surrogatepass"))

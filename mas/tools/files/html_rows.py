@@ -7,12 +7,12 @@ read_rows("<h2>Albums</h2><table><tr><th>Year</th></tr><tr><td>2000</td></tr></t
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement  # type: ignore[import-untyped]
 
-from mas.tools.files.tasks import Answer, pack
+from mas.tools.files.document import Answer, pack
 from mas.tools.results import ToolError
 
 MAX_CELLS = 100_000  # of one table, after its spans are filled in
@@ -54,7 +54,7 @@ def read_rows(html: str) -> list[Row]:
     return [row for row in _walk(root, 0) if row.text]
 
 
-def load_object(body: bytes, name: str) -> dict[str, object]:
+def load_object(body: bytes, name: str) -> dict[str, Any]:
     """Return the JSON object that a service answered; `name`: of the service.
 
     Raises:
@@ -81,7 +81,7 @@ def read_wiki_text(body: bytes, about: Mapping[str, str]) -> Answer:
         return Answer({"code": str(refusal.get("code", "?"))[:60] if isinstance(refusal, dict) else "?"})
     try:
         found = answer["parse"]
-        rows = read_rows(str(found["text"]))  # type: ignore[index]  # of another type: the sentence below
+        rows = read_rows(str(found["text"]))
     except (KeyError, TypeError) as error:
         raise ToolError(f"{name} gave no text for this page; try another source.") from error
     return Answer({}, pack(rows))

@@ -16,11 +16,10 @@ from threading import Lock
 from typing import Any
 
 from mas.tools.files import ocr
-from mas.tools.files.document import Document, Source
+from mas.tools.files.document import SMALL_BYTES, Answer, Document, Source
 from mas.tools.files.reader_pool import await_reader, call_reader
-from mas.tools.files.settings import FileSettings
-from mas.tools.files.tasks import SMALL_BYTES, Answer, Arguments
 from mas.tools.results import ToolError
+from mas.tools.settings import FileSettings
 from mas.tools.tool_context import get_settings
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
@@ -113,7 +112,9 @@ def read_document(path: Path, member: str | None = None) -> Answer:
         languages = get_settings(FileSettings).ocr_languages
         key = (path, status.st_mtime_ns, status.st_size, member, languages)
         if (found := _cache.find(key)) is None:
-            found = _read(path, status.st_size, {"name": path.name, "member": member, "ocr_languages": languages})
+            about = {"name": path.name, "member": member, "ocr_languages": languages}
+            data = path.read_bytes() if status.st_size <= SMALL_BYTES and member is None else path
+            found = call_reader(READ, data, about, SMALL_BYTES if _is_light(path.name, data) else 0)
             _cache.keep(key, found)
         return found
     except OSError as error:  # its own text would show the agent the path on this machine
@@ -127,7 +128,7 @@ async def read_content(data: bytes, name: str) -> Answer:
         ToolError: as `read_document`.
     """
     arguments = {"name": name, "member": None, "ocr_languages": get_settings(FileSettings).ocr_languages}
-    return await await_reader(READ, data, arguments, SMALL_BYTES if _is_light(Source(name, data)) else 0)
+    return await await_reader(READ, data, arguments, SMALL_BYTES if _is_light(name, data) else 0)
 
 
 class _Cache:
@@ -153,16 +154,11 @@ class _Cache:
 _cache = _Cache()
 
 
-def _read(path: Path, size: int, arguments: Arguments) -> Answer:
-    if size <= SMALL_BYTES and arguments["member"] is None:
-        source = Source.read(path)
-        return call_reader(READ, source.data, arguments, SMALL_BYTES if _is_light(source) else 0)
-    return call_reader(READ, path, arguments)
-
-
-def _is_light(source: Source) -> bool:
-    """Return True if Python's own library reads the file."""
-    return _match_signature(source.data) is None and READERS.get(source.suffix, TEXT_READER) in _LIGHT
+def _is_light(name: str, data: bytes | Path) -> bool:
+    """Return True for bytes that Python's own library reads."""
+    if isinstance(data, Path) or _match_signature(data) is not None:
+        return False
+    return READERS.get(Source(name, data).suffix, TEXT_READER) in _LIGHT
 
 
 def read_source(data: bytes, arguments: Mapping[str, Any]) -> Answer:
@@ -214,9 +210,7 @@ def detect_kind(source: Source) -> str:
         if family[0] == ".doc":
             return default
         return source.suffix if source.suffix in family and source.suffix != ".zip" else default
-    signed = {name for _, _, family in _SIGNATURES for name in family} - {
-        ".mp3"
-    }  # most MP3 files, but not all, have a signature
+    signed = {name for _, _, family in _SIGNATURES for name in family if name != ".mp3"}  # not all of them have one
     return "" if source.suffix in signed else source.suffix
 
 

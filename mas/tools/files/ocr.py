@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 from mas.runtime.security.child_environment import build_child_environment
-from mas.tools.files.settings import ENGLISH
+from mas.tools.settings import ENGLISH
 
 OCR_SECONDS = 60
 LIST_SECONDS = 10

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from mas.runtime.text import replace_surrogates
 from mas.tools.files.document import Line, Part
 from mas.tools.results import ToolError
 
@@ -34,6 +35,35 @@ def split_pages(parts: Sequence[Part]) -> list[str]:
             room -= _size(block)
             opening = []
     return ["\n".join(page) for page in pages]
+
+
+def lay_out(
+    parts: Sequence[Part], page: int, described: str, found: str, more: str, notes: Sequence[str]
+) -> tuple[str, int]:
+    """Return one page of the parts below a header, and the position at which it begins.
+
+    Args:
+        described: what it is, for the header's first line.
+        found: what was searched or selected.
+        more: further ways to see the rest.
+        notes: further lines of the header.
+
+    Raises:
+        ToolError: there is no such page.
+    """
+    pages = split_pages(parts) if parts else ["(no line to show; try a shorter or another search)"]
+    if not 1 <= page <= len(pages):
+        raise ToolError(f"There is no page {page}: there are the pages 1 to {len(pages)} for this call.")
+    rest = f"page {page} of {len(pages)}" + (f"; the rest: page={page + 1}{more}" if page < len(pages) else "")
+    first = "; ".join(text for text in (clip(described, MAX_HEADER_CHARS // 2), found, rest) if text)
+    header = clip("\n".join([first, *notes]), MAX_HEADER_CHARS - 10)
+    return clean_text(f"{header}\n\n{pages[page - 1]}"), len(header) + 2
+
+
+def clean_text(text: str) -> str:
+    """Replace lone surrogates and NUL, which prompts and databases do not take; no position changes."""
+    cleaned: str = replace_surrogates(text.replace("\x00", "\ufffd"))
+    return cleaned
 
 
 def clip(text: str, limit: int) -> str:

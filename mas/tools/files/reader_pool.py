@@ -23,8 +23,8 @@ from threading import BoundedSemaphore, Event, Lock, Timer
 from mas.runtime.safe_call import run_in_thread
 from mas.runtime.sample_context import current_context
 from mas.runtime.security.child_environment import build_child_environment
+from mas.tools.files.document import MAX_PACKED_BYTES, TOO_MUCH, Answer, Arguments, Facts, run_task
 from mas.tools.files.jail import build_jail
-from mas.tools.files.tasks import MAX_PACKED_BYTES, TOO_MUCH, Answer, Arguments, Facts, run_task
 from mas.tools.results import ToolError
 
 WORKERS = max(2, min(4, os.cpu_count() or 2))  # at most; one is started when it is needed and serves until the run ends
@@ -52,7 +52,7 @@ class _Worker:
         environment = build_child_environment("TESSDATA_PREFIX", PYTHONPATH=paths, **one_thread)
         self._connection, theirs = Pipe()
         start = functools.partial(
-            subprocess.Popen,
+            subprocess.Popen[bytes],
             [*jail, sys.executable, "-P", "-m", "mas.tools.files.reader_process"],
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
@@ -60,8 +60,10 @@ class _Worker:
             env=environment,
             start_new_session=True,  # Ctrl-C is for the run, which then ends this too
         )
-        with theirs, _lock:
-            self._process: subprocess.Popen[bytes] = _starting_thread().submit(start).result()
+        with _lock:
+            thread = _starting_thread()
+        with theirs:
+            self._process = thread.submit(start).result()
         self.is_jailed = bool(jail)
         self.is_last_reply = False
         with self._limit_time(START_SECONDS):
@@ -167,7 +169,7 @@ def call_reader(task: str, data: bytes | Path, arguments: Arguments, own_bytes: 
     """Return a task's answer on bytes or on a file, done in another process before the question's deadline.
 
     Args:
-        task: `module:function`; see `mas.tools.files.tasks`.
+        task: `module:function`; see `mas.tools.files.document`.
         arguments: values for JSON; `name` is what messages call the bytes.
         own_bytes: fewer bytes than these are read in this process.
 

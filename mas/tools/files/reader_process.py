@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from mas.tools.files.tasks import TOO_MUCH, Facts, run_task
+from mas.tools.files.document import TOO_MUCH, Facts, run_task
 from mas.tools.results import ToolError
 
 MAX_MEMORY_BYTES = 4 * 1024**3  # address space; the memory in use is a fraction of it

@@ -8,12 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mas.tools.files.document import Document, Part
-from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, select_lines, split_pages
-from mas.tools.files.tasks import Answer
+from mas.tools.files.document import Answer, Document, Part
+from mas.tools.files.paging import clip, lay_out, search_lines, select_lines
 from mas.tools.results import ToolError
-
-_SURROGATES = re.compile("[\ud800-\udfff]")  # UTF-8 cannot encode them
 
 
 def show_file(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
@@ -25,12 +22,10 @@ def show_file(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
     document, file, name, page = Document.unpack(packed), wanted["file"], wanted["name"], wanted["page"]
     parts = _choose_parts(document, file, wanted["sheet"])
     parts, found = _filter_lines(parts, name, document.unit, wanted["lines"], wanted["search"])
-    pages = split_pages(parts) if parts else ["(no line to show; try a shorter or another search)"]
-    if not 1 <= page <= len(pages):
-        raise ToolError(f"There is no page {page}: {file} has the pages 1 to {len(pages)} for this call.")
-    header = _format_header(name, document, found, page, len(pages))
-    text = _SURROGATES.sub("\ufffd", f"{header}\n\n{pages[page - 1]}")
-    return Answer({"text": text, "start": len(header) + 2, "is_incomplete": document.is_incomplete})
+    more = "" if found else ', or search="some text" or lines="100-140" for some lines alone'
+    more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
+    text, start = lay_out(parts, page, f"{name}: {document.summary}", found, more, document.notes)
+    return Answer({"text": text, "start": start, "is_incomplete": document.is_incomplete})
 
 
 def _choose_parts(document: Document, file: str, sheet: str) -> list[Part]:
@@ -70,14 +65,3 @@ def _filter_lines(parts: list[Part], file: str, unit: str, numbers: str, wanted:
         parts, count = search_lines(parts, wanted)
         found.append(f"lines that contain {clip(wanted, 200)!r}: {count}")
     return parts, "; ".join(found)
-
-
-def _format_header(file: str, document: Document, found: str, page: int, pages: int) -> str:
-    rest = f"page {page} of {pages}"
-    if page < pages:
-        rest += f"; the rest: page={page + 1}"
-        rest += "" if found else ', or search="some text" or lines="100-140" for some lines alone'
-        rest += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
-    summary = clip(document.summary, MAX_HEADER_CHARS // 2)
-    first = "; ".join(text for text in (f"{file}: {summary}", found, rest) if text)
-    return clip("\n".join([first, *document.notes]), MAX_HEADER_CHARS - 10)

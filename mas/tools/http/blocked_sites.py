@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from mas.runtime.trace import event
 from mas.tools.results import ToolError
+from mas.tools.settings import WebSettings
 
 BLOCKED_PAGE = "blocked page"  # name of the event
 BLOCKED_SITES = (
@@ -56,6 +57,12 @@ _MAX_UNQUOTING = 3  # a URL inside a URL inside a URL
 
 class BlockedPageError(ToolError):
     """The page is on the block list."""
+
+
+def list_blocked(settings: WebSettings) -> tuple[str, ...]:
+    """Return the addresses, or parts of addresses, that are refused in a run."""
+    chosen = BLOCKED_SITES if settings.blocked_sites is None else settings.blocked_sites
+    return (*chosen, *settings.more_blocked_sites)
 
 
 def find_blocked_site(url: str, patterns: Iterable[str]) -> str | None:

@@ -1,5 +1,6 @@
-"""HTTP client of the web tools: follows redirects and retries temporary failures within a time limit.
+"""HTTP client of the web tools: throttled, follows redirects, retries temporary failures within a time limit.
 
+await wait_for_turn("pages of example.org", per_minute=60)
 async with open_client(settings, rules) as client:
     reply = await send_request(client, "GET", "https://example.org/", settings, "example.org")
 reply.status, reply.url, reply.body
@@ -7,8 +8,10 @@ reply.status, reply.url, reply.body
 
 import asyncio
 import ssl
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -18,14 +21,17 @@ import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
 from mas.runtime.errors import walk_chain
-from mas.tools.http.settings import WebSettings
-from mas.tools.http.throttle import sleep
+from mas.runtime.sample_context import current_context
 from mas.tools.http.transport import GuardedTransport, Rules
 from mas.tools.results import ToolError
+from mas.tools.settings import WebSettings
 
 MAX_REDIRECTS = 8
 MAX_RETRY_AFTER_SECONDS = 15.0  # a request is not repeated if the server asks for a longer wait
 FIRST_WAIT_SECONDS = 0.5  # doubled each time, where the server names none
+BURST = 10  # requests to a service at once after a pause
+_next_free: dict[str, float] = {}  # service → time.monotonic()
+_lock = threading.Lock()  # several event loops of one process share the throttle
 _TRANSIENT = (429, 500, 502, 503, 504)
 _Result = TypeVar("_Result")
 
@@ -198,3 +204,26 @@ def _describe_busy(status: int, what: str) -> str:
 
 def _is_certificate_error(error: BaseException | None) -> bool:
     return any(isinstance(each, ssl.SSLCertVerificationError) for each in walk_chain(error, contexts=True))
+
+
+async def wait_for_turn(service: str, per_minute: float | None) -> None:
+    """Wait until the next request to a service may be sent, of all questions of this process; without a rate return.
+
+    A few may go at once after a pause; then each call waits for the next free moment.
+    """
+    if per_minute is None:
+        return
+    with _lock:
+        now = time.monotonic()
+        interval = 60 / per_minute
+        slot = max(now - (BURST - 1) * interval, _next_free.get(service, 0.0))
+        _next_free[service] = slot + interval
+    if slot > now:
+        await sleep(slot - now)
+
+
+async def sleep(seconds: float) -> None:
+    """Sleep; the question's working time does not count it."""
+    context = current_context()
+    with context.pause_working_time() if context is not None else nullcontext():
+        await asyncio.sleep(seconds)

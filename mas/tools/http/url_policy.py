@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from mas.tools.http.blocked_sites import refuse_blocked
-from mas.tools.http.settings import WebSettings
+from mas.tools.http.blocked_sites import list_blocked, refuse_blocked
 from mas.tools.results import ToolError
+from mas.tools.settings import WebSettings
 from mas.tools.tool_context import get_settings
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -103,7 +103,7 @@ async def check_public(url: str, settings: WebSettings | None = None) -> str:
     """
     settings = settings or get_settings(WebSettings)
     normal = normalize_url(url, settings.allow_private_hosts)
-    refuse_blocked(normal, settings.blocked)
+    refuse_blocked(normal, list_blocked(settings))
     parts = urlsplit(normal)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     await resolve_public_host(parts.hostname or "", port, settings.allow_private_hosts)

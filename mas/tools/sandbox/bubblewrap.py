@@ -19,8 +19,8 @@ from pathlib import Path
 from mas.runtime.security.bind_mounts import bind_links
 from mas.tools.sandbox import seccomp
 from mas.tools.sandbox.process import Launch, ProcessSession
-from mas.tools.sandbox.session import NotAvailableError, Session
-from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
+from mas.tools.sandbox.session import NotAvailableError
+from mas.tools.settings import BUBBLEWRAP, SandboxSettings
 
 MIN_VERSION = (0, 7)  # --size
 DISABLES_USERNS = (0, 8)
@@ -68,7 +68,7 @@ class Bubblewrap:
             raise NotAvailableError(f"bubblewrap cannot isolate here ({cause[:200]}){remedy}.")
         return f"bubblewrap {'.'.join(map(str, version))} runs Python in a jail"
 
-    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Session:
+    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> ProcessSession:
         bwrap, version = self._program
         filter_end = _open_filter()
         info, info_end = os.pipe()
@@ -91,9 +91,7 @@ class Bubblewrap:
             pauses=True,
             on_end=[inner.close],
         )
-        session = ProcessSession(launch)
-        await session.wait_until_ready()
-        return session
+        return await ProcessSession.open(launch)
 
 
 def build_worker_settings(settings: SandboxSettings, packages: list[str]) -> dict[str, object]:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.sandbox.process import DENO_START_SECONDS, DIES_WITH_PARENT, Launch, ProcessSession, die_with_parent
-from mas.tools.sandbox.session import NotAvailableError, Session
-from mas.tools.sandbox.settings import DENO, SandboxSettings
+from mas.tools.sandbox.session import NotAvailableError
+from mas.tools.settings import DENO, SandboxSettings
 
 PYODIDE = "npm:pyodide@0.29.4"
 INSTALL = f"pip install deno, and once, online: deno cache {PYODIDE}"
@@ -51,7 +51,7 @@ class Deno:
             raise NotAvailableError(f"Deno cannot run Pyodide here ({cause[:200]}): {INSTALL}.")
         return "Deno runs Python in WebAssembly (no pandas or numpy)"
 
-    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Session:
+    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> ProcessSession:
         named = {name: str(path.resolve()) for name, path in files.items() if _is_small(path)}
         options = {"memory_mb": settings.memory_mb, "max_chars": settings.max_output_chars, "files": named}
         launch = Launch(
@@ -64,9 +64,7 @@ class Deno:
             start_seconds=DENO_START_SECONDS,
             cpu_seconds=int(settings.seconds_per_question + DENO_START_SECONDS),
         )
-        session = ProcessSession(launch)
-        await session.wait_until_ready()
-        return session
+        return await ProcessSession.open(launch)
 
 
 def _is_small(path: Path) -> bool:

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mas.tools.sandbox.process import ProcessSession
 from mas.tools.sandbox.selection import choose_isolation
-from mas.tools.sandbox.session import Reply, Session, SessionLostError
-from mas.tools.sandbox.settings import SandboxSettings
+from mas.tools.sandbox.session import Reply, SessionLostError
+from mas.tools.settings import SandboxSettings
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Interpreter:
 
     def __init__(self, settings: SandboxSettings, files: Mapping[str, Path]) -> None:
         self._settings, self._files = settings, files
-        self._session: Session | None = None
+        self._session: ProcessSession | None = None
         self._lost = self._closed = False
         self._spent_seconds = 0.0
         self._one_at_a_time = asyncio.Lock()
@@ -65,7 +66,7 @@ class Interpreter:
             self._lost = False
             return Cell(reply, fresh_after_loss)
 
-    async def _open_session(self) -> Session:
+    async def _open_session(self) -> ProcessSession:
         if self._session is None:
             choice = await asyncio.to_thread(choose_isolation, self._settings.kind)
             session = await choice.isolation.open(self._files, self._settings)

@@ -1,33 +1,28 @@
 """Session in a child process: messages over its pipes, limits of time, memory, threads and files, and its end.
 
-session = ProcessSession(Launch(command, env, max_message_bytes=100_000, max_resident_bytes=1 << 30))
-await session.wait_until_ready()
+session = await ProcessSession.open(Launch(command, env, max_message_bytes=100_000, max_resident_bytes=1 << 30))
 reply = await session.run("6 * 7", seconds=10)       # Reply(value="42")
 """
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import secrets
 import signal
-import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import TypeVar
 
-from mas.tools.sandbox.session import (
-    DISTURBED,
-    NotAvailableError,
-    Reply,
-    SessionLostError,
-    SessionTimeoutError,
-)
+from mas.tools.sandbox.session import DISTURBED, NotAvailableError, Reply, SessionLostError, SessionTimeoutError
 
 
 @dataclass(frozen=True)
@@ -57,6 +52,7 @@ def read_usage(pid: int, folders: Sequence[str] = ()) -> Usage:
 START_SECONDS = 20.0  # on a busy machine; half a second of it elsewhere
 DENO_START_SECONDS = 60.0
 TICK_SECONDS = 0.1  # between two checks of memory, threads and files
+MAX_CALLS = 256  # at a time
 MAX_THREADS = 256  # numpy and its like start one for each core
 MAX_FILES = 10_000  # in memory: each takes a kilobyte of the kernel's
 MAX_STDERR_CHARS = 400
@@ -95,12 +91,8 @@ def die_with_parent() -> list[str]:
     return [sys.executable, "-I", "-S", "-c", program] if DIES_WITH_PARENT else []
 
 
-class _PipeClosedError(Exception):
-    """The process ended, or the code closed the pipe."""
-
-
 class ProcessSession:
-    """Process that runs the code; see `mas.tools.sandbox.session.Session`."""
+    """Process with the variables of a question, which runs one cell after another."""
 
     def __init__(self, launch: Launch) -> None:
         """Start the process.
@@ -108,17 +100,19 @@ class ProcessSession:
         Raises:
             NotAvailableError: the program could not be started.
         """
-        self._launch, self._buffer = launch, bytearray()
-        self._closed = self._busy = False
+        self._launch = launch
+        self._closed = False
         self._inner: int | None = None
         self._folders: tuple[str, ...] = ()  # until the process has its own: before, the same paths are the machine's
         self._last_words = "it said nothing"
+        self._pipes_in_use = threading.Lock()
+        requests_end, self._requests = Pipe(duplex=False)
+        self._replies, replies_end = Pipe(duplex=False)
         try:
             self._process = subprocess.Popen(
                 launch.command,
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=requests_end.fileno(),
+                stdout=replies_end.fileno(),
                 stderr=subprocess.PIPE,
                 env=launch.env,
                 cwd=launch.cwd,
@@ -129,127 +123,87 @@ class ProcessSession:
             self._tidy()
             raise NotAvailableError(f"{launch.command[0]} could not be started: {error.strerror}.") from error
         finally:
+            for end in (requests_end, replies_end):
+                end.close()
             for number in launch.pass_fds:
                 os.close(number)
         _limit_cpu(self._process.pid, launch.cpu_seconds)
-        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
-        self._requests, self._replies, self._complaints = (pipe.fileno() for pipe in pipes if pipe is not None)
-        for number in (self._requests, self._replies, self._complaints):
-            os.set_blocking(number, False)
+        assert self._process.stderr
+        os.set_blocking(self._process.stderr.fileno(), False)
 
-    async def wait_until_ready(self) -> None:
-        """Wait for the first message of the process.
+    @classmethod
+    async def open(cls, launch: Launch) -> "ProcessSession":
+        """Start a session and wait until it is ready.
 
         Raises:
-            NotAvailableError: there was none; the message has the end of its standard error.
+            NotAvailableError: it could not be started; the message has the end of its standard error.
         """
+        session = cls(launch)
         try:
-            await self._do(self._message(time.monotonic() + self._launch.start_seconds, "the start took"))
+            await session._do(lambda: session._receive(time.monotonic() + launch.start_seconds, "the start took"))
         except SessionLostError as error:
-            raise NotAvailableError(f"{error} ({self._last_words})") from error
-        self._folders = self._launch.folders
+            raise NotAvailableError(f"{error} ({session._last_words})") from error
+        session._folders = launch.folders
+        return session
 
     async def run(self, code: str, seconds: float) -> Reply:
-        return await self._do(self._run(code, seconds))
+        """Run a cell.
 
-    async def _run(self, code: str, seconds: float) -> Reply:
-        name, until, what = secrets.token_hex(8), time.monotonic() + seconds, "the code ran"
-        # Of what it did before it was stopped; and before it is read: the pipe of a closed session may be another file.
-        self._check(until, what, seconds)
-        if self._buffer or self._read():
-            raise SessionLostError(DISTURBED)
-        await self._send(_encode({"id": name, "code": code}), until, what)
-        message = await self._message(until, what, seconds)
+        Raises:
+            SessionLostError: time, memory or the code itself has ended the session, which is then closed.
+        """
+        return await self._do(lambda: self._exchange(code, seconds))
+
+    async def _do(self, work: Callable[[], Result]) -> Result:
+        """Do `work` in a thread, and end the process if it does not finish: the process is then busy or broken.
+
+        The process runs only meanwhile: between two calls nobody watches its limits.
+        """
+        try:
+            self._signal(signal.SIGCONT)
+            result = await asyncio.get_running_loop().run_in_executor(_threads(), work)
+            self._signal(signal.SIGSTOP)
+            return result
+        except BaseException:
+            self.close()
+            raise
+
+    def _exchange(self, code: str, seconds: float) -> Reply:
+        name, until = secrets.token_hex(8), time.monotonic() + seconds
+        self._check(until, "the code ran", seconds)  # of what it did before it was stopped
+        message = self._receive(until, "the code ran", seconds, {"id": name, "code": code})
         if message.get("id") != name:
             raise SessionLostError(DISTURBED)
         return Reply.parse(message)
 
-    async def _do(self, work: Awaitable[Result]) -> Result:
-        """Do `work`, and end the process if it does not finish: the process is then busy or broken.
-
-        The process runs only meanwhile: between two calls nobody watches its limits.
-        """
-        self._busy = True
+    def _receive(self, until: float, what: str, seconds: float = 0, request: _Message | None = None) -> _Message:
+        """Return the next message, after sending a request; time, memory and threads are checked meanwhile."""
+        limit = threading.Timer(max(0.0, until - time.monotonic()), self._kill)  # also for half a message
+        limit.daemon = True
+        limit.start()
         try:
-            self._signal(signal.SIGCONT)
-            result = await work
-            self._signal(signal.SIGSTOP)
-            return result
-        except _PipeClosedError as error:
-            why = await self._explain_end()
-            self.close()
-            raise why from error
-        except BaseException:
-            self.close()
-            raise
+            with self._pipes_in_use:
+                if request is not None:
+                    if self._replies.poll() and os.read(self._replies.fileno(), 1):  # else it has ended
+                        raise SessionLostError(DISTURBED)
+                    self._requests.send_bytes(json.dumps(request).encode())
+                while not self._replies.poll(max(0.0, min(TICK_SECONDS, until - time.monotonic()))):
+                    self._check(until, what, seconds)
+                return dict(json.loads(self._replies.recv_bytes(self._launch.max_message_bytes)))
+        except (EOFError, BrokenPipeError) as error:  # the process ended, or the code closed the pipe
+            if not self._closed and time.monotonic() >= until:
+                self._check(until, what, seconds)
+            raise self._explain_end() from error
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise SessionLostError("the question is over" if self._closed else DISTURBED) from error
         finally:
-            self._busy = False
-            if self._closed:
-                self._release()
+            limit.cancel()
 
     def _signal(self, number: signal.Signals) -> None:
         """Stop or continue the code's process."""
         if self._launch.pauses and self._process.poll() is None:
             inner = self._launch.inner_pid()
             _kill(os.kill, inner, number) if inner else _kill(os.killpg, self._process.pid, number)
-
-    async def _send(self, data: bytes, until: float, what: str) -> None:
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(self._requests, rest) :]
-            except BlockingIOError:
-                await self._wait(self._requests, until, what, 0, write=True)
-            except OSError as error:
-                raise _PipeClosedError from error
-
-    async def _message(self, until: float, what: str, seconds: float = 0) -> _Message:
-        while (found := self._take_message()) is None:
-            if not self._read():
-                await self._wait(self._replies, until, what, seconds)
-        return found
-
-    def _take_message(self) -> _Message | None:
-        """Remove the first message from the buffer and return it, once it is complete."""
-        if len(self._buffer) < 4:
-            return None
-        (length,) = struct.unpack(">I", self._buffer[:4])
-        if length > self._launch.max_message_bytes:
-            raise SessionLostError(DISTURBED)
-        if len(self._buffer) < 4 + length:
-            return None
-        body = bytes(self._buffer[4 : 4 + length])
-        del self._buffer[: 4 + length]
-        try:
-            return dict(json.loads(body))
-        except (ValueError, TypeError, RecursionError) as error:
-            raise SessionLostError(DISTURBED) from error
-
-    def _read(self) -> bool:
-        """Read available bytes into the buffer; return False if there are none."""
-        try:
-            piece = os.read(self._replies, 1 << 16)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            raise _PipeClosedError from error
-        if not piece:
-            raise _PipeClosedError
-        self._buffer += piece
-        return True
-
-    async def _wait(self, pipe: int, until: float, what: str, seconds: float, write: bool = False) -> None:
-        """Wait until the pipe is ready or a moment has passed, then check time, memory and threads."""
-        loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
-        add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
-        add(pipe, ready.set)
-        try:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ready.wait(), max(0.0, min(TICK_SECONDS, until - time.monotonic())))
-        finally:
-            remove(pipe)
-        self._check(until, what, seconds)
 
     def _check(self, until: float, what: str, seconds: float) -> None:
         if self._closed:
@@ -264,12 +218,11 @@ class ProcessSession:
         if used.files > MAX_FILES:
             raise SessionLostError(f"the code made more than {MAX_FILES} files")
 
-    async def _explain_end(self) -> SessionLostError:
+    def _explain_end(self) -> SessionLostError:
         if self._closed:
             return SessionLostError("the question is over")
-        until = time.monotonic() + EXIT_SECONDS
-        while self._process.poll() is None and time.monotonic() < until:  # noqa: ASYNC110  # there is no event for it
-            await asyncio.sleep(TICK_SECONDS / 10)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(EXIT_SECONDS)
         if self._process.returncode is None:
             return SessionLostError(DISTURBED)
         if self._process.returncode == OUT_OF_MEMORY:
@@ -277,18 +230,19 @@ class ProcessSession:
         return SessionLostError(f"the code has ended the Python process ({_describe_exit(self._process.returncode)})")
 
     def close(self) -> None:
-        """Kill the process; a thread waits for its end, since the kernel may need a while to free a gigabyte."""
+        """End the process, from any thread, at once: the kernel may need a while to free a gigabyte."""
         if self._closed:
             return
         self._closed = True
-        with contextlib.suppress(OSError):
-            said = os.read(self._complaints, 4 * MAX_STDERR_CHARS).decode("utf-8", "replace").strip()
+        if self._process.stderr:
+            said = (self._process.stderr.read() or b"").decode("utf-8", "replace").strip()
             self._last_words = said[-MAX_STDERR_CHARS:] or self._last_words
+        self._kill()
+        threading.Thread(target=self._await_end, name="sandbox-end").start()
+
+    def _kill(self) -> None:
         self._inner = self._launch.inner_pid() if self._process.poll() is None else None
         _kill(os.kill, self._inner) if self._inner else _kill(os.killpg, self._process.pid)
-        if not self._busy:
-            self._release()
-        threading.Thread(target=self._await_end, name="sandbox-end").start()
 
     def _await_end(self) -> None:
         """Wait for the end: the parent of the code's process must outlive it, or that one stays a zombie."""
@@ -298,23 +252,22 @@ class ProcessSession:
         if self._process.poll() is None:
             _kill(os.killpg, self._process.pid)
             self._process.wait()
+        if self._process.stderr:
+            self._process.stderr.close()
         self._tidy()
 
-    def _release(self) -> None:
-        """Close the pipes, once no event loop watches them: their numbers may be reused at once."""
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-
     def _tidy(self) -> None:
+        with self._pipes_in_use:
+            self._requests.close()
+            self._replies.close()
         while self._launch.on_end:
             self._launch.on_end.pop()()
 
 
-def _encode(message: _Message) -> bytes:
-    body = json.dumps(message).encode()
-    return struct.pack(">I", len(body)) + body
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Return the threads that wait for the processes, as many as questions may run code at a time."""
+    return ThreadPoolExecutor(MAX_CALLS, "sandbox")
 
 
 def _limit_cpu(pid: int, seconds: int | None) -> None:

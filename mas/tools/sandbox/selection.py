@@ -10,18 +10,39 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from mas.runtime.terminal import print_line
 from mas.tools.sandbox.bubblewrap import ENVIRONMENT, Bubblewrap, build_worker_settings
 from mas.tools.sandbox.deno import Deno
 from mas.tools.sandbox.process import DIES_WITH_PARENT, Launch, ProcessSession, die_with_parent
-from mas.tools.sandbox.session import Isolation, NotAvailableError, Session
-from mas.tools.sandbox.settings import AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LOCAL, SandboxSettings
+from mas.tools.sandbox.session import NotAvailableError
+from mas.tools.settings import AUTO, BUBBLEWRAP, DENO, REFUSE, UNSAFE_LOCAL, SandboxSettings
 
 WARNING = (
     "tools.sandbox.kind=unsafe_local: Python code that a model writes runs as you, with your files and your network; "
     "nothing shuts it in."
 )
+
+
+class Isolation(Protocol):
+    """Way to run code apart from this machine."""
+
+    name: str  # as in `tools.sandbox.kind`
+
+    def probe(self) -> str:
+        """Run a one-line program and return a description of the isolation.
+
+        Raises:
+            NotAvailableError: it did not run.
+        """
+
+    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> ProcessSession:
+        """Open a session that can read `files` by their names.
+
+        Raises:
+            NotAvailableError: it could not be started.
+        """
 
 
 class UnsafeLocal:
@@ -35,7 +56,7 @@ class UnsafeLocal:
     def probe(self) -> str:
         return "a plain process without isolation, as asked for"
 
-    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Session:
+    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> ProcessSession:
         folder = Path(tempfile.mkdtemp(prefix="mas-python-"))
         for name, path in files.items():
             shutil.copyfile(path, folder / name)
@@ -45,12 +66,7 @@ class UnsafeLocal:
         launch = Launch(
             command=[
                 *die_with_parent(),
-                sys.executable,
-                "-s",
-                "-S",
-                "-B",
-                "-P",
-                worker,
+                *(sys.executable, "-s", "-S", "-B", "-P", worker),
                 json.dumps(build_worker_settings(settings, packages)),
             ],
             env={**ENVIRONMENT, **own},
@@ -60,9 +76,7 @@ class UnsafeLocal:
             pauses=DIES_WITH_PARENT,
             on_end=[lambda: shutil.rmtree(folder, ignore_errors=True)],
         )
-        session = ProcessSession(launch)
-        await session.wait_until_ready()
-        return session
+        return await ProcessSession.open(launch)
 
 
 class Refusal:
@@ -76,7 +90,7 @@ class Refusal:
     def probe(self) -> str:
         raise NotAvailableError(self.message)
 
-    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Session:
+    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> ProcessSession:
         raise NotAvailableError(self.message)
 
 

@@ -1,17 +1,13 @@
-"""Contract of an isolation: sessions that run one cell after another.
+"""Reply of a sandbox's session, and the ways in which it fails.
 
-session = await isolation.open(files, settings)
-reply = await session.run("6 * 7", seconds=10)       # Reply(value="42")
-session.close()
+Reply.parse({"output": "", "output_cut": 0, "value": "42", …}).value       # "42"
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mas.runtime.text import replace_surrogates
-from mas.tools.sandbox.settings import SandboxSettings
 
 DISTURBED = "the code has disturbed the sandbox's own messages"
 MOST_CUT = 10**15  # characters; no call prints more
@@ -53,37 +49,3 @@ class Reply:
             if not (kind is int and 0 <= value <= MOST_CUT if is_count else kind is str):
                 raise SessionLostError(DISTURBED)
         return cls(**replace_surrogates(values))
-
-
-class Session(Protocol):
-    """Process with the variables of a question."""
-
-    async def run(self, code: str, seconds: float) -> Reply:
-        """Run a cell.
-
-        Raises:
-            SessionLostError: time, memory or the code itself has ended the session, which is then closed.
-        """
-
-    def close(self) -> None:
-        """End the process; from any thread, quickly, repeatedly, without an exception."""
-
-
-class Isolation(Protocol):
-    """Way to run code apart from this machine."""
-
-    name: str  # as in `tools.sandbox.kind`
-
-    def probe(self) -> str:
-        """Run a one-line program and return a description of the isolation.
-
-        Raises:
-            NotAvailableError: it did not run.
-        """
-
-    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> Session:
-        """Open a session that can read `files` by their names.
-
-        Raises:
-            NotAvailableError: it could not be started.
-        """

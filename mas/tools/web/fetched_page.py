@@ -1,11 +1,10 @@
 """Fetching of a page, and its text: the main content of HTML as markdown; other files as the file readers show them.
 
 page = await fetch_page("https://example.org/", get_settings(WebSettings))
-# FetchedPage(url="https://example.org/", title="Towns", date="2024-05-01", packed=b"…")
+page.source.description      # "Towns, dated 2024-05-01, https://example.org/"
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -14,12 +13,12 @@ import httpx
 from mas.tools.files.kinds import read_content
 from mas.tools.files.paging import clip
 from mas.tools.files.reader_pool import await_reader
-from mas.tools.http.client import Reply, limit_time, open_client, send_request
-from mas.tools.http.settings import WebSettings
-from mas.tools.http.throttle import wait_for_turn
+from mas.tools.http.blocked_sites import list_blocked
+from mas.tools.http.client import Reply, limit_time, open_client, send_request, wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
-from mas.tools.web.page_view import PageSource
+from mas.tools.settings import WebSettings
+from mas.tools.web.page_view import FetchedPage, PageSource
 
 MAX_PAGE_BYTES = 10_000_000  # after decompression
 MAX_FILE_BYTES = 30_000_000  # of a PDF or another file
@@ -38,22 +37,6 @@ _SUFFIXES = {
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
     "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
 }
-
-
-@dataclass(frozen=True)
-class FetchedPage:
-    """Page of the web."""
-
-    url: str
-    title: str
-    date: str  # of publication, as the page says; empty: it does not say
-    packed: bytes  # document
-
-    @property
-    def source(self) -> PageSource:
-        dated = f", dated {self.date}" if self.date else ""
-        described = f"{clip(self.title, 300) or '(no title)'}{dated}, {clip(self.url, 600)}"
-        return PageSource(described, self.url, self.title)
 
 
 def check_type(content_type: str) -> None:
@@ -80,13 +63,19 @@ async def read_reply(reply: Reply) -> FetchedPage:
             raise ToolError(f"The page is larger than {MAX_PAGE_BYTES} bytes; try a smaller page.")
         about = {"name": "The page", "url": reply.url, "content_type": reply.headers.get("content-type", "")}
         page = await await_reader(READ_HTML, reply.body, about)
-        return FetchedPage(reply.url, page.facts["title"], page.facts["date"], page.packed)
+        title, dated = page.facts["title"], f", dated {page.facts['date']}" if page.facts["date"] else ""
+        return _describe(reply.url, title, f"{clip(title, 300) or '(no title)'}{dated}", page.packed)
     name = _choose_file_name(reply)
     try:
         document = await read_content(reply.body, name)
     except ToolError as error:
         raise ToolError(f"The file at this address cannot be shown: {error}") from error
-    return FetchedPage(reply.url, f"{name}: {clip(document.facts['summary'], 500)}", "", document.packed)
+    title = f"{name}: {clip(document.facts['summary'], 500)}"
+    return _describe(reply.url, title, clip(title, 300), document.packed)
+
+
+def _describe(url: str, title: str, described: str, packed: bytes) -> FetchedPage:
+    return FetchedPage(PageSource(f"{described}, {clip(url, 600)}", url, title), packed)
 
 
 def _choose_file_name(reply: Reply) -> str:
@@ -110,7 +99,7 @@ async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:
         check_type(response.headers.get("content-type", "").partition(";")[0].strip().lower())
 
     host = urlsplit(url).hostname or url
-    rules = Rules(MAX_FILE_BYTES, tuple(settings.allow_private_hosts), settings.blocked)
+    rules = Rules(MAX_FILE_BYTES, tuple(settings.allow_private_hosts), list_blocked(settings))
     headers = {
         "User-Agent": f"Mozilla/5.0 (compatible; {settings.user_agent})",  # many sites refuse other names
         "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",

@@ -10,10 +10,9 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 
-from mas.tools.files.document import Document, Part, number_lines
+from mas.tools.files.document import Answer, Document, Part, number_lines
 from mas.tools.files.html_rows import read_rows, remove_unstorable
 from mas.tools.files.readers.text import check_encoding, decode_anything, find_declared_encoding
-from mas.tools.files.tasks import Answer
 from mas.tools.results import ToolError
 
 MIN_CHARS = 250  # a shorter main content is not trusted to be one

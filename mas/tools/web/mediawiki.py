@@ -2,33 +2,29 @@
 
 The package is from 2014. It connects by http, without a time limit, with a user agent that Wikimedia refuses, caches
 searches for ever and across languages, warns about its parser, and turns a refusal into a JSON error. Its requests
-therefore go through `Wikipedia.send`, like our own; it only parses the replies.
+therefore go through `Wikipedia.ask`, like our own; it only parses the replies.
 
     wiki = Wikipedia(get_settings(WebSettings))
     await wiki.search_titles("mercury")               # ["Mercury", "Mercury (planet)", …]
-    page = await wiki.find_page("Mercury (planet)")   # for "Mercury" a ToolError that lists the pages of that name
-    await wiki.find_revision(page, before=None)       # Revision(1234, "2025-01-02T03:04:05Z")
+    await wiki.read_page("Mercury (planet)", None)    # for "Mercury" a ToolError that lists the pages of that name
 """
 
 import asyncio
-import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
+from mas.runtime.safe_call import run_in_thread
 from mas.tools.files.html_rows import load_object
 from mas.tools.files.reader_pool import await_reader
-from mas.tools.http.blocking_requests import call_package, run_on_loop
-from mas.tools.http.client import Reply, limit_time, open_client, send_request
-from mas.tools.http.settings import WebSettings
-from mas.tools.http.throttle import wait_for_turn
+from mas.tools.http.client import Reply, limit_time, open_client, send_request, wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
-from mas.tools.web.page_view import FoundPage, PageSource
+from mas.tools.settings import WebSettings
+from mas.tools.web.page_view import FetchedPage, FoundPage, PageSource
 
 MAX_OPTIONS = 60
 MAX_TEXT_BYTES = 10_000_000  # of a page
@@ -38,22 +34,6 @@ _USER_AGENT_HINT = "set tools.web.contact: it refuses user agents without one"
 _current = threading.local()  # .wiki and .loop of the thread that runs the package
 _Answer = dict[str, Any]  # JSON of the API
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True)
-class Page:
-    """Existing page, after redirects."""
-
-    title: str
-    url: str
-
-
-@dataclass(frozen=True)
-class Revision:
-    """Version of a page."""
-
-    id: int
-    timestamp: str  # "2025-01-02T03:04:05Z"
 
 
 class Wikipedia:
@@ -69,32 +49,56 @@ class Wikipedia:
         """Return the titles of pages that a search finds, best first."""
         return cast(list[str], await self._call_package(lambda package: package.search.fn(query, results=results)))
 
-    async def find_page(self, title: str) -> Page:
-        """Return the page of a title.
+    async def read_page(self, title: str, before: str | None) -> FetchedPage:
+        """Return a page as it is today, or as it was at the timestamp `before`; templates are as they are today.
 
         Raises:
-            ToolError: there is no such page, or it only lists others; the sentence names them.
+            ToolError: there is no such page, it did not exist then, or it only lists others; the sentence names them.
         """
         found = await self._call_package(lambda package: _find_page(package, title))
         if found is None:
             near = "; ".join(await self.search_titles(title, 5)) or "none"
             raise ToolError(f"{self.name} has no page {title!r}; pages that a search for it finds: {near}.")
-        return Page(str(found.title), str(found.url))
+        name, url = str(found.title), str(found.url)
+        version = await self._find_version(name, **({"rvstart": before, "rvdir": "older"} if before else {}))
+        if version is None:
+            first = await self._find_version(name, rvdir="newer")
+            since = f"; its first version is of {first[1][:10]}" if first else ""
+            raise ToolError(f"{name!r} did not exist on {(before or '')[:10]}{since}; ask for a later date.")
+        wanted: dict[str, str | int] = {
+            **{"action": "parse", "format": "json", "formatversion": "2", "oldid": version[0], "prop": "text"},
+            **{"disableeditsection": 1, "disablelimitreport": 1},
+        }
+        text = await await_reader(READ_TEXT, (await self._request(wanted, MAX_TEXT_BYTES)).body, {"name": self.name})
+        if code := text.facts.get("code"):
+            _refuse(code, self.name)
+        day = f" (as it stood on {before[:10]})" if before else ""
+        url = f"{url}?oldid={version[0]}"
+        return FetchedPage(
+            PageSource(f"{self.name}: {name}, version of {version[1]}{day}, {url}", url, name), text.packed
+        )
+
+    async def _find_version(self, title: str, **when: str) -> tuple[int, str] | None:
+        """Return id and timestamp ("2025-01-02T03:04:05Z") of the newest version, or of the first as `when` says."""
+        answer = await self.query(prop="revisions", titles=title, rvlimit=1, rvprop="ids|timestamp", **when)
+        pages = answer.get("query", {}).get("pages", [])
+        versions = pages[0].get("revisions", []) if pages else []
+        return (int(versions[0]["revid"]), str(versions[0]["timestamp"])) if versions else None
 
     async def query(self, **parameters: str | int) -> _Answer:
-        """Return the API's answer to `action=query`, or to another action among the parameters."""
-        reply = await self.send({"action": "query", "format": "json", "formatversion": "2", **parameters})
-        return load_object(reply.body, self.name)
+        """Return the API's answer to `action=query`."""
+        return await self.ask({"action": "query", "format": "json", "formatversion": "2", **parameters})
 
-    async def send(self, parameters: Mapping[str, str | int]) -> Reply:
-        """Send a request to the API.
+    async def ask(self, parameters: Mapping[str, str | int]) -> _Answer:
+        """Return the API's answer.
 
         Raises:
             ToolError: it did not answer, or refused.
         """
-        reply = await self._request(parameters, MAX_ANSWER_BYTES)
-        _check(load_object(reply.body, self.name), self.name)
-        return reply
+        answer = load_object((await self._request(parameters, MAX_ANSWER_BYTES)).body, self.name)
+        if (error := answer.get("error")) is not None:
+            _refuse(str(error.get("code", "?"))[:60] if isinstance(error, dict) else "?", self.name)
+        return answer
 
     async def _request(self, parameters: Mapping[str, str | int], max_bytes: int) -> Reply:
         """Send a request and return the reply as it is, unless its status says that it is refused."""
@@ -119,7 +123,8 @@ class Wikipedia:
                 del _current.wiki, _current.loop
 
         try:
-            return await call_package(run)
+            result: _Result = await run_in_thread(run, lambda how: ToolError(f"The request {how}; try again."))
+            return result
         except ToolError:
             raise
         except _load_package().DisambiguationError as error:
@@ -128,42 +133,6 @@ class Wikipedia:
             raise ToolError(f"{self.name} did not answer the request; try other words.") from error
         except (LookupError, AssertionError, TypeError, AttributeError) as error:  # of the package's parser
             raise ToolError(f"{self.name} has no page like that; find a title with wikipedia_search.") from error
-
-    async def find_revision(self, page: Page, before: str | None) -> Revision:
-        """Return the newest version, or the newest one that is not later than the timestamp `before`.
-
-        Raises:
-            ToolError: the page did not exist then.
-        """
-        when = {"rvstart": before, "rvdir": "older"} if before else {}
-        found = await self._query_revision(page, **when)
-        if found is None:
-            first = await self._query_revision(page, rvdir="newer")
-            since = f"; its first version is of {first.timestamp[:10]}" if first else ""
-            raise ToolError(f"{page.title!r} did not exist on {(before or '')[:10]}{since}; ask for a later date.")
-        return found
-
-    async def _query_revision(self, page: Page, **when: str) -> Revision | None:
-        answer = await self.query(prop="revisions", titles=page.title, rvlimit=1, rvprop="ids|timestamp", **when)
-        pages = answer.get("query", {}).get("pages", [])
-        revisions = pages[0].get("revisions", []) if pages else []
-        return Revision(int(revisions[0]["revid"]), str(revisions[0]["timestamp"])) if revisions else None
-
-    async def fetch_text(self, revision: Revision) -> bytes:
-        """Return the packed rows of a version's text; templates are as they are today.
-
-        Raises:
-            ToolError: there is no such version, or it cannot be read.
-        """
-        wanted: dict[str, str | int] = {
-            **{"action": "parse", "format": "json", "formatversion": "2", "oldid": revision.id, "prop": "text"},
-            **{"disableeditsection": 1, "disablelimitreport": 1},
-        }
-        reply = await self._request(wanted, MAX_TEXT_BYTES)
-        answer = await await_reader(READ_TEXT, reply.body, {"name": self.name})
-        if code := answer.facts.get("code"):
-            _refuse(code, self.name)
-        return answer.packed
 
     async def fetch_introductions(self, titles: list[str]) -> dict[str, tuple[str, str]]:
         """Return URL and first sentences of the pages by title."""
@@ -185,18 +154,10 @@ class _GuardedRequests:
     """Replacement of the module `requests` in the package."""
 
     @staticmethod
-    def get(url: str, params: Mapping[str, str | int], headers: Mapping[str, str]) -> "_Json":
+    def get(url: str, params: Mapping[str, str | int], headers: Mapping[str, str]) -> SimpleNamespace:
         wiki: Wikipedia = _current.wiki
-        reply = run_on_loop(_current.loop, lambda: wiki.send(params))
-        return _Json(reply)
-
-
-@dataclass(frozen=True)
-class _Json:
-    reply: Reply
-
-    def json(self) -> _Answer:
-        return cast(_Answer, json.loads(self.reply.body))
+        answer = asyncio.run_coroutine_threadsafe(wiki.ask(params), _current.loop).result()
+        return SimpleNamespace(json=lambda: answer)
 
 
 def _load_package() -> ModuleType:
@@ -216,13 +177,6 @@ def _find_page(package: ModuleType, title: str) -> Any:
         return None
 
 
-def _check(answer: _Answer, name: str) -> None:
-    error = answer.get("error")
-    if error is None:
-        return
-    _refuse(str(error.get("code", "?"))[:60] if isinstance(error, dict) else "?", name)
-
-
 def _refuse(code: str, name: str) -> NoReturn:
     if code in ("missingtitle", "nosuchrevid", "nosuchpageid", "invalidtitle"):
         raise ToolError(f"{name} has no such page or version ({code}); find a title with wikipedia_search.")
@@ -236,36 +190,15 @@ def _list_options(title: str, found: Iterable[object]) -> str:
     return f"{title!r} only lists other pages; call wikipedia_page with one of these titles: {listed}{more}."
 
 
-@dataclass(frozen=True)
-class WikiPage:
-    """Page of Wikipedia in one version."""
-
-    wiki: str
-    page: Page
-    revision: Revision
-    before: str | None  # the day that was asked for; None: today
-    packed: bytes  # rows
-
-    @property
-    def source(self) -> PageSource:
-        day = f" (as it stood on {self.before[:10]})" if self.before else ""
-        url = f"{self.page.url}?oldid={self.revision.id}"
-        described = f"{self.wiki}: {self.page.title}, version of {self.revision.timestamp}{day}, {url}"
-        return PageSource(described, url, self.page.title)
-
-
-async def read_wiki_page(title: str, before: str | None, settings: WebSettings) -> WikiPage:
-    """Read a page as it is today, or as it was at the timestamp `before`.
+async def read_wiki_page(title: str, before: str | None, settings: WebSettings) -> FetchedPage:
+    """Read a page as `Wikipedia.read_page` does, within the time of the settings.
 
     Raises:
         ToolError: there is no such page, or Wikipedia did not answer.
     """
     wiki = Wikipedia(settings)
     async with limit_time(2 * settings.seconds, wiki.name):  # four requests, and the reading of the text
-        page = await wiki.find_page(title)
-        revision = await wiki.find_revision(page, before)
-        packed = await wiki.fetch_text(revision)
-    return WikiPage(wiki.name, page, revision, before, packed)
+        return await wiki.read_page(title, before)
 
 
 MAX_RESULTS = 20  # introductions in one answer of the API

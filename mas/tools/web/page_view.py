@@ -5,20 +5,21 @@ show_page(source, [Part([Line(1, "Rome")])], page=1, search=None)
 # "Towns, https://example.org/; page 1 of 1\\n\\nRome"
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from mas.runtime.text import replace_surrogates
-from mas.tools.files.document import Document, Part, number_lines
+from mas.runtime.sample_context import current_context
+from mas.tools.files.document import SMALL_PACKED_BYTES, Answer, Arguments, Document, Part, number_lines, unpack
 from mas.tools.files.html_rows import Row, list_headings, select_section
-from mas.tools.files.paging import MAX_HEADER_CHARS, clip, search_lines, split_pages
+from mas.tools.files.paging import clean_text, clip, lay_out, search_lines
 from mas.tools.files.reader_pool import await_reader
-from mas.tools.files.tasks import SMALL_PACKED_BYTES, Answer, Arguments, unpack
 from mas.tools.results import Excerpt, ToolError, ToolResult
 
+MAX_KEPT = 6  # pages of one question; the oldest goes
 SHOW_DOCUMENT = "mas.tools.web.page_view:show_document"
 SHOW_WIKI_ROWS = "mas.tools.web.page_view:show_wiki_rows"
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,14 @@ class PageSource:
     description: str  # one line: what it is, where and of when
     url: str
     title: str
+
+
+@dataclass(frozen=True)
+class FetchedPage:
+    """Page that was fetched, and its packed content: a document, or rows of Wikipedia."""
+
+    source: PageSource
+    packed: bytes
 
 
 @dataclass(frozen=True)
@@ -54,61 +63,42 @@ def show_page(
     if wanted := (search or "").strip():
         parts, count = search_lines(parts, wanted)
         found = f"lines that contain {clip(wanted, 200)!r}: {count}"
-    pages = split_pages(parts) if parts else ["(no line to show; try a shorter or another search)"]
-    if not 1 <= page <= len(pages):
-        raise ToolError(f"There is no page {page}: there are the pages 1 to {len(pages)} for this call.")
-    rest = f"page {page} of {len(pages)}"
-    if page < len(pages):
-        rest += f"; the rest: page={page + 1}" + ("" if found else ', or search="some text" for matching lines alone')
-    described = clip(" ".join(source.description.split()), MAX_HEADER_CHARS // 2)
-    first = "; ".join(text for text in (described, found, rest) if text)
-    header = clip("\n".join([first, *notes]), MAX_HEADER_CHARS - 10)
-    text = clean_text(f"{header}\n\n{pages[page - 1]}")
-    shown = Excerpt(source.url, source.title, len(header) + 2, len(text), has_line_marks=bool(found))
+    more = "" if found else ', or search="some text" for matching lines alone'
+    text, start = lay_out(parts, page, " ".join(source.description.split()), found, more, notes)
+    shown = Excerpt(source.url, source.title, start, len(text), has_line_marks=bool(found))
     return ToolResult(text, kind="web_page", excerpts=[shown])
 
 
-async def show_packed(source: PageSource, packed: bytes, page: int, search: str | None) -> ToolResult:
-    """Return what `show_page` does of a packed document; a search that its main content lacks goes through all of it.
+async def show_fetched(task: str, fetched: FetchedPage, wanted: Arguments) -> ToolResult:
+    """Return what `show_page` does of a page that was fetched.
+
+    Args:
+        task: SHOW_DOCUMENT or SHOW_WIKI_ROWS.
+        wanted: `page`, `search`; of a page of Wikipedia also `section` and further `notes`.
 
     Raises:
-        ToolError: there is no such page.
+        ToolError: there is no such section or page.
     """
-    wanted = {"name": "The page", "source": astuple(source), "page": page, "search": (search or "").strip()}
-    shown = (await await_reader(SHOW_DOCUMENT, packed, wanted, SMALL_PACKED_BYTES)).facts
+    about = {**wanted, "name": "The page", "source": astuple(fetched.source)}
+    shown = (await await_reader(task, fetched.packed, about, SMALL_PACKED_BYTES)).facts
     return ToolResult.restore(shown["text"], shown["facts"])
 
 
 def show_document(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
-    """Do the task SHOW_DOCUMENT for `show_packed`.
+    """Do the task SHOW_DOCUMENT: a search that the main content lacks goes through all of the page.
 
     Raises:
         ToolError: there is no such page.
     """
-    document, search = Document.unpack(packed), wanted["search"]
+    document, search = Document.unpack(packed), (wanted["search"] or "").strip()
     parts = document.parts
     if search and document.whole and not search_lines(parts, search)[1]:
         parts = document.whole
     return describe_result(show_page(PageSource(*wanted["source"]), parts, wanted["page"], search, document.notes))
 
 
-async def show_wiki_page(source: PageSource, packed: bytes, wanted: Arguments) -> ToolResult:
-    """Return what `show_page` does of a page of Wikipedia, or of one of its sections, with its headings as a note.
-
-    Args:
-        packed: its rows.
-        wanted: `section`, `page`, `search`, and further `notes`.
-
-    Raises:
-        ToolError: there is no such section or page.
-    """
-    about = {**wanted, "name": source.title, "source": astuple(source)}
-    shown = (await await_reader(SHOW_WIKI_ROWS, packed, about, SMALL_PACKED_BYTES)).facts
-    return ToolResult.restore(shown["text"], shown["facts"])
-
-
 def show_wiki_rows(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
-    """Do the task SHOW_WIKI_ROWS for `show_wiki_page`.
+    """Do the task SHOW_WIKI_ROWS: the page, or one of its sections, with its headings as a note.
 
     Raises:
         ToolError: there is no such section or page.
@@ -145,7 +135,15 @@ def _flatten(text: str, limit: int) -> str:
     return clip(" ".join(text.split()), limit)
 
 
-def clean_text(text: str) -> str:
-    """Replace lone surrogates and NUL, which prompts and databases do not take; no position changes."""
-    cleaned: str = replace_surrogates(text.replace("\x00", "\ufffd"))
-    return cleaned
+async def get_or_fetch(key: tuple[str, ...], make: Callable[[], Awaitable[_Result]]) -> _Result:
+    """Return what the question has fetched under this key, or fetch it; outside a question fetch it each time.
+
+    So page 2 is of the same text as page 1, and costs no request.
+    """
+    context = current_context()
+    store: dict[tuple[str, ...], _Result] = {} if context is None else context.tool_state.setdefault("web", {})
+    if key not in store:
+        store[key] = await make()
+        if len(store) > MAX_KEPT:
+            del store[next(iter(store))]
+    return store[key]

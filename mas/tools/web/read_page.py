@@ -4,10 +4,13 @@ await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
 """
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.http.settings import WebSettings
+from mas.tools.http.blocked_sites import list_blocked, refuse_blocked
+from mas.tools.http.url_policy import normalize_url
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolResult
+from mas.tools.settings import WebSettings
 from mas.tools.tool_context import get_settings
+from mas.tools.web.page_view import SHOW_DOCUMENT, get_or_fetch, show_fetched
 
 
 @mark_untrusted
@@ -19,15 +22,11 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
     page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
     search: return only the lines that contain this text (upper or lower case), with two lines around each.
     """
-    from mas.tools.http.blocked_sites import refuse_blocked
-    from mas.tools.http.url_policy import normalize_url
-    from mas.tools.web.fetched_page import fetch_page
-    from mas.tools.web.page_cache import get_or_fetch
-    from mas.tools.web.page_view import show_packed
+    from mas.tools.web.fetched_page import fetch_page  # with httpx
 
     settings = get_settings(WebSettings)
     address = normalize_url(url, settings.allow_private_hosts)
-    refuse_blocked(address, settings.blocked)
+    refuse_blocked(address, list_blocked(settings))
 
     found = await get_or_fetch(("page", address), lambda: fetch_page(address, settings))
-    return await show_packed(found.source, found.packed, page, search)
+    return await show_fetched(SHOW_DOCUMENT, found, {"page": page, "search": search})

@@ -10,11 +10,10 @@ import httpx
 from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
 from tavily import errors as tavily_errors
 
-from mas.tools.http.client import TransientError, open_client, read_retry_after, retry, to_tool_error
-from mas.tools.http.settings import WebSettings
-from mas.tools.http.throttle import wait_for_turn
+from mas.tools.http.client import TransientError, open_client, read_retry_after, retry, to_tool_error, wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
+from mas.tools.settings import WebSettings
 from mas.tools.web.page_view import FoundPage
 
 WHAT = "Web search"

@@ -4,18 +4,18 @@ await web_search("height of K2 in metres")
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import event
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.http.settings import WebSettings
+from mas.tools.files.paging import clean_text
+from mas.tools.http.blocked_sites import BlockedPageError, list_blocked, refuse_blocked
+from mas.tools.http.url_policy import NotPublicError, normalize_url
 from mas.tools.read_only import count_calls, mark_read_only
 from mas.tools.results import ToolError, ToolResult
+from mas.tools.settings import WebSettings
 from mas.tools.tool_context import get_settings
-
-if TYPE_CHECKING:
-    from mas.tools.web.page_view import FoundPage
+from mas.tools.web.page_view import FoundPage, show_found_pages
 
 MAX_QUERY_CHARS = 400  # limit of the service
 FELL_BACK = "web search fell back to Wikipedia"  # name of the event
@@ -30,8 +30,6 @@ async def web_search(query: str) -> ToolResult:
 
     query: what to look for, in a few words of at most 400 characters; then read a page with read_page.
     """
-    from mas.tools.web.page_view import clean_text
-
     settings, wanted = get_settings(WebSettings), " ".join(clean_text(query).split())
     if not wanted or len(wanted) > MAX_QUERY_CHARS:
         raise ToolError(f"The query has {len(wanted)} characters; give 1 to {MAX_QUERY_CHARS}.")
@@ -53,14 +51,12 @@ def describe_missing_search(settings: WebSettings) -> str | None:
 
 
 async def _search_web(query: str, settings: WebSettings) -> ToolResult:
-    from mas.tools.http.blocked_sites import BlockedPageError, refuse_blocked
-    from mas.tools.http.url_policy import NotPublicError, normalize_url
-    from mas.tools.web import tavily_search
+    from mas.tools.web import tavily_search  # with httpx
 
     found, blocked = [], 0
     for each in await tavily_search.search_tavily(query, settings):
         try:
-            refuse_blocked(normalize_url(each.url), settings.blocked)
+            refuse_blocked(normalize_url(each.url), list_blocked(settings))
             found.append(each)
         except BlockedPageError:
             blocked += 1
@@ -86,9 +82,8 @@ async def _search_wikipedia(query: str, settings: WebSettings, why: ToolError) -
     return shown.as_substitute(is_temporary=bool(settings.search_api_key))
 
 
-def _show(header: str, found: "Sequence[FoundPage]", if_none: str, settings: WebSettings) -> ToolResult:
+def _show(header: str, found: Sequence[FoundPage], if_none: str, settings: WebSettings) -> ToolResult:
     """Return the pages as text in which the key for the service cannot be read."""
-    from mas.tools.web.page_view import FoundPage, show_found_pages
 
     def hide(text: str) -> str:
         return text.replace(settings.search_api_key, "[key]") if settings.search_api_key else text

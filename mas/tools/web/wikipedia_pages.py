@@ -9,11 +9,12 @@ import re
 from datetime import UTC, datetime
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.paging import clip
-from mas.tools.http.settings import WebSettings
+from mas.tools.files.paging import clean_text, clip
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
+from mas.tools.settings import WebSettings
 from mas.tools.tool_context import get_settings
+from mas.tools.web.page_view import SHOW_WIKI_ROWS, get_or_fetch, show_fetched, show_found_pages
 
 _NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # characters that MediaWiki does not allow
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
@@ -28,8 +29,7 @@ async def wikipedia_search(query: str) -> ToolResult:
 
     query: a few words, best a name; then read one of the pages with wikipedia_page.
     """
-    from mas.tools.web.mediawiki import search_wikipedia
-    from mas.tools.web.page_view import clean_text, show_found_pages
+    from mas.tools.web.mediawiki import search_wikipedia  # with httpx
 
     wanted = clean_text(query).strip()[:MAX_QUERY_CHARS]
     if not wanted:
@@ -55,9 +55,7 @@ async def wikipedia_page(
     page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
     search: return only the lines or rows that contain this text (upper or lower case), with two lines around each.
     """
-    from mas.tools.web.mediawiki import read_wiki_page
-    from mas.tools.web.page_cache import get_or_fetch
-    from mas.tools.web.page_view import show_wiki_page
+    from mas.tools.web.mediawiki import read_wiki_page  # with httpx
 
     name, _, fragment = title.strip().partition("#")
     name = name.replace("_", " ").strip()
@@ -66,9 +64,9 @@ async def wikipedia_page(
     settings, before = get_settings(WebSettings), _parse_day_end(as_of)
     key = ("wikipedia", settings.wikipedia_api, name, before or "")
     found = await get_or_fetch(key, lambda: read_wiki_page(name, before, settings))
-    notes = ["templates in it (not the text) are as they are today"] if found.before else []
+    notes = ["templates in it (not the text) are as they are today"] if before else []
     wanted = {"section": (section or fragment.replace("_", " ")).strip(), "page": page, "search": search}
-    return await show_wiki_page(found.source, found.packed, {**wanted, "notes": notes})
+    return await show_fetched(SHOW_WIKI_ROWS, found, {**wanted, "notes": notes})
 
 
 def _parse_day_end(as_of: str | None) -> str | None:

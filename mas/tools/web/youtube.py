@@ -7,20 +7,22 @@ await fetch_transcript("dQw4w9WgXcQ", language="en", settings=get_settings(WebSe
 import asyncio
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from urllib.parse import parse_qs, urlsplit
 from xml.etree.ElementTree import ParseError
 
 import requests
 import youtube_transcript_api as api
+from requests.adapters import BaseAdapter
 
+from mas.runtime.safe_call import run_in_thread
 from mas.tools.files.paging import clip
-from mas.tools.http.blocking_requests import GuardedAdapter, call_package, make_session
-from mas.tools.http.client import Reply, limit_time, open_client, send_request
-from mas.tools.http.settings import WebSettings
-from mas.tools.http.throttle import wait_for_turn
+from mas.tools.http.client import Reply, limit_time, open_client, send_request, wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
+from mas.tools.settings import WebSettings
 
 MAX_REPLY_BYTES = 5_000_000  # the package parses it in this process; ten hours of subtitles have 1,400,000
 MAX_ELEMENTS = 200_000  # of XML or JSON; ten hours of subtitles have 30,000
@@ -95,10 +97,13 @@ async def fetch_transcript(video: str, language: str, settings: WebSettings) -> 
         ToolError: there is none, or YouTube does not give it.
     """
     sender = _Sender(settings)
-    adapter = GuardedAdapter(asyncio.get_running_loop(), sender)
+    adapter = _GuardedAdapter(asyncio.get_running_loop(), sender)
     async with limit_time(2 * settings.seconds, "YouTube"):  # three or four requests
         try:
-            found: Transcript = await call_package(lambda: _fetch(video, language, make_session(adapter)))
+            found: Transcript = await run_in_thread(
+                lambda: _fetch(video, language, _make_session(adapter)),
+                lambda how: ToolError(f"The request {how}; try again."),
+            )
         except api.CouldNotRetrieveTranscript as error:
             raise ToolError(_describe_error(error)) from error
         except (requests.RequestException, ParseError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -146,6 +151,44 @@ def _describe_error(error: api.CouldNotRetrieveTranscript) -> str:
         return f"YouTube does not play the video ({reason}); search for its text elsewhere."
     known = next((sentence for kind, sentence in _SENTENCES if isinstance(error, kind)), None)
     return known or f"The transcript cannot be had ({type(error).__name__}); search for its text elsewhere."
+
+
+class _GuardedAdapter(BaseAdapter):
+    """Adapter that sends a request of the package on the tool's loop, within its time and throttled as all others."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, send: "_Sender") -> None:
+        super().__init__()
+        self._loop, self._send = loop, send
+
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: object = None,
+        verify: object = True,
+        cert: object = None,
+        proxies: Mapping[str, str] | None = None,
+    ) -> requests.Response:
+        reply = asyncio.run_coroutine_threadsafe(self._send(request), self._loop).result()
+        response = requests.Response()
+        response.status_code, response.url, response.request = reply.status, reply.url, request
+        response.headers.update(reply.headers)
+        response.encoding = requests.utils.get_encoding_from_headers(response.headers)
+        response.raw = BytesIO(reply.body)
+        return response
+
+    def close(self) -> None:
+        """Do nothing: no connection is kept open."""
+
+
+def _make_session(adapter: BaseAdapter) -> requests.Session:
+    """Return a session that uses the adapter alone and nothing of the environment."""
+    session = requests.Session()
+    session.trust_env = False
+    session.adapters.clear()
+    session.mount("https://", adapter)
+    session.mount("http://", adapter)
+    return session
 
 
 class _Sender:

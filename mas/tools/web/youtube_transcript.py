@@ -6,10 +6,11 @@ await youtube_transcript("https://www.youtube.com/watch?v=dQw4w9WgXcQ", search="
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.document import Part, number_lines
 from mas.tools.files.paging import clip
-from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolResult
+from mas.tools.settings import WebSettings
 from mas.tools.tool_context import get_settings
+from mas.tools.web.page_view import PageSource, get_or_fetch, show_page
 
 
 @mark_untrusted
@@ -24,8 +25,6 @@ async def youtube_transcript(
     page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
     search: return only the lines that contain this text (upper or lower case), with two lines around each.
     """
-    from mas.tools.web.page_cache import get_or_fetch
-    from mas.tools.web.page_view import PageSource, show_page
     from mas.tools.web.youtube import fetch_transcript, format_time, parse_video_id
 
     video, wanted, settings = parse_video_id(url_or_id), (language or "").strip(), get_settings(WebSettings)

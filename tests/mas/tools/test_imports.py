@@ -23,7 +23,7 @@ from mas.tools.attachments import use_attachments
 from mas.tools.catalogue import load_function
 from mas.tools.results import ToolError
 from mas.tools.settings import ToolSettings
-from mas.tools.http.settings import WebSettings
+from mas.tools.settings import WebSettings
 from pathlib import Path
 nobody = "http://127.0.0.1:1"
 urls = dict(wikipedia_url=nobody, youtube_url=nobody, search_base_url=nobody)

@@ -13,8 +13,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
 from mas.tools.python_code import FRESH, NO_OUTPUT, STATE_KEY, python
 from mas.tools.results import ToolError
-from mas.tools.sandbox.settings import BUBBLEWRAP, SandboxSettings
-from mas.tools.settings import ToolSettings
+from mas.tools.settings import BUBBLEWRAP, SandboxSettings, ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
 from tests.needs import skip_without
 

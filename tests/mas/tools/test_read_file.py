@@ -69,7 +69,7 @@ def test_every_line_of_a_text_is_whole_once_and_pages_stay_below_the_limit(lengt
 
 @pytest.mark.parametrize("page", [0, -1, 999])
 def test_a_page_that_does_not_exist_is_refused(folder: Path, page: int) -> None:
-    with pytest.raises(ToolError, match=rf"no page {page}: notes\.txt has the pages 1 to \d"):
+    with pytest.raises(ToolError, match=rf"no page {page}: there are the pages 1 to \d"):
         read_file("notes.txt", page=page)
 
 
@@ -170,7 +170,7 @@ def test_lone_surrogates_are_replaced(folder: Path) -> None:
     file.write_text('{"a": "x\\ud800y", "b": "\\ud83d\\ude00"}')
     with use_attachments([file]):
         shown = read_file("lone.json")
-    assert '"a": "x\ufffdy"' in shown
+    assert '"a": "x?y"' in shown
     assert '"b": "\U0001f600"' in shown
     shown.encode("utf-8")
 
@@ -198,8 +198,7 @@ def test_what_is_empty_says_so(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "shown"),
-    [("2", [2]), ("page 3", [3]), ("2-4", [2, 3, 4]), ("pages 1-2", [1, 2]), ("", [1, 2, 3, 4, 5])],
+    ("wanted", "shown"), [("2", [2]), ("page 3", [3]), ("2-4", [2, 3, 4]), ("pages 1-2", [1, 2]), ("", [1, 2, 3, 4, 5])]
 )
 def test_pages_of_a_pdf_are_asked_for_by_number_or_range(tmp_path: Path, wanted: str, shown: list[int]) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf_bytes([[f"text-{number}"] for number in range(1, 6)]))

@@ -18,11 +18,9 @@ import yaml
 from mas.runtime.untrusted import is_untrusted
 from mas.tools.attachments import use_attachments
 from mas.tools.catalogue import load_function
-from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import is_read_only
 from mas.tools.results import ResultKind, ToolResult
-from mas.tools.sandbox.settings import UNSAFE_LOCAL, SandboxSettings
-from mas.tools.settings import ToolSettings
+from mas.tools.settings import UNSAFE_LOCAL, SandboxSettings, ToolSettings, WebSettings
 from mas.tools.tool_context import Resources, use_tool_context
 from tests.mas.tools.web.in_context import LOOPBACK
 from tests.servers.loopback import running

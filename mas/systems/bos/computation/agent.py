@@ -23,7 +23,7 @@ from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, A
 from mas.systems.bos.settings import ComputationSettings
 from mas.tools.attachments import list_attachments
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
-from mas.tools.sandbox.settings import SandboxSettings
+from mas.tools.settings import SandboxSettings
 
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _ERROR_TYPE = re.compile(r"(?:\w+\.)*(\w+)(?::|$)")

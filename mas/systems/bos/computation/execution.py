@@ -13,7 +13,7 @@ from mas.systems.bos.contracts.result import TabularResult
 from mas.tools.python_code import format_cell
 from mas.tools.sandbox.interpreter import Interpreter
 from mas.tools.sandbox.session import SessionLostError
-from mas.tools.sandbox.settings import SandboxSettings
+from mas.tools.settings import SandboxSettings
 
 _RESERVE_CHARS = 500  # of an output, for what is around the captured values
 

@@ -19,11 +19,10 @@ import pytest
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.browser.session import BrowserSession, open_browser
-from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED, build_browser_tools
-from mas.tools.http.settings import WebSettings
 from mas.tools.http.url_policy import check_public
 from mas.tools.results import ToolError
+from mas.tools.settings import BrowserSettings, WebSettings
 from tests.servers.playwright_mcp import BrowserServer, running_browser, why_not
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]

@@ -14,10 +14,9 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.browser.session import BrowserSession, describe_missing_browser, open_browser
-from mas.tools.browser.settings import BrowserSettings
 from mas.tools.browser.tools import ALLOWED, build_browser_tools
 from mas.tools.results import ToolError
-from mas.tools.settings import ToolSettings
+from mas.tools.settings import BrowserSettings, ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
 from tests.servers.playwright_mcp import BrowserServer, free_port, running_stub
 

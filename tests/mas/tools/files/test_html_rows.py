@@ -2,9 +2,7 @@
 
 import pytest
 
-from mas.tools.files.html_rows import (
-    read_rows,
-)
+from mas.tools.files.html_rows import read_rows
 
 
 def texts(html: str) -> list[str]:

@@ -10,8 +10,7 @@ from mas.tools.files import ocr
 from mas.tools.files import reader_pool as apart
 from mas.tools.files.document import Document
 from mas.tools.files.kinds import read_document
-from mas.tools.files.settings import FileSettings
-from mas.tools.settings import ToolSettings
+from mas.tools.settings import FileSettings, ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
 from tests.mas.tools.files.every_kind import EVERY_KIND
 from tests.needs import needs

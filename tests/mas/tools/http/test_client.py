@@ -7,7 +7,7 @@ from email.utils import format_datetime
 import pytest
 
 from mas.tools.http.client import TransientError, read_retry_after, retry
-from mas.tools.http.settings import WebSettings
+from mas.tools.settings import WebSettings
 
 
 def test_retry_after_is_a_number_or_a_date() -> None:

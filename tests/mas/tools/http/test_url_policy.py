@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mas.tools.http import url_policy as guard
 from mas.tools.http.blocked_sites import BlockedPageError
-from mas.tools.http.settings import WebSettings
 from mas.tools.http.url_policy import HostNotFoundError, NotPublicError, check_public, normalize_url
+from mas.tools.settings import WebSettings
 
 HOSTILE = [
     # not the web

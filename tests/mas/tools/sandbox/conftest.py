@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mas.tools.sandbox.selection import try_isolations
-from mas.tools.sandbox.session import Isolation, Reply, Session, SessionLostError
-from mas.tools.sandbox.settings import BUBBLEWRAP, DENO, SandboxSettings
+from mas.tools.sandbox.process import ProcessSession
+from mas.tools.sandbox.selection import Isolation, try_isolations
+from mas.tools.sandbox.session import Reply, SessionLostError
+from mas.tools.settings import BUBBLEWRAP, DENO, SandboxSettings
 
 SETTINGS = SandboxSettings(memory_mb=512, scratch_mb=8, max_output_chars=2_000)
 
@@ -18,9 +19,9 @@ class Sandbox:
 
     def __init__(self, isolation: Isolation, files: dict[str, Path], settings: SandboxSettings) -> None:
         self.isolation, self.files, self.settings = isolation, files, settings
-        self.session: Session | None = None
+        self.session: ProcessSession | None = None
 
-    def open(self) -> Session:
+    def open(self) -> ProcessSession:
         self.close()
         self.session = asyncio.run(self.isolation.open(self.files, self.settings))
         return self.session

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from mas.tools.sandbox.process import ProcessSession
-from mas.tools.sandbox.session import Isolation, SessionLostError
-from mas.tools.sandbox.settings import SandboxSettings
+from mas.tools.sandbox.selection import Isolation
+from mas.tools.sandbox.session import SessionLostError
+from mas.tools.settings import SandboxSettings
 from tests.mas.tools.sandbox.conftest import SETTINGS, Sandbox
 
 QUICK_SECONDS = 1.0  # 0.05 to 0.1 on a quiet machine
@@ -98,7 +99,7 @@ def test_the_jail_ends_with_the_harness(bubblewrap: Isolation, cell: str) -> Non
     program = (
         "import asyncio, os\n"
         "from mas.tools.sandbox.bubblewrap import Bubblewrap\n"
-        "from mas.tools.sandbox.settings import SandboxSettings\n"
+        "from mas.tools.settings import SandboxSettings\n"
         "async def main():\n"
         "    session = await Bubblewrap().open({}, SandboxSettings())\n"
         "    print(session._process.pid, session._launch.inner_pid(), flush=True)\n"

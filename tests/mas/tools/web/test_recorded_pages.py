@@ -10,17 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mas.tools.files.document import unpack
 from mas.tools.files.html_rows import read_rows, read_wiki_text, remove_unstorable
-from mas.tools.files.tasks import unpack
 from mas.tools.results import ToolError
 from mas.tools.web.html_page import read_html
-from mas.tools.web.page_view import (
-    FoundPage,
-    PageSource,
-    show_document,
-    show_found_pages,
-    show_wiki_rows,
-)
+from mas.tools.web.page_view import FoundPage, PageSource, show_document, show_found_pages, show_wiki_rows
 
 FILE = Path(__file__).with_name("recorded_pages.json")
 TOWNS = "".join(

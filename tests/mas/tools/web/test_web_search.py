@@ -9,9 +9,9 @@ import dspy
 import pytest
 
 from mas.runtime.sample_context import KeptResult
-from mas.tools.http.settings import WebSettings
 from mas.tools.read_only import open_cached_call
 from mas.tools.results import ToolError, ToolResult
+from mas.tools.settings import WebSettings
 from mas.tools.web.web_search import describe_missing_search, web_search
 from tests.mas.tools.web.in_context import a_question, events, recorded, using
 from tests.servers.loopback import running
@@ -77,19 +77,14 @@ def test_a_key_that_the_service_repeats_and_half_characters_are_not_passed_on() 
         ("432", r"the plan of the key in TAVILY_API_KEY is used up \(432\)"),
         ("433", r"the spending limit of the key in TAVILY_API_KEY is reached \(433\)"),
         ("500", r"trouble of its own \(500\)"),
-        ("502", r"trouble of its own \(502\)"),
         ("302", r"refuses the request \(302\)"),
         ("html", "answered with something that cannot be read"),
         ("deep", "answered with something that cannot be read"),
-        ("list", "answered with something that cannot be read"),
         ("null", "answered with something that cannot be read"),
         ("odd_results", "answered with something that cannot be read"),
         ("no_url", "answered with something that cannot be read"),
         ("reset", "broke off or gave no proper reply"),
-        ("cut", "broke off or gave no proper reply"),
-        ("no_http", "broke off or gave no proper reply"),
         ("endless", "larger than 2000000 bytes"),
-        ("bomb", "larger than 2000000 bytes"),
     ],
 )
 def test_each_failure_has_its_sentence_without_the_key(fault: str, sentence: str) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
+from mas.tools.settings import WebSettings
 from mas.tools.web.wikipedia_pages import wikipedia_page, wikipedia_search
 from tests.mas.tools.web.in_context import a_question, using
 from tests.servers.loopback import running
@@ -158,17 +158,13 @@ def test_long_pages_are_paged_searched_and_fetched_once_a_question(wiki: MediaWi
         ("401", r"refuses the request \(401\)"),
         ("403", r"refuses this program \(403; set tools\.web\.contact"),
         ("429", r"too many requests \(429\)"),
-        ("500", r"trouble of its own \(500\)"),
-        ("502", r"trouble of its own \(502\)"),
         ("503", r"trouble of its own \(503\)"),
         ("ratelimited", r"refuses the request \(ratelimited\)"),
         ("html", "something that is no JSON"),
         ("deep", "something that is no JSON"),
         ("list", "something unexpected"),
         ("nothing", "has no page like that"),
-        ("reset", "broke off or gave no proper reply"),
         ("endless", "larger than 1000000 bytes"),
-        ("bomb", "larger than 1000000 bytes"),
         ("hang", r"did not answer (within 0\.5 seconds|in time)"),
         ("drip", r"did not answer (within 0\.5 seconds|in time)"),
     ],

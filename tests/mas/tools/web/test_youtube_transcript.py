@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mas.tools.http.settings import WebSettings
 from mas.tools.results import ToolError
+from mas.tools.settings import WebSettings
 from mas.tools.web.youtube import parse_video_id
 from mas.tools.web.youtube_transcript import youtube_transcript
 from tests.mas.tools.web.in_context import a_question, using

@@ -15,7 +15,7 @@ from mas.systems.bos.computation.execution import Execution
 from mas.systems.bos.contracts.result import AgentResult, TabularResult
 from mas.systems.bos.settings import ComputationSettings
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
-from mas.tools.sandbox.settings import SandboxSettings
+from mas.tools.settings import SandboxSettings
 from tests.mas.systems.bos.test_planner import FixedPredictor
 
 TOKEN = "tok-1234567890abcdef"

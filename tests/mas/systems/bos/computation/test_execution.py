@@ -9,7 +9,7 @@ import pytest
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.computation.execution import Execution, execute, read_capture
 from mas.tools.sandbox.session import SessionLostError, SessionTimeoutError
-from mas.tools.sandbox.settings import BUBBLEWRAP, UNSAFE_LOCAL, SandboxSettings
+from mas.tools.settings import BUBBLEWRAP, UNSAFE_LOCAL, SandboxSettings
 from tests.needs import find_missing, needs
 
 KIND = UNSAFE_LOCAL if find_missing("bubblewrap") else BUBBLEWRAP

@@ -33,8 +33,7 @@ def link(name: str, target: str) -> tuple[zipfile.ZipInfo, bytes]:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["../out.txt", "/etc/passwd", "..\\out.txt", "a\\b.txt", "C:/out.txt", "c:out.txt", "..", "a\nb.txt", ""],
+    "name", ["../out.txt", "/etc/passwd", "..\\out.txt", "a\\b.txt", "C:/out.txt", "c:out.txt", "..", "a\nb.txt", ""]
 )
 def test_a_name_that_leads_elsewhere_is_listed_and_not_read_and_hides_no_other(name: str) -> None:
     source = zipped((zipfile.ZipInfo(name), b"harm"), ("good.txt", b"good"))

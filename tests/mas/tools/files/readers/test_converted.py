@@ -108,12 +108,7 @@ def make_old(folder: Path, kind: str) -> bytes:
 @OF_LIBREOFFICE
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        (".doc", FACT),
-        (".ods", f"2 | Velmor | {FACT}"),
-        (".ppt", f"[speaker note] It has {FACT}."),
-    ],
+    ("kind", "words"), [(".doc", FACT), (".ods", f"2 | Velmor | {FACT}"), (".ppt", f"[speaker note] It has {FACT}.")]
 )
 def test_libreoffice_converts_a_file_of_each_of_its_programs(kind: str, words: str, tmp_path: Path) -> None:
     shown = show(tmp_path, f"ships{kind}", make_old(tmp_path, kind))
