@@ -18,7 +18,6 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypedDict, TypeVar, Unpack
 
 import httpx
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
 from mas.runtime.errors import walk_chain
 from mas.runtime.sample_context import current_context
@@ -109,7 +108,7 @@ async def send_request(
         except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict) as error:
             raise to_tool_error(error, what) from error
         if reply.status in _TRANSIENT:
-            raise TransientError(_describe_busy(reply.status, what), read_retry_after(reply.headers))
+            raise TransientError(describe_busy(reply.status, what), read_retry_after(reply.headers))
         return reply
 
     return await retry(once, settings, what)
@@ -121,22 +120,18 @@ async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings
     Raises:
         ToolError: that of the last attempt, or the time is over.
     """
-    started = asyncio.get_running_loop().time()
-
-    def give_up(state: RetryCallState) -> bool:
-        named = _retry_after(state)
-        left = settings.seconds - (asyncio.get_running_loop().time() - started)
-        return named is not None and named > min(MAX_RETRY_AFTER_SECONDS, left)
-
-    retrying = AsyncRetrying(
-        retry=retry_if_exception_type(TransientError),
-        stop=lambda state: give_up(state) or stop_after_attempt(settings.attempts)(state),
-        wait=_wait_seconds,
-        sleep=sleep,
-        reraise=True,
-    )
+    loop, made = asyncio.get_running_loop(), 0
+    until = loop.time() + settings.seconds
     async with limit_time(settings.seconds, what):
-        return await retrying(attempt)
+        while True:
+            try:
+                return await attempt()
+            except TransientError as error:
+                made, named = made + 1, error.retry_after_seconds
+                is_too_long = named is not None and named > min(MAX_RETRY_AFTER_SECONDS, until - loop.time())
+                if made >= settings.attempts or is_too_long:
+                    raise
+            await sleep(FIRST_WAIT_SECONDS * 2.0 ** (made - 1) if named is None else named)
 
 
 @asynccontextmanager
@@ -175,7 +170,7 @@ def to_tool_error(error: Exception, what: str) -> ToolError:
         return ToolError(f"{what} gave or leads to an address that cannot be read; try another.")
     if isinstance(error, httpx.TimeoutException):
         return TransientError(f"{what} did not answer in time; try again later or another source.")
-    if _is_certificate_error(error):
+    if any(isinstance(each, ssl.SSLCertVerificationError) for each in walk_chain(error, contexts=True)):
         return ToolError(f"{what} has no valid certificate, so it may be someone else; try another source.")
     if isinstance(error, httpx.ConnectError):
         return TransientError(f"{what} cannot be reached; try again later or another source.")
@@ -186,24 +181,11 @@ def to_tool_error(error: Exception, what: str) -> ToolError:
     return ToolError(f"{what} could not be read ({type(error).__name__}); try another source.")
 
 
-def _wait_seconds(state: RetryCallState) -> float:
-    named = _retry_after(state)
-    return named if named is not None else FIRST_WAIT_SECONDS * 2.0 ** (state.attempt_number - 1)
-
-
-def _retry_after(state: RetryCallState) -> float | None:
-    error = state.outcome.exception() if state.outcome else None
-    return error.retry_after_seconds if isinstance(error, TransientError) else None
-
-
-def _describe_busy(status: int, what: str) -> str:
+def describe_busy(status: int, what: str) -> str:
+    """Return a sentence for a status that may be temporary."""
     if status == 429:
         return f"{what} refuses for now: too many requests (429); try again later or use another source."
     return f"{what} has trouble of its own ({status}); try again later or use another source."
-
-
-def _is_certificate_error(error: BaseException | None) -> bool:
-    return any(isinstance(each, ssl.SSLCertVerificationError) for each in walk_chain(error, contexts=True))
 
 
 async def wait_for_turn(service: str, per_minute: float | None) -> None:

@@ -64,9 +64,6 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
                 failure = error
         raise failure
 
-    async def sleep(self, seconds: float) -> None:
-        await self._backend.sleep(seconds)
-
 
 class GuardedTransport(httpx.AsyncHTTPTransport):
     """Transport of httpx over `PinnedBackend`, with a limit on the size of replies."""

@@ -1,7 +1,6 @@
 """The tool `python` as an agent meets it: state for a question, limits that say what to do, and nothing left behind."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,20 +105,6 @@ def test_calls_made_side_by_side_take_turns_in_one_session() -> None:
 
     with question():
         assert sorted(asyncio.run(eight())) == [str(n) for n in range(1, 9)]
-
-
-def test_eight_questions_at_once_keep_apart() -> None:
-    async def one(number: int) -> str:
-        with question():
-            await python(f"x = {number}\nimport time; time.sleep(.3)")
-            return await python("x")
-
-    async def eight() -> list[str]:
-        return await asyncio.gather(*map(one, range(8)))
-
-    begun = time.monotonic()
-    assert asyncio.run(eight()) == [str(n) for n in range(8)]
-    assert time.monotonic() - begun < 8 * 0.3 + 4
 
 
 def test_the_end_of_the_question_ends_its_python() -> None:

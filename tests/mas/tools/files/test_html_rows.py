@@ -23,10 +23,3 @@ def texts(html: str) -> list[str]:
 )  # fmt: skip
 def test_what_is_not_for_readers_is_left_out_and_the_text_around_it_kept(gone: str) -> None:
     assert " ".join(texts(f"<p>a {gone} b</p>")) == "a b"
-
-
-def test_lines_and_blocks_in_a_cell_are_parts_of_it() -> None:
-    cell = "a<br>b<ul><li>c</li><li>d</li></ul><p>e</p>f<div>g</div>h <b>i</b> j"
-    for tag in ("td", "th"):
-        found = texts(f"<table><tr><{tag}>{cell}</{tag}><td>z</td></tr></table>")
-        assert found == ["| a / b / c / d / e / f / g / h i j | z |"]
