@@ -6,9 +6,11 @@ program writes any), which can expand to gigabytes or to a file of this machine.
     list_members(Source("a.docx", data))      # ["[Content_Types].xml", "word/document.xml", …]
 """
 
+import io
 import re
 import zipfile
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +25,13 @@ MAX_MEMBERS = 5_000
 
 _XML = (".xml", ".rels", ".vml")
 _DECLARES = re.compile(rb"<\x00?!\x00?[Dd]\x00?[Oo]\x00?[Cc]\x00?[Tt]\x00?[Yy]|<\x00?!\x00?E\x00?N\x00?T\x00?I\x00?T")
+
+_TEXTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
+_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_UNWRAPPED = [f"{_WORD}{name}" for name in ("ins", "moveTo", "sdt", "sdtContent", "fldSimple", "smartTag", "customXml")]
+_REMOVED = [f"{_WORD}{name}" for name in ("del", "moveFrom", "sdtPr", "sdtEndPr", "customXmlPr")]
+_CHANGED = re.compile(rb"<w:(?:ins|del|moveTo|moveFrom|sdt|fldSimple|smartTag|customXml)\b|<m:oMath\b")
 
 
 def list_members(source: Source) -> list[str]:
@@ -68,3 +77,47 @@ def parse_xml(xml: bytes) -> "_Element":
     from lxml import etree  # type: ignore[import-untyped]
 
     return etree.fromstring(xml, etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True))
+
+
+def accept_changes(source: Source) -> Source:
+    """Return a Word document as it reads once all tracked changes are accepted: of ~~40~~ 55 crates 55 are left.
+
+    `python-docx`, and so `unstructured`, passes over the text of tracked insertions and moves, of content controls, of
+    simple fields and of equations. Here such text becomes text of the paragraph around it, and deleted text goes.
+    """
+    with zipfile.ZipFile(source.open()) as package:
+        contents = {name: package.read(name) for name in package.namelist()}
+    changed = {name: data for name, data in contents.items() if _TEXTS.fullmatch(name) and _CHANGED.search(data)}
+    if not changed:
+        return source
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, data in contents.items():
+            package.writestr(name, _accept(data) if name in changed else data)
+    return replace(source, data=made.getvalue())
+
+
+def _accept(xml: bytes) -> bytes:
+    from lxml import etree  # type: ignore[import-untyped]
+
+    root = parse_xml(xml)
+    for element in list(root.iter(*_REMOVED)):
+        _replace(element, [])
+    for equation in list(root.iter(f"{_MATH}oMath")):
+        run = etree.Element(f"{_WORD}r")
+        etree.SubElement(run, f"{_WORD}t").text = "".join(each.text or "" for each in equation.iter(f"{_MATH}t"))
+        _replace(equation, [run])
+    for element in list(root.iter(*_UNWRAPPED)):
+        _replace(element, list(element))
+    text: bytes = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
+    return text
+
+
+def _replace(element: "_Element", by: "list[_Element]") -> None:
+    parent = element.getparent()
+    if parent is None:
+        return
+    place = parent.index(element)
+    parent.remove(element)
+    for offset, child in enumerate(by):
+        parent.insert(place + offset, child)

@@ -1,4 +1,4 @@
-"""Readers of Word, PowerPoint and web pages, by `unstructured`: paragraphs, list items, headings, tables as rows.
+"""Readers of e-books, and of Word, PowerPoint and web pages by `unstructured`: paragraphs, lists, tables as rows.
 
 The library contacts its makers' server at the start, and downloads a language model to distinguish sentences from
 titles, which is not needed here: both are switched off before it is imported, and a blank model replaces that one.
@@ -7,11 +7,13 @@ titles, which is not needed here: both are switched off before it is imported, a
 """
 
 import os
+import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from html import unescape
 from itertools import groupby
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from pptx.slide import Slide
@@ -19,9 +21,17 @@ if TYPE_CHECKING:
     from unstructured.documents.elements import Element
 
 from mas.tools.files.document import Document, Part, Source, number_lines, number_parts
-from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row
-from mas.tools.files.word_changes import accept_changes
-from mas.tools.files.zip_package import list_members, read_texts
+from mas.tools.files.html_rows import read_rows
+from mas.tools.files.readers import archive
+from mas.tools.files.readers.text import (
+    build_text_document,
+    decode,
+    decode_anything,
+    find_declared_encoding,
+    format_row,
+)
+from mas.tools.files.zip_package import accept_changes, list_members, parse_xml, read_texts
+from mas.tools.results import ToolError
 
 _SILENT = {"DO_NOT_TRACK": "true", "SCARF_NO_ANALYTICS": "true", "UNSTRUCTURED_DISABLE_NOTICE": "1"}
 _MARKS = {"ListItem": "- ", "Header": "[header] ", "Footer": "[footer] "}
@@ -104,6 +114,28 @@ def read_html(source: Source) -> Document:
         )
     parts = [Part(number_lines(lines))]
     return Document(f"web page without its tags, {encoding}, {len(lines)} lines", parts)
+
+
+def read_book(source: Source) -> Document:
+    """Return the chapters of an e-book in reading order, by EPUB 3.3: container.xml, the package file and its spine."""
+    container = parse_xml(archive.read_member(source, "META-INF/container.xml").data)
+    root = next((found.get("full-path") for found in container.iter("{*}rootfile")), None)
+    if not root:
+        raise ToolError(f"{source.name} is damaged: its container names no package file.")
+    package = parse_xml(archive.read_member(source, root).data)
+    files = {item.get("id"): item.get("href") or "" for item in package.iter("{*}item")}
+    order = [files[ref.get("idref")] for ref in package.iter("{*}itemref") if ref.get("idref") in files]
+    folder = posixpath.dirname(root)
+    members = [posixpath.normpath(posixpath.join(folder, unquote(href))) for href in order]
+    texts = [_read_chapter(archive.read_member(source, name).data) for name in members]
+    titles = [found.text.strip() for found in package.iter("{http://purl.org/dc/elements/1.1/}title") if found.text]
+    title = f' "{titles[0]}"' if titles else ""
+    return Document(f"e-book{title}, {len(texts)} chapters", number_parts("chapter", texts), unit="chapter")
+
+
+def _read_chapter(page: bytes) -> list[str]:
+    text, _ = decode_anything(page, find_declared_encoding(page))
+    return [row.text for row in read_rows(text)]
 
 
 def _read_title(text: str) -> list[str]:

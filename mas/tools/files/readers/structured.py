@@ -1,4 +1,4 @@
-"""Readers of CSV and TSV, JSON and JSON Lines, and XML. Invalid JSON and XML are shown as written.
+"""Readers of CSV, TSV and Parquet, JSON and JSON Lines, and XML. Invalid JSON and XML are shown as written.
 
 read_table(Source("towns.csv", b"…")).parts[0].heading      # "row | city | people"
 read_json(Source("a.json", b"…")).parts[0].lines[1]         # Line(2, '  "city": "Rome"')
@@ -9,15 +9,21 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 
 from mas.tools.files.document import MAX_LINES, Document, Line, Part, Source, describe_count
 from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row, split_lines
 from mas.tools.files.zip_package import parse_xml
+from mas.tools.results import ToolError
 
 SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
+BATCH_ROWS = 4_096  # of Parquet
 MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can split
 
 
@@ -118,6 +124,38 @@ def _describe_size(value: object) -> str:
     if isinstance(value, dict):
         return f"an object with {len(value)} keys"
     return f"a list of {len(value)} items" if isinstance(value, list) else "a single value"
+
+
+def read_parquet(source: Source) -> Document:
+    """Return the rows of a Parquet table."""
+    import pyarrow  # type: ignore[import-untyped]
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        file = ParquetFile(source.open())
+        schema = file.schema_arrow
+        types = ", ".join(f"{field.name}: {field.type}" for field in schema)
+        table = build_table(list(schema.names), _read_parquet_rows(file), "Parquet")
+        return replace(table, notes=[f"Column types: {types}", *table.notes])
+    except pyarrow.ArrowException as error:
+        raise ToolError(f"{source.name} cannot be read as a Parquet table ({type(error).__name__}).") from error
+
+
+def _read_parquet_rows(file: "ParquetFile") -> Iterator[list[str]]:
+    for batch in file.iter_batches(batch_size=BATCH_ROWS):
+        columns = [column.to_pylist() for column in batch.columns]
+        for cells in zip(*columns, strict=True):
+            yield [_format_parquet_value(value) for value in cells]
+
+
+def _format_parquet_value(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
 
 
 LONG_LINE_CHARS = 1_000
