@@ -22,7 +22,7 @@ from mas.tools.tool_context import get_settings
 from mas.tools.transcription import FORMATS as SOUND_FORMATS
 from mas.tools.transcription import transcribe
 
-SHOW_FILE = "mas.tools.files.views:show_file"
+SHOW_FILE = "mas.tools.files.paging:show_file"
 
 
 @mark_untrusted

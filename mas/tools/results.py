@@ -125,15 +125,7 @@ class ToolResult(str):
         return ToolResult(self, kind=self.kind, excerpts=self.excerpts, is_substitute=True, is_temporary=is_temporary)
 
     def _with_text(self, text: str, excerpts: Iterable[Excerpt], truncated: bool = False) -> "ToolResult":
-        return ToolResult(
-            text,
-            kind=self.kind,
-            excerpts=excerpts,
-            truncated=truncated or self.truncated,
-            failed=self.failed,
-            is_substitute=self.is_substitute,
-            is_temporary=self.is_temporary,
-        )
+        return ToolResult(text, **{**vars(self), "excerpts": excerpts, "truncated": truncated or self.truncated})
 
 
 def to_tool_result(returned: object, function: object, failed: bool = False) -> ToolResult:

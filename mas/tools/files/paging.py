@@ -1,14 +1,17 @@
 """Paging of long content, so that no observation fills the model's context, and search in it.
 
 split_pages([Part([Line(1, "a"), Line(2, "b")])])     # ["a\\nb"]
+show_file(document.pack(), {"file": "towns.csv", "search": "rome", "page": 1, …}).facts["text"]
+# "towns.csv: table with 2 columns …; lines that contain 'rome': 1; page 1 of 1 …"
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mas.runtime.text import replace_surrogates
-from mas.tools.files.document import Line, Part
+from mas.tools.files.document import Answer, Document, Line, Part
 from mas.tools.results import ToolError
 
 MAX_PAGE_CHARS = 12_000  # of one observation, its header included
@@ -138,7 +141,6 @@ def _shorten(text: str, pattern: re.Pattern[str]) -> str:
 
 
 EXAMPLE_LINES = 41  # of the range that an error message proposes
-_RANGE = re.compile(r"(?:(?:line|row)s? ?)?([0-9]{1,9})(?: ?[-\u2013] ?([0-9]{1,9}))?", re.IGNORECASE)
 
 
 def select_lines(parts: Sequence[Part], wanted: str, file: str, unit: str) -> tuple[list[Part], str]:
@@ -157,7 +159,7 @@ def select_lines(parts: Sequence[Part], wanted: str, file: str, unit: str) -> tu
     filled = [part for part in parts if part.lines]
     if not filled:
         raise ToolError(f"{file} has no lines; call read_file again without `lines`.")
-    first, last = _parse_range(wanted)
+    first, last = _parse_range(wanted, "line|row")
     word = "row" if all(part.numbered for part in filled) else "line"
     start, end = min(map(_first_number, filled)), max(map(_last_number, filled))
     if not (first <= last and start <= last and first <= end):
@@ -174,9 +176,10 @@ def select_lines(parts: Sequence[Part], wanted: str, file: str, unit: str) -> tu
     return [replace(part, numbered=True) for part in shown], words
 
 
-def _parse_range(wanted: str) -> tuple[int, int]:
-    """Return the first and last line of a range; for an invalid one the last is before the first."""
-    found = _RANGE.fullmatch(wanted)
+def _parse_range(wanted: str, unit: str) -> tuple[int, int]:
+    """Return the first and last number of "4", "page 4" or "3-5"; of what is no range the last is before the first."""
+    numbers = "([0-9]{1,9})(?: ?[-\u2013] ?([0-9]{1,9}))?"
+    found = re.fullmatch(f"(?:(?:{unit})s? ?)?{numbers}", wanted, re.IGNORECASE)
     return (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
 
 
@@ -186,3 +189,56 @@ def _first_number(part: Part) -> int:
 
 def _last_number(part: Part) -> int:
     return max(line.number for line in part.lines)
+
+
+def show_file(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
+    """Return one page of an attachment, with the arguments of `read_file`.
+
+    Raises:
+        ToolError: there is no such sheet, page or line.
+    """
+    document, file, name, page = Document.unpack(packed), wanted["file"], wanted["name"], wanted["page"]
+    parts = _choose_parts(document, file, wanted["sheet"])
+    parts, found = _filter_lines(parts, name, document.unit, wanted["lines"], wanted["search"])
+    more = "" if found else ', or search="some text" or lines="100-140" for some lines alone'
+    more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
+    text, start = lay_out(parts, page, f"{name}: {document.summary}", found, more, document.notes)
+    return Answer({"text": text, "start": start, "is_incomplete": document.is_incomplete})
+
+
+def _choose_parts(document: Document, file: str, sheet: str) -> list[Part]:
+    names = [part.name for part in document.parts if part.name]
+    if not sheet:
+        return document.parts
+    if not names:
+        raise ToolError(f"{file} has no sheets; call read_file again without `sheet`.")
+    if document.unit != "sheet":
+        return _choose_range(document, file, sheet)
+    chosen = [part for part in document.parts if part.name == sheet]
+    chosen = chosen or [part for part in document.parts if part.name.strip().casefold() == sheet.casefold()]
+    if not chosen:
+        raise ToolError(f"No sheet of {file} is named {sheet!r}; its sheets: {clip(repr(names)[1:-1], 2_000)}.")
+    return chosen
+
+
+def _choose_range(document: Document, file: str, wanted: str) -> list[Part]:
+    """Return pages, slides or chapters by number: "4", "page 4" or "3-5"."""
+    first, last = _parse_range(wanted, document.unit)
+    if not 1 <= first <= last <= len(document.parts):
+        raise ToolError(
+            f"{file} has the {document.unit}s 1 to {len(document.parts)}; give `sheet` one of these numbers or a range "
+            f'such as "1-{len(document.parts)}", not {clip(repr(wanted), 100)}.'
+        )
+    return document.parts[first - 1 : last]
+
+
+def _filter_lines(parts: list[Part], file: str, unit: str, numbers: str, wanted: str) -> tuple[list[Part], str]:
+    """Return the parts with the lines of a range that match a search, and a description of them."""
+    found = []
+    if numbers:
+        parts, words = select_lines(parts, numbers, file, unit)
+        found.append(words)
+    if wanted:
+        parts, count = search_lines(parts, wanted)
+        found.append(f"lines that contain {clip(wanted, 200)!r}: {count}")
+    return parts, "; ".join(found)

@@ -10,6 +10,7 @@ import functools
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,9 +23,9 @@ from threading import BoundedSemaphore, Event, Lock, Timer
 
 from mas.runtime.safe_call import run_in_thread
 from mas.runtime.sample_context import current_context
+from mas.runtime.security.bind_mounts import ROOT_LINKS, bind_links
 from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.files.document import MAX_PACKED_BYTES, TOO_MUCH, Answer, Arguments, Facts, run_task
-from mas.tools.files.jail import build_jail
 from mas.tools.results import ToolError
 
 WORKERS = max(2, min(4, os.cpu_count() or 2))  # at most; one is started when it is needed and serves until the run ends
@@ -34,6 +35,14 @@ PIECE_BYTES = 1024 * 1024  # a large file is never in the run's memory as a whol
 MAX_ERROR_CHARS = 5_000
 MAX_HEAD_BYTES = 4 * 1024 * 1024  # of a reply
 
+PROGRAMS = ("tesseract", "soffice")
+SCRATCH_BYTES = 512 * 1024 * 1024  # of the jail's /tmp, in memory
+SYSTEM = (
+    *("/usr", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"),
+    *("/etc/fonts", "/var/cache/fontconfig", "/etc/libreoffice", "/var/lib/libreoffice"),
+)
+PACKAGE = Path(__file__).resolve().parents[2]  # of the harness: mas/
+
 _free_places = BoundedSemaphore(WORKERS)
 _lock = Lock()
 _jail_refused = Event()
@@ -41,6 +50,48 @@ _idle: list["_Worker"] = []
 _parents: list["_Worker"] = []  # in a forked process: neither to be used nor stopped
 
 _Reply = tuple[Facts, bytes]  # head and packed values
+
+
+def build_jail() -> list[str]:
+    """Return the words that shut a program in with bubblewrap; none where that is not installed.
+
+    Inside there are Python, the harness's packages, the programs that read files and their libraries, all read-only,
+    and a folder in memory. There is no network, no other process, and no file of the user's.
+    """
+    bwrap = shutil.which("bwrap") if sys.platform == "linux" else None
+    if bwrap is None:
+        return []
+    return [
+        *(bwrap, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--hostname", "reader"),
+        *("--size", str(SCRATCH_BYTES), "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev"),
+        *_bind_system(),
+        *(word for path in _list_folders() for word in ("--ro-bind-try", path, path)),
+        *("--remount-ro", "/", "--chdir", "/tmp", "--setenv", "HOME", "/tmp", "--setenv", "TMPDIR", "/tmp", "--"),
+    ]
+
+
+def _bind_system() -> Iterator[str]:
+    for path in SYSTEM:
+        yield from ("--ro-bind-try", path, path)
+    yield from bind_links(ROOT_LINKS)
+
+
+def _list_folders() -> list[str]:
+    """Return the folders of Python, its packages and the programs, as far as they are outside /usr."""
+    packages = [path for path in map(Path, sys.path) if path.name in ("site-packages", "dist-packages")]
+    found = [Path(sys.prefix), Path(sys.base_prefix), *packages, PACKAGE, *_list_program_folders()]
+    if data := os.environ.get("TESSDATA_PREFIX"):
+        found.append(Path(data))
+    return list(dict.fromkeys(str(path) for path in found if not path.is_relative_to("/usr") and path != Path("/")))
+
+
+def _list_program_folders() -> Iterator[Path]:
+    for name in PROGRAMS:
+        if path := shutil.which(name):
+            yield Path(path).parent
+            real = Path(path).resolve()
+            if not real.is_relative_to("/usr"):
+                yield real.parent.parent  # such as /opt/libreoffice25.8, of its `program/soffice`
 
 
 class _Worker:

@@ -18,9 +18,8 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
 from mas.tools.files import reader_pool as apart
 from mas.tools.files.document import Document
-from mas.tools.files.jail import build_jail
 from mas.tools.files.kinds import READ
-from mas.tools.files.reader_pool import call_reader
+from mas.tools.files.reader_pool import build_jail, call_reader
 from mas.tools.files.reader_process import MAX_CPU_SECONDS
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError

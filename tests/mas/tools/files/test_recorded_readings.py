@@ -14,7 +14,7 @@ from eval.benchmarks.sample_set import BundledDataset
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import read_in_process
-from mas.tools.files.views import show_file
+from mas.tools.files.paging import show_file
 from mas.tools.results import ToolError
 from scripts.sample_data.make_sample import SPLITS
 from tests.mas.tools.files.every_kind import EVERY_KIND
