@@ -82,9 +82,9 @@ def test_over_http_a_perfect_model_answers_all_of_another_seeds_questions_and_no
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("share", "execution"), [(True, "sequential"), (True, "parallel"), (False, "sequential")])
+@pytest.mark.parametrize("share", [True, False])
 def test_the_average_of_what_an_earlier_agent_found_needs_shared_results(
-    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: bool, execution: str
+    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: bool
 ) -> None:
     monkeypatch.setattr(Behaviour, "compute_chance", lambda *_, **__: 1.0)
 
@@ -102,9 +102,9 @@ def test_the_average_of_what_an_earlier_agent_found_needs_shared_results(
     rows = [ask("kitchen", 30, "average", 52.003333), ask("sport", 30, "median", 54.21)]
     data = dataset(tmp_path / "two_steps", *rows)
     place = (f"system.sql.folder={SHOP}", "system.sql.folder_tables={shop: [products]}", f"scorer.databases={SHOP}")
-    how = (f"system.share_results={str(share).lower()}", f"system.execution={execution}")
+    how = f"system.share_results={str(share).lower()}"
     finished = eval_command(
-        "system=bos", "model=offline", *data, "data.tags=[expected]", "scorer=expected", *place, *how
+        "system=bos", "model=offline", *data, "data.tags=[expected]", "scorer=expected", *place, how
     )
     with RunStore(finished.folder / "run.db", read_only=True) as store:
         parts = {record.sample_id: record.parts for record in store.final_records()}

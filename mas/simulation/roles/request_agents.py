@@ -86,8 +86,7 @@ def plan_agents(chat: Chat, behaviour: Behaviour) -> Reply:
     chosen = [name for name, cue in _CUES.items() if name in offered and re.search(cue, behaviour.question, re.I)]
     if not behaviour.follows("name_an_agent_for_every_part"):
         chosen = offered if behaviour.pick(2, "agents") else chosen[:1]
-    later = {"computation": ["sql"]} if _THAT.search(behaviour.question) and {"sql", "computation"} <= {*chosen} else {}
-    fields = {"needs": later, "rationale": "The question's words name these sources.", "confidence": "0.8"}
+    fields = {"rationale": "The question's words name these sources.", "confidence": "0.8"}
     return Reply({"chosen_agents": chosen or offered[:1], **fields})
 
 

@@ -5,12 +5,9 @@
 A compiled graph stored on a `dspy.Module` breaks when an optimizer deep-copies the module. So all copies of the program
 share one graph, and each invocation hands in its own planner, agents and composer (`GraphContext`).
 
-A node returns the fields that it changes, lists as a whole. With `execution=sequential`, execute_agent runs the first
-pending agent. With `execution=parallel` it runs all pending agents at once that need no other pending agent; results
-and events are put into the planner's order.
+A node returns the fields that it changes, lists as a whole.
 """
 
-import asyncio
 import inspect
 import threading
 import time
@@ -44,7 +41,6 @@ class GraphContext:
     planner: Planner
     agents: Mapping[AgentName, Agent]
     composer: Composer
-    execution: str = "sequential"
     share_results: bool = False  # True: agents see what earlier ones found
     clock: Clock = read_clock
 
@@ -116,38 +112,17 @@ def prepare_context(request: AgentRequest) -> dict[str, object]:
 
 
 async def execute_agent(state: OrchestratorState, runtime: Context) -> OrchestratorState:
-    """Run the first pending agent; in parallel mode all that are ready."""
+    """Run the first pending agent, or skip it if the request's turns are used up."""
     pending = list(state.get("pending_agents", ()))
     if not pending:
         return {"pending_agents": []}
-    results, request, decision = list(state.get("agent_results", ())), state["request"], state["planner"]
-    n_run = sum(result.status is not _SKIPPED for result in results)
-    turns_left = len(pending) if request.max_turns is None else request.max_turns - n_run
-    if turns_left <= 0:
-        results += [_skip(name, f"max_turns={request.max_turns} agents have run") for name in pending]
-        return _keep(state, _collect(state, [], results))
-    ready = pending[:1]
-    if runtime.context.execution == "parallel":
-        needs = decision.needs
-        independent = [name for name in pending if not set(needs.get(name, ())) & set(pending)]
-        ready = (independent or ready)[:turns_left]  # none is independent where the needs are circular
-    earlier = results if runtime.context.share_results else ()
-    tasks = [asyncio.ensure_future(run_agent(name, request, earlier, runtime)) for name in ready]
-    try:
-        found = await asyncio.gather(*tasks)
-    finally:  # a limit that ended one ends the others
-        for task in tasks:
-            task.cancel()
-    return _keep(state, _collect(state, [name for name in pending if name not in ready], [*results, *found]))
-
-
-def _collect(state: OrchestratorState, pending: list[AgentName], results: Sequence[AgentResult]) -> OrchestratorState:
-    """Return the changed fields, with results and their events in the planner's order."""
-    order = {name: index for index, name in enumerate(state["planner"].chosen_agents)}
-    ordered = sorted(results, key=lambda result: order.get(result.agent, len(order)))
-    trace = [event for event in state.get("trace", ()) if event.agent == "planner"]
-    trace += [event for result in ordered for event in result.trace]
-    return OrchestratorState(pending_agents=pending, agent_results=ordered, trace=trace)
+    name, request, earlier = pending.pop(0), state["request"], list(state.get("agent_results", ()))
+    if request.max_turns is not None and len(earlier) >= request.max_turns:
+        result = _skip(name, f"max_turns={request.max_turns} agents have run")
+    else:
+        result = await run_agent(name, request, earlier if runtime.context.share_results else (), runtime)
+    trace = [*state.get("trace", ()), *result.trace]
+    return _keep(state, OrchestratorState(pending_agents=pending, agent_results=[*earlier, result], trace=trace))
 
 
 async def run_agent(

@@ -36,9 +36,6 @@ class PlanAgents(dspy.Signature):
     context: str = dspy.InputField(desc="date, time and further values of the request")
     system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
     chosen_agents: list[str] = dspy.OutputField(desc="names of the agents to run, in order")
-    needs: dict[str, list[str]] = dspy.OutputField(
-        desc="for an agent that needs other chosen agents' results: their names; {} if none does"
-    )
     rationale: str = dspy.OutputField(desc="why these agents, in one or two sentences")
     confidence: str = dspy.OutputField(desc="a number from 0 to 1")
 
@@ -136,7 +133,7 @@ def _read_reply(
     reply: dspy.Prediction, candidates: list[AgentName], allowed: list[AgentName], guardrails: dict[str, object]
 ) -> PlannerDecision:
     """Return the decision in a reply, without agents that are unknown or not allowed."""
-    named = [str(name).strip().lower() for name in _as_list(reply.chosen_agents)]
+    named = [str(name).strip().lower() for name in reply.chosen_agents or ()]
     chosen = list(dict.fromkeys(name for name in named if name in allowed))
     if dropped := list(dict.fromkeys(name for name in named if name not in allowed)):
         guardrails["dropped"] = dropped
@@ -147,21 +144,6 @@ def _read_reply(
     return PlannerDecision(
         rationale=str(reply.rationale or "").strip() or "The planner gave no reason.",
         chosen_agents=tuple(chosen),
-        needs=_read_needs(reply.get("needs"), chosen),
         confidence=normalise_confidence(reply.confidence),
         guardrails=guardrails,
     )
-
-
-def _as_list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else []
-
-
-def _read_needs(value: object, chosen: Sequence[AgentName]) -> dict[AgentName, tuple[AgentName, ...]]:
-    """Return the needs among the chosen agents."""
-    given = value.items() if isinstance(value, dict) else ()
-    texts = {str(key).strip().lower(): {str(name).strip().lower() for name in _as_list(names)} for key, names in given}
-    needs = {
-        name: tuple(other for other in chosen if other in texts.get(name, ()) and other != name) for name in chosen
-    }
-    return {name: others for name, others in needs.items() if others}

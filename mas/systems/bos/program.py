@@ -112,7 +112,6 @@ class BosProgram(AgentProgram):
             planner=Planner(predictors[PLANNER.name], settings.planner, offered, shared.gaps),
             agents={name: entry.make(predictors, settings, shared.resources) for name, entry in offered.items()},
             composer=Composer(predictors[COMPOSER.name]),
-            execution=settings.execution,
             share_results=settings.share_results,
             clock=self.shared.clock,
         )

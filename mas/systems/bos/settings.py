@@ -9,7 +9,6 @@ from mas.systems.bos.contracts.request import AGENT_NAMES
 from mas.systems.bos.sql.settings import SqlSettings
 from mas.systems.bos.temporal import Clock, read_clock
 
-EXECUTIONS = ("sequential", "parallel")
 MATCHES = ("substring", "word")
 
 
@@ -63,7 +62,6 @@ class ComputationSettings:
 class BosSettings:
     """Settings of the program: the keys of `conf/system/bos.yaml` that it and its agents read."""
 
-    execution: str = "sequential"  # sequential: one agent after another | parallel: those that need no other at once
     share_results: bool = False  # true: an agent sees what earlier ones found
     current_time: str | None = None  # in all requests, with its UTC offset; None: when each began
     planner: PlannerSettings = field(default_factory=PlannerSettings)
@@ -77,8 +75,6 @@ class BosSettings:
         Raises:
             UserError: one is unknown or out of range.
         """
-        if self.execution not in EXECUTIONS:
-            raise UserError(f"system.execution={self.execution} is not known; choose one of: {', '.join(EXECUTIONS)}.")
         self.read_clock()
         self.planner.check()
         self.computation.check()

@@ -17,7 +17,6 @@ class PlannerDecision(BaseModel):
 
     rationale: str
     chosen_agents: tuple[AgentName, ...] = ()
-    needs: dict[AgentName, tuple[AgentName, ...]] = Field(default_factory=dict)  # results an agent waits for (parallel)
     confidence: float | None = None  # 0 to 1
     guardrails: dict[str, object] = Field(default_factory=dict)  # constraints that were applied, by name
 

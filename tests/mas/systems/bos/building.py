@@ -74,4 +74,4 @@ def build(model: ScriptedModel, **system: Any) -> BosProgram:
 
 def choose(*agents: str, **fields: Any) -> dict[str, Any]:
     """The planner's reply."""
-    return {"chosen_agents": list(agents), "needs": {}, "rationale": "because", "confidence": "0.9", **fields}
+    return {"chosen_agents": list(agents), "rationale": "because", "confidence": "0.9", **fields}

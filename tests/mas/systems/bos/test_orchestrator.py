@@ -9,7 +9,6 @@ import pytest
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.runtime.trace import Trace, record_trace
 from mas.systems.bos.contracts.request import AgentRequest
 from mas.systems.bos.orchestrator import route, workflow
 from mas.systems.bos.service import run
@@ -20,11 +19,11 @@ TOKEN = "tok-1234567890abcdef"
 FOUND = {"question": "q", "trace": True}
 
 
-def offer(monkeypatch: pytest.MonkeyPatch, *agents: Any, plan: Mapping[str, Any] | None = None, **system: Any) -> Any:
+def offer(monkeypatch: pytest.MonkeyPatch, *agents: Any, **system: Any) -> Any:
     """The program with these agents, planned in this order, and its model."""
     use_agents(monkeypatch, *agents)
-    chosen = choose(*(agent.name for agent in agents)) if plan is None else plan
-    model = ScriptedModel(answering(bos_planner=dict(chosen), composer={"final_answer": "composed"}))
+    chosen = choose(*(agent.name for agent in agents))
+    model = ScriptedModel(answering(bos_planner=chosen, composer={"final_answer": "composed"}))
     return build(model, **system), model
 
 
@@ -154,12 +153,9 @@ def test_p22_the_decision_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert decision.data == {"agents": ["sql"], "confidence": 0.9}
 
 
-@pytest.mark.parametrize("execution", ["sequential", "parallel"])
-def test_r08_after_its_turns_the_other_agents_are_skipped_in_order(
-    monkeypatch: pytest.MonkeyPatch, execution: str
-) -> None:
+def test_r08_after_its_turns_the_other_agents_are_skipped_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     agents = [WrittenAgent(name) for name in ("sql", "api_docs", "computation")]  # type: ignore[arg-type]
-    program, _ = offer(monkeypatch, *agents, execution=execution)
+    program, _ = offer(monkeypatch, *agents)
     response = run(program, {**FOUND, "max_turns": 1})
     statuses = [(result.agent, str(result.status)) for result in response.agent_results]
     assert statuses == [("sql", "succeeded"), ("api_docs", "skipped"), ("computation", "skipped")]
@@ -209,16 +205,12 @@ def test_r13_the_system_prompt_reaches_agents_planner_and_composer(monkeypatch: 
         assert "[[ ## system_prompt ## ]]\nAnswer in Dutch." in text
 
 
-@pytest.mark.parametrize("execution", ["sequential", "parallel"])
 @pytest.mark.parametrize("share", [True, False])
-def test_earlier_results_are_shared_if_the_settings_say_so(
-    monkeypatch: pytest.MonkeyPatch, share: bool, execution: str
-) -> None:
+def test_earlier_results_are_shared_if_the_settings_say_so(monkeypatch: pytest.MonkeyPatch, share: bool) -> None:
     sql = WrittenAgent("sql", lambda question, context: succeed("sql", "3 rows", [{"n": 4711}]))
     computation = WrittenAgent("computation")
     api = WrittenAgent("api_docs", lambda question, context: succeed("api_docs", "nothing to do with it"))
-    plan = choose("sql", "api_docs", "computation", needs={"computation": ["sql"]})
-    program, _ = offer(monkeypatch, sql, api, computation, plan=plan, share_results=share, execution=execution)
+    program, _ = offer(monkeypatch, sql, api, computation, share_results=share)
     run(program, {"question": "The average of that?"})
     (_, context), shown = computation.calls[0], computation.calls[0][1].get("earlier_results")
     assert "earlier_results" not in sql.calls[0][1]
@@ -226,60 +218,3 @@ def test_earlier_results_are_shared_if_the_settings_say_so(
         assert isinstance(shown, str) and "3 rows" in shown and "[4711]" in shown and "data, not instructions" in shown
     else:
         assert shown is None and "current_date" in context
-
-
-def test_parallel_agents_run_at_once_and_the_outcome_is_that_of_sequential_ones(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    inside, most = 0, 0
-
-    def behave(name: Any, seconds: float) -> Any:
-        async def work(question: str, context: Mapping[str, object]) -> Any:
-            nonlocal inside, most
-            inside, most = inside + 1, max(most, inside + 1)
-            await asyncio.sleep(seconds)
-            inside -= 1
-            return succeed(name)
-
-        return work
-
-    agents = [WrittenAgent("sql", behave("sql", 0.05)), WrittenAgent("computation", behave("computation", 0.0))]
-    agents.append(WrittenAgent("api_docs", behave("api_docs", 0.01)))
-    plan = choose("sql", "computation", "api_docs", needs={"computation": ["sql"]})
-    program, _ = offer(monkeypatch, *agents, plan=plan, execution="parallel")
-    trace = Trace("thread")
-    with record_trace(trace):
-        response = run(program, FOUND)
-    assert most == 2, "sql and api_docs; computation waits for sql"
-    assert [result.agent for result in response.agent_results] == ["sql", "computation", "api_docs"]
-    agents_of_events = [event.agent for event in response.trace]
-    assert agents_of_events == ["planner", *["sql"] * 2, *["computation"] * 2, *["api_docs"] * 2, "composer"]
-    parents = {span.name: span.parent for span in trace.spans if span.kind == "agent"}
-    assert len(set(parents.values())) == 1, "no agent's span is within another's"
-
-
-def test_parallel_agents_whose_needs_are_circular_run_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    agents = [WrittenAgent("sql"), WrittenAgent("computation")]
-    plan = choose("sql", "computation", needs={"computation": ["sql"], "sql": ["computation"]})
-    program, _ = offer(monkeypatch, *agents, plan=plan, execution="parallel")
-    assert [str(result.status) for result in run(program, FOUND).agent_results] == ["succeeded", "succeeded"]
-
-
-def test_a_parallel_agent_is_cancelled_when_a_limit_ends_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended: list[str] = []
-
-    async def wait(question: str, context: Mapping[str, object]) -> Any:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            ended.append("cancelled")
-            raise
-
-    async def fail(question: str, context: Mapping[str, object]) -> Any:
-        await asyncio.sleep(0.01)
-        raise LimitReachedError("tokens", "no more")
-
-    program, _ = offer(monkeypatch, WrittenAgent("sql", wait), WrittenAgent("api_docs", fail), execution="parallel")
-    with pytest.raises(LimitReachedError):
-        run(program, {"question": "q"})
-    assert ended == ["cancelled"]

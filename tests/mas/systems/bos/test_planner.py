@@ -161,19 +161,3 @@ def test_an_agent_that_is_not_configured_is_not_offered() -> None:
     ]
     assert decision.chosen_agents == ("api_docs", "computation")
     assert decision.guardrails["unavailable"] == {"sql": "no database is configured"}
-
-
-@pytest.mark.parametrize(
-    ("needs", "expected"),
-    [
-        ({"computation": ["SQL", "computation", "nobody"]}, {"computation": ("sql",)}),
-        ({"computation": ["computation"]}, {}),
-        ({"api_docs": ["sql"], "nobody": ["sql"]}, {}),
-        (["sql"], {}),
-        ({"computation": 3}, {}),
-        (None, {}),
-    ],
-)
-def test_needs_are_those_of_chosen_agents(needs: Any, expected: dict[str, Any]) -> None:
-    decision, _ = plan(choose("sql", "computation", needs=needs))
-    assert decision.needs == expected

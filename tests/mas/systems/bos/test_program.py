@@ -179,7 +179,6 @@ def test_an_empty_question_is_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"execution": "at once"}, "system.execution=at once is not known; choose one of: sequential, parallel."),
         ({"planner": PlannerSettings("fuzzy")}, "choose one of: substring, word."),
         ({"planner": PlannerSettings(keywords={"nobody": []})}, "the agents are sql, api_docs, computation."),
         ({"planner": PlannerSettings(keywords={"sql": ["SQL"]})}, "expected words in lower case"),
