@@ -34,17 +34,17 @@ class _AtOnce:
         self.name = name
 
     async def plan(self, **given: object) -> Any:
-        from mas.systems.bos.contracts.response import PlannerDecision
+        from mas.systems.bos.contracts import PlannerDecision
 
         return PlannerDecision(rationale="all of them", chosen_agents=("api_docs", "sql", "computation"))
 
     async def invoke(self, question: str, *, context: Mapping[str, object]) -> Any:
-        from mas.systems.bos.contracts.result import AgentExecutionStatus, AgentResult
+        from mas.systems.bos.contracts import AgentExecutionStatus, AgentResult
 
         return AgentResult(agent=cast(Any, self.name), status=AgentExecutionStatus.SUCCEEDED, answer="done")
 
     async def compose(self, *, agent_results: Any, metadata: Any, **given: object) -> Any:
-        from mas.systems.bos.contracts.response import OrchestratorResponse
+        from mas.systems.bos.contracts import OrchestratorResponse
 
         return OrchestratorResponse(answer="done", agent_results=list(agent_results), metadata=dict(metadata))
 
@@ -68,7 +68,7 @@ def request_overhead() -> Table:
 
 
 async def _measure_nodes() -> list[float]:
-    from mas.systems.bos.contracts.request import AGENT_NAMES, AgentRequest
+    from mas.systems.bos.contracts import AGENT_NAMES, AgentRequest
     from mas.systems.bos.orchestrator import GraphContext, recursion_limit, workflow
 
     parts = _AtOnce()

@@ -1,6 +1,6 @@
 """Registry of the agents: what the planner reads of each, its predictors, and how it is made for a request.
 
-To add an agent: its name in `contracts.request.AgentName`, an entry here, its keywords in `conf/system/bos.yaml`, its
+To add an agent: its name in `contracts.AgentName`, an entry here, its keywords in `conf/system/bos.yaml`, its
 prompt files. Planner, orchestrator and composer need no change.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from mas.agents.spec import AgentSpec
-from mas.systems.bos.contracts.request import AgentName
+from mas.systems.bos.contracts import AgentName
 from mas.systems.bos.settings import BosSettings
 from mas.tools.tool_context import Resources
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import dspy
 
     from mas.systems.bos.api.services import ApiServices
-    from mas.systems.bos.contracts.result import Agent
+    from mas.systems.bos.contracts import Agent
     from mas.systems.bos.sql.session import SqlSession
 
 PLANNER = AgentSpec("planner", "mas.systems.bos.planner.PlanAgents")

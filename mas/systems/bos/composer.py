@@ -16,10 +16,14 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.runtime.security.redaction import build_redactor
-from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.request import SYSTEM_PROMPT, format_context, format_data, get_text, list_secrets
-from mas.systems.bos.contracts.response import OrchestratorResponse
-from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult, TabularResult
+from mas.systems.bos.context import SYSTEM_PROMPT, format_context, format_data, get_text, list_secrets
+from mas.systems.bos.contracts import (
+    AgentError,
+    AgentResult,
+    EventRecorder,
+    OrchestratorResponse,
+    TabularResult,
+)
 
 MAX_TABLE_ROWS = 30  # of a table in a prompt
 MAX_TABLE_CHARS = 6_000
@@ -75,9 +79,9 @@ class Composer:
             LimitReachedError: a limit of the sample or the run was reached.
         """
         results, context = list(agent_results), context or {}
-        table = next((each.tabular for each in results if _is_success(each) and each.tabular), None)
+        table = next((each.tabular for each in results if each.has_succeeded and each.tabular), None)
         answer = describe_outcome(results)
-        if any(map(_is_success, results)):
+        if any(each.has_succeeded for each in results):
             inputs = {
                 "question_to_answer": question,
                 "planner_rationale": planner_rationale,
@@ -102,15 +106,11 @@ def describe_outcome(results: Sequence[AgentResult]) -> str:
     """Return the answer without a language model: the agents' answers, and what failed in words for the client."""
     if not results:
         return NOTHING_RAN
-    failures = [f"{result.agent}: {describe_failure(result.error)}." for result in results if not _is_success(result)]
+    failures = [f"{result.agent}: {describe_failure(result.error)}." for result in results if not result.has_succeeded]
     if len(failures) == len(results):
         return " ".join([ALL_FAILED, *failures])
-    answers = [text for result in results if _is_success(result) and (text := (result.answer or "").strip())]
+    answers = [text for result in results if result.has_succeeded and (text := (result.answer or "").strip())]
     return "\n\n".join([*(answers or ["The agents finished without an answer in words."]), *failures])
-
-
-def _is_success(result: AgentResult) -> bool:
-    return result.status is AgentExecutionStatus.SUCCEEDED
 
 
 def describe_failure(error: AgentError | None) -> str:
@@ -129,7 +129,7 @@ def format_results(results: Iterable[AgentResult]) -> str:
 
 def _format_result(result: AgentResult) -> str:
     head = f"{result.agent}: {result.status}"
-    if not _is_success(result):
+    if not result.has_succeeded:
         return f"{head}: {describe_failure(result.error)}"
     answer = (result.answer or "").strip()
     return f"{head}\n{format_data(result.agent, answer[:MAX_ANSWER_CHARS])}" if answer else head
@@ -137,7 +137,7 @@ def _format_result(result: AgentResult) -> str:
 
 def format_earlier(results: Iterable[AgentResult]) -> str:
     """Return what earlier agents found, with the beginnings of their tables, for the agents after them."""
-    found = [result for result in results if _is_success(result)]
+    found = [result for result in results if result.has_succeeded]
     shown = [format_data(f"{each.agent}_table", format_table(each.tabular)) for each in found if each.tabular]
     return "\n\n".join([format_results(found), *shown]) if found else ""
 

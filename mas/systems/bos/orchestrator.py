@@ -24,14 +24,21 @@ from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.stack_trace import format_stack
 from mas.runtime.trace import keep_answer, keep_state, span
 from mas.systems.bos.composer import Composer, format_earlier
-from mas.systems.bos.contracts.events import EventRecorder, TraceEventType
-from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, AgentName, AgentRequest
-from mas.systems.bos.contracts.response import OrchestratorState
-from mas.systems.bos.contracts.result import Agent, AgentError, AgentExecutionStatus, AgentResult
+from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, Clock, read_clock
+from mas.systems.bos.contracts import (
+    Agent,
+    AgentError,
+    AgentExecutionStatus,
+    AgentName,
+    AgentRequest,
+    AgentResult,
+    EventRecorder,
+    OrchestratorState,
+    attach_temporal_context,
+)
 from mas.systems.bos.planner import Planner
-from mas.systems.bos.temporal import Clock, attach_temporal_context, read_clock
 
-_PENDING, _SKIPPED = AgentExecutionStatus.PENDING, AgentExecutionStatus.SKIPPED
+_Status = AgentExecutionStatus
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ async def run_agent(
         context[EARLIER_RESULTS] = shared
     recorder, started = EventRecorder(name, context), time.perf_counter()
     with span("agent", name, inputs={"question": request.question}) as current:
-        status = _change_status(recorder, _PENDING, AgentExecutionStatus.RUNNING)
+        status = _change_status(recorder, _Status.PENDING, _Status.RUNNING)
         opening = list(recorder.events)
         try:
             result = await _invoke(runtime.context.agents[name], request.question, context)
@@ -147,11 +154,9 @@ async def run_agent(
         except LimitReachedError:
             raise
         except Exception as error:  # noqa: BLE001  # of an agent: becomes its result
-            message = recorder.redact(str(error)) or type(error).__name__
-            details: dict[str, object] = {"stack": recorder.redact(format_stack(error))}
-            failure = AgentError(message=message, type=type(error).__name__, details=details)
-            result = AgentResult(agent=name, status=AgentExecutionStatus.FAILED, error=failure)
-        if result.error is not None and not any(each.event_type is TraceEventType.ERROR for each in result.trace):
+            kind = type(error).__name__
+            result = EventRecorder(name, context).fail(kind, str(error) or kind, {"stack": format_stack(error)})
+        if result.error is not None and not any(each.event_type == "ERROR" for each in result.trace):
             recorder.add("ERROR", result.error.message, type=result.error.type)
         _change_status(recorder, status, result.status)
         closing = recorder.events[len(opening) :]
@@ -181,7 +186,7 @@ def _change_status(
 
 def _skip(name: AgentName, reason: str) -> AgentResult:
     recorder = EventRecorder(name)
-    status = _change_status(recorder, _PENDING, _SKIPPED)
+    status = _change_status(recorder, _Status.PENDING, _Status.SKIPPED)
     error = AgentError(message=reason, type="TurnLimit")
     return AgentResult(agent=name, status=status, error=error, trace=recorder.events)
 

@@ -15,9 +15,8 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.systems.bos.agents import AgentEntry
-from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.request import SYSTEM_PROMPT, AgentName, format_context, get_text
-from mas.systems.bos.contracts.response import PlannerDecision, normalise_confidence
+from mas.systems.bos.context import SYSTEM_PROMPT, format_context, get_text
+from mas.systems.bos.contracts import AgentName, EventRecorder, PlannerDecision
 from mas.systems.bos.settings import PlannerSettings
 
 FALLBACK_CONFIDENCE = 0.4
@@ -144,6 +143,6 @@ def _read_reply(
     return PlannerDecision(
         rationale=str(reply.rationale or "").strip() or "The planner gave no reason.",
         chosen_agents=tuple(chosen),
-        confidence=normalise_confidence(reply.confidence),
+        confidence=reply.confidence,
         guardrails=guardrails,
     )

@@ -17,14 +17,18 @@ from mas.agents.program import AgentProgram, State, check_question
 from mas.runtime.errors import UserError
 from mas.systems.bos.agents import COMPOSER, PLANNER, REGISTRY, SPECS
 from mas.systems.bos.composer import Composer
-from mas.systems.bos.contracts.events import REQUEST_SENT
-from mas.systems.bos.contracts.request import AGENT_NAMES, AgentName, AgentRequest
-from mas.systems.bos.contracts.response import OrchestratorState
-from mas.systems.bos.contracts.result import AgentExecutionStatus
+from mas.systems.bos.context import Clock
+from mas.systems.bos.contracts import (
+    AGENT_NAMES,
+    REQUEST_SENT,
+    AgentExecutionStatus,
+    AgentName,
+    AgentRequest,
+    OrchestratorState,
+)
 from mas.systems.bos.orchestrator import GraphContext, workflow
 from mas.systems.bos.planner import Planner
 from mas.systems.bos.settings import BosSettings
-from mas.systems.bos.temporal import Clock
 from mas.tools.tool_context import Resources, use_tool_context
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
@@ -191,9 +195,7 @@ def _check_model_replied(state: OrchestratorState) -> None:
         ModelFailedError: the planner's request failed, and no agent succeeded.
     """
     results = state["agent_results"]
-    if not state["planner"].guardrails.get("model_failed") or any(
-        result.status is AgentExecutionStatus.SUCCEEDED for result in results
-    ):
+    if not state["planner"].guardrails.get("model_failed") or any(result.has_succeeded for result in results):
         return
     errors = [event for event in state["trace"] if event.agent == "planner" and event.event_type == "ERROR"]
     reasons = [f"planner: {event.data.get('error')}" for event in errors]

@@ -14,8 +14,7 @@ from contextlib import contextmanager
 import dspy
 
 from mas.runtime.event_loop import run_blocking
-from mas.systems.bos.contracts.request import AgentRequest
-from mas.systems.bos.contracts.response import OrchestratorResponse
+from mas.systems.bos.contracts import AgentRequest, OrchestratorResponse
 from mas.systems.bos.program import BosProgram, Chunk
 
 Given = AgentRequest | Mapping[str, object] | str  # a mapping or JSON text is checked and completed

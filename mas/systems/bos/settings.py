@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 from mas.runtime.errors import UserError
 from mas.systems.bos.api.settings import ApiSettings
-from mas.systems.bos.contracts.request import AGENT_NAMES
+from mas.systems.bos.context import Clock, read_clock
+from mas.systems.bos.contracts import AGENT_NAMES
 from mas.systems.bos.sql.settings import SqlSettings
-from mas.systems.bos.temporal import Clock, read_clock
 
 MATCHES = ("substring", "word")
 

@@ -13,7 +13,7 @@ from mas.system import Program, Resources, Service, ServiceOptions
 from mas.systems.agent_system import AgentSystem
 from mas.systems.bos.agents import API, REGISTRY, SPECS, SQL
 from mas.systems.bos.api.settings import list_api_secrets
-from mas.systems.bos.contracts.request import AgentName
+from mas.systems.bos.contracts import AgentName
 from mas.systems.bos.serving.settings import ServiceSettings
 from mas.systems.bos.settings import BosSettings
 from mas.tools.catalogue import list_broken_tools
@@ -41,7 +41,7 @@ class BosSystem(BosSettings, AgentSystem):
         if self.api.documentation is None:
             return
         from mas.systems.bos.api.catalogue import load_catalogue
-        from mas.systems.bos.contracts.result import AgentFailureError
+        from mas.systems.bos.contracts import AgentFailureError
 
         try:
             load_catalogue(Path(self.api.documentation))

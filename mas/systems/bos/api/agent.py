@@ -9,23 +9,26 @@ base URL of that request.
 """
 
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import dspy
 import httpx
 
-from mas.runtime.security.redaction import redact_value
 from mas.runtime.untrusted import break_marks, enclose_data
 from mas.systems.bos.api.catalogue import Catalogue, format_endpoint, select_documentation
 from mas.systems.bos.api.exchange import Reply, send
 from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, BaseUrl, build_request, find_base_url
 from mas.systems.bos.api.settings import FIREBASE_ENV, TOKEN_ENV, ApiSettings, list_api_secrets
 from mas.systems.bos.api.tokens import Credentials, FirebaseTokens
-from mas.systems.bos.contracts.events import REQUEST_SENT, EventRecorder
-from mas.systems.bos.contracts.request import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, get_text
-from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentFailureError, AgentResult
+from mas.systems.bos.context import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, get_text
+from mas.systems.bos.contracts import (
+    REQUEST_SENT,
+    AgentFailureError,
+    AgentResult,
+    EventRecorder,
+)
 
 _UNAUTHORIZED, _BAD_REQUEST = 401, 400
 MAX_ERROR_CHARS = 2_000  # of a body in an error
@@ -69,25 +72,11 @@ class ApiDocsAgent:
         recorder = EventRecorder("api_docs", context)
         for secret in list_api_secrets():
             recorder.hide(secret)
-        answer, error = None, None
-        async with self._open_client() as client:
+        async with nullcontext(self.client) if self.client else httpx.AsyncClient() as client:
             try:
-                answer = await self._answer(_Call(question, context, recorder, client))
-                answer = recorder.redact(answer)  # which hides the tokens that were found meanwhile, too
+                return recorder.succeed(await self._answer(_Call(question, context, recorder, client)))
             except AgentFailureError as failure:
-                details: dict[str, object] = redact_value(failure.details, recorder.redact)
-                error = AgentError(message=recorder.redact(str(failure)), type=failure.kind, details=details)
-                recorder.add("ERROR", error.message, type=error.type, **error.details)
-        status = AgentExecutionStatus.FAILED if error else AgentExecutionStatus.SUCCEEDED
-        return AgentResult(agent="api_docs", status=status, answer=answer, error=error, trace=recorder.events)
-
-    @asynccontextmanager
-    async def _open_client(self) -> AsyncIterator[httpx.AsyncClient]:
-        if self.client is not None:
-            yield self.client
-        else:
-            async with httpx.AsyncClient() as client:
-                yield client
+                return recorder.fail(failure.kind, str(failure), failure.details)
 
     async def _answer(self, call: _Call) -> str:
         planned = await self._plan(call)

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from mas.runtime.text import name_type
 from mas.systems.bos.api.openapi import convert_openapi
-from mas.systems.bos.contracts.result import AgentFailureError
+from mas.systems.bos.contracts import AgentFailureError
 
 Auth = Literal["bearer", "none"]
 MAX_FILE_BYTES = 5_000_000

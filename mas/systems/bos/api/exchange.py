@@ -15,7 +15,7 @@ import httpx
 
 from mas.runtime.text import replace_surrogates
 from mas.systems.bos.api.request import ApiRequest
-from mas.systems.bos.contracts.result import AgentFailureError
+from mas.systems.bos.contracts import AgentFailureError
 
 MAX_BODY_BYTES = 200_000  # what is longer is cut
 

@@ -18,8 +18,8 @@ from pydantic import BaseModel, Field, field_validator
 
 from mas.systems.bos.api.catalogue import Catalogue, Endpoint, Parameter
 from mas.systems.bos.api.settings import BASE_URL_ENV, ApiSettings, is_web_address
-from mas.systems.bos.contracts.request import get_text
-from mas.systems.bos.contracts.result import AgentFailureError
+from mas.systems.bos.context import get_text
+from mas.systems.bos.contracts import AgentFailureError
 
 BASE_URL = "api_base_url"  # key of the request's context
 # A plan never sets these, whatever the documentation says.

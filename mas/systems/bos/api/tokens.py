@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx
 
 from mas.runtime.security.private_file import find_state_folder, write_atomically
-from mas.systems.bos.contracts.result import AgentFailureError
+from mas.systems.bos.contracts import AgentFailureError
 
 IDENTITY, SECURE_TOKEN = "identitytoolkit.googleapis.com", "securetoken.googleapis.com"
 EMULATOR = "FIREBASE_AUTH_EMULATOR_HOST"  # variable of Firebase's own tools

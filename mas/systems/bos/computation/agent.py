@@ -17,9 +17,8 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
 from mas.systems.bos.computation.execution import Execution, execute
-from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
-from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentFailureError, AgentResult
+from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
+from mas.systems.bos.contracts import AgentFailureError, AgentResult, EventRecorder
 from mas.systems.bos.settings import ComputationSettings
 from mas.tools.attachments import list_attachments
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
@@ -81,21 +80,15 @@ class ComputationAgent:
             try:
                 execution = await self._run(code, recorder)
             except AgentFailureError as refusal:
-                return _fail(recorder, refusal.kind, str(refusal), code)
+                return recorder.fail(refusal.kind, str(refusal), {"code": code})
             if not execution.error:
                 answer = await self._summarize(question, context, code, execution, recorder)
-                return AgentResult(
-                    agent="computation",
-                    status=AgentExecutionStatus.SUCCEEDED,
-                    answer=recorder.redact(answer),
-                    tabular=execution.table,
-                    trace=recorder.events,
-                )
+                return recorder.succeed(answer, execution.table)
             problem = f"The code:\n{code}\n\nIts error:\n{execution.error}"
             if attempts_left:
                 recorder.add("MESSAGE", "Computation code failed and is repaired", error=execution.error_line)
         found = _ERROR_TYPE.match(execution.error_line)
-        return _fail(recorder, found[1] if found else "CodeError", execution.error_line, code)
+        return recorder.fail(found[1] if found else "CodeError", execution.error_line, {"code": code})
 
     async def _ask_for_code(self, question: str, context: Mapping[str, object], problem: str | None) -> str:
         reply = await self.write_code.acall(
@@ -166,13 +159,6 @@ class ComputationAgent:
             recorder.add("ERROR", "Outcome could not be summarised", error=str(error), type=type(error).__name__)
             return execution.text
         return str(reply.computation_answer or "").strip() or execution.text
-
-
-def _fail(recorder: EventRecorder, kind: str, message: str, code: str) -> AgentResult:
-    message = recorder.redact(message)
-    recorder.add("ERROR", "Computation failed", type=kind, error=message)
-    error = AgentError(message=message, type=kind, details={"code": recorder.redact(code)})
-    return AgentResult(agent="computation", status=AgentExecutionStatus.FAILED, error=error, trace=recorder.events)
 
 
 def find_violation(code: str, allowed_imports: Collection[str]) -> str | None:

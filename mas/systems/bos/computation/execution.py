@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mas.systems.bos.contracts.result import TabularResult
+from mas.systems.bos.contracts import TabularResult
 from mas.tools.python_code import format_cell
 from mas.tools.sandbox.interpreter import Interpreter
 from mas.tools.sandbox.session import SessionLostError

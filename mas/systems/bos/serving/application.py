@@ -21,8 +21,7 @@ from starlette.types import ASGIApp
 
 from mas.runtime.sample_context import SampleLimits
 from mas.runtime.security.redaction import Redact
-from mas.systems.bos.contracts.request import AgentRequest
-from mas.systems.bos.contracts.response import OrchestratorResponse
+from mas.systems.bos.contracts import AgentRequest, OrchestratorResponse
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.serving.gate import Gate, describe_error
 from mas.systems.bos.serving.settings import ServiceSettings

@@ -21,7 +21,8 @@ from starlette.types import Receive, Scope, Send
 
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.security.redaction import Redact, build_redactor, redact_value
-from mas.systems.bos.contracts.request import AgentRequest, list_secrets
+from mas.systems.bos.context import list_secrets
+from mas.systems.bos.contracts import AgentRequest
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.service import astream
 from mas.systems.bos.serving.gate import describe_error

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
-from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.request import get_text
-from mas.systems.bos.contracts.result import (
-    AgentError,
-    AgentExecutionStatus,
+from mas.systems.bos.context import get_text
+from mas.systems.bos.contracts import (
     AgentFailureError,
     AgentResult,
+    EventRecorder,
     TabularResult,
 )
 from mas.systems.bos.sql.graph import AttemptContext, SQLAgentState, SqlSteps, make_feedback, sql_graph
@@ -49,8 +47,7 @@ class SqlAgent:
         try:
             return await self._attempt_until_success(question, context, recorder)
         except AgentFailureError as error:
-            recorder.add("ERROR", "SQL agent cannot use the database", error=str(error))
-            return _fail(error.kind, str(error), recorder, {})
+            return recorder.fail(error.kind, str(error))
 
     async def _attempt_until_success(
         self, question: str, context: Mapping[str, object], recorder: EventRecorder
@@ -68,13 +65,8 @@ class SqlAgent:
             latency = (time.perf_counter() - started) * 1000
             result, query = state.get("last_query_result"), state.get("last_query")
             if result is not None and result["success"]:
-                return AgentResult(
-                    agent="sql",
-                    status=AgentExecutionStatus.SUCCEEDED,
-                    answer=recorder.redact(state.get("final_answer") or ""),
-                    tabular=TabularResult.from_lists(result["columns"], result["data"], result["truncated"]),
-                    trace=recorder.events,
-                )
+                table = TabularResult.from_lists(result["columns"], result["data"], result["truncated"])
+                return recorder.succeed(state.get("final_answer") or "", table)
             error = recorder.redact((result and result["error"]) or "no query was run")
             failed = {"attempt": attempt, "query": query, "error": error}
             history.append({**failed, "success": False, "latency_ms": latency})
@@ -84,7 +76,7 @@ class SqlAgent:
             messages = [*state["messages"], make_feedback(query, error)]
             schema = state["metadata"].get("schema")
         message = f"No query succeeded in {len(history)} attempts; the last error: {history[-1]['error']}"
-        return _fail("QueryError", message, recorder, {"attempt_history": history})
+        return recorder.fail("QueryError", message, {"attempt_history": history})
 
     def _choose_database(self, context: Mapping[str, object]) -> str:
         """Return the database that the request names, or the only one.
@@ -101,8 +93,3 @@ class SqlAgent:
             message = f"The request's context {wrong}; set context.{DATABASE} to one of: {known}."
             raise AgentFailureError("ConfigurationError", message)
         return name
-
-
-def _fail(kind: str, message: str, recorder: EventRecorder, details: dict[str, object]) -> AgentResult:
-    error = AgentError(message=recorder.redact(message), type=kind, details=details)
-    return AgentResult(agent="sql", status=AgentExecutionStatus.FAILED, error=error, trace=recorder.events)

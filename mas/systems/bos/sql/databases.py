@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
 from mas.runtime.errors import UserError
-from mas.systems.bos.contracts.result import to_cell
+from mas.systems.bos.contracts import to_cell
 from mas.systems.bos.sql.engine import DatabaseError, DatabaseUnavailableError, Rows, TableSchema
 from mas.systems.bos.sql.guard import Dialect, Guard, UnsafeQueryError
 from mas.systems.bos.sql.postgres_engine import PostgresEngine

@@ -23,8 +23,8 @@ from langgraph.runtime import Runtime
 from mas.agents.tool_adapter import ToolAdapter
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
-from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.request import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
+from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
+from mas.systems.bos.contracts import EventRecorder
 from mas.systems.bos.sql.databases import QueryResult, fail
 from mas.systems.bos.sql.guard import Guard, UnsafeQueryError
 from mas.systems.bos.sql.server import QUERY_TOOL

@@ -19,7 +19,7 @@ from typing import cast
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.security.child_environment import build_child_environment
-from mas.systems.bos.contracts.result import AgentFailureError
+from mas.systems.bos.contracts import AgentFailureError
 from mas.systems.bos.sql.databases import QueryResult, fail
 from mas.systems.bos.sql.engine import TableSchema, explain_timeout
 from mas.systems.bos.sql.guard import Dialect, Guard

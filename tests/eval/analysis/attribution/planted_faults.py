@@ -37,7 +37,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.simulation import SimulatedModel, answer_request
 from mas.system import agent_names
-from mas.systems.bos.contracts.result import AgentFailureError
+from mas.systems.bos.contracts import AgentFailureError
 from mas.tools.results import ToolError
 from tests.eval.execution.sample_run import SampleRun
 

@@ -9,8 +9,7 @@ import pytest
 from mas.agents.spec import AgentSpec
 from mas.systems.bos import agents as registry
 from mas.systems.bos.agents import AgentEntry
-from mas.systems.bos.contracts.request import AgentName
-from mas.systems.bos.contracts.result import AgentExecutionStatus, AgentResult, TabularResult
+from mas.systems.bos.contracts import AgentExecutionStatus, AgentName, AgentResult, TabularResult
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.settings import ComputationSettings, PlannerSettings
 from mas.systems.bos.system import BosSystem

@@ -14,10 +14,15 @@ from mas.systems.bos.composer import (
     format_earlier,
     format_table,
 )
-from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.request import AgentName
-from mas.systems.bos.contracts.response import OrchestratorResponse
-from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult, TabularResult
+from mas.systems.bos.contracts import (
+    AgentError,
+    AgentExecutionStatus,
+    AgentName,
+    AgentResult,
+    EventRecorder,
+    OrchestratorResponse,
+    TabularResult,
+)
 from mas.systems.bos.service import run
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.mas.systems.bos.test_planner import FixedPredictor

@@ -9,7 +9,7 @@ import pytest
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.systems.bos.contracts.request import AgentRequest
+from mas.systems.bos.contracts import AgentRequest
 from mas.systems.bos.orchestrator import route, workflow
 from mas.systems.bos.service import run
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents

@@ -11,9 +11,7 @@ from dspy.utils.exceptions import AdapterParseError, LMServerError
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.systems.bos.agents import REGISTRY, AgentEntry
-from mas.systems.bos.contracts.events import EventRecorder
-from mas.systems.bos.contracts.request import AgentName
-from mas.systems.bos.contracts.response import PlannerDecision
+from mas.systems.bos.contracts import AgentName, EventRecorder, PlannerDecision
 from mas.systems.bos.planner import (
     FALLBACK_CONFIDENCE,
     PlanAgents,

@@ -12,8 +12,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.bos.agents import SPECS
-from mas.systems.bos.contracts.events import REQUEST_SENT, EventRecorder
-from mas.systems.bos.contracts.result import AgentError, AgentExecutionStatus, AgentResult
+from mas.systems.bos.contracts import REQUEST_SENT, AgentError, AgentExecutionStatus, AgentResult, EventRecorder
 from mas.systems.bos.program import ModelFailedError, parse_inputs
 from mas.systems.bos.settings import ComputationSettings, PlannerSettings
 from mas.systems.bos.system import BosSystem

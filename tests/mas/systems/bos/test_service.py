@@ -8,8 +8,7 @@ from pydantic import ValidationError
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError
-from mas.systems.bos.contracts.request import AgentRequest
-from mas.systems.bos.contracts.response import OrchestratorResponse
+from mas.systems.bos.contracts import AgentRequest, OrchestratorResponse
 from mas.systems.bos.service import arun, astream, run
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.scripted_model import ScriptedModel, all_text, answering

@@ -6,8 +6,8 @@ import pytest
 
 from mas.agents.spec import ModelSettings
 from mas.runtime.errors import UserError
+from mas.systems.bos.context import read_clock
 from mas.systems.bos.system import BosSystem
-from mas.systems.bos.temporal import read_clock
 from mas.tools.tool_context import Resources
 
 

@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
-from mas.systems.bos.contracts.request import AgentRequest
-from mas.systems.bos.temporal import attach_temporal_context
+from mas.systems.bos.contracts import AgentRequest, attach_temporal_context
 from tests.mas.systems.bos.building import NOW
 
 

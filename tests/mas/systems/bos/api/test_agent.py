@@ -16,7 +16,7 @@ from mas.systems.bos.api.catalogue import Catalogue
 from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.api.signatures import AdjustApiCall, PlanApiCall, SummarizeApiReply
 from mas.systems.bos.api.tokens import FirebaseTokens
-from mas.systems.bos.contracts.result import AgentResult
+from mas.systems.bos.contracts import AgentResult
 from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer
 from tests.servers.loopback import running
 from tests.servers.orders_api import DOCUMENTATION, OrdersApi

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from mas.systems.bos.api.catalogue import Catalogue, format_endpoint, load_catalogue
-from mas.systems.bos.contracts.result import AgentFailureError
+from mas.systems.bos.contracts import AgentFailureError
 from tests.servers.orders_api import DOCUMENTATION
 
 OPENAPI: dict[str, Any] = {

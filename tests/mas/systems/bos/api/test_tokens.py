@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from mas.systems.bos.api.tokens import MARGIN_SECONDS, Credentials, FirebaseTokens
-from mas.systems.bos.contracts.result import AgentFailureError
+from mas.systems.bos.contracts import AgentFailureError
 from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from mas.runtime.trace import Trace, record_trace
 from mas.systems.bos.computation import agent as module
 from mas.systems.bos.computation.agent import ComputationAgent, SummarizeComputation, WriteCode
 from mas.systems.bos.computation.execution import Execution
-from mas.systems.bos.contracts.result import AgentResult, TabularResult
+from mas.systems.bos.contracts import AgentResult, TabularResult
 from mas.systems.bos.settings import ComputationSettings
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
 from mas.tools.settings import SandboxSettings

@@ -10,7 +10,7 @@ import pytest
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleLimits
-from mas.systems.bos.contracts.request import AgentRequest
+from mas.systems.bos.contracts import AgentRequest
 from mas.systems.bos.serving import application, work
 from mas.systems.bos.serving.application import make_application
 from mas.systems.bos.serving.settings import ServiceSettings

@@ -12,7 +12,7 @@ from dspy.utils import DummyLM
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.systems.bos.contracts.result import AgentFailureError, AgentResult
+from mas.systems.bos.contracts import AgentFailureError, AgentResult
 from mas.systems.bos.sql import agent as module
 from mas.systems.bos.sql.agent import SqlAgent
 from mas.systems.bos.sql.databases import Database, QueryResult, open_database

@@ -1,7 +1,5 @@
-"""Request of a client, and how its context is shown to a language model.
+"""Context of a request: the keys that we know, its secrets, and how prompts show it.
 
-    request = AgentRequest.parse({"question": "How many orders?", "prefer_agents": "SQL"})
-    request.prefer_agents                          # ("sql",)
     format_context({"current_date": "2026-11-22", "api_bearer_token": "…"})      # "current_date: 2026-11-22"
 
 A context may hold tokens and passwords. They reach the agent that needs them and nothing else: a request that is
@@ -10,16 +8,12 @@ printed, stored or traced has `***` in their place, and prompts are made with `f
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import Literal, Self, get_args
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
-
+from mas.runtime.sample_context import current_context
 from mas.runtime.security.redaction import MASK, MIN_SECRET_CHARS
 from mas.runtime.untrusted import break_marks, enclose_data
-
-AgentName = Literal["sql", "api_docs", "computation"]
-AGENT_NAMES: tuple[AgentName, ...] = get_args(AgentName)
 
 # Keys of a context that the orchestrator writes for the agents.
 SYSTEM_PROMPT = "system_prompt"  # the request's own, if it has one
@@ -30,51 +24,13 @@ HEADERS = "api_headers"
 _SECRET_KEY = re.compile(r"token|passw|secret|api_?key|authorization|cookie|credential|firebase_email", re.IGNORECASE)
 _MAX_VALUE_CHARS = 2_000  # of one value of the context in a prompt
 
+Clock = Callable[[], datetime]  # in UTC
 
-class AgentRequest(BaseModel):
-    """Question with its context and options. Immutable."""
 
-    model_config = ConfigDict(frozen=True)
-
-    question: str = Field(min_length=1)
-    context: dict[str, object] = Field(default_factory=dict)
-    prefer_agents: tuple[AgentName, ...] = ()  # these come first, if they are candidates
-    disable_agents: tuple[AgentName, ...] = ()
-    max_turns: int | None = Field(default=None, ge=1)  # at most so many agents run; the others are skipped
-    include_data: bool = True  # False: no tables in the response
-    trace: bool = False  # True: the response has the trace events
-    system_prompt: str | None = None  # an extra input of every LLM step
-
-    @field_validator("prefer_agents", "disable_agents", mode="before")
-    @classmethod
-    def _normalise_names(cls, value: object) -> object:
-        """Return one name or several as a tuple in lower case; None and entries of None are dropped."""
-        if value is None:
-            return ()
-        if isinstance(value, str):
-            value = [value]
-        if not isinstance(value, list | tuple):
-            return value
-        return tuple(each.strip().lower() if isinstance(each, str) else each for each in value if each is not None)
-
-    @field_serializer("context")
-    def _mask_context(self, context: dict[str, object]) -> dict[str, object]:
-        return mask_secrets(context)
-
-    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
-        for name, value in super().__repr_args__():
-            yield name, mask_secrets(self.context) if name == "context" else value
-
-    @classmethod
-    def parse(cls, given: "AgentRequest | Mapping[str, object] | str") -> Self:
-        """Return a request made from an object, a mapping or a JSON text.
-
-        Raises:
-            ValidationError: a field is missing or wrong.
-        """
-        if isinstance(given, cls):
-            return given
-        return cls.model_validate_json(given) if isinstance(given, str) else cls.model_validate(given)
+def read_clock() -> datetime:
+    """Return the time; within a sample that of its beginning, also when it continues after an interruption."""
+    sample = current_context()
+    return sample.read_start_time() if sample else datetime.now(UTC)
 
 
 def mask_secrets(context: Mapping[str, object]) -> dict[str, object]:
@@ -107,8 +63,7 @@ def list_secrets(context: Mapping[str, object]) -> tuple[str, ...]:
 def format_context(context: Mapping[str, object]) -> str:
     """Return the context as lines `key: value` for a prompt, without secrets and without what has its own input."""
     shown = {key: value for key, value in mask_secrets(context).items() if key not in _NOT_SHOWN and value != MASK}
-    lines = (f"{key}: {_format_value(value)}" for key, value in shown.items())
-    return "\n".join(lines)
+    return "\n".join(f"{key}: {_format_value(value)}" for key, value in shown.items())
 
 
 def _format_value(value: object) -> str:
@@ -118,8 +73,7 @@ def _format_value(value: object) -> str:
 
 def format_data(name: str, text: str) -> str:
     """Return, for a prompt, a text that `name` has returned: data, not instructions."""
-    head, data, tail = enclose_data(name, break_marks(text))
-    return f"{head}{data}{tail}"
+    return "".join(enclose_data(name, break_marks(text)))
 
 
 def get_text(context: Mapping[str, object], key: str) -> str | None:

@@ -1,0 +1,396 @@
+"""Requests, trace events, results, decisions and responses that the parts of the system exchange. All are immutable.
+
+request = AgentRequest.parse({"question": "How many orders?", "prefer_agents": "SQL"})
+request.prefer_agents                                         # ("sql",)
+table = TabularResult.from_lists(["id", "id"], [[1, 2]])      # columns id and id_2
+AgentResult(agent="sql", status="succeeded", answer="One row.", tabular=table)
+
+    recorder = EventRecorder("sql", context)
+    recorder.add("TOOL", "Executed query", query="SELECT 1", row_count=1, latency_ms=2.5)
+    return recorder.succeed("One row.", table)
+"""
+
+import math
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Literal, Protocol, Self, get_args
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    computed_field,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
+
+from mas.runtime.security.redaction import build_redactor, redact_value
+from mas.runtime.text import replace_surrogates, to_jsonable
+from mas.runtime.trace import Level, event
+from mas.systems.bos.context import Clock, list_secrets, mask_secrets, read_clock
+
+AgentName = Literal["sql", "api_docs", "computation"]
+AGENT_NAMES: tuple[AgentName, ...] = get_args(AgentName)
+Component = AgentName | Literal["planner", "composer"]
+
+REQUEST_SENT = "Executed HTTP request"  # message of the event of each request to an API
+
+
+def _make_jsonable(value: object) -> object:
+    return replace_surrogates(to_jsonable(value)) if isinstance(value, Mapping) else value
+
+
+Details = Annotated[dict[str, object], BeforeValidator(_make_jsonable)]  # what JSON can hold
+
+
+class _Contract(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class AgentRequest(_Contract):
+    """Question with its context and options."""
+
+    question: str = Field(min_length=1)
+    context: dict[str, object] = Field(default_factory=dict)
+    prefer_agents: tuple[AgentName, ...] = ()  # these come first, if they are candidates
+    disable_agents: tuple[AgentName, ...] = ()
+    max_turns: int | None = Field(default=None, ge=1)  # at most so many agents run; the others are skipped
+    include_data: bool = True  # False: no tables in the response
+    trace: bool = False  # True: the response has the trace events
+    system_prompt: str | None = None  # an extra input of every LLM step
+
+    @field_validator("prefer_agents", "disable_agents", mode="before")
+    @classmethod
+    def _normalise_names(cls, value: object) -> object:
+        """Return one name or several as a tuple in lower case; None and entries of None are dropped."""
+        if value is None:
+            return ()
+        if isinstance(value, str):
+            value = [value]
+        if not isinstance(value, list | tuple):
+            return value
+        return tuple(each.strip().lower() if isinstance(each, str) else each for each in value if each is not None)
+
+    @field_serializer("context")
+    def _mask_context(self, context: dict[str, object]) -> dict[str, object]:
+        return mask_secrets(context)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
+        for name, value in super().__repr_args__():
+            yield name, mask_secrets(self.context) if name == "context" else value
+
+    @classmethod
+    def parse(cls, given: "AgentRequest | Mapping[str, object] | str") -> Self:
+        """Return a request made from an object, a mapping or a JSON text.
+
+        Raises:
+            ValidationError: a field is missing or wrong.
+        """
+        if isinstance(given, cls):
+            return given
+        return cls.model_validate_json(given) if isinstance(given, str) else cls.model_validate(given)
+
+
+def attach_temporal_context(request: AgentRequest, clock: Clock = read_clock) -> AgentRequest:
+    """Return a request whose context has the date and time; the very same one if nothing is missing."""
+    context = dict(request.context)
+    now = clock()  # read once: two readings could lie on two days
+    context.setdefault("current_datetime_utc", now.isoformat())
+    if "current_date" not in context:
+        date = now.date().isoformat()
+        context["current_date"] = date
+        context.setdefault("current_date_start_hour", f"{date} 00")
+        context.setdefault("current_date_end_hour", f"{date} 23")
+    return request if context == request.context else request.model_copy(update={"context": context})
+
+
+class TraceEventType(StrEnum):
+    """Kind of an event."""
+
+    MESSAGE = "MESSAGE"  # a retry, a token refresh, a change of status
+    TOOL = "TOOL"  # a query, an HTTP request, an execution of code
+    DECISION = "DECISION"  # of the planner or an agent
+    RESULT = "RESULT"
+    ERROR = "ERROR"
+
+
+class TraceEvent(_Contract):
+    """Event of one component."""
+
+    event_type: TraceEventType
+    agent: Component | None = None
+    data: Details = Field(default_factory=dict)
+    message: str | None = None
+    timestamp: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    event_id: str = Field(default_factory=lambda: uuid.uuid4().hex)  # also on the span
+
+
+class AgentExecutionStatus(StrEnum):
+    """Status of an agent in one request."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+    def move_to(self, after: "AgentExecutionStatus") -> "AgentExecutionStatus":
+        """Return the next status.
+
+        Raises:
+            ValueError: the transition is not allowed.
+        """
+        if after not in _TRANSITIONS.get(self, ()):
+            allowed = ", ".join(_TRANSITIONS.get(self, ())) or "none: it is final"
+            raise ValueError(f"an agent cannot go from {self} to {after}; allowed: {allowed}")
+        return after
+
+
+_Status = AgentExecutionStatus
+_TRANSITIONS = {
+    _Status.PENDING: (_Status.RUNNING, _Status.SKIPPED),
+    _Status.RUNNING: (_Status.SUCCEEDED, _Status.FAILED, _Status.SKIPPED),
+}
+
+
+class AgentError(_Contract):
+    """Error of an agent. `details` are for whoever debugs, never for the user's answer."""
+
+    message: str
+    type: str  # PlanningDeclined, QueryError, HttpError, HttpRequestError, PathResolutionError, SandboxViolation,
+    # SandboxTimeout, ConfigurationError, TurnLimit, or the name of an exception's class
+    details: Details = Field(default_factory=dict)
+
+
+class AgentFailureError(Exception):
+    """An agent has no result. The agent makes a failed result of it; `details` are for whoever debugs."""
+
+    def __init__(self, kind: str, message: str, details: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind  # `AgentError.type`
+        self.details = dict(details or {})
+
+
+Cell = str | int | float | bool | None | list[object] | dict[str, object]  # what JSON can hold
+
+
+class TabularResult(_Contract):
+    """Table of JSON values; each row has every column."""
+
+    columns: list[str]
+    rows: list[dict[str, object]] = Field(default_factory=list)
+    truncated: bool = False  # rows or values were cut off: `row_count` counts what is here
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
+
+    @field_validator("rows", mode="before")
+    @classmethod
+    def _make_cells(cls, value: object) -> object:
+        if not isinstance(value, list | tuple):
+            return value
+        return [{str(k): to_cell(v) for k, v in row.items()} if isinstance(row, Mapping) else row for row in value]
+
+    @model_validator(mode="after")
+    def _check_columns(self) -> Self:
+        if len(set(self.columns)) != len(self.columns):
+            raise ValueError("columns have equal names; use TabularResult.from_lists, which renames them")
+        expected = set(self.columns)
+        for number, row in enumerate(self.rows, start=1):
+            if set(row) != expected:
+                raise ValueError(f"row {number} has the columns {sorted(row)}; expected {sorted(expected)}")
+        return self
+
+    @classmethod
+    def from_lists(cls, columns: Sequence[str], rows: Iterable[Sequence[object]], truncated: bool = False) -> Self:
+        """Return the table of a database's result; equal column names get a suffix, so that no value is lost.
+
+        Raises:
+            ValueError: a row has more or fewer values than there are columns.
+        """
+        names = make_unique(columns)
+        return cls(columns=names, rows=[dict(zip(names, row, strict=True)) for row in rows], truncated=truncated)
+
+
+def make_unique(columns: Sequence[str]) -> list[str]:
+    """Return the names with a number after each that occurred before: id, id_2."""
+    names: list[str] = []
+    for column in columns:
+        name, number = column, 1
+        while name in names or (number > 1 and name in columns):
+            number += 1
+            name = f"{column}_{number}"
+        names.append(name)
+    return names
+
+
+def to_cell(value: object) -> Cell:
+    """Return a database's or a program's value as JSON can hold it: numbers stay numbers, dates are ISO 8601."""
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            return str(value)
+        number = int(value) if value == value.to_integral_value() else float(value)
+        return number if Decimal(str(number)) == value else str(value)  # never a rounded number
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "0x" + bytes(value).hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [to_cell(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): to_cell(each) for key, each in value.items()}
+    if isinstance(value, timedelta):
+        return str(value)
+    isoformat = getattr(value, "isoformat", None)
+    cell: Cell = isoformat() if callable(isoformat) else replace_surrogates(to_jsonable(value))
+    return cell
+
+
+class AgentResult(_Contract):
+    """Findings of one agent, or the reason why it failed."""
+
+    agent: AgentName
+    status: AgentExecutionStatus
+    answer: str | None = None
+    tabular: TabularResult | None = None
+    error: AgentError | None = None
+    trace: list[TraceEvent] = Field(default_factory=list)
+    latency_ms: float | None = None
+
+    @model_validator(mode="after")
+    def _check_error(self) -> Self:
+        if self.status is _Status.FAILED and self.error is None:
+            raise ValueError("a failed result needs its error")
+        if self.status is _Status.SUCCEEDED and self.error is not None:
+            raise ValueError("a result that succeeded has no error")
+        return self
+
+    @property
+    def has_succeeded(self) -> bool:
+        return self.status is _Status.SUCCEEDED
+
+
+class Agent(Protocol):
+    """Agent of the system, which may fail without ending the request; it keeps nothing from one to the next.
+
+    Agents are made for each request from the program's predictors (`mas.systems.bos.agents`), so that a tuned copy of
+    the program runs its own prompts.
+    """
+
+    async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
+        """Answer the question, or return a failed result that says why.
+
+        Args:
+            question: of the request.
+            context: of the request, with the temporal values. It may hold secrets: use `format_context` for prompts and
+                `EventRecorder` for events. `get_text(context, SYSTEM_PROMPT)` and `get_text(context, EARLIER_RESULTS)`
+                are extra inputs of every LLM step.
+
+        Raises:
+            LimitReachedError: a limit of the sample or the run was reached. Must not be caught.
+        """
+        ...
+
+
+class EventRecorder:
+    """Events of one component while it works on one request, without the secrets of the request's context.
+
+    Each event is also noted on the span that is open (`mas.runtime.trace`), with the same id, so that MLflow shows it.
+    """
+
+    def __init__(self, component: Component, context: Mapping[str, object] | None = None) -> None:
+        self.events: list[TraceEvent] = []
+        self._component = component
+        self.redact = build_redactor(list_secrets(context or {}))
+
+    def hide(self, secret: str) -> None:
+        """Hide one more secret, such as a new token, in all that is added or redacted from now on."""
+        before, hide = self.redact, build_redactor((secret,))
+        self.redact = lambda text: hide(before(text))
+
+    def add(self, event_type: TraceEventType | str, message: str, /, **data: object) -> TraceEvent:
+        """Add an event, and note it on the open span."""
+        added = TraceEvent(
+            event_type=TraceEventType(event_type),
+            agent=self._component,
+            message=self.redact(replace_surrogates(message)),
+            data=redact_value(data, self.redact),
+        )
+        self.events.append(added)
+        level: Level = "warning" if added.event_type is TraceEventType.ERROR else "info"
+        event(
+            added.message or "",
+            level,
+            event_id=added.event_id,
+            event_type=str(added.event_type),
+            component_name=self._component,
+            data=added.data,
+        )
+        return added
+
+    def succeed(self, answer: str, table: TabularResult | None = None) -> AgentResult:
+        """Return the result of an agent that has an answer."""
+        return self._finish(_Status.SUCCEEDED, answer=self.redact(answer), tabular=table)
+
+    def fail(self, kind: str, message: str, details: Mapping[str, object] | None = None) -> AgentResult:
+        """Return the result of an agent that has none, with the error as its last event."""
+        error = AgentError(message=self.redact(message), type=kind, details=redact_value(details or {}, self.redact))
+        self.add("ERROR", error.message, type=kind)
+        return self._finish(_Status.FAILED, error=error)
+
+    def _finish(self, status: AgentExecutionStatus, **fields: object) -> AgentResult:
+        return AgentResult.model_validate({"agent": self._component, "status": status, "trace": self.events, **fields})
+
+
+class PlannerDecision(_Contract):
+    """Agents to run, in order."""
+
+    rationale: str
+    chosen_agents: tuple[AgentName, ...] = ()
+    confidence: float | None = None  # 0 to 1
+    guardrails: dict[str, object] = Field(default_factory=dict)  # constraints that were applied, by name
+
+    @field_validator("confidence", mode="before")
+    @classmethod
+    def _normalise(cls, value: object) -> float | None:
+        """Return a confidence of 0 to 1: percentages are divided by 100, other numbers clamped; None for no number."""
+        text = str(value).strip()
+        try:
+            number = float(text.removesuffix("%"))
+        except ValueError:
+            return None
+        if math.isnan(number):
+            return None
+        if text.endswith("%") or 1 < number <= 100:
+            number /= 100
+        return min(max(number, 0.0), 1.0)
+
+
+class OrchestratorResponse(_Contract):
+    """Answer to a request, with everything that led to it."""
+
+    answer: str
+    data: TabularResult | None = None  # of the first agent that succeeded with a table
+    agent_results: list[AgentResult] = Field(default_factory=list)  # failures included
+    trace: list[TraceEvent] = Field(default_factory=list)  # only if the request asks for it
+    planner: PlannerDecision | None = None
+    metadata: dict[str, object] = Field(default_factory=dict)  # confidence, agents
+
+
+class OrchestratorState(TypedDict, total=False):
+    """State of the graph; a node returns only the fields that it changes, and lists as a whole."""
+
+    request: AgentRequest  # with the temporal context after planning
+    planner: PlannerDecision
+    pending_agents: list[AgentName]
+    agent_results: list[AgentResult]
+    trace: list[TraceEvent]
+    response: OrchestratorResponse
