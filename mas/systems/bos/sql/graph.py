@@ -25,9 +25,8 @@ from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
 from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
 from mas.systems.bos.contracts import EventRecorder
-from mas.systems.bos.sql.databases import QueryResult, fail
 from mas.systems.bos.sql.guard import Guard, UnsafeQueryError
-from mas.systems.bos.sql.server import QUERY_TOOL
+from mas.systems.bos.sql.server import QUERY_TOOL, QueryResult, fail
 from mas.systems.bos.sql.session import SqlSession
 
 MAX_ROWS_CHARS = 20_000  # of a result in a prompt

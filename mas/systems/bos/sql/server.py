@@ -5,21 +5,31 @@
     python -m mas.systems.bos.sql.server '{"databases": {"shop": {"path": "shop.sqlite", "tables": ["orders"]}},
         "limits": {"max_rows": 50}}'
 
-Each query is checked again here, whatever the client has checked.
+Each query is checked again here, whatever the client has checked, and what the guard returns is run read-only, with
+limits, on a connection of its own: nothing that a query does to its session can reach the next one. The database
+refuses by itself what is not listed (SQLite: an authorizer; PostgreSQL: the rights of the role, checked at the start).
 """
 
 import json
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
-from mas.systems.bos.sql.databases import Database, QueryResult, open_database
-from mas.systems.bos.sql.engine import DatabaseUnavailableError, TableSchema
+from mas.systems.bos.contracts import to_cell
+from mas.systems.bos.sql.engines import (
+    DatabaseError,
+    DatabaseUnavailableError,
+    PostgresEngine,
+    Rows,
+    SQLiteEngine,
+    TableSchema,
+)
+from mas.systems.bos.sql.guard import Dialect, Guard, UnsafeQueryError
 from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 
 if TYPE_CHECKING:
@@ -27,6 +37,9 @@ if TYPE_CHECKING:
 
 QUERY_TOOL, SCHEMA_TOOL = "mcp_db_query", "mcp_db_schema"
 MEMORY_BYTES = 4 * 2**30  # of the process: a huge value ends the server, not the machine
+MAX_BYTES = 100_000  # of the rows of a result as JSON
+ALL_TABLES = "*"
+Engine = SQLiteEngine | PostgresEngine
 
 
 class SchemaResult(TypedDict):
@@ -34,6 +47,93 @@ class SchemaResult(TypedDict):
 
     dialect: str
     tables: list[TableSchema]
+
+
+class QueryResult(TypedDict):
+    """Result of a query; `data` holds one list per row, so that columns of the same name are kept."""
+
+    success: bool
+    columns: list[str]
+    data: list[list[object]]
+    row_count: int
+    truncated: bool  # there are more rows than were returned
+    error: str | None
+
+
+class Database:
+    """A database with its guard, its limits and the schema as it was when it was opened."""
+
+    def __init__(self, engine: Engine, guard: Guard, limits: QueryLimits, schema: Mapping[str, TableSchema]) -> None:
+        self.engine, self.guard, self.limits, self._schema = engine, guard, limits, schema
+
+    def query(self, query: str) -> QueryResult:
+        """Check a query, run it and return its rows, or the reason why there are none."""
+        try:
+            safe = self.guard.check(query)
+        except UnsafeQueryError as error:
+            return fail(str(error))
+        return self.run(safe)
+
+    def run(self, query: str) -> QueryResult:
+        """Run a query that the guard has returned."""
+        try:
+            columns, rows = self.engine.execute(query, self.guard.tables, self.limits)
+            data, truncated = _take(rows, self.limits)
+        except DatabaseError as error:
+            return fail(str(error))
+        n = len(data)
+        return QueryResult(success=True, columns=columns, data=data, row_count=n, truncated=truncated, error=None)
+
+    def schema(self, tables: Sequence[str] = ()) -> list[TableSchema]:
+        """Return the listed tables, or of them those that are named."""
+        wanted = {name.lower() for name in tables}
+        return [table for name, table in self._schema.items() if not wanted or name.lower() in wanted]
+
+
+def open_database(name: str, settings: DatabaseSettings, limits: QueryLimits) -> Database:
+    """Connect, read the schema, and check the listed tables and the rights of the role.
+
+    Raises:
+        UserError: the database or a table is missing, or its role can do too much.
+    """
+    engine: Engine = SQLiteEngine(settings.path) if settings.path else PostgresEngine(name, settings.url_env or "")
+    try:
+        found = {table["name"]: table for table in engine.read_schema()}
+    except (DatabaseError, DatabaseUnavailableError) as error:
+        raise UserError(f"Database {name!r} cannot be opened: {error}") from error
+    missing = [table for table in settings.tables if table not in found and table != ALL_TABLES]
+    if missing:
+        raise UserError(f"Database {name!r} has no table {missing[0]!r}; it has: {', '.join(found) or 'none'}.")
+    listed = found if ALL_TABLES in settings.tables else {table: found[table] for table in settings.tables}
+    if settings.check_role and (excess := engine.find_excess(listed)):
+        raise UserError(
+            f"The role of database {name!r} {excess}; connect as a role that owns nothing and has only SELECT on the "
+            "listed tables, or set check_role: false."
+        )
+    columns = {table: [column["name"] for column in schema["columns"]] for table, schema in listed.items()}
+    dialect: Dialect = "sqlite" if settings.path else "postgres"
+    return Database(engine, Guard(dialect, columns), limits, listed)
+
+
+def _take(rows: Rows, limits: QueryLimits) -> tuple[list[list[object]], bool]:
+    """Return the first rows within the limits, and True if there are more."""
+    taken: list[list[object]] = []
+    size = 0
+    for row in rows:
+        values: list[object] = [to_cell(value) for value in row]
+        size += len(json.dumps(values, ensure_ascii=False).encode())
+        if size > MAX_BYTES and not taken:
+            raise DatabaseError(f"One row is larger than {MAX_BYTES} bytes; select fewer or shorter columns.")
+        if len(taken) == limits.max_rows or size > MAX_BYTES:
+            rows.close()  # type: ignore[attr-defined]  # both engines return generators
+            return taken, True
+        taken.append(values)
+    return taken, False
+
+
+def fail(error: str) -> QueryResult:
+    """Return the result of a query that was refused or failed."""
+    return QueryResult(success=False, columns=[], data=[], row_count=0, truncated=False, error=error)
 
 
 def build_server(databases: Mapping[str, Database]) -> "MCPServer[None]":

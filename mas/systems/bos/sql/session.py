@@ -11,7 +11,7 @@ A server that dies is started anew once a run, and the calls that it broke are r
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import cast
@@ -20,12 +20,11 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.security.child_environment import build_child_environment
 from mas.systems.bos.contracts import AgentFailureError
-from mas.systems.bos.sql.databases import QueryResult, fail
-from mas.systems.bos.sql.engine import TableSchema, explain_timeout
+from mas.systems.bos.sql.engines import TableSchema, explain_timeout
 from mas.systems.bos.sql.guard import Dialect, Guard
-from mas.systems.bos.sql.server import QUERY_TOOL, SCHEMA_TOOL, SchemaResult
+from mas.systems.bos.sql.server import QUERY_TOOL, SCHEMA_TOOL, QueryResult, SchemaResult, fail
 from mas.systems.bos.sql.settings import SqlSettings
-from mas.tools.mcp.connection import Connection, ConnectionLostError, Reply, ServerCommand
+from mas.tools.mcp.connection import Connection, ConnectionLostError, ServerCommand
 
 START_SECONDS = 60.0
 SLACK_SECONDS = 15.0  # beyond the time of a query, for the server to say that it has stopped it
@@ -49,8 +48,7 @@ class SqlSession:
 
     def __init__(self, settings: SqlSettings) -> None:
         self.settings = settings
-        self.guards: Mapping[str, Guard] = {}  # by database
-        self._server = make_server(settings)
+        self.guards: dict[str, Guard] = {}  # by database
         self._connection: Connection | None = None
         self._replacing = asyncio.Lock()
         self._restarts = 0
@@ -61,14 +59,14 @@ class SqlSession:
         Raises:
             AgentFailureError: the server is gone, or the database is.
         """
-        seconds = self.settings.limits.seconds
+        limits = self.settings.limits
         try:
-            reply = await self._call(QUERY_TOOL, {"query": query, "database": database}, seconds + SLACK_SECONDS)
+            arguments = {"query": query, "database": database}
+            return cast(QueryResult, await self._call(QUERY_TOOL, arguments, limits.seconds + SLACK_SECONDS))
         except TimeoutError:
-            return fail(explain_timeout(self.settings.limits))
-        return cast(QueryResult, _get_data(reply))
+            return fail(explain_timeout(limits))
 
-    async def read_schema(self, database: str, tables: list[str] | None = None) -> str:
+    async def read_schema(self, database: str, tables: Sequence[str] = ()) -> str:
         """Return the listed tables, or of them those that are named, for a model to read.
 
         Raises:
@@ -77,9 +75,9 @@ class SqlSession:
         schema = await self._read_schema(database, tables)
         return "\n".join(format_table(table) for table in schema["tables"])[:MAX_SCHEMA_CHARS]
 
-    async def _read_schema(self, database: str, tables: list[str] | None = None) -> SchemaResult:
-        reply = await self._call(SCHEMA_TOOL, {"database": database, "tables": tables or []}, START_SECONDS)
-        return cast(SchemaResult, _get_data(reply))
+    async def _read_schema(self, database: str, tables: Sequence[str] = ()) -> SchemaResult:
+        arguments = {"database": database, "tables": list(tables)}
+        return cast(SchemaResult, await self._call(SCHEMA_TOOL, arguments, START_SECONDS))
 
     async def open(self) -> None:
         """Start the server, and make a guard for each database from its tables.
@@ -87,23 +85,21 @@ class SqlSession:
         Raises:
             AgentFailureError: the server could not be started.
         """
-        self._connection = await self._connect()
-        self.guards = {name: await self._make_guard(name) for name in self.settings.list_databases()}
+        await self._connect()
+        for name in self.settings.list_databases():
+            schema = await self._read_schema(name)
+            columns = {table["name"]: [column["name"] for column in table["columns"]] for table in schema["tables"]}
+            self.guards[name] = Guard(cast(Dialect, schema["dialect"]), columns)
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> None:
         try:
-            return await Connection.open(self._server, START_SECONDS)
+            self._connection = await Connection.open(make_server(self.settings), START_SECONDS)
         except ConnectionLostError as error:
             message = f"The server of the databases could not be started: {error}"
             raise AgentFailureError("ConfigurationError", message) from error
 
-    async def _make_guard(self, database: str) -> Guard:
-        schema = await self._read_schema(database)
-        columns = {table["name"]: [column["name"] for column in table["columns"]] for table in schema["tables"]}
-        return Guard(cast(Dialect, schema["dialect"]), columns)
-
-    async def _call(self, tool: str, arguments: Mapping[str, object], seconds: float) -> Reply:
-        """Call a tool on the loop that the connection belongs to."""
+    async def _call(self, tool: str, arguments: Mapping[str, object], seconds: float) -> Mapping[str, object]:
+        """Return what a tool returns; it is called on the loop that the connection belongs to."""
         if asyncio.get_running_loop() is not background_loop():
             there = asyncio.run_coroutine_threadsafe(self._call(tool, arguments, seconds), background_loop())
             return await asyncio.wrap_future(there)
@@ -113,42 +109,47 @@ class SqlSession:
                 if connection is None:
                     raise ConnectionLostError("the session is closed")
                 async with asyncio.timeout(seconds):
-                    return await connection.call(tool, arguments)
+                    reply = await connection.call(tool, arguments)
             except TimeoutError:
-                await self._replace(connection, counts=False)
+                await self._replace(connection)
                 raise
             except ConnectionLostError as error:
-                await self._replace(connection, counts=True, cause=str(error))
+                await self._replace(connection, died=str(error))
+            else:
+                if reply.failed or reply.data is None:
+                    message = reply.text or "The server of the databases returned nothing."
+                    raise AgentFailureError("ConfigurationError", message)
+                return reply.data
 
-    async def _replace(self, dead: Connection | None, counts: bool, cause: str = "") -> None:
+    async def _replace(self, old: Connection | None, died: str = "") -> None:
         """Start the server anew, unless another call has done so already.
+
+        Args:
+            old: the connection that is of no use any more.
+            died: the reason why it ended; empty: it was too slow, which does not count as a restart.
 
         Raises:
             AgentFailureError: it has died too often, or could not be started.
         """
         async with self._replacing:
-            if self._connection is not dead and self._connection is not None:
+            if self._connection is not old and self._connection is not None:
                 return
-            if dead is None or (counts and self._restarts == MAX_RESTARTS):
+            if old is None or (died and self._restarts == MAX_RESTARTS):
                 raise AgentFailureError(
                     "ConfigurationError",
-                    f"The server of the databases has stopped again after {self._restarts} restart ({cause}); the SQL "
+                    f"The server of the databases has stopped again after {self._restarts} restart ({died}); the SQL "
                     "agent cannot go on in this run.",
                 )
-            await _end(dead)
-            self._restarts += counts
-            self._connection = await self._connect()
+            await self.aclose()
+            self._restarts += bool(died)
+            await self._connect()
 
     async def aclose(self) -> None:
         """End the session, and with it the server."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            await _end(connection)
-
-
-async def _end(connection: Connection) -> None:
-    connection.close()
-    await asyncio.wait({connection.owner}, timeout=END_SECONDS)
+            connection.close()
+            await asyncio.wait({connection.owner}, timeout=END_SECONDS)
 
 
 @contextmanager
@@ -178,9 +179,3 @@ def format_table(table: TableSchema) -> str:
         for column in table["columns"]
     ]
     return "\n".join([f"table {table['name']}", *columns, *(f"  foreign key {key}" for key in table["foreign_keys"])])
-
-
-def _get_data(reply: Reply) -> Mapping[str, object]:
-    if reply.failed or reply.data is None:
-        raise AgentFailureError("ConfigurationError", reply.text or "The server of the databases returned nothing.")
-    return reply.data

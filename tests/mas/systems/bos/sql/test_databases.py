@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mas.runtime.errors import UserError
-from mas.systems.bos.sql import databases
-from mas.systems.bos.sql.databases import Database, open_database
+from mas.systems.bos.sql import server
+from mas.systems.bos.sql.server import Database, open_database
 from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 from tests.mas.systems.bos.sql.hostile_queries import BENIGN_SQLITE, SECRET, SQLITE, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
@@ -83,10 +83,10 @@ def test_q24_a10_rows_and_bytes_are_limited_and_the_cut_is_said(file: Path, monk
     result = open_file(file, max_rows=5).query(everything)
     assert (result["row_count"], len(result["data"]), result["truncated"]) == (5, 5, True)
     assert open_file(file, max_rows=27).query(everything)["truncated"] is False
-    monkeypatch.setattr(databases, "MAX_BYTES", 70)
+    monkeypatch.setattr(server, "MAX_BYTES", 70)
     result = open_file(file).query(everything)
     assert (result["row_count"], result["truncated"]) == (10, True)
-    monkeypatch.setattr(databases, "MAX_BYTES", 5)
+    monkeypatch.setattr(server, "MAX_BYTES", 5)
     assert "One row is larger" in (open_file(file).query("SELECT name, name FROM customers")["error"] or "")
 
 
