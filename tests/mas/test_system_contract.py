@@ -85,7 +85,7 @@ CASES = {
     ),
     "bos": lambda: Case(
         BosSystem,
-        {"execution": "at once"},
+        {"current_time": "noon"},
         settings={
             "agents": {"composer": ModelSettings("strong")},
             "api": ApiSettings(str(PROJECT_ROOT / "eval/benchmarks/databases/shop/api_docs_context.yaml")),

@@ -69,9 +69,9 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
     "api_docs": AgentEntry(
         description="knows an API's documentation and asks the API: endpoints, live data of other services",
         specs=(
-            AgentSpec("api_plan", "mas.systems.bos.api.signatures.PlanApiCall"),
-            AgentSpec("api_adjust", "mas.systems.bos.api.signatures.AdjustApiCall"),
-            AgentSpec("api_summarize", "mas.systems.bos.api.signatures.SummarizeApiReply"),
+            AgentSpec("api_plan", "mas.systems.bos.api.agent.PlanApiCall"),
+            AgentSpec("api_adjust", "mas.systems.bos.api.agent.AdjustApiCall"),
+            AgentSpec("api_summarize", "mas.systems.bos.api.agent.SummarizeApiReply"),
         ),
         make=_make_api_docs,
         rivals=("sql", "computation"),
@@ -82,10 +82,10 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
     "sql": AgentEntry(
         description="reads a database: counts, lists, sums and filters its records by SQL queries",
         specs=(
-            AgentSpec("sql_schema", "mas.systems.bos.sql.signatures.ChooseTables"),
-            AgentSpec("sql_generate", "mas.systems.bos.sql.signatures.WriteQuery"),
-            AgentSpec("sql_check", "mas.systems.bos.sql.signatures.ReviewQuery"),
-            AgentSpec("sql_answer", "mas.systems.bos.sql.signatures.AnswerFromRows"),
+            AgentSpec("sql_schema", "mas.systems.bos.sql.graph.ChooseTables"),
+            AgentSpec("sql_generate", "mas.systems.bos.sql.graph.WriteQuery"),
+            AgentSpec("sql_check", "mas.systems.bos.sql.graph.ReviewQuery"),
+            AgentSpec("sql_answer", "mas.systems.bos.sql.graph.AnswerFromRows"),
         ),
         make=_make_sql,
         rivals=("computation",),

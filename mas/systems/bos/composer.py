@@ -17,13 +17,7 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.runtime.security.redaction import build_redactor
 from mas.systems.bos.context import SYSTEM_PROMPT, format_context, format_data, get_text, list_secrets
-from mas.systems.bos.contracts import (
-    AgentError,
-    AgentResult,
-    EventRecorder,
-    OrchestratorResponse,
-    TabularResult,
-)
+from mas.systems.bos.contracts import AgentError, AgentResult, EventRecorder, OrchestratorResponse, TabularResult
 
 MAX_TABLE_ROWS = 30  # of a table in a prompt
 MAX_TABLE_CHARS = 6_000

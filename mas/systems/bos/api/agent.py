@@ -8,7 +8,9 @@ The installation's credentials are sent to the installation's base URL only, tho
 base URL of that request.
 """
 
+import asyncio
 import os
+import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -16,22 +18,60 @@ from dataclasses import dataclass
 import dspy
 import httpx
 
-from mas.runtime.untrusted import break_marks, enclose_data
+from mas.runtime.text import replace_surrogates
 from mas.systems.bos.api.catalogue import Catalogue, format_endpoint, select_documentation
-from mas.systems.bos.api.exchange import Reply, send
 from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, BaseUrl, build_request, find_base_url
 from mas.systems.bos.api.settings import FIREBASE_ENV, TOKEN_ENV, ApiSettings, list_api_secrets
 from mas.systems.bos.api.tokens import Credentials, FirebaseTokens
-from mas.systems.bos.context import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, get_text
-from mas.systems.bos.contracts import (
-    REQUEST_SENT,
-    AgentFailureError,
-    AgentResult,
-    EventRecorder,
-)
+from mas.systems.bos.context import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, format_data, get_text
+from mas.systems.bos.contracts import REQUEST_SENT, AgentFailureError, AgentResult, EventRecorder
 
 _UNAUTHORIZED, _BAD_REQUEST = 401, 400
 MAX_ERROR_CHARS = 2_000  # of a body in an error
+MAX_BODY_BYTES = 200_000  # what is longer is cut
+
+
+# Input names differ from step to step: GEPA tells predictors by them.
+
+
+class PlanApiCall(dspy.Signature):
+    """Plan one request to the API, or answer from its documentation."""
+
+    question_for_api: str = dspy.InputField()
+    documentation: str = dspy.InputField(desc="the endpoints that fit best, and an index of the others")
+    context: str = dspy.InputField(desc="date, time and further values of the request")
+    earlier_results: str | None = dspy.InputField(desc="what other agents found before, if it is shared")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
+    plan: ApiCallPlan = dspy.OutputField(
+        desc="method and path as documented, the parameters' values, the reason; make_request=false with a "
+        "failure_reason for the client if no endpoint answers the question"
+    )
+    documentation_answer: str = dspy.OutputField(
+        desc="if the question is about the API itself, the answer from its documentation, with make_request=false; "
+        "else empty"
+    )
+
+
+class AdjustApiCall(dspy.Signature):
+    """Correct the parameters of a request that the API refused."""
+
+    question_of_refused_call: str = dspy.InputField()
+    refused_plan: str = dspy.InputField(desc="the request, as JSON")
+    endpoint: str = dspy.InputField(desc="its documentation")
+    refusal: str = dspy.InputField(desc="what the API answered")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
+    adjusted_plan: ApiCallPlan = dspy.OutputField(desc="the same method and path with other parameters")
+
+
+class SummarizeApiReply(dspy.Signature):
+    """Answer the question from the API's reply."""
+
+    question_about_reply: str = dspy.InputField()
+    request: str = dspy.InputField(desc="method and path of the request, its status")
+    reply: str = dspy.InputField(desc="body of the reply")
+    context: str = dspy.InputField(desc="date, time and further values of the request")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
+    summary: str = dspy.OutputField(desc="what the reply says about the question")
 
 
 @dataclass(frozen=True)
@@ -41,6 +81,16 @@ class ApiSteps:
     plan: dspy.Predict
     adjust: dspy.Predict
     summarize: dspy.Predict
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Reply of the API."""
+
+    status: int
+    text: str
+    truncated: bool
+    elapsed_ms: float
 
 
 @dataclass
@@ -215,5 +265,41 @@ class ApiDocsAgent:
 def _format_reply(call: _Call, reply: Reply) -> str:
     """Return the body as data that is not trusted, without secrets, for a prompt."""
     text = call.recorder.redact(reply.text) or "(empty body)"
-    head, data, tail = enclose_data("api", break_marks(text))
-    return f"{head}{data}{' [cut]' if reply.truncated else ''}{tail}"
+    return format_data("api", text + (" [cut]" if reply.truncated else ""))
+
+
+async def send(
+    client: httpx.AsyncClient, request: ApiRequest, headers: Mapping[str, str], timeout_seconds: float
+) -> Reply:
+    """Send a request once; a redirect would hand it, perhaps with its token, to whichever address the reply names.
+
+    Raises:
+        AgentFailureError: the server cannot be reached, took too long, or sent no HTTP.
+    """
+    started, body = time.perf_counter(), b""
+    try:
+        async with (
+            asyncio.timeout(timeout_seconds),
+            client.stream(
+                request.method,
+                request.url,
+                params=list(request.query) or None,
+                json=request.json_body,
+                headers={"Accept-Encoding": "identity", **headers},
+                follow_redirects=False,
+                timeout=timeout_seconds,
+            ) as response,
+        ):
+            async for part in response.aiter_bytes(64 * 1024):
+                body += part
+                if len(body) > MAX_BODY_BYTES:
+                    break
+    except (TimeoutError, httpx.TimeoutException):
+        raise AgentFailureError("HttpRequestError", f"no reply within {timeout_seconds:g} s") from None
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        reason = str(error) or type(error).__name__
+        raise AgentFailureError("HttpRequestError", f"the request failed ({reason})") from None
+    kind = {"Content-Type": response.headers.get("content-type", "")}
+    text = httpx.Response(response.status_code, headers=kind, content=body[:MAX_BODY_BYTES]).text
+    elapsed = (time.perf_counter() - started) * 1000
+    return Reply(response.status_code, replace_surrogates(text), len(body) > MAX_BODY_BYTES, elapsed)

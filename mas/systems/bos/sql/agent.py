@@ -15,12 +15,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from mas.systems.bos.context import get_text
-from mas.systems.bos.contracts import (
-    AgentFailureError,
-    AgentResult,
-    EventRecorder,
-    TabularResult,
-)
+from mas.systems.bos.contracts import AgentFailureError, AgentResult, EventRecorder, TabularResult
 from mas.systems.bos.sql.graph import AttemptContext, SQLAgentState, SqlSteps, make_feedback, sql_graph
 from mas.systems.bos.sql.session import SqlSession
 

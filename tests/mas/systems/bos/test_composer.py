@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 from dspy.utils.exceptions import AdapterParseError, LMServerError
 
-from mas.systems.bos.composer import (
-    ComposeAnswer,
-    Composer,
-    format_earlier,
-    format_table,
-)
+from mas.systems.bos.composer import ComposeAnswer, Composer, format_earlier, format_table
 from mas.systems.bos.contracts import (
     AgentError,
     AgentExecutionStatus,

@@ -11,10 +11,9 @@ import pytest
 from dspy.utils import DummyLM
 
 from mas.agents.chat_adapter import ChatAdapter
-from mas.systems.bos.api.agent import ApiDocsAgent, ApiSteps
+from mas.systems.bos.api.agent import AdjustApiCall, ApiDocsAgent, ApiSteps, PlanApiCall, SummarizeApiReply
 from mas.systems.bos.api.catalogue import Catalogue
 from mas.systems.bos.api.settings import ApiSettings
-from mas.systems.bos.api.signatures import AdjustApiCall, PlanApiCall, SummarizeApiReply
 from mas.systems.bos.api.tokens import FirebaseTokens
 from mas.systems.bos.contracts import AgentResult
 from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer

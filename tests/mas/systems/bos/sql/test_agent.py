@@ -15,11 +15,19 @@ from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleK
 from mas.systems.bos.contracts import AgentFailureError, AgentResult
 from mas.systems.bos.sql import agent as module
 from mas.systems.bos.sql.agent import SqlAgent
-from mas.systems.bos.sql.graph import NO_ROWS, SQLAgentState, SqlSteps, sql_graph
+from mas.systems.bos.sql.graph import (
+    NO_ROWS,
+    AnswerFromRows,
+    ChooseTables,
+    ReviewQuery,
+    SQLAgentState,
+    SqlSteps,
+    WriteQuery,
+    sql_graph,
+)
 from mas.systems.bos.sql.server import Database, QueryResult, open_database
 from mas.systems.bos.sql.session import SqlSession, format_table
 from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
-from mas.systems.bos.sql.signatures import AnswerFromRows, ChooseTables, ReviewQuery, WriteQuery
 from tests.mas.systems.bos.sql.hostile_queries import SECRET, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
 
