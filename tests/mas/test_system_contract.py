@@ -17,7 +17,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.system import Answerer, Program, Resources, System, agent_names
 from mas.systems.bos.agents import API
-from mas.systems.bos.api.settings import ApiSettings
+from mas.systems.bos.settings import ApiSettings
 from mas.systems.bos.system import BosSystem
 from mas.systems.external.callable_system import CallableSystem
 from mas.systems.external.dspy_system import DspySystem

@@ -12,10 +12,8 @@ from mas.runtime.errors import UserError
 from mas.system import Program, Resources, Service, ServiceOptions
 from mas.systems.agent_system import AgentSystem
 from mas.systems.bos.agents import API, REGISTRY, SPECS, SQL
-from mas.systems.bos.api.settings import list_api_secrets
 from mas.systems.bos.contracts import AgentName
-from mas.systems.bos.serving.settings import ServiceSettings
-from mas.systems.bos.settings import BosSettings
+from mas.systems.bos.settings import BosSettings, ServiceSettings, list_api_secrets
 from mas.tools.catalogue import list_broken_tools
 from mas.tools.settings import ToolSettings
 

@@ -21,10 +21,10 @@ import httpx
 from mas.runtime.text import replace_surrogates
 from mas.systems.bos.api.catalogue import Catalogue, format_endpoint, select_documentation
 from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, BaseUrl, build_request, find_base_url
-from mas.systems.bos.api.settings import FIREBASE_ENV, TOKEN_ENV, ApiSettings, list_api_secrets
 from mas.systems.bos.api.tokens import Credentials, FirebaseTokens
 from mas.systems.bos.context import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, format_data, get_text
 from mas.systems.bos.contracts import REQUEST_SENT, AgentFailureError, AgentResult, EventRecorder
+from mas.systems.bos.settings import FIREBASE_ENV, TOKEN_ENV, ApiSettings, list_api_secrets
 
 _UNAUTHORIZED, _BAD_REQUEST = 401, 400
 MAX_ERROR_CHARS = 2_000  # of a body in an error

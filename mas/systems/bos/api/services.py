@@ -21,13 +21,12 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.security.child_environment import build_child_environment
 from mas.systems.bos.api.catalogue import Catalogue, load_catalogue
-from mas.systems.bos.api.settings import ApiSettings, is_web_address
 from mas.systems.bos.api.tokens import FirebaseTokens, open_tokens
+from mas.systems.bos.settings import LOOPBACK, ApiSettings, is_web_address
 
 MAX_IDLE_CONNECTIONS = 20
 START_SECONDS = 30.0  # of an API that is started
 END_SECONDS = 5.0
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from mas.runtime.security.redaction import Redact
 from mas.systems.bos.contracts import AgentRequest, OrchestratorResponse
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.serving.gate import Gate, describe_error
-from mas.systems.bos.serving.settings import ServiceSettings
 from mas.systems.bos.serving.work import Desk, Reply
+from mas.systems.bos.settings import ServiceSettings
 
 _PAGE = Path(__file__).with_name("page")
 _BODY_SECONDS = 10.0  # for a client to send its request

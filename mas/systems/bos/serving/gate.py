@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mas.systems.bos.serving.settings import LOOPBACK
+from mas.systems.bos.settings import LOOPBACK
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HEADERS = {

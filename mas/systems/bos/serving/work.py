@@ -26,7 +26,7 @@ from mas.systems.bos.contracts import AgentRequest
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.service import astream
 from mas.systems.bos.serving.gate import describe_error
-from mas.systems.bos.serving.settings import ServiceSettings
+from mas.systems.bos.settings import ServiceSettings
 
 Event = tuple[str, dict[str, object]]  # name and data
 Events = asyncio.Queue[Event | None]  # None: no more

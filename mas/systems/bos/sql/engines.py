@@ -16,8 +16,8 @@ from urllib.parse import quote
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
 from mas.runtime.errors import UserError
+from mas.systems.bos.settings import QueryLimits
 from mas.systems.bos.sql.guard import MAIN_SCHEMAS
-from mas.systems.bos.sql.settings import QueryLimits
 
 if TYPE_CHECKING:
     import psycopg

@@ -21,6 +21,7 @@ from typing_extensions import TypedDict  # pydantic reads typing's only from Pyt
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 from mas.systems.bos.contracts import to_cell
+from mas.systems.bos.settings import DatabaseSettings, QueryLimits
 from mas.systems.bos.sql.engines import (
     DatabaseError,
     DatabaseUnavailableError,
@@ -30,7 +31,6 @@ from mas.systems.bos.sql.engines import (
     TableSchema,
 )
 from mas.systems.bos.sql.guard import Dialect, Guard, UnsafeQueryError
-from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

@@ -20,10 +20,10 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.security.child_environment import build_child_environment
 from mas.systems.bos.contracts import AgentFailureError
+from mas.systems.bos.settings import SqlSettings
 from mas.systems.bos.sql.engines import TableSchema, explain_timeout
 from mas.systems.bos.sql.guard import Dialect, Guard
 from mas.systems.bos.sql.server import QUERY_TOOL, SCHEMA_TOOL, QueryResult, SchemaResult, fail
-from mas.systems.bos.sql.settings import SqlSettings
 from mas.tools.mcp.connection import Connection, ConnectionLostError, ServerCommand
 
 START_SECONDS = 60.0

@@ -178,8 +178,8 @@ def test_an_empty_question_is_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"planner": PlannerSettings("fuzzy")}, "choose one of: substring, word."),
-        ({"planner": PlannerSettings(keywords={"nobody": []})}, "the agents are sql, api_docs, computation."),
+        ({"planner": PlannerSettings("fuzzy")}, "choose among: substring, word."),
+        ({"planner": PlannerSettings(keywords={"nobody": []})}, "choose among: sql, api_docs, computation."),
         ({"planner": PlannerSettings(keywords={"sql": ["SQL"]})}, "expected words in lower case"),
         ({"planner": PlannerSettings(keywords={"sql": [""]})}, "expected words in lower case"),
         ({"computation": ComputationSettings(repair_attempts=-1)}, "expected 0 to 5."),

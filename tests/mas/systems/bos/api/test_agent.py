@@ -13,9 +13,9 @@ from dspy.utils import DummyLM
 from mas.agents.chat_adapter import ChatAdapter
 from mas.systems.bos.api.agent import AdjustApiCall, ApiDocsAgent, ApiSteps, PlanApiCall, SummarizeApiReply
 from mas.systems.bos.api.catalogue import Catalogue
-from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.api.tokens import FirebaseTokens
 from mas.systems.bos.contracts import AgentResult
+from mas.systems.bos.settings import ApiSettings
 from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer
 from tests.servers.loopback import running
 from tests.servers.orders_api import DOCUMENTATION, OrdersApi

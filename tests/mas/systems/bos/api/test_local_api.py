@@ -10,7 +10,7 @@ from mas.runtime.errors import UserError
 from mas.systems.bos.api import services as module
 from mas.systems.bos.api.request import find_base_url
 from mas.systems.bos.api.services import open_api, run_api
-from mas.systems.bos.api.settings import ApiSettings
+from mas.systems.bos.settings import ApiSettings
 
 SHOP_API = ["python", "-m", "eval.benchmarks.databases.shop_api"]
 DOCUMENTATION = Path(__file__).parents[5] / "eval" / "benchmarks" / "databases" / "shop" / "api_docs_context.yaml"

@@ -6,8 +6,8 @@ import pytest
 
 from mas.systems.bos.api.catalogue import Catalogue
 from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, build_request, find_base_url
-from mas.systems.bos.api.settings import ApiSettings
 from mas.systems.bos.contracts import AgentFailureError
+from mas.systems.bos.settings import ApiSettings
 from tests.servers.orders_api import DOCUMENTATION
 
 CATALOGUE = Catalogue.model_validate(DOCUMENTATION | {"base_url": "https://docs.example"})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mas.runtime.errors import UserError
-from mas.systems.bos.api.settings import ApiSettings
+from mas.systems.bos.settings import ApiSettings
 from mas.systems.bos.system import BosSystem
 from tests.servers.orders_api import DOCUMENTATION
 
@@ -26,8 +26,8 @@ def test_without_documentation_the_agent_is_not_offered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"timeout_seconds": 0}, "system.api.timeout_seconds=0 must be more than 0"),
-        ({"top_k": 0}, "system.api.top_k=0 is too small"),
+        ({"timeout_seconds": 0}, "system.api.timeout_seconds=0 is out of range; expected more than 0"),
+        ({"top_k": 0}, "system.api.top_k=0 is out of range; expected 1 or more"),
         ({"methods": ["FETCH"]}, "system.api.methods names FETCH"),
         ({"base_url": "api.example"}, "system.api.base_url=api.example is no address"),
         ({"base_url": "http://u:p@x"}, "system.api.base_url=.* is no address"),

@@ -13,8 +13,8 @@ from mas.runtime.sample_context import LimitReachedError, SampleLimits
 from mas.systems.bos.contracts import AgentRequest
 from mas.systems.bos.serving import application, work
 from mas.systems.bos.serving.application import make_application
-from mas.systems.bos.serving.settings import ServiceSettings
 from mas.systems.bos.serving.work import Desk, Reply
+from mas.systems.bos.settings import ServiceSettings
 from tests.mas.systems.bos.building import Behaviour, WrittenAgent, build, choose, succeed, use_agents
 from tests.scripted_model import ScriptedModel, answering
 

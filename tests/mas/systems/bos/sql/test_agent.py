@@ -13,6 +13,7 @@ from dspy.utils import DummyLM
 from mas.agents.chat_adapter import ChatAdapter
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.systems.bos.contracts import AgentFailureError, AgentResult
+from mas.systems.bos.settings import DatabaseSettings, QueryLimits
 from mas.systems.bos.sql import agent as module
 from mas.systems.bos.sql.agent import SqlAgent
 from mas.systems.bos.sql.graph import (
@@ -27,7 +28,6 @@ from mas.systems.bos.sql.graph import (
 )
 from mas.systems.bos.sql.server import Database, QueryResult, open_database
 from mas.systems.bos.sql.session import SqlSession, format_table
-from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 from tests.mas.systems.bos.sql.hostile_queries import SECRET, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
 

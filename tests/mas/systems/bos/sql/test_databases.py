@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mas.runtime.errors import UserError
+from mas.systems.bos.settings import DatabaseSettings, QueryLimits
 from mas.systems.bos.sql import server
 from mas.systems.bos.sql.server import Database, open_database
-from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 from tests.mas.systems.bos.sql.hostile_queries import BENIGN_SQLITE, SECRET, SQLITE, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
 

@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 
 from mas.runtime.errors import UserError
-from mas.systems.bos.settings import PlannerSettings
-from mas.systems.bos.sql.settings import DatabaseSettings, SqlSettings
+from mas.systems.bos.settings import DatabaseSettings, PlannerSettings, SqlSettings
 from mas.systems.bos.system import BosSystem
 from mas.tools.settings import ToolSettings
 from tests.mas.systems.bos.building import KEYWORDS, choose

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mas.runtime.errors import UserError
+from mas.systems.bos.settings import DatabaseSettings, QueryLimits
 from mas.systems.bos.sql.server import Database, open_database
-from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits
 from tests.mas.systems.bos.sql.hostile_queries import BENIGN_POSTGRES, POSTGRES, SECRET, TABLES
 from tests.mas.systems.bos.sql.sql_databases import FUNCTIONS, NAME, URL_ENV, make_postgres
 from tests.servers.postgres import RunningPostgres, why_not

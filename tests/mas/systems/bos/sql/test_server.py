@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mas.runtime.event_loop import run_blocking
+from mas.systems.bos.settings import DatabaseSettings, SqlSettings
 from mas.systems.bos.sql.session import make_server, open_sql_session
-from mas.systems.bos.sql.settings import DatabaseSettings, SqlSettings
 from mas.tools.mcp.connection import Connection
 from tests.mas.systems.bos.sql.hostile_queries import SECRET, SQLITE, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite

@@ -9,8 +9,8 @@ import pytest
 
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.contracts import AgentFailureError
+from mas.systems.bos.settings import DatabaseSettings, QueryLimits, SqlSettings
 from mas.systems.bos.sql.session import SqlSession, open_sql_session
-from mas.systems.bos.sql.settings import DatabaseSettings, QueryLimits, SqlSettings
 from tests.mas.systems.bos.sql.hostile_queries import TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
 
