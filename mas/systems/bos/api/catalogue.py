@@ -156,7 +156,7 @@ def load_catalogue(path: Path) -> Catalogue:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         reason = f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+    except (OSError, ValueError, AttributeError, TypeError, yaml.YAMLError, RecursionError) as error:
         reason = " ".join(str(error).split())
     message = f"the API's documentation {path.name} cannot be used: {reason}"
     raise AgentFailureError("ConfigurationError", message, {"file": str(path)})

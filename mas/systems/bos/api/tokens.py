@@ -9,15 +9,16 @@ The file is readable by its owner alone. Its keys are digests: it names no e-mai
 
 import asyncio
 import hashlib
-import json
 import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
+from pydantic import TypeAdapter
 
 from mas.runtime.security.private_file import find_state_folder, write_atomically
 from mas.systems.bos.contracts import AgentFailureError
@@ -47,6 +48,9 @@ class _Token:
     id_token: str
     refresh_token: str
     expires_at: float  # seconds since the epoch
+
+
+_TOKENS = TypeAdapter(dict[str, _Token])
 
 
 class FirebaseTokens:
@@ -115,18 +119,16 @@ class FirebaseTokens:
     def _read_file(self) -> dict[str, _Token]:
         """Return the tokens of earlier runs; a file that is missing or damaged has none."""
         try:
-            content = json.loads(self._file.read_text("utf-8"))
-            return {str(key): _Token(**value) for key, value in content.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
+            return _TOKENS.validate_json(self._file.read_bytes())
+        except (OSError, ValueError):
             return {}
 
     def _write_file(self, digest: str, token: _Token) -> None:
         """Add a token to the file in one step; a file that cannot be written costs the next run a sign-in."""
-        content = {key: asdict(value) for key, value in (self._read_file() | {digest: token}).items()}
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with write_atomically(self._file) as file:
-                json.dump(content, file)
+                file.write(_TOKENS.dump_json(self._read_file() | {digest: token}).decode())
 
 
 def open_tokens(environment: Mapping[str, str] = os.environ) -> FirebaseTokens:
@@ -136,17 +138,8 @@ def open_tokens(environment: Mapping[str, str] = os.environ) -> FirebaseTokens:
     return FirebaseTokens(at + IDENTITY, at + SECURE_TOKEN, find_state_folder() / "firebase_tokens.json")
 
 
-async def _post(
-    client: httpx.AsyncClient,
-    url: str,
-    api_key: str,
-    *,
-    json: Mapping[str, object] | None = None,
-    data: Mapping[str, str] | None = None,
-) -> httpx.Response:
+async def _post(client: httpx.AsyncClient, url: str, api_key: str, **body: Any) -> httpx.Response:
     try:
-        return await client.post(
-            url, params={"key": api_key}, json=json, data=data, timeout=TIMEOUT_SECONDS, follow_redirects=False
-        )
+        return await client.post(url, params={"key": api_key}, timeout=TIMEOUT_SECONDS, follow_redirects=False, **body)
     except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text may hold the key
         raise AgentFailureError("HttpRequestError", f"Firebase cannot be reached ({type(error).__name__})") from None
