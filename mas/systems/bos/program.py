@@ -1,8 +1,7 @@
 """The system as one `dspy.Module`: a predictor and a prompt file for each LLM step, run through the shared graph."""
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar, cast
@@ -32,6 +31,8 @@ from mas.systems.bos.settings import BosSettings
 from mas.tools.tool_context import Resources, use_tool_context
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
+# Settings of DSPy for a service: it would collect the prompts of thousands of requests in its history and trace.
+NO_HISTORY: Mapping[str, object] = {"disable_history": True, "trace": []}
 
 _REQUEST = "request"  # a field of a sample that holds a whole request as JSON
 _FIELDS = frozenset(AgentRequest.model_fields)
@@ -89,23 +90,16 @@ class BosProgram(AgentProgram):
 
     async def run_graph(self, request: AgentRequest) -> OrchestratorState:
         """Return the final state of the graph."""
-        with self._use_resources():
+        with dspy.context(adapter=ChatAdapter()), use_tool_context(self.shared.resources):
             final = await workflow().ainvoke({"request": request}, context=self.make_graph_context(), config=_CONFIG)
         return cast(OrchestratorState, final)
 
     async def stream_graph(self, request: AgentRequest) -> AsyncIterator[Chunk]:
-        """Yield the changes of each node; to be iterated in a task of its own, whose context it changes."""
-        with self._use_resources():
-            context = self.make_graph_context()
-            async for chunk in workflow().astream(
-                {"request": request}, context=context, config=_CONFIG, stream_mode="updates"
-            ):
+        """Yield the changes of each node; to be iterated in a task whose context it may change."""
+        inputs, context = OrchestratorState(request=request), self.make_graph_context()
+        with dspy.context(adapter=ChatAdapter(), **NO_HISTORY), use_tool_context(self.shared.resources):
+            async for chunk in workflow().astream(inputs, context=context, config=_CONFIG, stream_mode="updates"):
                 yield cast(Chunk, chunk)
-
-    @contextmanager
-    def _use_resources(self) -> Iterator[None]:
-        with dspy.context(adapter=ChatAdapter()), use_tool_context(self.shared.resources):
-            yield
 
     def make_graph_context(self) -> GraphContext:
         """Return planner, agents and composer with this program's own predictors."""

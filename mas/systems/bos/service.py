@@ -8,14 +8,13 @@ chunk["compose"]["response"].answer
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Mapping
 
 import dspy
 
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.contracts import AgentRequest, OrchestratorResponse
-from mas.systems.bos.program import BosProgram, Chunk
+from mas.systems.bos.program import NO_HISTORY, BosProgram, Chunk
 
 Given = AgentRequest | Mapping[str, object] | str  # a mapping or JSON text is checked and completed
 
@@ -33,7 +32,7 @@ def run(program: BosProgram, request: Given) -> OrchestratorResponse:
 async def arun(program: BosProgram, request: Given) -> OrchestratorResponse:
     """Return the response to a request; see `run`."""
     parsed = AgentRequest.parse(request)
-    with _keep_no_prompts():
+    with dspy.context(**NO_HISTORY):
         state = await program.run_graph(parsed)
     return state["response"]
 
@@ -45,9 +44,8 @@ async def astream(program: BosProgram, request: Given) -> AsyncGenerator[Chunk]:
     async def work() -> None:
         """Run the graph in a task of its own: what is set for it does not reach the caller between two chunks."""
         try:
-            with _keep_no_prompts():
-                async for chunk in program.stream_graph(parsed):
-                    chunks.put_nowait(chunk)
+            async for chunk in program.stream_graph(parsed):
+                chunks.put_nowait(chunk)
         finally:
             chunks.put_nowait(None)
 
@@ -58,10 +56,3 @@ async def astream(program: BosProgram, request: Given) -> AsyncGenerator[Chunk]:
         await task
     finally:
         task.cancel()
-
-
-@contextmanager
-def _keep_no_prompts() -> Iterator[None]:
-    """Keep DSPy from collecting the prompts of thousands of requests in its history and trace."""
-    with dspy.context(disable_history=True, trace=[]):
-        yield

@@ -2,18 +2,18 @@
 
 application, desk = make_application(program, ServiceSettings(), limits, redact, print_line)
 
-`/`, its files, `/health`, `/ready` and `/docs` need no token.
+`/`, its files, `/health`, `/ready` and `/openapi.json` need no token.
 """
 
 import asyncio
 import hmac
 from collections.abc import Callable
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from fastapi import Depends, FastAPI, HTTPException, Request
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
+from fastapi.staticfiles import StaticFiles
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
@@ -75,7 +75,7 @@ def make_application(
             raise HTTPException(429, text, {"Retry-After": _RETRY_SECONDS})
         return Reply(desk, question, request.state.request_id, streamed)
 
-    app = FastAPI(title="Bos", version="1", docs_url=None, redoc_url=None)
+    app = FastAPI(title="Bos", version="1", docs_url=None, redoc_url=None)  # their pages load from elsewhere
     allowed = [Depends(check_token)]
 
     @app.post(
@@ -102,18 +102,14 @@ def make_application(
         return JSONResponse({"status": state, "open_requests": len(desk.works)}, 200 if state == "ready" else 503)
 
     @app.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
-        return HTMLResponse(format_docs(app.openapi()))
+    async def docs() -> RedirectResponse:
+        return RedirectResponse("/openapi.json")
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(_PAGE / "index.html")
 
-    @app.get("/page/{name}", include_in_schema=False)
-    async def page_file(name: str) -> FileResponse:
-        if name not in ("page.js", "page.css"):
-            raise HTTPException(404, "There is no such file.")
-        return FileResponse(_PAGE / name)
+    app.mount("/page", StaticFiles(directory=_PAGE))
 
     @app.exception_handler(StarletteHTTPException)
     async def describe(request: Request, error: StarletteHTTPException) -> JSONResponse:
@@ -154,17 +150,3 @@ async def read_request(request: Request, max_bytes: int) -> AgentRequest:
     if len(found.question) > _MAX_QUESTION_CHARS:
         raise HTTPException(422, f"The question is longer than {_MAX_QUESTION_CHARS:,} characters.")
     return found
-
-
-def format_docs(schema: dict[str, dict[str, dict[str, dict[str, object]]]]) -> str:
-    """Return the paths of the API as a page that loads nothing from elsewhere."""
-    rows = [
-        f"<tr><td>{escape(method.upper())}</td><td>{escape(path)}</td><td>{escape(str(operation.get('description')))}</td></tr>"
-        for path, operations in schema["paths"].items()
-        for method, operation in operations.items()
-    ]
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>API</title><link rel="stylesheet" '
-        f'href="/page/page.css"><main><h1>API</h1><table>{"".join(rows)}</table><p>The fields of a request and the '
-        'whole description: <a href="/openapi.json">openapi.json</a></p></main>'
-    )

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.security.redaction import Redact, build_redactor, redact_value
 from mas.systems.bos.context import list_secrets
-from mas.systems.bos.contracts import AgentRequest
+from mas.systems.bos.contracts import AgentRequest, AgentResult
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.service import astream
 from mas.systems.bos.serving.gate import describe_error
@@ -64,34 +64,28 @@ class Desk:
 
 
 async def list_events(program: BosProgram, request: AgentRequest) -> AsyncIterator[Event]:
-    """Yield the plan, the result of each agent as it ends, and the response."""
-    shown: set[str] = set()
+    """Yield the plan, the result of each agent as it ends, and the response.
+
+    Details of errors, such as the stack, are left out: they are for whoever debugs.
+    """
     async with aclosing(astream(program, request)) as chunks:
         async for chunk in chunks:
-            for state in chunk.values():
-                if "planner" in state:
-                    plan = state["planner"]
-                    agents = list(plan.chosen_agents)
-                    yield "plan", {"agents": agents, "rationale": plan.rationale, "confidence": plan.confidence}
-                for result in state.get("agent_results", ()):
-                    if result.agent not in shown:
-                        shown.add(result.agent)
-                        hidden = {"trace"} if request.include_data else {"trace", "tabular"}
-                        described = result.model_dump(mode="json", exclude=hidden)
-                        _hide_details(described)
-                        tools = [event for event in result.trace if event.event_type == "TOOL"]
-                        queries = [event.data["query"] for event in tools] if result.agent == "sql" else []
-                        yield "agent", {**described, "queries": queries}
-                if "response" in state:
-                    response = state["response"].model_dump(mode="json")
-                    for each in response["agent_results"] if not request.trace else ():
-                        _hide_details(each)
-                    yield "answer", response
+            for node, state in chunk.items():
+                if node == "plan":
+                    plan = state["planner"].model_dump(mode="json", include={"rationale", "confidence"})
+                    yield "plan", {**plan, "agents": list(state["planner"].chosen_agents)}
+                elif node == "execute_agent":
+                    yield "agent", _describe_result(state["agent_results"][-1], request.include_data)
+                else:
+                    hidden = None if request.trace else {"agent_results": {"__all__": {"error": {"details"}}}}
+                    yield "answer", state["response"].model_dump(mode="json", exclude=hidden)
 
 
-def _hide_details(result: dict[str, dict[str, object] | None]) -> None:
-    """Remove an error's details, such as the stack: they are for whoever debugs."""
-    (result["error"] or {}).pop("details", None)
+def _describe_result(result: AgentResult, with_data: bool) -> dict[str, object]:
+    tools = [event for event in result.trace if event.event_type == "TOOL"]
+    queries = [event.data["query"] for event in tools] if result.agent == "sql" else []
+    shown = result.model_dump(mode="json", exclude={"trace": True, "error": {"details"}})
+    return {**shown, "queries": queries} | ({} if with_data else {"tabular": None})
 
 
 class Reply(Response):

@@ -105,7 +105,8 @@ def test_a_token_is_needed_for_answers_but_not_for_health(monkeypatch: pytest.Mo
         refused = made.call("/answer", {"question": "q"}, authorization=given)
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
     assert made.call("/answer", {"question": "q"}, authorization=f"Bearer {TOKEN}", host="any").status_code == 200
-    for path in ("/health", "/ready", "/docs", "/", "/page/page.js", "/openapi.json"):
+    assert made.call("/docs", method="GET").headers["location"] == "/openapi.json"
+    for path in ("/health", "/ready", "/", "/page/page.js", "/openapi.json"):
         assert made.call(path, method="GET").status_code == 200
     schema = made.call("/openapi.json", method="GET").json()
     body = schema["paths"]["/stream"]["post"]["requestBody"]["content"]["application/json"]["schema"]
