@@ -6,7 +6,7 @@ from functools import cached_property
 from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.system import Program, Resources
-from mas.systems.external.external_system import ExternalSystem
+from mas.systems.agent_system import ExternalSystem
 from mas.systems.external.target import Agent, compute_source_digest, load_agent
 
 
@@ -25,7 +25,7 @@ class CallableSystem(ExternalSystem):
 
     def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         """Build the program; the resources are for systems whose tools are ours."""
-        from mas.systems.external.function_program import FunctionProgram
+        from mas.systems.external.program import FunctionProgram
 
         program = FunctionProgram(self._agent, model.create_lm(AgentModel()) if self.needs_model else None)
         if prompts is not None:

@@ -1,4 +1,4 @@
-"""Spans of a user's DSPy program: for each call of a predictor, of a tool, and of a model of its own.
+"""Calls in a user's DSPy program: a span for each of a predictor, a tool and a model of its own, and a limit of tools.
 
 Of a model of its own neither tokens nor cost are known.
 
@@ -6,8 +6,13 @@ A tool is called after the predictor that chose it has ended (as in `dspy.ReAct`
 
     with dspy.context(callbacks=[PredictorSpans(program)]):
         await program.acall(question="How many?")
+
+    limit_tools(dspy.ReAct("question -> answer", tools=[search]))      # the tool `search`, in a list
 """
 
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,10 +21,12 @@ import dspy
 
 from mas.llm.agent_lm import AgentLM
 from mas.prompt_sets.dspy_internals import BaseCallback
+from mas.runtime.sample_context import current_context
 from mas.runtime.trace import Kind, Span, span, use_span
-from mas.systems.external.dspy_tools import is_finish
 
 MAX_OBSERVATION_CHARS = 20_000
+_FINISH = "finish"  # the tool with which dspy.ReAct ends: no work
+_COUNTED = "_mas_counted"  # attribute of a function that counts its calls
 _UNNAMED = "unnamed predictor"  # made while a sample is answered
 
 # The innermost module's last predictor: (id of the module, span).
@@ -93,3 +100,48 @@ class PredictorSpans(BaseCallback):
 def _calling_module() -> int | None:
     modules = dspy.settings.caller_modules
     return id(modules[-1]) if modules else None
+
+
+def limit_tools(module: dspy.Module) -> list[dspy.Tool]:
+    """Let each tool of a module count its calls before they are made, and return the tools.
+
+    A call too many raises LimitReachedError in the tool, which `dspy.ReAct` shows to its agent.
+    """
+    tools = [each for each in _find_tools(module) if not is_finish(each)]
+    for tool in tools:
+        if not hasattr(tool.func, _COUNTED):
+            tool.func = _count_calls(tool.func)
+    return tools
+
+
+def blocks(tool: dspy.Tool) -> bool:
+    """Return True if the tool's function is no coroutine: what it waits for holds up its thread."""
+    function = inspect.unwrap(tool.func)
+    return not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__))
+
+
+def is_finish(tool: dspy.Tool) -> bool:
+    """Return True for the tool with which `dspy.ReAct` ends, which does no work."""
+    return tool.name == _FINISH and getattr(tool.func, "__module__", "").startswith("dspy.")
+
+
+def _find_tools(module: dspy.Module) -> Iterator[dspy.Tool]:
+    seen: set[int] = set()
+    for _, part in module.named_sub_modules():
+        for value in vars(part).values():
+            held = list(value.values()) if isinstance(value, Mapping) else value
+            for each in held if isinstance(held, list | tuple) else [held]:
+                if isinstance(each, dspy.Tool) and id(each) not in seen:
+                    seen.add(id(each))
+                    yield each
+
+
+def _count_calls(function: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(function, updated=())
+    def count_and_call(*args: object, **kwargs: object) -> object:
+        if context := current_context():
+            context.count_tool_call()
+        return function(*args, **kwargs)
+
+    setattr(count_and_call, _COUNTED, True)
+    return count_and_call

@@ -13,6 +13,7 @@ from mas.prompt_sets.module_prompts import apply_prompts, derive_prompt_set, wri
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.system import Program, Resources
+from mas.systems.agent_system import ExternalSystem
 from mas.systems.external.dspy_target import (
     LoadedModule,
     check_inputs,
@@ -20,7 +21,6 @@ from mas.systems.external.dspy_target import (
     describe_answer_choice,
     load_module,
 )
-from mas.systems.external.external_system import ExternalSystem
 from mas.systems.external.target import compute_source_digest
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mas.agents.source_digest import note_loaded
 from mas.runtime.errors import UserError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 EXPECTED = "expected a dspy.Module: its class, an instance, or a function without parameters that returns one"
 SIDE_OUTPUTS = ("reasoning", "trajectory")  # added by dspy.ChainOfThought and dspy.ReAct; never the answer
 USUAL_ANSWERS = ("answer", "final_answer")
-_EXPECTED_STATE = "expected the JSON that program.save('program.json') writes"
 _METADATA = "metadata"  # of a saved state: the versions that it was saved with
 _SELF = "self"  # DSPy's name of the only predictor of a program that is one itself
 _NOT_OF_NAME = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
@@ -119,43 +118,36 @@ def check_inputs(loaded: LoadedModule, given: Collection[str] | None) -> None:
         missing = missing or ["question"]
     if not missing and not unknown:
         return
-    taken, there = ", ".join(loaded.inputs) or "nothing", ", ".join(fields if given is None else given)
-    both = f"system.target={loaded.target} takes {taken}, and data.inputs gives {there}"
+    taken = f"system.target={loaded.target} takes {', '.join(loaded.inputs) or 'nothing'}"
     if given is None:
         raise UserError(
-            f"system.target={loaded.target} takes {taken}, and the data give {there}: name the columns of its input "
-            f"fields with data.inputs=[{','.join(loaded.inputs)}], or 'data.inputs={{field: column}}'."
+            f"{taken}, and the data give question, file: name the columns of its input fields with "
+            f"data.inputs=[{','.join(loaded.inputs)}], or 'data.inputs={{field: column}}'."
         )
-    if missing:
-        raise UserError(
-            f"{both}: there is no column for the input field {', '.join(missing)}; add it, as "
-            f"'data.inputs={{{missing[0]}: column}}' where the names differ."
-        )
-    raise UserError(
-        f"{both}: the program has no input field {', '.join(unknown)}; leave it out, or map it with "
-        "'data.inputs={field: column}'."
+    wrong = (
+        f"there is no column for the input field {', '.join(missing)}; add it, as "
+        f"'data.inputs={{{missing[0]}: column}}' where the names differ"
+        if missing
+        else f"the program has no input field {', '.join(unknown)}; leave it out, or map it with "
+        "'data.inputs={field: column}'"
     )
+    raise UserError(f"{taken}, and data.inputs gives {', '.join(given)}: {wrong}.")
 
 
 def _make_module(target: str, found: object) -> "dspy.Module":
-    where, module_name, name = f"system.target={target}", *target.partition(":")[::2]
-    is_class = inspect.isclass(found)
+    where, is_class = f"system.target={target}", inspect.isclass(found)
     if is_dspy_module(found) and not is_class:
         return cast("dspy.Module", found)
     if not callable(found) or not (is_class or inspect.isroutine(found)):
         raise UserError(f"{where} is {name_type(found)}; {EXPECTED}, or run a function with system=callable.")
     if needed := _list_required(found):
-        if is_class:
-            raise UserError(
-                f"{where} is a class whose constructor needs {needed}; add a function without parameters to "
-                f"{module_name}, such as def make(): return {name}(…), and give system.target={module_name}:make."
-            )
+        kind, (module, _, name) = "a class whose constructor" if is_class else "a function that", target.partition(":")
         raise UserError(
-            f"{where} is a function that needs {needed}; {EXPECTED}, or run a function that answers with "
-            "system=callable."
+            f"{where} is {kind} needs {needed}; {EXPECTED}. Add one such as def make(): return {name}(…) and give "
+            f"system.target={module}:make, or run a function that answers with system=callable."
         )
     try:
-        with note_loaded(module_name):
+        with note_loaded(target.partition(":")[0]):
             made = found()
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise UserError(f"{where} cannot be called ({describe_cause(error)}); {EXPECTED}.") from error
@@ -218,25 +210,32 @@ def _find_signature(module: "dspy.Module") -> "type[dspy.Signature] | None":
 
 def _load_state(target: str, module: "dspy.Module", state: str) -> None:
     """Load instructions and demos; a model that was saved with them is left out, since the run has its own."""
-    content = _read_state(state)
+    saved = {name: each for name, each in _read_state(state).items() if name != _METADATA}
     own = dict(module.named_parameters())
-    saved: dict[str, object] = {name: each for name, each in content.items() if name != _METADATA}
     is_flat = list(own) == [_SELF]  # a predictor alone: DSPy saves it without a name
     if is_flat and "signature" in saved:
         saved = {_SELF: saved}
-    parts = {name: each for name, each in saved.items() if isinstance(each, dict)}
-    if len(parts) < len(saved):
-        raise UserError(f"system.state={state} holds no saved program; {_EXPECTED_STATE}.")
+    other = f"system.state={state} was saved by another program"
     if own.keys() != saved.keys():
         raise UserError(
-            f"system.state={state} was saved by another program: it has {', '.join(sorted(saved)) or 'no predictors'}, "
-            f"and {target} has {', '.join(sorted(own))}; give the state of this program."
+            f"{other}: it has {', '.join(sorted(saved)) or 'no predictors'}, and {target} has "
+            f"{', '.join(sorted(own))}; give the state of this program."
         )
-    for name, each in parts.items():
-        _check_fields(target, state, name, own[name], each)
     try:
-        loaded = {name: {**each, "lm": None} for name, each in parts.items()}
+        for name, parameter in own.items():  # DSPy itself would load other fields without a word
+            if (signature := getattr(parameter, "signature", None)) is None:
+                continue
+            fields = [field.json_schema_extra["prefix"] for field in signature.fields.values()]
+            there = [each["prefix"] for each in saved[name]["signature"]["fields"]]
+            if fields != there:
+                raise UserError(
+                    f"{other}: {name} has the fields {' '.join(there)} there, and {' '.join(fields)} in {target}; give "
+                    "the state of this program."
+                )
+        loaded = {name: {**each, "lm": None} for name, each in saved.items()}
         module.load_state(loaded[_SELF] if is_flat else loaded)
+    except UserError:
+        raise
     except Exception as error:  # whatever DSPy raises about a file from outside
         raise UserError(
             f"system.state={state} cannot be loaded into {target} ({describe_cause(error)}); save it again with "
@@ -244,39 +243,19 @@ def _load_state(target: str, module: "dspy.Module", state: str) -> None:
         ) from error
 
 
-def _read_state(state: str) -> dict[str, object]:
-    path = Path(state)
+def _read_state(state: str) -> dict[str, Any]:
+    path, content = Path(state), None
     if path.is_dir() or path.suffix in (".pkl", ".pickle"):
-        raise UserError(
-            f"system.state={state} is a pickled program, which can run any code when it is read, so it is refused; "
-            f"{_EXPECTED_STATE}."
-        )
-    if not path.is_file():
-        raise UserError(f"system.state={state} does not exist under {Path.cwd()}; {_EXPECTED_STATE}.")
-    try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError, OSError) as error:
-        raise UserError(
-            f"system.state={state} is not JSON ({type(error).__name__}); {_EXPECTED_STATE}, not a pickle."
-        ) from error
+        wrong = "is a pickled program, which can run any code when it is read, so it is refused"
+    elif not path.is_file():
+        wrong = f"does not exist under {Path.cwd()}"
+    else:
+        try:
+            content = json.loads(path.read_bytes())
+            wrong = "holds no saved program"
+        except (ValueError, RecursionError, OSError) as error:
+            wrong = f"is not JSON ({type(error).__name__})"
     if not isinstance(content, dict):
-        raise UserError(f"system.state={state} holds no saved program; {_EXPECTED_STATE}.")
+        expected = "expected the JSON that program.save('program.json') writes, not a pickle"
+        raise UserError(f"system.state={state} {wrong}; {expected}.")
     return content
-
-
-def _check_fields(target: str, state: str, name: str, parameter: object, saved: Mapping[str, object]) -> None:
-    """Check that the fields are the predictor's: DSPy itself would load others without a word."""
-    signature = getattr(parameter, "signature", None)
-    described = saved.get("signature")
-    if signature is None:
-        return
-    fields = described.get("fields") if isinstance(described, dict) else None
-    if not isinstance(fields, list):
-        raise UserError(f"system.state={state} has no signature for {name}; save it again with program.save(…).")
-    there = [str(each.get("prefix")) if isinstance(each, dict) else "" for each in fields]
-    own = [str(field.json_schema_extra["prefix"]) for field in signature.fields.values()]
-    if there != own:
-        raise UserError(
-            f"system.state={state} was saved by another program: {name} has the fields {' '.join(there)} there, and "
-            f"{' '.join(own)} in {target}; give the state of this program."
-        )

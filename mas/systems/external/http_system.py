@@ -13,7 +13,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
 from mas.system import Program, Resources
-from mas.systems.external.external_system import ExternalSystem
+from mas.systems.agent_system import ExternalSystem
 from mas.tools.settings import ToolSettings
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class HttpSystem(ExternalSystem):
     @contextmanager
     def open_resources(self, settings: ToolSettings, report_missing: Callable[[str], None]) -> Iterator[Resources]:
         """Open the run's `httpx.AsyncClient` on the event loop that the questions run on."""
-        from mas.systems.external.http_program import open_client
+        from mas.systems.external.program import open_client
 
         header = os.environ.get(self.headers_env or "", "").strip()
         client = run_blocking(open_client(header))
@@ -76,7 +76,7 @@ class HttpSystem(ExternalSystem):
 
     def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         """Build the program; the model is the agent's own choice."""
-        from mas.systems.external.http_program import HttpProgram
+        from mas.systems.external.program import HttpProgram
 
         client = cast("httpx.AsyncClient", resources.services[CLIENT])
         program = HttpProgram(self.name, self.url, self.timeout_seconds, client)
