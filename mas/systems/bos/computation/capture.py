@@ -1,7 +1,7 @@
 """Program that describes the outcome of a computation as JSON; its text runs inside the sandbox after the code.
 
 It uses only the standard library and bounded space. The code shares its process: the reader trusts nothing that it
-prints (`mas.systems.bos.computation.execution`).
+prints (`mas.systems.bos.computation.agent`).
 
     print(_mas_capture({"total": 42}, has_value=False, max_chars=2000))      # {"locals": {"total": 42}, …}
 """

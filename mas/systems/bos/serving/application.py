@@ -7,6 +7,9 @@ application, desk = make_application(program, ServiceSettings(), limits, redact,
 
 import asyncio
 import hmac
+import re
+import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,22 +18,30 @@ from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import ValidationError
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mas.runtime.sample_context import SampleLimits
 from mas.runtime.security.redaction import Redact
 from mas.systems.bos.contracts import AgentRequest, OrchestratorResponse
 from mas.systems.bos.program import BosProgram
-from mas.systems.bos.serving.gate import Gate, describe_error
-from mas.systems.bos.serving.work import Desk, Reply
-from mas.systems.bos.settings import ServiceSettings
+from mas.systems.bos.serving.work import Desk, Reply, describe_error
+from mas.systems.bos.settings import LOOPBACK, ServiceSettings
 
 _PAGE = Path(__file__).with_name("page")
 _BODY_SECONDS = 10.0  # for a client to send its request
 _MAX_QUESTION_CHARS = 10_000
 _RETRY_SECONDS = "2"
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
 _ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"description": "The token is missing or wrong."},
     413: {"description": "The request is too large."},
@@ -150,3 +161,51 @@ async def read_request(request: Request, max_bytes: int) -> AgentRequest:
     if len(found.question) > _MAX_QUESTION_CHARS:
         raise HTTPException(422, f"The question is longer than {_MAX_QUESTION_CHARS:,} characters.")
     return found
+
+
+class Gate:
+    """ASGI middleware around the application: request ids, check of the Host header, headers, a line for each request.
+
+    Without a token a page of the web could reach the service through a host name that its owner points at this machine,
+    so only names of this machine are accepted.
+
+    Args:
+        application: the layer inside.
+        checks_host: True: only names of this machine are accepted in the Host header.
+        report: called with a line for each request: id, method, path, status and seconds.
+    """
+
+    def __init__(self, application: ASGIApp, checks_host: bool, report: Callable[[str], None]) -> None:
+        self._application, self._checks_host, self._report = application, checks_host, report
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        headers, started, status = Headers(scope=scope), time.perf_counter(), 0
+        given = headers.get("x-request-id", "")
+        request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message).update({**_HEADERS, "X-Request-ID": request_id})
+            await send(message)
+
+        try:
+            if self._checks_host and _read_host(headers.get("host", "")) not in LOOPBACK:
+                text = "The Host header does not name this machine; without a token the service answers to 127.0.0.1."
+                refusal = JSONResponse(describe_error("host", text, request_id), 421)
+                await refusal(scope, receive, send_with_headers)
+            else:
+                await self._application(scope, receive, send_with_headers)
+        finally:
+            seconds = time.perf_counter() - started
+            self._report(f"{request_id} {scope['method']} {scope['path'][:100]} {status} {seconds:.2f} s")
+
+
+def _read_host(header: str) -> str:
+    """Return the name in a Host header, without the port."""
+    return header.partition("]")[0].lstrip("[") if header.startswith("[") else header.partition(":")[0].lower()

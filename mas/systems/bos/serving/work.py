@@ -25,7 +25,6 @@ from mas.systems.bos.context import list_secrets
 from mas.systems.bos.contracts import AgentRequest, AgentResult
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.service import astream
-from mas.systems.bos.serving.gate import describe_error
 from mas.systems.bos.settings import ServiceSettings
 
 Event = tuple[str, dict[str, object]]  # name and data
@@ -61,6 +60,11 @@ class Desk:
     def _cancel_works(self) -> None:
         for work in self.works:
             work.cancel()
+
+
+def describe_error(kind: str, message: str, request_id: str) -> dict[str, object]:
+    """Return the body of a reply that reports an error."""
+    return {"error": {"type": kind, "message": message}, "request_id": request_id}
 
 
 async def list_events(program: BosProgram, request: AgentRequest) -> AsyncIterator[Event]:

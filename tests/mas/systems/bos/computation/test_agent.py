@@ -10,8 +10,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.bos.computation import agent as module
-from mas.systems.bos.computation.agent import ComputationAgent, SummarizeComputation, WriteCode
-from mas.systems.bos.computation.execution import Execution
+from mas.systems.bos.computation.agent import ComputationAgent, Execution, SummarizeComputation, WriteCode
 from mas.systems.bos.contracts import AgentResult, TabularResult
 from mas.systems.bos.settings import ComputationSettings
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError

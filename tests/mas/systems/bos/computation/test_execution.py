@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mas.runtime.event_loop import run_blocking
-from mas.systems.bos.computation.execution import Execution, execute, read_capture
+from mas.systems.bos.computation.agent import Execution, execute, read_capture
 from mas.tools.sandbox.session import SessionLostError, SessionTimeoutError
 from mas.tools.settings import BUBBLEWRAP, UNSAFE_LOCAL, SandboxSettings
 from tests.needs import find_missing, needs
