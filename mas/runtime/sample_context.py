@@ -10,15 +10,16 @@ A context variable holds one SampleContext per (sample, epoch, attempt). The mod
 
 import asyncio
 import math
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache, wraps
 from typing import Any, Protocol
-
-from mas.runtime.thread_contexts import carry_contexts
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class SampleLimits:
 
 
 _START_TIME = "start time"  # key in the call log
+_POOLS = "concurrent.futures.thread"  # whose threads outlive the work that started them, and run that of others
 
 
 class LimitReachedError(Exception):
@@ -337,7 +339,7 @@ _context: ContextVar[SampleContext | None] = ContextVar("sample_context", defaul
 @contextmanager
 def use_context(context: SampleContext) -> Iterator[SampleContext]:
     """Set the context for the block, and for the tasks and threads started in it."""
-    carry_contexts(_is_in_sample)
+    _carry_contexts()
     token = _context.set(context)
     try:
         yield context
@@ -345,10 +347,35 @@ def use_context(context: SampleContext) -> Iterator[SampleContext]:
         _context.reset(token)
 
 
-def _is_in_sample() -> bool:
-    return _context.get() is not None
-
-
 def current_context() -> SampleContext | None:
     """Return the context of the sample that the caller works for; None outside a run."""
     return _context.get()
+
+
+@cache
+def _carry_contexts() -> None:
+    """Let threads, and the work of thread pools, have the context of the code that started them within a sample.
+
+    Python gives a new thread an empty context, and the work of a pool the context of whichever thread runs it. A model
+    call there had no limit and was counted nowhere: of `dspy.Parallel`, `Module.batch`, or a program's own pools.
+    Outside of a sample nothing changes.
+    """
+    submit, start = ThreadPoolExecutor.submit, threading.Thread.start
+
+    @wraps(submit)  # type: ignore[arg-type]
+    def submit_in_context(
+        self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
+        if current_context() is not None:
+            return submit(self, copy_context().run, fn, *args, **kwargs)
+        return submit(self, fn, *args, **kwargs)
+
+    @wraps(start)
+    def start_in_context(self: threading.Thread) -> None:
+        target = getattr(self, "_target", None)
+        if current_context() is not None and getattr(target, "__module__", None) != _POOLS:
+            context, run = copy_context(), self.run
+            self.run = lambda: context.run(run)  # type: ignore[method-assign]
+        start(self)
+
+    ThreadPoolExecutor.submit, threading.Thread.start = submit_in_context, start_in_context  # type: ignore[method-assign,assignment]
