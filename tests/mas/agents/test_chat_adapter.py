@@ -238,13 +238,3 @@ def test_an_openai_server_gets_calls_and_results_of_an_example(
     assert [call["id"] for call in body[2]["tool_calls"]] == [message["tool_call_id"] for message in body[3:5]]
     assert json.loads(body[2]["tool_calls"][0]["function"]["arguments"]) == {"a": 2, "b": 3}
     assert body[6]["role"] == "user" and "Say something." in str(body[6]["content"])
-
-
-class Look(dspy.Signature):
-    """Look at it."""
-
-    question: str = dspy.InputField()
-    file: str | None = dspy.InputField()
-    hint: str = dspy.InputField()
-    history: dspy.History = dspy.InputField()
-    answer: str = dspy.OutputField()

@@ -2,10 +2,9 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -57,28 +56,3 @@ def test_a_change_of_any_module_that_the_program_imports_is_noticed(package: tup
         assert (digest_program(f"{name}.program") == before) is (file == "other.py"), file
         path.write_text(text)
     assert digest_program(f"{name}.program") == before
-
-
-Write = Callable[[Mapping[str, str]], Path]
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Writes files of a project; `main`, the first one, counts as loaded."""
-
-    def write(files: Mapping[str, str]) -> Path:
-        for file, text in files.items():
-            path = tmp_path / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        note(monkeypatch, "main", tmp_path / next(iter(files)))
-        return tmp_path
-
-    return write
-
-
-def note(monkeypatch: pytest.MonkeyPatch, name: str, path: Path | None) -> None:
-    """Let a module count as loaded from a file."""
-    module = ModuleType(name)
-    module.__file__ = str(path) if path else None
-    monkeypatch.setitem(sys.modules, name, module)

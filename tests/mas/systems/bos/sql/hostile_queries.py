@@ -43,18 +43,14 @@ _BOTH = [
         UPDATE customers SET name = 'x'
         INSERT INTO customers VALUES (9, 'x', 'y')
         CREATE TABLE evil (id INTEGER)
-        ALTER TABLE customers ADD COLUMN evil TEXT
         SELECT 1; DROP TABLE customers
         SELECT 1; SELECT password FROM secret_users
         SELECT 1 /* ; */ ; DELETE FROM orders --
-        ; DELETE FROM customers
         BEGIN; DELETE FROM customers; COMMIT
         WITH gone AS (DELETE FROM customers RETURNING *) SELECT * FROM gone
         WITH x AS (SELECT 1) DELETE FROM customers
-        WITH x AS (SELECT 9 AS id) INSERT INTO customers SELECT id, 'x', 'y' FROM x
         EXPLAIN ANALYZE DELETE FROM customers
         VACUUM
-        ANALYZE
         DRDROPOP TABLE customers
         """,
     ),
@@ -68,13 +64,10 @@ _BOTH = [
         SELECT password FROM (secret_users)
         SELECT * FROM (SELECT * FROM (SELECT password FROM secret_users) a) b
         SELECT name FROM customers UNION SELECT password FROM secret_users
-        SELECT name FROM customers UNION ALL (SELECT password FROM secret_users)
         SELECT name FROM customers WHERE EXISTS (SELECT 1 FROM secret_users WHERE password LIKE 'h%')
         SELECT (SELECT password FROM secret_users LIMIT 1) FROM customers
         SELECT * FROM customers ORDER BY (SELECT password FROM secret_users)
-        SELECT CASE WHEN (SELECT count(*) FROM secret_users) > 0 THEN 1 ELSE 0 END
         SELECT max(id) FILTER (WHERE id IN (SELECT id FROM secret_users)) FROM customers
-        SELECT id FROM customers GROUP BY id HAVING max(id) > (SELECT min(id) FROM secret_users)
         SELECT id FROM customers LIMIT (SELECT id FROM secret_users)
         SELECT row_number() OVER (ORDER BY (SELECT password FROM secret_users)) FROM customers
         WITH customers AS (SELECT * FROM secret_users) SELECT * FROM customers
@@ -84,12 +77,10 @@ _BOTH = [
         SELECT q.x FROM (WITH secret_users AS (SELECT 1 AS x) SELECT x FROM secret_users) q, secret_users s
         WITH RECURSIVE r AS (SELECT password AS p, 1 AS n FROM secret_users UNION ALL SELECT p, n + 1 FROM r WHERE n < 2) SELECT p FROM r
         SELECT * FROM customers NATURAL JOIN secret_users
-        SELECT * FROM customers LEFT JOIN secret_users ON true
         SELECT "password" FROM "secret_users"
         SELECT * FROM SECRET_USERS
         SELECT * FROM ѕecret_users
         SELECT * FROM secret\u200b_users
-        SELECT * FROM ｓｅｃｒｅｔ_ｕｓｅｒｓ
         TABLE secret_users
         """,
     ),
@@ -114,11 +105,9 @@ SQLITE = [
         PRAGMA writable_schema = 1
         PRAGMA table_info(secret_users)
         ATTACH DATABASE '/tmp/bos-evil.sqlite' AS evil
-        DETACH DATABASE main
         REPLACE INTO customers VALUES (1, 'x', 'y')
         CREATE TRIGGER evil AFTER INSERT ON orders BEGIN DELETE FROM customers; END
         CREATE VIRTUAL TABLE evil USING fts5(x)
-        REINDEX
         VACUUM INTO '/tmp/bos-evil.sqlite'
         """,
     ),
@@ -132,7 +121,6 @@ SQLITE = [
         SELECT * FROM `secret_users`
         SELECT * FROM 'secret_users'
         SELECT * FROM secret_users INDEXED BY evil
-        SELECT * FROM secret_users NOT INDEXED
         """,
     ),
     *_of(
@@ -142,17 +130,14 @@ SQLITE = [
         SELECT readfile('/etc/passwd')
         SELECT writefile('/tmp/bos-evil', 'x')
         SELECT edit('x', 'vi')
-        SELECT fts3_tokenizer('simple')
         """,
     ),
     *_of(
         "catalogue",
         """
         SELECT sql FROM sqlite_master
-        SELECT name FROM sqlite_schema
         SELECT * FROM pragma_table_info('secret_users')
         SELECT * FROM pragma_table_list
-        SELECT * FROM pragma_database_list
         SELECT * FROM sqlite_temp_master
         SELECT * FROM dbstat
         """,
@@ -180,19 +165,15 @@ POSTGRES = [
         CREATE TABLE evil AS SELECT 1
         TRUNCATE customers
         COPY customers TO PROGRAM 'touch /tmp/bos-evil'
-        COPY secret_users TO STDOUT
         COPY customers FROM '/etc/passwd'
         DO $$ BEGIN DELETE FROM customers; END $$
         CALL evil()
         SET ROLE postgres
         SET default_transaction_read_only = off
-        RESET ALL
         LISTEN evil
-        NOTIFY evil
         LOCK TABLE customers
         GRANT ALL ON secret_users TO PUBLIC
         PREPARE p AS SELECT * FROM secret_users
-        EXECUTE p
         DECLARE c CURSOR FOR SELECT * FROM secret_users
         SELECT * FROM customers FOR UPDATE
         MERGE INTO customers USING orders ON false WHEN NOT MATCHED THEN INSERT VALUES (9, 'x', 'y')
@@ -224,33 +205,20 @@ POSTGRES = [
         """
         SELECT pg_sleep(30)
         SELECT pg_catalog.pg_sleep(30)
-        SELECT "pg_sleep"(30)
         SELECT * FROM pg_sleep(30)
-        SELECT pg_sleep_for('30 seconds')
         SELECT pg_read_file('/etc/passwd')
-        SELECT pg_read_binary_file('/etc/passwd')
         SELECT pg_ls_dir('/')
-        SELECT pg_stat_file('/etc/passwd')
         SELECT lo_import('/etc/passwd')
-        SELECT lo_export(1, '/tmp/bos-evil')
-        SELECT lo_creat(-1)
         SELECT setval('evil', 1)
-        SELECT nextval('evil')
-        SELECT set_config('transaction_read_only', 'off', false)
         SELECT set_config('statement_timeout', '0', false), pg_sleep(30)
         SELECT query_to_xml('SELECT * FROM secret_users', true, true, '')
-        SELECT table_to_xml('secret_users', true, true, '')
-        SELECT schema_to_xml('public', true, true, '')
         SELECT database_to_xml(true, true, '')
-        SELECT cursor_to_xml('c', 1, true, true, '')
         SELECT * FROM ts_stat('SELECT to_tsvector(password) FROM secret_users')
         SELECT * FROM dblink('dbname=bos', 'SELECT password FROM secret_users') AS t(p text)
         SELECT pg_terminate_backend(1)
-        SELECT pg_cancel_backend(1)
         SELECT pg_reload_conf()
         SELECT pg_advisory_lock(1)
         SELECT pg_notify('evil', 'x')
-        SELECT txid_current()
         SELECT current_setting('data_directory')
         SELECT inet_server_addr(), version(), current_user
         SELECT reveal(1)
@@ -263,36 +231,26 @@ POSTGRES = [
         "catalogue",
         """
         SELECT relname FROM pg_class
-        SELECT relname FROM pg_catalog.pg_class
         SELECT table_name FROM information_schema.tables
-        SELECT column_name FROM information_schema.columns WHERE table_name = 'secret_users'
         SELECT most_common_vals FROM pg_stats WHERE tablename = 'secret_users'
         SELECT rolname, rolpassword FROM pg_authid
-        SELECT usename, passwd FROM pg_shadow
         SELECT query FROM pg_stat_activity
-        SELECT name, setting FROM pg_settings
         SELECT prosrc FROM pg_proc WHERE proname = 'reveal'
         SELECT 'secret_users'::regclass
-        SELECT 'secret_users'::regclass::oid
         SELECT CAST('secret_users' AS regclass)
         SELECT regclass 'secret_users'
-        SELECT 'secret_users'::pg_catalog.regclass
         SELECT 'secret_users'::"regclass"
         SELECT 'reveal'::regproc
-        SELECT 'mallory'::regrole
         SELECT to_regclass('secret_users')
-        SELECT pg_relation_size('secret_users')
         SELECT has_table_privilege('secret_users', 'SELECT')
         SELECT pg_get_viewdef('v')
         SELECT tableoid::regclass FROM customers
-        SELECT obj_description('secret_users'::regclass)
         """,
     ),
     *_of(
         "row",
         """
         SELECT c FROM customers c
-        SELECT customers FROM customers
         SELECT (c).city FROM customers c
         SELECT row_to_json(c) FROM customers c
         SELECT c.row_to_json FROM customers c
