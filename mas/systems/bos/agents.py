@@ -41,20 +41,16 @@ API, SQL = "bos_api", "bos_sql"  # names of `ApiServices` and `SqlSession` among
 
 
 def _make_api_docs(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
-    from mas.systems.bos.api.agent import ApiDocsAgent, ApiSteps
+    from mas.systems.bos.api.agent import ApiDocsAgent
 
-    steps = ApiSteps(predictors["api_plan"], predictors["api_adjust"], predictors["api_summarize"])
     services = cast("ApiServices", resources.services[API])
-    return ApiDocsAgent(steps, services.catalogue, services.settings, services.tokens, services.client)
+    return ApiDocsAgent(predictors, services.catalogue, services.settings, services.tokens, services.client)
 
 
 def _make_sql(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
     from mas.systems.bos.sql.agent import SqlAgent
-    from mas.systems.bos.sql.graph import SqlSteps
 
-    names = ("sql_schema", "sql_generate", "sql_check", "sql_answer")
-    session = cast("SqlSession", resources.services[SQL])
-    return SqlAgent(SqlSteps(*(predictors[name] for name in names)), session, settings.sql.max_retries)
+    return SqlAgent(predictors, cast("SqlSession", resources.services[SQL]), settings.sql.max_retries)
 
 
 def _make_computation(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":

@@ -1,6 +1,6 @@
 """API-docs agent: plan a request from the documentation, send it, sum up the reply.
 
-    agent = ApiDocsAgent(steps, catalogue, settings, tokens)
+    agent = ApiDocsAgent(predictors, catalogue, settings, tokens)
     result = await agent.invoke("Which orders are open?", context={})
 
 A request is sent at most three times: again with another token after a 401, again with adjusted parameters after a 400.
@@ -75,15 +75,6 @@ class SummarizeApiReply(dspy.Signature):
 
 
 @dataclass(frozen=True)
-class ApiSteps:
-    """LLM steps of the agent."""
-
-    plan: dspy.Predict
-    adjust: dspy.Predict
-    summarize: dspy.Predict
-
-
-@dataclass(frozen=True)
 class Reply:
     """Reply of the API."""
 
@@ -107,7 +98,7 @@ class _Call:
 class ApiDocsAgent:
     """Agent without a state of its own; requests share `tokens`, and `client` if there is one."""
 
-    steps: ApiSteps
+    predictors: Mapping[str, dspy.Predict]
     catalogue: Catalogue
     settings: ApiSettings
     tokens: FirebaseTokens
@@ -150,7 +141,7 @@ class ApiDocsAgent:
         return await self._summarize(call, request, reply)
 
     async def _plan(self, call: _Call) -> dspy.Prediction:
-        return await self.steps.plan.acall(
+        return await self.predictors["api_plan"].acall(
             question_for_api=call.question,
             documentation=select_documentation(self.catalogue, call.question, self.settings.top_k),
             context=format_context(call.context),
@@ -233,7 +224,7 @@ class ApiDocsAgent:
         self, call: _Call, base: BaseUrl, plan: ApiCallPlan, refused: ApiRequest, reply: Reply
     ) -> ApiRequest | None:
         """Return the request with other parameters; None: the adjusted plan is of no use."""
-        adjusted = await self.steps.adjust.acall(
+        adjusted = await self.predictors["api_adjust"].acall(
             question_of_refused_call=call.question,
             refused_plan=plan.model_dump_json(),
             endpoint=format_endpoint(refused.endpoint),
@@ -252,7 +243,7 @@ class ApiDocsAgent:
         return request
 
     async def _summarize(self, call: _Call, request: ApiRequest, reply: Reply) -> str:
-        summed_up = await self.steps.summarize.acall(
+        summed_up = await self.predictors["api_summarize"].acall(
             question_about_reply=call.question,
             request=f"{request.method} {request.endpoint.path}: HTTP {reply.status}",
             reply=_format_reply(call, reply),

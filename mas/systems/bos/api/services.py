@@ -1,7 +1,7 @@
 """Services of the API-docs agent that last as long as a run: the catalogue, the kept tokens and an HTTP client.
 
 with open_api(settings) as api:
-    ApiDocsAgent(steps, api.catalogue, api.settings, api.tokens, api.client)
+    ApiDocsAgent(predictors, api.catalogue, api.settings, api.tokens, api.client)
 
 `system.api.command` starts an API for the time of the run, such as that of a sample; it prints its address first.
 """

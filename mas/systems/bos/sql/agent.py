@@ -1,6 +1,6 @@
 """The SQL agent: it writes a query, checks it, runs it, and says in words what the rows show.
 
-    agent = SqlAgent(SqlSteps(choose_tables, write_query, review_query, answer), session, max_retries=3)
+    agent = SqlAgent(predictors, session, max_retries=3)
     result = await agent.invoke("How many customers are there?", context={})
     result.answer, result.tabular
 
@@ -11,12 +11,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import dspy
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from mas.systems.bos.context import get_text
 from mas.systems.bos.contracts import AgentFailureError, AgentResult, EventRecorder, TabularResult
-from mas.systems.bos.sql.graph import AttemptContext, SQLAgentState, SqlSteps, make_feedback, sql_graph
+from mas.systems.bos.sql.graph import AttemptContext, SQLAgentState, make_feedback, sql_graph
 from mas.systems.bos.sql.session import SqlSession
 
 MAX_STEPS = 12  # of one attempt, which takes eight
@@ -27,7 +28,7 @@ DATABASE = "database"  # key of a request's context that names the database
 class SqlAgent:
     """Agent without a state of its own."""
 
-    steps: SqlSteps
+    predictors: Mapping[str, dspy.Predict]
     session: SqlSession
     max_retries: int = 3
 
@@ -48,7 +49,7 @@ class SqlAgent:
         self, question: str, context: Mapping[str, object], recorder: EventRecorder
     ) -> AgentResult:
         database = self._choose_database(context)
-        attempt_context = AttemptContext(self.steps, self.session, database, question, context, recorder)
+        attempt_context = AttemptContext(self.predictors, self.session, database, question, context, recorder)
         limit: RunnableConfig = {"recursion_limit": MAX_STEPS}  # the orchestrator's would be inherited
         messages: list[AnyMessage] = [HumanMessage(question)]
         history: list[dict[str, object]] = []

@@ -93,20 +93,10 @@ class SQLAgentState(MessagesState, total=False):
 
 
 @dataclass(frozen=True)
-class SqlSteps:
-    """Predictors of the LLM steps."""
-
-    choose_tables: dspy.Predict
-    write_query: dspy.Predict
-    review_query: dspy.Predict
-    answer: dspy.Predict
-
-
-@dataclass(frozen=True)
 class AttemptContext:
     """Inputs of one attempt, besides the state."""
 
-    steps: SqlSteps
+    predictors: Mapping[str, dspy.Predict]  # by the names of `mas.systems.bos.agents`
     session: SqlSession
     database: str
     question: str
@@ -165,7 +155,7 @@ async def call_get_schema(state: SQLAgentState, runtime: Context) -> Changes:
     chosen: Sequence[object] = own.tables
     if len(state["messages"]) == 1:
         try:
-            reply = await own.steps.choose_tables.acall(
+            reply = await own.predictors["sql_schema"].acall(
                 question_for_tables=own.question,
                 tables=", ".join(own.tables),
                 context=format_context(own.context),
@@ -186,11 +176,12 @@ async def call_get_schema(state: SQLAgentState, runtime: Context) -> Changes:
 async def generate_query(state: SQLAgentState, runtime: Context) -> Changes:
     """Let the model write the query as a call of the query tool."""
     own, feedback = runtime.context, [str(message.content) for message in state["messages"][1:]]
-    lm = own.steps.write_query.lm or dspy.settings.lm
+    predictor = own.predictors["sql_generate"]
+    lm = predictor.lm or dspy.settings.lm
     tool = dspy.Tool(mcp_db_query)
     try:
         with dspy.context(adapter=ToolAdapter({QUERY_TOOL: tool}, native=lm.supports_function_calling)):
-            reply = await own.steps.write_query.acall(
+            reply = await predictor.acall(
                 question_for_query=own.question,
                 database=f"{own.database} ({own.guard.dialect})",
                 table_overview=_describe_tables(state),
@@ -243,7 +234,7 @@ async def check_query(state: SQLAgentState, runtime: Context) -> Changes:
     """Let the model review the query; what it returns is checked for safety again."""
     own = runtime.context
     try:
-        reply = await own.steps.review_query.acall(
+        reply = await own.predictors["sql_check"].acall(
             question_of_query=own.question,
             query_to_review=state["last_query"],
             dialect=own.guard.dialect,
@@ -289,7 +280,7 @@ async def parse_results(state: SQLAgentState, runtime: Context) -> Changes:
     if not result["data"]:
         return {"final_answer": NO_ROWS, "messages": [AIMessage(NO_ROWS)]}
     try:
-        reply = await own.steps.answer.acall(
+        reply = await own.predictors["sql_answer"].acall(
             question_about_rows=own.question,
             executed_query=state["last_query"],
             rows=format_data(QUERY_TOOL, format_rows(result)),

@@ -11,7 +11,7 @@ import pytest
 from dspy.utils import DummyLM
 
 from mas.agents.chat_adapter import ChatAdapter
-from mas.systems.bos.api.agent import AdjustApiCall, ApiDocsAgent, ApiSteps, PlanApiCall, SummarizeApiReply
+from mas.systems.bos.api.agent import AdjustApiCall, ApiDocsAgent, PlanApiCall, SummarizeApiReply
 from mas.systems.bos.api.catalogue import Catalogue
 from mas.systems.bos.api.tokens import FirebaseTokens
 from mas.systems.bos.contracts import AgentResult
@@ -38,9 +38,10 @@ class World:
 
     async def ask(self, *replies: Mapping[str, object], context: Mapping[str, object] | None = None) -> AgentResult:
         lm = DummyLM([{key: _dump(value) for key, value in reply.items()} for reply in replies], adapter=ChatAdapter())
-        steps = ApiSteps(dspy.Predict(PlanApiCall), dspy.Predict(AdjustApiCall), dspy.Predict(SummarizeApiReply))
+        signatures = {"api_plan": PlanApiCall, "api_adjust": AdjustApiCall, "api_summarize": SummarizeApiReply}
+        predictors = {name: dspy.Predict(each) for name, each in signatures.items()}
         catalogue = Catalogue.model_validate(DOCUMENTATION)
-        agent = ApiDocsAgent(steps, catalogue, self.settings, self.tokens, self.client)
+        agent = ApiDocsAgent(predictors, catalogue, self.settings, self.tokens, self.client)
         with dspy.context(lm=lm, adapter=ChatAdapter()):
             result = await agent.invoke("Which orders are open?", context=context or {})
         self.prompts = [json.dumps(each["messages"]) for each in lm.history]

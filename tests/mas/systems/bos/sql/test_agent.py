@@ -22,7 +22,6 @@ from mas.systems.bos.sql.graph import (
     ChooseTables,
     ReviewQuery,
     SQLAgentState,
-    SqlSteps,
     WriteQuery,
     sql_graph,
 )
@@ -72,8 +71,14 @@ class World:
     ) -> AgentResult:
         texts = [{key: v if isinstance(v, str) else json.dumps(v) for key, v in reply.items()} for reply in replies]
         lm = DummyLM(texts, adapter=ChatAdapter())
-        steps = SqlSteps(*(dspy.Predict(each) for each in (ChooseTables, WriteQuery, ReviewQuery, AnswerFromRows)))
-        agent = SqlAgent(steps, cast(SqlSession, self.session), self.max_retries)
+        signatures = {
+            "sql_schema": ChooseTables,
+            "sql_generate": WriteQuery,
+            "sql_check": ReviewQuery,
+            "sql_answer": AnswerFromRows,
+        }
+        predictors = {name: dspy.Predict(each) for name, each in signatures.items()}
+        agent = SqlAgent(predictors, cast(SqlSession, self.session), self.max_retries)
         try:
             with dspy.context(lm=lm, adapter=ChatAdapter()):
                 return await agent.invoke(question, context=context or {})
@@ -289,5 +294,5 @@ async def attempt(
     clock = (float(n) for n in range(100))
     monkeypatch.setattr(module, "sql_graph", lambda: graph)
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=clock.__next__))
-    agent = SqlAgent(cast(SqlSteps, "the steps"), cast(SqlSession, session), max_retries)
+    agent = SqlAgent({}, cast(SqlSession, session), max_retries)
     return await agent.invoke("q", context={"token": TOKEN} if context is None else context), graph
