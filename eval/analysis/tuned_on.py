@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from eval.runs.run_info import RunInfo
-from mas.prompt_sets.tuned_on import TUNED_ON_FILE
+from mas.prompt_sets.provenance import TUNED_ON_FILE
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_set_folder, write_prompt_set
-from mas.prompt_sets.tuned_on import TUNED_ON_FILE
+from mas.prompt_sets.provenance import TUNED_ON_FILE
 from mas.runtime.errors import UserError
 from mas.runtime.security.child_environment import build_child_environment
 from mas.runtime.security.private_file import write_atomically

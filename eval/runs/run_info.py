@@ -27,7 +27,7 @@ from eval.cli.command import read_option_name
 from eval.config.measured import MAX_EPOCHS, OF_THE_SESSION
 from eval.runs.record import PlannedQuestion
 from mas.prompt_sets.prompt_set import PromptSet, digest
-from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn
+from mas.prompt_sets.provenance import TUNED_ON_FILE, TunedOn
 from mas.runtime.errors import UserError
 from mas.system import Program
 

@@ -8,7 +8,7 @@
         (`mas/prompt_sets/demos.py`)
         provenance.yaml                 of a published set: where it comes from, and the checksums of its files
         tuned_on.json                   of a tuned set: the questions it was tuned on, as fingerprints
-        (`mas/prompt_sets/tuned_on.py`)
+        (`mas/prompt_sets/provenance.py`)
 
     prompts = read_prompt_set("baseline", ["planner", "finalizer"], "gaia", project_folder)
     apply_prompt_set(program, prompts)
@@ -29,8 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
-from mas.prompt_sets.provenance import find_edited_files, read_provenance
-from mas.prompt_sets.tuned_on import TUNED_ON_FILE, TunedOn, read_tuned_on
+from mas.prompt_sets.provenance import TUNED_ON_FILE, TunedOn, find_edited_files, read_provenance, read_tuned_on
 from mas.runtime.errors import UserError
 from mas.runtime.text import replace_surrogates
 

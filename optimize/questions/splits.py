@@ -33,7 +33,7 @@ from eval.benchmarks.fingerprint import (
 )
 from eval.contamination.forms import COMMON_WORDS
 from eval.scorers.labels import LabelSet, find_labels
-from mas.prompt_sets.tuned_on import TunedOn
+from mas.prompt_sets.provenance import TunedOn
 from mas.runtime.errors import UserError
 from optimize.questions.allocation import Part, split_by_hash
 

@@ -41,7 +41,7 @@ from eval.runs.own_runs import read_command
 from eval.runs.run_info import TUNING_FILE, TuningInfo, read_tuning_info
 from mas.agents.in_memory import list_in_memory
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, read_set_folder, write_prompt_set
-from mas.prompt_sets.tuned_on import TunedOn
+from mas.prompt_sets.provenance import TunedOn
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal

@@ -11,7 +11,7 @@ import yaml
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.runs.run_info import TuningInfo
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set, write_prompt_set
-from mas.prompt_sets.tuned_on import TunedOn
+from mas.prompt_sets.provenance import TunedOn
 from optimize.export import task
 from optimize.session.run_files import RunFiles
 

@@ -21,8 +21,7 @@ from mas.prompt_sets.prompt_set import (
     read_prompt_set,
     write_prompt_set,
 )
-from mas.prompt_sets.provenance import PROVENANCE_FILE
-from mas.prompt_sets.tuned_on import TUNED_ON_FILE
+from mas.prompt_sets.provenance import PROVENANCE_FILE, TUNED_ON_FILE
 from mas.runtime.errors import UserError
 from mas.systems.gaia.agents import AGENTS as GAIA_AGENT_NAMES
 from tests.mas.systems.gaia.building import build

@@ -14,7 +14,6 @@ from tests.scripted_model import (
     plan,
     reject,
     said,
-    system_text,
     tool_results,
 )
 
@@ -125,12 +124,3 @@ def test_critics_and_finalizer_have_no_history() -> None:
             assert [role for role, _ in said(request)] == ["user"], agent
             assert "objection" not in all_text(request), agent
     assert "topic A" not in all_text(model.asked("critic_planner")[1])
-
-
-def test_text_tools_and_native_tools_are_offered_each_in_their_way() -> None:
-    for native_tools in (True, False):
-        model = ScriptedModel(answering(), native_tools=native_tools)
-        build(model)(question="How many?")
-        (request,) = model.asked("expert")
-        assert [tool.name for tool in request.tools] == (["calculator"] if native_tools else [])
-        assert ('{"name": "calculator"' in system_text(request)) == (not native_tools)

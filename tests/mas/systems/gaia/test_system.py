@@ -10,7 +10,7 @@ from mas.systems.gaia.system import AgentSettings, GaiaSystem
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
 from tests.mas.systems.gaia.building import TOOLS
-from tests.scripted_model import Call, ScriptedModel, answering
+from tests.scripted_model import ScriptedModel, answering
 
 MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "unknown agent": ({"agents": {"plnner": AgentSettings()}}, ["plnner", *AGENTS]),
@@ -78,12 +78,3 @@ def test_a_tool_that_cannot_be_loaded_is_one_sentence() -> None:
     system = GaiaSystem(tools={"x": "mas.no_such.tool"}, agents={"expert": AgentSettings(tools=["x"])})
     with pytest.raises(UserError, match=r"mas\.no_such\.tool cannot be loaded"):
         system.build(ScriptedModel(answering()), None, Resources())
-
-
-def test_a_failing_tool_ends_the_question_if_the_settings_say_so() -> None:
-    agents = {"expert": AgentSettings(tools=["calculator"])}
-    model = ScriptedModel(answering(expert=[Call("calculator", {"expression": "1/0"})]))
-    program = GaiaSystem(tools=TOOLS, agents=agents).build(model, None, Resources(ToolSettings(fail_fast=True)))
-    with pytest.raises(Exception, match="division by zero"):
-        program(question="How many?")
-    assert len(model.asked("expert")) == 1
