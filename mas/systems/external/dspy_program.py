@@ -14,7 +14,7 @@ import dspy
 import pydantic_core
 
 from mas.agents.chat_adapter import ProgramAdapter
-from mas.agents.program import AgentProgram, State
+from mas.agents.program import State
 from mas.prompt_sets.dspy_internals import annotation_allows_none, parse_value
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.safe_call import await_safely, run_in_thread
@@ -22,12 +22,12 @@ from mas.runtime.text import name_type, replace_surrogates
 from mas.runtime.trace import keep_answer, keep_state
 from mas.systems.external.dspy_spans import PredictorSpans, blocks, limit_tools
 from mas.systems.external.dspy_target import LoadedModule, choose_answer_field, describe_answer_choice, is_async
-from mas.systems.external.program import TRACE_KEYS
+from mas.systems.external.program import TRACE_KEYS, ForeignProgram
 
 CreateLM = Callable[[str], dspy.BaseLM]  # a predictor's name, or "" for the program itself → its language model
 
 
-class DspyProgram(AgentProgram):
+class DspyProgram(ForeignProgram):
     """A copy of the user's module; its predictors are this program's, under the same names."""
 
     plain_demos = True  # as DSPy itself reads them: not always all fields
@@ -42,8 +42,8 @@ class DspyProgram(AgentProgram):
             answer: `system.answer_field` and the data's target column.
             create_lm: makes the LM of each predictor that has none; None: they have their own.
         """
-        super().__init__()
-        self.name, self._answer = loaded.target, answer
+        super().__init__(loaded.target)
+        self._answer = answer
         self._inputs, self._takes_any = loaded.inputs, loaded.takes_any
         self._required, self._annotations = loaded.required, dict(loaded.annotations)
         self.module = loaded.module.deepcopy()
@@ -123,11 +123,8 @@ class DspyProgram(AgentProgram):
             changes["lm"] = self.lm
         with dspy.context(**changes):
             if self._runs_in_thread:
-                return await run_in_thread(lambda: self.module(**arguments), self._describe_end)
-            return await await_safely(self.module.acall(**arguments), self._describe_end)
-
-    def _describe_end(self, how: str) -> AgentReplyError:
-        return AgentReplyError(f"{self.name} {how} instead of an answer")
+                return await run_in_thread(lambda: self.module(**arguments), self.describe_end)
+            return await await_safely(self.module.acall(**arguments), self.describe_end)
 
 
 def _read_outputs(value: object, name: str) -> dict[str, object]:

@@ -10,7 +10,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -76,22 +76,19 @@ def run_api(command: Sequence[str]) -> Iterator[str]:
         )
     except OSError as error:
         raise UserError(f"system.api.command={shown} cannot be started ({error}); correct it.") from error
-    try:
-        assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
-        address = process.stdout.readline().strip() if ready else ""
-        if not is_web_address(address) or urlsplit(address).hostname not in LOOPBACK:
-            raise UserError(
-                f"system.api.command={shown} printed {address[:80]!r} within {START_SECONDS:g} s; expected an address "
-                "of this machine as its first line, such as http://127.0.0.1:8080."
-            )
-        yield address.rstrip("/")
-    finally:
-        process.terminate()
+    with process:
         try:
-            process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
+            assert process.stdout is not None
+            ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
+            address = process.stdout.readline().strip() if ready else ""
+            if not is_web_address(address) or urlsplit(address).hostname not in LOOPBACK:
+                raise UserError(
+                    f"system.api.command={shown} printed {address[:80]!r} within {START_SECONDS:g} s; expected an "
+                    "address of this machine as its first line, such as http://127.0.0.1:8080."
+                )
+            yield address.rstrip("/")
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(END_SECONDS)
             process.kill()
-            process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
