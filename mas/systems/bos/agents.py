@@ -78,10 +78,10 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
     "sql": AgentEntry(
         description="reads a database: counts, lists, sums and filters its records by SQL queries",
         specs=(
-            AgentSpec("sql_schema", "mas.systems.bos.sql.graph.ChooseTables"),
-            AgentSpec("sql_generate", "mas.systems.bos.sql.graph.WriteQuery"),
-            AgentSpec("sql_check", "mas.systems.bos.sql.graph.ReviewQuery"),
-            AgentSpec("sql_answer", "mas.systems.bos.sql.graph.AnswerFromRows"),
+            AgentSpec("sql_schema", "mas.systems.bos.sql.agent.ChooseTables"),
+            AgentSpec("sql_generate", "mas.systems.bos.sql.agent.WriteQuery"),
+            AgentSpec("sql_check", "mas.systems.bos.sql.agent.ReviewQuery"),
+            AgentSpec("sql_answer", "mas.systems.bos.sql.agent.AnswerFromRows"),
         ),
         make=_make_sql,
         rivals=("computation",),

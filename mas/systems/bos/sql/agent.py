@@ -4,24 +4,327 @@
     result = await agent.invoke("How many customers are there?", context={})
     result.answer, result.tabular
 
-A query that is refused or fails is written anew with the reason, until the retries are used up.
+One attempt is a LangGraph, compiled once per process:
+
+    list_tables → [call_get_schema] → generate_query → safety_check → check_query → safety_check → execute_query
+    → parse_results
+
+A query that is missing, refused or fails ends the attempt: `last_query_result` says why, and another attempt begins
+with the reason, until the retries are used up. The program's own predictors arrive through the graph's runtime context,
+as in `mas.systems.bos.orchestrator`.
 """
 
+import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import dspy
-from langchain_core.messages import AnyMessage, HumanMessage
+from dspy.utils.exceptions import AdapterParseError
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
 
-from mas.systems.bos.context import get_text
+from mas.agents.tool_adapter import ToolAdapter
+from mas.runtime.sample_context import current_context
+from mas.runtime.trace import span
+from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
 from mas.systems.bos.contracts import AgentFailureError, AgentResult, EventRecorder, TabularResult
-from mas.systems.bos.sql.graph import AttemptContext, SQLAgentState, make_feedback, sql_graph
+from mas.systems.bos.sql.guard import Guard, UnsafeQueryError
+from mas.systems.bos.sql.server import QUERY_TOOL, QueryResult, fail
 from mas.systems.bos.sql.session import SqlSession
 
 MAX_STEPS = 12  # of one attempt, which takes eight
 DATABASE = "database"  # key of a request's context that names the database
+MAX_ROWS_CHARS = 20_000  # of a result in a prompt
+NO_ROWS = "The query returned no rows."
+NO_QUERY = f"No query was written: call the tool {QUERY_TOOL} with one SELECT statement. Text is not run."
+
+
+# Input names differ from step to step: GEPA tells predictors by them.
+
+
+class ChooseTables(dspy.Signature):
+    """Choose the tables whose columns are needed to answer a question."""
+
+    question_for_tables: str = dspy.InputField()
+    tables: str = dspy.InputField(desc="names of the tables that may be read")
+    context: str = dspy.InputField(desc="date, time and further values of the request")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
+    needed_tables: list[str] = dspy.OutputField(desc="names from the list; empty if no columns are needed")
+
+
+class WriteQuery(dspy.Signature):
+    """Write the query that answers the question."""
+
+    question_for_query: str = dspy.InputField()
+    database: str = dspy.InputField(desc="name of the database, and its dialect of SQL")
+    table_overview: str = dspy.InputField(desc="tables that may be read, and the columns that are known")
+    context: str = dspy.InputField(desc="date, time and further values of the request")
+    earlier_results: str = dspy.InputField(desc="what other agents found, if any")
+    failed_attempts: str | None = dspy.InputField(desc="your earlier queries and why they failed, if any")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
+    tools: list[dspy.Tool] = dspy.InputField()
+    tool_calls: dspy.ToolCalls = dspy.OutputField(desc="one call of mcp_db_query with the query")
+    remark: str = dspy.OutputField(desc="why, if no query can be written; else empty")
+
+
+class ReviewQuery(dspy.Signature):
+    """Review a query before it is run."""
+
+    question_of_query: str = dspy.InputField()
+    query_to_review: str = dspy.InputField()
+    dialect: str = dspy.InputField()
+    known_tables: str = dspy.InputField(desc="tables that may be read, and the columns that are known")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
+    reviewed_query: str = dspy.OutputField(desc="the query, unchanged if it is right, else corrected; nothing else")
+
+
+class AnswerFromRows(dspy.Signature):
+    """Answer the question from the rows of a query."""
+
+    question_about_rows: str = dspy.InputField()
+    executed_query: str = dspy.InputField()
+    rows: str = dspy.InputField(desc="columns and rows of the result")
+    system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
+    rows_answer: str = dspy.OutputField(desc="what the rows say about the question, from them alone")
+
+
+class SQLAgentState(MessagesState, total=False):
+    """State of one attempt. `messages` begins with the question; each failed attempt has added its feedback."""
+
+    metadata: dict[str, object]  # context, schema (kept from attempt to attempt), overview, reviews
+    last_query: str | None
+    last_query_result: QueryResult | None
+    final_answer: str | None
+
+
+@dataclass(frozen=True)
+class AttemptContext:
+    """Inputs of one attempt, besides the state."""
+
+    predictors: Mapping[str, dspy.Predict]  # by the names of `mas.systems.bos.agents`
+    session: SqlSession
+    database: str
+    question: str
+    context: Mapping[str, object]
+    recorder: EventRecorder
+
+    @property
+    def guard(self) -> Guard:
+        return self.session.guards[self.database]
+
+    @property
+    def tables(self) -> list[str]:
+        return list(self.guard.tables)
+
+
+Changes = dict[str, object]  # the fields of the state that a node has changed
+Context = Runtime[AttemptContext]
+Attempt = CompiledStateGraph[SQLAgentState, AttemptContext, SQLAgentState, SQLAgentState]
+
+
+@functools.cache
+def sql_graph() -> Attempt:
+    """Return the compiled graph, the same one for every caller."""
+    graph = StateGraph(SQLAgentState, context_schema=AttemptContext)
+    graph.add_node("list_tables", list_tables)
+    graph.add_node("call_get_schema", call_get_schema)
+    graph.add_node("generate_query", generate_query)
+    graph.add_node("safety_check", safety_check)
+    graph.add_node("check_query", check_query)
+    graph.add_node("execute_query", execute_query)
+    graph.add_node("parse_results", parse_results)
+    graph.add_edge(START, "list_tables")
+    graph.add_conditional_edges("list_tables", route_to_schema, ["call_get_schema", "generate_query"])
+    graph.add_edge("call_get_schema", "generate_query")
+    graph.add_conditional_edges("generate_query", route_to_check, ["safety_check", END])
+    graph.add_conditional_edges("safety_check", route_to_execution, ["check_query", "execute_query", END])
+    graph.add_edge("check_query", "safety_check")
+    graph.add_conditional_edges("execute_query", route_to_answer, ["parse_results", END])
+    graph.add_edge("parse_results", END)
+    return graph.compile()
+
+
+async def list_tables(state: SQLAgentState, runtime: Context) -> Changes:
+    """Note the names of the tables that may be read."""
+    overview = "\n".join(f"table {name}" for name in runtime.context.tables)
+    return _note(state, overview=overview, reviews=0)
+
+
+async def route_to_schema(state: SQLAgentState) -> Literal["call_get_schema", "generate_query"]:
+    return "generate_query" if state["metadata"].get("schema") else "call_get_schema"
+
+
+async def call_get_schema(state: SQLAgentState, runtime: Context) -> Changes:
+    """Read the columns of the tables that the model chooses; of all if it chose none and its first query failed."""
+    own = runtime.context
+    chosen: Sequence[object] = own.tables
+    if len(state["messages"]) == 1:
+        try:
+            reply = await own.predictors["sql_schema"].acall(
+                question_for_tables=own.question,
+                tables=", ".join(own.tables),
+                context=format_context(own.context),
+                system_prompt=get_text(own.context, SYSTEM_PROMPT),
+            )
+            chosen = reply.needed_tables or ()
+        except AdapterParseError:
+            pass
+    if not chosen:
+        return _note(state)
+    wanted = {str(name).strip().lower() for name in chosen}
+    known = [name for name in own.tables if name.lower() in wanted] or own.tables
+    schema = await own.session.read_schema(own.database, known)
+    own.recorder.add("MESSAGE", "Read the schema of tables", tables=known)
+    return _note(state, schema=schema)
+
+
+async def generate_query(state: SQLAgentState, runtime: Context) -> Changes:
+    """Let the model write the query as a call of the query tool."""
+    own, feedback = runtime.context, [str(message.content) for message in state["messages"][1:]]
+    predictor = own.predictors["sql_generate"]
+    lm = predictor.lm or dspy.settings.lm
+    tool = dspy.Tool(mcp_db_query)
+    try:
+        with dspy.context(adapter=ToolAdapter({QUERY_TOOL: tool}, native=lm.supports_function_calling)):
+            reply = await predictor.acall(
+                question_for_query=own.question,
+                database=f"{own.database} ({own.guard.dialect})",
+                table_overview=_describe_tables(state),
+                context=format_context(own.context),
+                earlier_results=get_text(own.context, EARLIER_RESULTS) or "none",
+                failed_attempts="\n\n".join(feedback) or None,
+                system_prompt=get_text(own.context, SYSTEM_PROMPT),
+                tools=[tool],
+            )
+        query, remark = _find_query(reply.tool_calls), str(reply.remark or "").strip()
+    except AdapterParseError as error:
+        query, remark = "", str(getattr(error, "lm_response", "") or "").strip()[:500]
+    if not query:
+        reason = f"{NO_QUERY} The reply was: {remark}" if remark else NO_QUERY
+        return {"last_query": None, "last_query_result": fail(own.recorder.redact(reason))}
+    own.recorder.add("DECISION", "Query was written", query=query)
+    return {"last_query": query, "last_query_result": None}
+
+
+def mcp_db_query(query: str) -> str:
+    """Run one SELECT statement on the database and return its rows."""
+    return query  # never called: the query is checked and reviewed first
+
+
+def _find_query(calls: object) -> str:
+    made = calls.tool_calls if isinstance(calls, dspy.ToolCalls) else ()
+    queries = [call.args.get("query") for call in made if call.name == QUERY_TOOL and isinstance(call.args, dict)]
+    return next((query.strip() for query in queries if isinstance(query, str)), "")
+
+
+async def route_to_check(state: SQLAgentState) -> str:
+    return "safety_check" if state.get("last_query") else END
+
+
+async def safety_check(state: SQLAgentState, runtime: Context) -> Changes:
+    """Refuse what is not one reading query of listed tables; put the query into the form that will be run."""
+    try:
+        return {"last_query": runtime.context.guard.check(state["last_query"] or "")}
+    except UnsafeQueryError as refusal:
+        return {"last_query_result": fail(str(refusal))}
+
+
+async def route_to_execution(state: SQLAgentState) -> str:
+    if state.get("last_query_result") is not None:
+        return END
+    return "execute_query" if state["metadata"]["reviews"] else "check_query"
+
+
+async def check_query(state: SQLAgentState, runtime: Context) -> Changes:
+    """Let the model review the query; what it returns is checked for safety again."""
+    own = runtime.context
+    try:
+        reply = await own.predictors["sql_check"].acall(
+            question_of_query=own.question,
+            query_to_review=state["last_query"],
+            dialect=own.guard.dialect,
+            known_tables=_describe_tables(state),
+            system_prompt=get_text(own.context, SYSTEM_PROMPT),
+        )
+        reviewed = str(reply.reviewed_query or "").strip()
+    except AdapterParseError:
+        reviewed = ""
+    if reviewed and reviewed != state["last_query"]:
+        own.recorder.add("DECISION", "Query was changed by its review", query=reviewed)
+    return {"last_query": reviewed or state["last_query"], **_note(state, reviews=1)}
+
+
+async def execute_query(state: SQLAgentState, runtime: Context) -> Changes:
+    """Run the query.
+
+    Raises:
+        AgentFailureError: the databases cannot be used.
+        LimitReachedError: the sample may call no more tools.
+    """
+    own, query, started = runtime.context, state["last_query"] or "", time.perf_counter()
+    if sample := current_context():
+        sample.count_tool_call()
+    with span("tool", QUERY_TOOL, inputs={"query": query, "database": own.database}) as current:
+        result = await own.session.query(query, own.database)
+        current.outputs = {"row_count": result["row_count"], "error": result["error"]}
+    latency = (time.perf_counter() - started) * 1000
+    facts = {"query": query, "database": own.database, "row_count": result["row_count"], "latency_ms": latency}
+    own.recorder.add("TOOL", "Executed query", success=result["success"], **facts)
+    return {"last_query_result": result}
+
+
+async def route_to_answer(state: SQLAgentState) -> str:
+    result = state.get("last_query_result")
+    return "parse_results" if result is not None and result["success"] else END
+
+
+async def parse_results(state: SQLAgentState, runtime: Context) -> Changes:
+    """Answer from the rows; without rows there is nothing that a model could add."""
+    own, result = runtime.context, state["last_query_result"]
+    assert result is not None
+    if not result["data"]:
+        return {"final_answer": NO_ROWS, "messages": [AIMessage(NO_ROWS)]}
+    try:
+        reply = await own.predictors["sql_answer"].acall(
+            question_about_rows=own.question,
+            executed_query=state["last_query"],
+            rows=format_data(QUERY_TOOL, format_rows(result)),
+            system_prompt=get_text(own.context, SYSTEM_PROMPT),
+        )
+        answer = str(reply.rows_answer or "").strip()
+    except AdapterParseError as error:
+        own.recorder.add("ERROR", "Rows could not be put into words", error=str(error), type=type(error).__name__)
+        answer = ""
+    answer = answer or format_rows(result)
+    return {"final_answer": answer, "messages": [AIMessage(answer)]}
+
+
+def format_rows(result: QueryResult) -> str:
+    """Return columns and rows as text, cut to the length that a prompt can hold."""
+    lines = [" | ".join(result["columns"])]
+    lines += [" | ".join("NULL" if value is None else str(value) for value in row) for row in result["data"]]
+    text = "\n".join(lines)
+    is_cut = len(text) > MAX_ROWS_CHARS or result["truncated"]
+    return text[:MAX_ROWS_CHARS] + ("\n[there are more rows]" if is_cut else "")
+
+
+def make_feedback(query: str | None, error: str) -> HumanMessage:
+    """Return the message that a retry begins with."""
+    return HumanMessage(f"The query:\n{query or '(none)'}\n\nfailed: {error}\n\nWrite another one.")
+
+
+def _describe_tables(state: SQLAgentState) -> str:
+    metadata = state["metadata"]
+    return str(metadata.get("schema") or metadata["overview"])
+
+
+def _note(state: SQLAgentState, **values: object) -> Changes:
+    return {"metadata": {**state["metadata"], **values}}
 
 
 @dataclass(frozen=True)

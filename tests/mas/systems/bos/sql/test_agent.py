@@ -15,12 +15,12 @@ from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleK
 from mas.systems.bos.contracts import AgentFailureError, AgentResult
 from mas.systems.bos.settings import DatabaseSettings, QueryLimits
 from mas.systems.bos.sql import agent as module
-from mas.systems.bos.sql.agent import SqlAgent
-from mas.systems.bos.sql.graph import (
+from mas.systems.bos.sql.agent import (
     NO_ROWS,
     AnswerFromRows,
     ChooseTables,
     ReviewQuery,
+    SqlAgent,
     SQLAgentState,
     WriteQuery,
     sql_graph,
