@@ -4,10 +4,11 @@ An optimizer is a dataclass whose fields are the keys of its file in `conf/optim
 `search`, so that a configuration is checked in a moment.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from mas.runtime.errors import UserError
 from optimize.search.candidate import Proposal
 
 if TYPE_CHECKING:
@@ -80,3 +81,15 @@ class Optimizer(Protocol):
             report: receives each proposal once, as soon as it is decided, so that a killed search loses none.
         """
         ...
+
+
+def check_settings(optimizer: Optimizer, least: Mapping[str, int]) -> None:
+    """Check that settings are at least these numbers; null means no limit.
+
+    Raises:
+        UserError: a setting is out of range.
+    """
+    for option, minimum in least.items():
+        value = getattr(optimizer, option)
+        if value is not None and value < minimum:
+            raise UserError(f"optimizer.{option} is {value}; expected a whole number from {minimum} on.")

@@ -182,8 +182,6 @@ def _settings(arm: str) -> dict[str, Any]:
     return {
         "reflection_minibatch_size": ours.minibatch_size,
         "component_selector": ours.component_selector,
-        "use_merge": ours.use_merge,
-        "skip_perfect_score": ours.skip_perfect_score,
     }
 
 

@@ -10,8 +10,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mas.runtime.errors import UserError
-from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome
+from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome, check_settings
 
 if TYPE_CHECKING:
     from optimize.search.student import Objective, Student
@@ -34,9 +33,7 @@ class BootstrapOptimizer:
         Raises:
             UserError: a setting is out of range.
         """
-        for option in ("max_demos", "candidates"):
-            if getattr(self, option) < 1:
-                raise UserError(f"optimizer.{option} is {getattr(self, option)}; expected a whole number from 1 on.")
+        check_settings(self, {"max_demos": 1, "candidates": 1})
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Add the parent on validation, its answers to the training questions, and each candidate on validation."""

@@ -6,21 +6,32 @@ scored on all validation questions; parents are drawn from the candidates that a
     GepaOptimizer(minibatch_size=6).search(student, objective, context, report)      # SearchOutcome(reflections=52, …)
 """
 
+import functools
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from mas.runtime.errors import UserError
-from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome
+from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
+from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome, check_settings
 
 if TYPE_CHECKING:
+    import dspy
+
     from optimize.search.student import Objective, Student
 
-CHOICES = {
-    "component_selector": ("round_robin", "all"),
-    "parent_selector": ("pareto", "current_best", "epsilon_greedy", "top_k_pareto"),
-    "acceptance": ("strict_improvement", "improvement_or_equal"),
-}
+SELECTORS = ("round_robin", "all")
+# Arguments of dspy.GEPA that another option or the harness sets.
+OURS = (
+    *("metric", "auto", "max_full_evals", "max_metric_calls", "reflection_minibatch_size", "reflection_lm"),
+    *("instruction_proposer", "component_selector", "num_threads", "seed"),
+)
+OURS_OF_GEPA = ("callbacks", "stop_callbacks", "sampling_strategy", "selection_strategy")  # in `gepa_kwargs`
+
+Event = Mapping[str, Any]
+Handler = Callable[["GepaEvents", Event], None]
 
 
 @dataclass
@@ -30,14 +41,8 @@ class GepaOptimizer:
     name: str = "gepa"
     minibatch_size: int = 6
     component_selector: str = "all"
-    parents: int = 1
-    proposals: int = 1
-    max_kept: int | None = None
-    parent_selector: str = "pareto"
-    acceptance: str = "strict_improvement"
-    use_merge: bool = True
-    skip_perfect_score: bool = True
     max_instruction_chars: int | None = 8000
+    more: dict[str, Any] = field(default_factory=dict)
     needs_reflection: bool = True
 
     def check(self) -> None:
@@ -46,30 +51,32 @@ class GepaOptimizer:
         Raises:
             UserError: a setting is out of range.
         """
-        for option in ("minibatch_size", "parents", "proposals"):
-            if getattr(self, option) < 1:
-                raise UserError(f"optimizer.{option} is {getattr(self, option)}; expected a whole number from 1 on.")
-        for option, choices in CHOICES.items():
-            if getattr(self, option) not in choices:
-                raise UserError(
-                    f"There is no optimizer.{option} '{getattr(self, option)}'; choose {' or '.join(choices)}."
-                )
-        for option in ("max_kept", "max_instruction_chars"):
-            if (limit := getattr(self, option)) is not None and limit < 1:
-                raise UserError(
-                    f"optimizer.{option} is {limit}; expected a whole number from 1 on, or null for no limit."
-                )
+        check_settings(self, {"minibatch_size": 1, "max_instruction_chars": 1})
+        if self.component_selector not in SELECTORS:
+            raise UserError(
+                f"There is no optimizer.component_selector '{self.component_selector}'; choose "
+                f"{' or '.join(SELECTORS)}."
+            )
+        if self.more:
+            self._check_more()
+
+    def _check_more(self) -> None:
+        import inspect
+
+        import dspy
+
+        known = set(inspect.signature(dspy.GEPA).parameters) - set(OURS)
+        wrong = [*(self.more.keys() - known), *(self.more.get("gepa_kwargs", {}).keys() & set(OURS_OF_GEPA))]
+        if wrong:
+            raise UserError(
+                f"optimizer.more has {sorted(wrong)[0]}, which dspy.GEPA does not know or this project sets itself; "
+                f"choose from: {', '.join(sorted(known))}."
+            )
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that no proposal is scored on validation, which leaves most of the budget to reflections."""
-        answers = (1 if self._makes_several else 2) * min(self.minibatch_size, n_train)
-        proposals = math.ceil(max(0, max_metric_calls - n_val) / answers)
+        proposals = math.ceil(max(0, max_metric_calls - n_val) / (2 * min(self.minibatch_size, n_train)))
         return SearchCost(max_metric_calls, proposals * (n_agents if self.component_selector == "all" else 1))
-
-    @property
-    def _makes_several(self) -> bool:
-        """Return whether a round has several proposals; then a parent's answers are mostly known, and free."""
-        return self.parents * self.proposals > 1
 
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
@@ -82,13 +89,11 @@ class GepaOptimizer:
             Exception: what `report` raised, or a defect of the harness.
         """
         import dspy
-        from gepa.strategies.proposal_sampling import PxNSampling
 
         from optimize.search.dspy_compat import run_isolated, to_examples
-        from optimize.search.optimizers.gepa_events import GepaEvents
         from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 
-        events = GepaEvents(student, objective, context, report, self.max_kept)
+        events = GepaEvents(student, objective, context, report)
         rewriter = PromptRewriter(
             student.initial_prompts, context.get_stop_reason, self.max_instruction_chars, objective.labels.names
         )
@@ -96,36 +101,157 @@ class GepaOptimizer:
         def is_over(state: object) -> bool:
             return bool(context.get_stop_reason() or rewriter.failure or events.failure)
 
-        train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
-
         def compile_student() -> None:
+            ours = {"callbacks": [events], "stop_callbacks": [is_over]}
+            settings = {"warn_on_score_mismatch": False, **self.more}
+            settings["gepa_kwargs"] = {**settings.get("gepa_kwargs", {}), **ours}
             optimizer = dspy.GEPA(
                 metric=objective,
-                # gepa counts repeated answers as well; the budget, which counts each once, ends the search
-                max_metric_calls=context.metric_calls * (2 if self._makes_several else 1),
+                max_metric_calls=context.metric_calls,
                 reflection_minibatch_size=min(self.minibatch_size, len(objective.train_ids)),
                 reflection_lm=context.reflection_lm,
                 instruction_proposer=rewriter,
                 component_selector=self.component_selector,
-                skip_perfect_score=self.skip_perfect_score,
-                use_merge=self.use_merge,
                 num_threads=context.concurrency,
-                warn_on_score_mismatch=False,
                 seed=context.seed,
-                candidate_selection_strategy=self.parent_selector,
-                gepa_kwargs={
-                    "callbacks": [events],
-                    "stop_callbacks": [is_over],
-                    "sampling_strategy": PxNSampling(self.parents, self.proposals),
-                    "selection_strategy": events,
-                    "acceptance_criterion": self.acceptance,
-                },
+                **settings,
             )
+            train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
             optimizer.compile(student, trainset=train, valset=val)
 
         run_isolated(compile_student)
-        events.check()
-        student.trials.check()
-        if rewriter.service_failure:
-            student.trials.stop(rewriter.service_failure)
-        return SearchOutcome(rewriter.requests, rewriter.unparsable)
+        if events.failure is not None:
+            raise events.failure
+        return rewriter.finish(student.trials)
+
+
+def _guarded(handler: Handler) -> Handler:
+    """Keep what a handler raises as `failure`: gepa logs it and goes on."""
+
+    @functools.wraps(handler)
+    def call_handler(self: "GepaEvents", event: Event) -> None:
+        try:
+            handler(self, event)
+        except Exception as error:  # noqa: BLE001  the search ends, and raises it
+            self.failure = self.failure or error
+
+    return call_handler
+
+
+class GepaEvents:
+    """Callback of gepa that reports each candidate as a proposal. Used in the thread of the search.
+
+    A round evaluates its parent on a minibatch, proposes texts, evaluates them on the same questions, and accepts or
+    rejects them. A merge is evaluated on validation questions, where its parents' scores are known.
+    """
+
+    def __init__(
+        self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
+    ) -> None:
+        """Begin with no candidate but the parent."""
+        self.failure: Exception | None = None  # the first one of a handler
+        self._parent, self._context, self._report = student.initial_prompts, context, report
+        self._ledger = student.trials.ledger
+        self._ids = [PARENT]  # by gepa's number
+        self._texts: list[dict[str, str]] = []
+        self._val_scores: list[Mapping[int, float]] = []
+        self._val_numbers = {sample_id: number for number, sample_id in enumerate(objective.val_ids)}
+        self._n_proposed = self._iteration = 0
+        self._spend_before = self._ledger.spend()
+        self._new_texts: dict[str, str] = {}
+        self._pending: Candidate | None = None  # not decided yet
+        self._before = self._after = 0.0  # mean scores of its parent and its own on the minibatch
+        self._is_minibatch_complete = self._is_val_complete = True
+        self._val_score: float | None = None
+
+    @_guarded
+    def on_iteration_start(self, event: Event) -> None:
+        self._iteration, self._pending, self._spend_before = event["iteration"], None, self._ledger.spend()
+        self._is_val_complete, self._val_score = True, None
+
+    @_guarded
+    def on_proposal_end(self, event: Event) -> None:
+        self._new_texts = event["new_instructions"]
+
+    @_guarded
+    def on_evaluation_end(self, event: Event) -> None:
+        parents, is_complete = event["parent_ids"], _are_complete(event["outputs"])
+        if event["candidate_idx"] is not None:
+            self._before, self._is_minibatch_complete = fmean(event["scores"]), is_complete
+            return
+        self._after = fmean(event["scores"])
+        if len(parents) > 1:
+            numbers = [self._val_numbers[output.trial.record.sample_id] for output in event["outputs"]]
+            self._before = max(fmean(self._val_scores[parent][number] for number in numbers) for parent in parents)
+            self._is_minibatch_complete = is_complete
+        else:
+            self._is_minibatch_complete &= is_complete
+            self._propose({**self._texts[parents[0]], **self._new_texts}, parents, "reflection")
+
+    @_guarded
+    def on_merge_attempted(self, event: Event) -> None:
+        self._propose(dict(event["merged_candidate"]), list(event["parent_ids"]), "merge")
+
+    @_guarded
+    def on_valset_evaluated(self, event: Event) -> None:
+        self._texts.append(dict(event["candidate"]))
+        self._val_scores.append(dict(event["scores_by_val_id"]))
+        self._val_score = event["average_score"]
+        self._is_val_complete = _are_complete((event["outputs_by_val_id"] or {}).values())
+
+    @_guarded
+    def on_candidate_accepted(self, event: Event) -> None:
+        if self._pending is not None:
+            self._ids.append(self._pending.id)
+        self._decide("accepted", "as good" if self._after == self._before else "better")
+
+    @_guarded
+    def on_candidate_rejected(self, event: Event) -> None:
+        self._decide("rejected", "no better")
+
+    @_guarded
+    def on_merge_rejected(self, event: Event) -> None:
+        self._decide("rejected", "worse than the better parent")
+
+    @_guarded
+    def on_iteration_end(self, event: Event) -> None:
+        self._is_val_complete = False
+        self._decide("cut_off", "")
+
+    def _propose(self, texts: dict[str, str], parents: Sequence[int], origin: str) -> None:
+        self._n_proposed += 1
+        start, first = self._parent, self._texts[parents[0]]
+        self._pending = Candidate(
+            id=f"c{self._n_proposed:03}",
+            prompts=replace(start, texts={**start.texts, **texts}, edited=(), provenance={}),
+            parent_ids=tuple(self._ids[number] for number in parents),
+            agents=tuple(agent for agent, text in texts.items() if text != first.get(agent)),
+            origin=origin,
+        )
+
+    def _decide(self, decision: Decision, how: str) -> None:
+        """Report the pending candidate, if there is one."""
+        if self._pending is None:
+            return
+        reason = f"{how} on its few questions ({self._before:.0%} → {self._after:.0%})"
+        if decision == "accepted":
+            reason += ", and kept"
+        is_complete = self._is_minibatch_complete and self._is_val_complete
+        if not is_complete:
+            decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
+        proposal = Proposal(
+            self._pending,
+            decision,
+            reason,
+            iteration=self._iteration,
+            minibatch_before=self._before if self._is_minibatch_complete else None,
+            minibatch_after=self._after if self._is_minibatch_complete else None,
+            val_score=self._val_score if is_complete else None,
+            spend=self._ledger.spend() - self._spend_before,
+        )
+        self._pending = None
+        self._report(proposal)
+
+
+def _are_complete(outputs: "Iterable[dspy.Prediction | None]") -> bool:
+    return all("trial" not in output or output.trial.completed for output in outputs if output is not None)

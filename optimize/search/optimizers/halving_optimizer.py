@@ -14,13 +14,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mas.runtime.errors import UserError
-from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome
+from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome, check_settings
 
 if TYPE_CHECKING:
     from optimize.search.student import Objective, Student
 
-_LEAST = {"stages": 1, "batch": 1, "proposals": 1, "examples": 1, "mixtures": 2, "questions": 1, "patience": 1}
+LEAST = {
+    **{"stages": 1, "batch": 1, "proposals": 1, "examples": 1, "mixtures": 2, "questions": 1, "patience": 1},
+    "max_instruction_chars": 1,
+}
 
 
 @dataclass
@@ -44,14 +46,7 @@ class HalvingOptimizer:
         Raises:
             UserError: a setting is out of range.
         """
-        for option, least in _LEAST.items():
-            if (value := getattr(self, option)) < least:
-                raise UserError(f"optimizer.{option} is {value}; expected a whole number from {least} on.")
-        if self.max_instruction_chars is not None and self.max_instruction_chars < 1:
-            raise UserError(
-                f"optimizer.max_instruction_chars is {self.max_instruction_chars}; expected a whole number from 1 on, "
-                "or null for no limit."
-            )
+        check_settings(self, LEAST)
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that the last round is as short as a round may be."""
@@ -76,7 +71,4 @@ class HalvingOptimizer:
             student.initial_prompts, context.get_stop_reason, self.max_instruction_chars, objective.labels.names
         )
         run_isolated(HalvingRounds(self, student, objective, context, report, rewriter).run)
-        student.trials.check()
-        if rewriter.service_failure:
-            student.trials.stop(rewriter.service_failure)
-        return SearchOutcome(rewriter.requests, rewriter.unparsable)
+        return rewriter.finish(student.trials)

@@ -12,13 +12,12 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mas.runtime.errors import UserError
-from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome
+from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome, check_settings
 
 if TYPE_CHECKING:
     from optimize.search.student import Objective, Student
 
-MIN_CANDIDATES = {"candidates": 2, "trials": 1, "max_demos": 0}  # the first candidate is the agent's own text
+LEAST = {"candidates": 2, "trials": 1, "max_demos": 0, "max_instruction_chars": 1}  # candidates: one is the agent's own
 QUESTIONS_A_SUMMARY = 10  # questions that one request of the summary holds
 MAX_SUMMARIES = 10  # such requests
 
@@ -40,16 +39,7 @@ class MiproOptimizer:
         Raises:
             UserError: a setting is out of range.
         """
-        for option, least in MIN_CANDIDATES.items():
-            if getattr(self, option) < least:
-                raise UserError(
-                    f"optimizer.{option} is {getattr(self, option)}; expected a whole number from {least} on."
-                )
-        if self.max_instruction_chars is not None and self.max_instruction_chars < 1:
-            raise UserError(
-                f"optimizer.max_instruction_chars is {self.max_instruction_chars}; expected a whole number from 1 on, "
-                "or null for no limit."
-            )
+        check_settings(self, LEAST)
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Add the parent and each trial on validation, and the answers to training questions that demos come from."""
@@ -117,7 +107,4 @@ class MiproOptimizer:
                 return
 
         run_isolated(compile_student)
-        student.trials.check()
-        if requests.service_failure:
-            student.trials.stop(requests.service_failure)
-        return SearchOutcome(requests.requests, requests.unparsable)
+        return requests.finish(student.trials)

@@ -19,6 +19,8 @@ from mas.agents.chat_adapter import ChatAdapter
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from optimize.search.dspy_compat import InstructionProposer
+from optimize.search.optimizer import SearchOutcome
+from optimize.search.trials import Trials
 
 BRIEF = """\
 I gave an assistant instructions for one step of a larger task. You are given these instructions, examples of what it \
@@ -46,11 +48,6 @@ _REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # every later r
 
 T = TypeVar("T")
 Feedback = Mapping[str, Sequence[Mapping[str, object]]]  # agent → its calls with inputs, outputs, feedback
-
-
-def build_brief(labels: Sequence[str]) -> str:
-    """Return the brief for data with these labels."""
-    return BRIEF + build_labels_brief(labels)
 
 
 def build_labels_brief(labels: Sequence[str]) -> str:
@@ -86,6 +83,17 @@ class ReflectionRequests:
             return result
         return None
 
+    def finish(self, trials: Trials) -> SearchOutcome:
+        """Return the counts at the end of a search; a failing model stops the session.
+
+        Raises:
+            Exception: a defect of the harness.
+        """
+        trials.check()
+        if self.service_failure:
+            trials.stop(self.service_failure)
+        return SearchOutcome(self.requests, self.unparsable)
+
     def _count_failure(self, error: Exception) -> None:
         if self._get_stop_reason() is not None:  # refused by the budget, which is no failure of the model
             return
@@ -118,7 +126,7 @@ class PromptRewriter(ReflectionRequests, InstructionProposer):
         ReflectionRequests.__init__(self, get_stop_reason)
         InstructionProposer.__init__(
             self,
-            base_instructions=build_brief(labels),
+            base_instructions=BRIEF + build_labels_brief(labels),
             max_chars=max_chars,
             truncate_history_outputs=True,
             adapter=ChatAdapter(),  # falls back to JSON; DSPy's default here reads JSON only

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from dspy.lm15 import BillingError, Message, Response, TextPart, Usage
 
+from mas.runtime.errors import UserError
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
 from tests.eval.command_line import without_notes
 from tests.optimize.toy_search import CountedModel, toy, toy_search
 
 DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Multiply."]}
-SEVERAL = {"component_selector": "all", "parents": 2, "proposals": 2, "max_kept": 1, "parent_selector": "current_best"}
+MORE = {"candidate_selection_strategy": "current_best", "gepa_kwargs": {"acceptance_criterion": "improvement_or_equal"}}
 MERGE = """
 import gepa.proposer.merge as merge, random
 from optimize.search.dspy_compat import _patched
@@ -66,7 +67,7 @@ def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{"component_selector": "round_robin"}, SEVERAL], ids=["one", "several"])
+@pytest.mark.parametrize("settings", [{}, {"component_selector": "all", "more": MORE}], ids=["one", "all"])
 def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(
     tmp_path: Path, settings: dict[str, Any]
 ) -> None:
@@ -78,6 +79,13 @@ def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(
             sent = search.model.sent
     assert told[0] == told[1] == told[2] != []
     assert sent == 0, "all of it was paid for in the session before"
+
+
+@pytest.mark.parametrize("more", [{"seed": 1}, {"use_merging": True}, {"gepa_kwargs": {"callbacks": []}}])
+def test_further_arguments_of_gepa_are_checked_before_anything_is_spent(more: dict[str, Any]) -> None:
+    gepa(more=MORE).check()
+    with pytest.raises(UserError, match=r"optimizer\.more has (seed|use_merging|callbacks)"):
+        gepa(more=more).check()
 
 
 def test_agents_that_are_not_tuned_keep_their_prompts_and_all_keep_their_examples(tmp_path: Path) -> None:
