@@ -9,7 +9,7 @@ ledger.spend().cost_usd                 # 0.0013
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from eval.execution.projection import UNKNOWN, Progress, Projection, project
@@ -98,7 +98,7 @@ def read_earlier_spend(call_log: CallLog, seconds: float = 0.0) -> Spend:
 
 @dataclass
 class _Requests:
-    """Requests in flight of one kind: the system's or the reflection's."""
+    """Requests of one kind: the system's or the reflection's."""
 
     max_tokens: float  # of a single request so far
     max_usd: float
@@ -106,29 +106,11 @@ class _Requests:
 
 
 @dataclass(frozen=True)
-class _BudgetState:
-    """State of one budget at one moment."""
+class _Refusal:
+    """The budget that refused a request or an answer, and the sentence why."""
 
     name: str
-    budget: float | None
-    used: float
-    expected: float = 0.0  # estimate for the requests in flight
-    held_back: float = 0.0
-
-    @property
-    def is_used_up(self) -> bool:
-        return self.budget is not None and self.used + self.expected >= self.budget - self.held_back
-
-    @property
-    def refusal_message(self) -> str:
-        unit, option = _UNITS[self.name], f"budget.{self.name}={self.budget}"
-        budget = _number(self.budget or 0)
-        if self.used + self.expected < (self.budget or 0):
-            rest = f"{_number(self.held_back)} of the run's {budget} {unit} are reserved for the phases after it"
-            return f"the search has used its share: {rest} ({option})"
-        if self.used < (self.budget or 0) and self.name != "lm_calls":
-            return f"the requests in flight may use up the rest of the run's {budget} {unit} ({option})"
-        return f"the run has used its {budget} {unit} ({option})"
+    message: str
 
 
 @dataclass
@@ -142,8 +124,8 @@ class BudgetLedger:
     def __post_init__(self) -> None:
         self._spend, self._started, self._lock = replace(self.earlier), self.clock(), threading.Lock()
         self._held_back = Spend()
-        self._refused_request: _BudgetState | None = None
-        self._refused_answer: _BudgetState | None = None
+        self._refused_request: _Refusal | None = None
+        self._refused_answer: _Refusal | None = None
         priced = max(1, self.earlier.lm_calls - self.earlier.unknown_cost_calls)
         self._system = _Requests(self.earlier.tokens / priced, self.earlier.cost_usd / priced)  # means: no maximum kept
         self._reflection = replace(self._system)
@@ -152,7 +134,7 @@ class BudgetLedger:
     def refusal(self) -> str | None:
         """The sentence why requests or answers are refused; None if none was refused since the last `release`."""
         refused = self._refused_request or self._refused_answer
-        return refused.refusal_message if refused else None
+        return refused.message if refused else None
 
     @property
     def refused_budget(self) -> str | None:
@@ -169,7 +151,7 @@ class BudgetLedger:
         """Count an answer that is to be scored; return False if the budget does not allow it."""
         with self._lock:
             if self.refusal is None:
-                self._refused_answer = next((each for each in self._answer_accounts() if each.is_used_up), None)
+                self._refused_answer = self._find_refusal("metric_calls", "seconds")
             if self.refusal is not None:
                 return False
             self._spend.metric_calls += 1
@@ -191,20 +173,27 @@ class BudgetLedger:
             LimitReachedError: a budget may be exceeded. All later requests are refused too, until `release`.
         """
         with self._lock:
-            if self._refused_request is None:
-                self._refused_request = next((each for each in self._request_accounts() if each.is_used_up), None)
-            refused = self._refused_request
-            if refused is None:
-                requests.in_flight += 1
-                return
-        raise LimitReachedError(f"budget.{refused.name}", refused.refusal_message)
+            refused = self._refused_request or self._find_refusal("lm_calls", "tokens", "usd", "seconds")
+            self._refused_request = refused
+            if refused is not None:
+                raise LimitReachedError(f"budget.{refused.name}", refused.message)
+            requests.in_flight += 1
 
     def settle(self, requests: _Requests, payment: Payment | None) -> None:
         """Record the payment of a reserved request of this kind; None if it was never sent."""
         with self._lock:
             requests.in_flight -= 1
-            if payment is not None:
-                self._pay(requests, payment)
+            if payment is None:
+                return
+            spend, tokens = self._spend, payment.input_tokens + payment.output_tokens
+            spend.lm_calls += 1
+            spend.reflection_calls += requests is self._reflection
+            spend.input_tokens += payment.input_tokens
+            spend.output_tokens += payment.output_tokens
+            spend.cost_usd += payment.cost_usd or 0.0
+            spend.unknown_cost_calls += payment.cost_usd is None
+            requests.max_tokens = max(requests.max_tokens, tokens)
+            requests.max_usd = max(requests.max_usd, payment.cost_usd or 0.0)
 
     def hold_back(self, amount: Spend) -> None:
         """Hold back a part of each budget for the phases after the search."""
@@ -233,39 +222,25 @@ class BudgetLedger:
         cost_usd = None if search.cost_usd is None else search.cost_usd + rest.cost_usd
         return Projection(search.eta_seconds + rest.seconds, cost_usd)
 
-    def _pay(self, requests: _Requests, payment: Payment) -> None:
-        spend, tokens = self._spend, payment.input_tokens + payment.output_tokens
-        spend.lm_calls += 1
-        spend.reflection_calls += requests is self._reflection
-        spend.input_tokens += payment.input_tokens
-        spend.output_tokens += payment.output_tokens
-        spend.cost_usd += payment.cost_usd or 0.0
-        spend.unknown_cost_calls += payment.cost_usd is None
-        requests.max_tokens = max(requests.max_tokens, tokens)
-        requests.max_usd = max(requests.max_usd, payment.cost_usd or 0.0)
-
     def _current_spend(self) -> Spend:
         return replace(self._spend, seconds=self.earlier.seconds + self.clock() - self._started)
 
-    def _answer_accounts(self) -> Iterator[_BudgetState]:
-        budget, spend, held_back = self.budget, self._spend, self._held_back
-        yield _BudgetState("metric_calls", budget.metric_calls, spend.metric_calls, 0, held_back.metric_calls)
-        yield self._time_account()
-
-    def _request_accounts(self) -> Iterator[_BudgetState]:
-        budget, spend, held_back = self.budget, self._spend, self._held_back
-        kinds = (self._system, self._reflection)
-        in_flight = sum(each.in_flight for each in kinds)
-        tokens_in_flight = sum(each.in_flight * each.max_tokens for each in kinds)
-        usd_in_flight = sum(each.in_flight * each.max_usd for each in kinds)
-        used_usd = spend.cost_usd + spend.unknown_cost_calls * max(each.max_usd for each in kinds)
-        yield _BudgetState("lm_calls", budget.lm_calls, spend.lm_calls, in_flight, held_back.lm_calls)
-        yield _BudgetState("tokens", budget.tokens, spend.tokens, tokens_in_flight, held_back.tokens)
-        yield _BudgetState("usd", budget.usd, used_usd, usd_in_flight, held_back.cost_usd)
-        yield self._time_account()
-
-    def _time_account(self) -> _BudgetState:
-        return _BudgetState("seconds", self.budget.seconds, self._current_spend().seconds, 0, self._held_back.seconds)
+    def _find_refusal(self, *names: str) -> _Refusal | None:
+        """Return the first of these budgets that what is in flight may use up; a request of unknown cost is dear."""
+        spend, rest, kinds = self._current_spend(), self._held_back, (self._system, self._reflection)
+        usd = spend.cost_usd + spend.unknown_cost_calls * max(kind.max_usd for kind in kinds)
+        states = {  # what is used, what the requests in flight are expected to use, and what is held back
+            "metric_calls": (spend.metric_calls, 0, rest.metric_calls),
+            "lm_calls": (spend.lm_calls, sum(kind.in_flight for kind in kinds), rest.lm_calls),
+            "tokens": (spend.tokens, sum(kind.in_flight * kind.max_tokens for kind in kinds), rest.tokens),
+            "usd": (usd, sum(kind.in_flight * kind.max_usd for kind in kinds), rest.cost_usd),
+            "seconds": (spend.seconds, 0, rest.seconds),
+        }
+        for name in names:
+            budget, (used, expected, held_back) = getattr(self.budget, name), states[name]
+            if budget is not None and used + expected >= budget - held_back:
+                return _Refusal(name, _describe_refusal(name, budget, used, expected, held_back))
+        return None
 
 
 @dataclass(frozen=True)
@@ -283,6 +258,16 @@ class LedgerAccount:
         self.ledger.settle(self.requests, payment)
         if payment is not None:
             self.pay(payment)
+
+
+def _describe_refusal(name: str, budget: float, used: float, expected: float, held_back: float) -> str:
+    option, total = f"budget.{name}={budget}", f"{_number(budget)} {_UNITS[name]}"
+    if used + expected < budget:
+        rest = f"{_number(held_back)} of the run's {total} are reserved for the phases after it"
+        return f"the search has used its share: {rest} ({option})"
+    if used < budget and name != "lm_calls":
+        return f"the requests in flight may use up the rest of the run's {total} ({option})"
+    return f"the run has used its {total} ({option})"
 
 
 def _number(value: float) -> str:
