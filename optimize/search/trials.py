@@ -17,7 +17,6 @@ step whose output is `unreadable_reply`, so that the prompt that led to it is im
 import asyncio
 import functools
 import math
-import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -32,12 +31,13 @@ from eval.benchmarks.dataset import Sample
 from eval.execution.runner import SampleRunner, build_blank_record
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors
-from eval.execution.traced_program import AnsweredTrial, Inputs, NamedCall, TracedProgram, TraceEntry, name_calls
+from eval.execution.traced_program import AnsweredTrial, Inputs, NamedCall, TracedProgram
 from eval.runs.logs import DIGEST_CHARS, AnswerLog
 from eval.runs.record import Record
-from eval.runs.sqlite_file import check_files, check_schema
+from eval.runs.sqlite_file import BestEffortSqlite
 from mas.runtime.event_loop import background_loop, run_blocking
-from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
+from mas.runtime.sample_context import SampleContext, SampleKey
+from mas.runtime.terminal import print_warning
 from mas.system import Program
 from optimize.search.budget import BudgetLedger
 
@@ -69,45 +69,25 @@ CREATE TABLE IF NOT EXISTS trials(
     PRIMARY KEY(candidate, sample_id, epoch)
 )"""
 
-_ADD = """
-INSERT INTO trials VALUES(?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-score = excluded.score, error_class = excluded.error_class, lm_calls = excluded.lm_calls, cost_usd = excluded.cost_usd,
-wall_seconds = excluded.wall_seconds WHERE trials.error_class IS NOT NULL"""
+_ADD = "INSERT OR REPLACE INTO trials VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-class TrialRows:
-    """Table of trials. Thread-safe. Written without waiting for the disk; `kill -9` loses nothing."""
+class TrialRows(BestEffortSqlite):
+    """Table of trials, to read after the run and to name its metric."""
+
+    tables = (_SCHEMA,)
+    consequence = "the scored answers are not written down"
 
     def __init__(self, path: Path) -> None:
-        """Open the table.
-
-        Raises:
-            sqlite3.Error, OSError: the file cannot be used.
-        """
-        self._lock = threading.Lock()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        check_files(path)
-        self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = NORMAL")
-        self._database.execute(_SCHEMA)
-        check_schema(self._database, _SCHEMA)
+        super().__init__(path, "the table of trials", print_warning)
 
     def add(self, key: Key, record: Record) -> None:
         usage = record.usage
-        values = (record.score, record.error_class, usage.lm_calls, usage.cost_usd, record.wall_seconds)
-        with self._lock:
-            self._database.execute(_ADD, (*key, *values))
+        self.execute(_ADD, *key, record.score, record.error_class, usage.lm_calls, usage.cost_usd, record.wall_seconds)
 
     def list_scores(self) -> list[float]:
         """Return the different scores of all answers."""
-        with self._lock:
-            found = self._database.execute("SELECT DISTINCT score FROM trials WHERE score IS NOT NULL").fetchall()
-        return [score for (score,) in found]
-
-    def close(self) -> None:
-        with self._lock:
-            self._database.close()
+        return [float(row[0]) for row in self.execute("SELECT DISTINCT score FROM trials WHERE score IS NOT NULL")]  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -146,7 +126,6 @@ class Trials:
         path: Path,
         concurrency: int,
         get_stop_reason: Callable[[], str | None] = lambda: None,
-        kept_answers: int = MAX_KEPT_ANSWERS,
         answers: AnswerLog | None = None,
         workers: Workers | None = None,
     ) -> None:
@@ -159,26 +138,22 @@ class Trials:
             path: of the table `trials.db`.
             concurrency: answers at once.
             get_stop_reason: returns why no more requests are to be sent, or None.
-            kept_answers: in memory.
             answers: log of the answers; None: nothing is logged.
             workers: answer the questions elsewhere; None: they are answered in this process.
         """
-        self._workers = workers
         self.ledger, self.samples, self.concurrency = ledger, samples, concurrency
         self.own_stop_reason: str | None = None  # to stop, other than the budget or `get_stop_reason`
         self.defect: BaseException | None = None  # of the harness itself; `check` raises it
         self.n_completed = self.n_metric_errors = 0  # different answers of this session, replayed ones included
         self.metric_error: str | None = None  # the first
-        self._runner, self._get_stop_reason, self._kept_answers = runner, get_stop_reason, kept_answers
+        self._runner, self._get_stop_reason, self._workers, self._answers = runner, get_stop_reason, workers, answers
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Key, Trial] = OrderedDict()
-        self._pending: dict[Key, Future[Trial]] = {}
-        self._cancelled: asyncio.Future[None] | None = None  # of the agents' loop
+        self._trials: OrderedDict[Key, Future[Trial]] = OrderedDict()  # begun or kept
+        self._cancelled = asyncio.Event()  # of the agents' loop
         self._counted: set[Key] = set()
         self._completed: set[Key] = set()
         self._rows = TrialRows(path)
         self._failures, self._same_errors = FailuresInARow(concurrency), SameErrors(MAX_SAME_ERRORS)
-        self._answers = answers
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Trials":
         return self
@@ -199,7 +174,7 @@ class Trials:
     def cancel(self) -> None:
         """Send no more requests, and cancel those in flight."""
         self.stop("cancelled")
-        background_loop().call_soon_threadsafe(self._cancel_now)
+        background_loop().call_soon_threadsafe(self._cancelled.set)
 
     def close_workers(self) -> None:
         """End the workers, until the next question."""
@@ -227,34 +202,34 @@ class Trials:
         """
         key = (candidate, sample_id, epoch)
         with self._lock:
-            if (kept := self._kept.get(key)) is not None:
-                self._kept.move_to_end(key)
-            pending = self._pending.get(key)
-            if is_first := kept is None and pending is None:
-                pending = self._pending[key] = Future()
-        if kept is not None:  # perhaps from before the search, which counts it when it asks for it
-            return kept if not counted or self._take_metric_call(key) else self._build_unasked(key)
-        assert pending is not None
-        if not is_first:
-            return pending.result()
-        try:
-            trial = self._try(program, key, counted)
-        except BaseException as error:
-            self._finish(key)
-            pending.set_exception(error)
-            raise
-        self._finish(key, trial)
-        pending.set_result(trial)
-        return trial
+            is_first = key not in self._trials
+            future = self._trials.setdefault(key, Future())
+            self._trials.move_to_end(key)
+            is_kept = future.done()
+        if is_kept:  # perhaps from before the search, which counts it when it asks for it
+            return future.result() if not counted or self._take_metric_call(key) else self._build_unasked(key)
+        if is_first:
+            try:
+                trial = self._try(program, key, counted)
+            except BaseException as error:  # such as the SystemExit of a user's program
+                self._forget(key)
+                future.set_exception(error)
+                raise
+            self._keep(key, trial)
+            future.set_result(trial)
+        return future.result()
 
-    def _finish(self, key: Key, trial: Trial | None = None) -> None:
+    def _forget(self, key: Key) -> None:
         with self._lock:
-            del self._pending[key]
-            if trial is None or not trial.completed:
-                return
-            self._kept[key] = trial
-            if len(self._kept) > self._kept_answers:
-                self._kept.popitem(last=False)
+            self._trials.pop(key, None)
+
+    def _keep(self, key: Key, trial: Trial) -> None:
+        if not trial.completed:
+            self._forget(key)
+            return
+        with self._lock:
+            if len(self._trials) > MAX_KEPT_ANSWERS:
+                self._trials.popitem(last=False)
             if key not in self._completed:
                 self._completed.add(key)
                 self._count(trial.record)
@@ -271,11 +246,9 @@ class Trials:
             self.metric_error = self.metric_error or record.error
 
     def _try(self, program: Program, key: Key, counted: bool) -> Trial:
-        _, sample_id, epoch = key
-        sample, sample_key = self.samples[sample_id], SampleKey(sample_id, epoch)
         if self.stop_reason is None and (not counted or self._take_metric_call(key)):
             try:
-                if (trial := self._answer(program, sample, sample_key, key[0])) is not None:
+                if (trial := self._answer(program, key)) is not None:
                     self._rows.add(key, trial.record)
                     return trial
             except Exception as error:  # noqa: BLE001  optimizers swallow it: `check` raises it after the search
@@ -285,9 +258,8 @@ class Trials:
 
     def _build_unasked(self, key: Key) -> Trial:
         _, sample_id, epoch = key
-        record = build_blank_record(
-            self._runner.run_id, self.samples[sample_id], SampleKey(sample_id, epoch), thread_id=""
-        )
+        sample_key = SampleKey(sample_id, epoch)
+        record = build_blank_record(self._runner.run_id, self.samples[sample_id], sample_key, thread_id="")
         record.score, record.explanation = 0.0, f"not asked: {self.stop_reason or 'no budget is left'}"
         return Trial(record, completed=False)
 
@@ -298,19 +270,19 @@ class Trials:
                 self._counted.add(key)
             return key in self._counted
 
-    def _answer(self, program: Program, sample: Sample, sample_key: SampleKey, candidate: str) -> Trial | None:
+    def _answer(self, program: Program, key: Key) -> Trial | None:
         """Answer and score a question; return None if that was interrupted."""
-        refused, label = threading.Event(), candidate[:DIGEST_CHARS]
-        open_context = functools.partial(self._context, refused)
+        candidate, sample_id, epoch = key
+        sample, sample_key, label = self.samples[sample_id], SampleKey(sample_id, epoch), candidate[:DIGEST_CHARS]
+        if self._workers is None:
+            answering = self._answer_here(program, sample, sample_key, label)
+        else:
+            answering = self._workers.answer(program, sample, sample_key, self._runner.open_context)
         try:
-            if self._workers is None:
-                answered = self._answer_here(program, sample, sample_key, label, open_context)
-            else:
-                work = self._workers.answer(program, sample, sample_key, open_context)
-                answered = run_blocking(self._run_cancellable(work))
+            answered = run_blocking(self._run_cancellable(answering))
         except CancelledError:
             return None
-        if answered is None or refused.is_set():
+        if answered is None or (answered.record.limit or "").startswith("budget."):  # an agent may have swallowed it
             return None
         record = answered.record
         if self._answers:
@@ -322,77 +294,37 @@ class Trials:
             return None
         return Trial(record, select_steps(program, answered.calls, record.trajectory))
 
-    def _answer_here(
-        self,
-        program: Program,
-        sample: Sample,
-        sample_key: SampleKey,
-        label: str,
-        open_context: Callable[[SampleKey], SampleContext],
-    ) -> AnsweredTrial | None:
+    async def _answer_here(self, program: Program, sample: Sample, sample_key: SampleKey, label: str) -> AnsweredTrial:
         traced = TracedProgram(program)
-        runner = replace(self._runner, program=traced, open_context=open_context)
+        runner = replace(self._runner, program=traced)
         if self._answers:
             runner = replace(runner, open_listener=functools.partial(self._answers.begin, prompts_sha256=label))
-        record = run_blocking(self._run_cancellable(runner.run_sample(sample, sample_key)))
-        return None if record is None else AnsweredTrial(record, traced.name_calls())
-
-    def _context(self, refused: threading.Event, sample_key: SampleKey) -> SampleContext:
-        context = self._runner.open_context(sample_key)
-        return replace(context, budget=_WatchedBudget(context.budget, refused))
+        record = await runner.run_sample(sample, sample_key)
+        return AnsweredTrial(record, traced.name_calls())
 
     async def _run_cancellable(self, answering: Coroutine[object, object, T]) -> T | None:
         """Return what is answered, or None if it is cancelled. Runs on the agents' loop."""
-        if self._cancelled is None:
-            self._cancelled = asyncio.get_running_loop().create_future()
         with dspy.context(disable_history=True):
             work = asyncio.ensure_future(answering)
+        cancelled = asyncio.ensure_future(self._cancelled.wait())
         try:
-            await asyncio.wait((work, self._cancelled), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, cancelled), return_when=asyncio.FIRST_COMPLETED)
             return work.result() if work.done() else None
         finally:
+            cancelled.cancel()
             if not work.done():
                 work.cancel()
                 await asyncio.wait({work}, timeout=_CANCEL_SECONDS)
 
-    def _cancel_now(self) -> None:
-        if self._cancelled is None:
-            self._cancelled = asyncio.get_running_loop().create_future()
-        if not self._cancelled.done():
-            self._cancelled.set_result(None)
 
-
-@dataclass(frozen=True)
-class _WatchedBudget:
-    """A budget that notes a refusal, because an agent may swallow the error."""
-
-    budget: RunBudget
-    refused: threading.Event
-
-    def reserve(self) -> None:
-        try:
-            self.budget.reserve()
-        except LimitReachedError:
-            self.refused.set()
-            raise
-
-    def settle(self, payment: Payment | None) -> None:
-        self.budget.settle(payment)
-
-
-def extract_steps(program: Program, trace: Sequence[TraceEntry], spans: Sequence[Span]) -> list[Step]:
+def select_steps(program: Program, calls: Sequence[NamedCall], spans: Sequence[Span]) -> list[Step]:
     """Return the steps of one answer.
 
     Args:
-        program: entries of other programs' predictors are left out.
-        trace: `dspy.settings.trace` of the answer.
+        program: that answered.
+        calls: of its predictors.
         spans: the trajectory of the answer's record.
     """
-    return select_steps(program, name_calls(program, trace), spans)
-
-
-def select_steps(program: Program, calls: Sequence[NamedCall], spans: Sequence[Span]) -> list[Step]:
-    """Return the steps of one answer, as `extract_steps` does, from the named calls of its predictors."""
     predictors = dict(program.named_predictors())
     parsed: list[Step] = [call for call in calls if not (_calls_tools(call[2]) and _has_conversation(call[1]))]
     return parsed + [

@@ -168,7 +168,6 @@ def toy_search(
     scorer: Any = None,
     program: Any = None,
     prompts: PromptSet | None = None,
-    kept_answers: int = 400,
 ) -> Iterator[ToySearch]:
     """A second one in the same folder has the replies that the first one paid for."""
     system, samples, baseline = toy()
@@ -193,7 +192,7 @@ def toy_search(
         def stopped() -> str | None:
             return halted() or trials.own_stop_reason or ledger.refusal
 
-        trials = Trials(runner, known, ledger, folder / "trials.db", threads, stopped, kept_answers)
+        trials = Trials(runner, known, ledger, folder / "trials.db", threads, stopped)
         with closing(trials):
             student = Student(built, prompts, trials, agents)
             yield ToySearch(
