@@ -53,21 +53,12 @@ __all__ = [
 GEPA_VERSION = "0.1."  # how a version of gepa begins that has the names used here
 
 
-def check_gepa_version(found: str) -> None:
-    """Check that these internals of GEPA are those that the code was written for.
-
-    Raises:
-        UserError: gepa is too old or too new.
-    """
-    if not found.startswith(GEPA_VERSION):
-        raise UserError(
-            f"gepa {found} is installed, but tuning (optimize/search/dspy_compat.py) uses internals of gepa 0.1; "
-            "install the locked packages: make setup."
-        )
-
-
 check_dspy_version(dspy.__version__)
-check_gepa_version(version("gepa"))
+if not version("gepa").startswith(GEPA_VERSION):
+    raise UserError(
+        f"gepa {version('gepa')} is installed, but tuning (optimize/search/dspy_compat.py) uses internals of gepa 0.1; "
+        "install the locked packages: make setup."
+    )
 
 T = TypeVar("T")
 Scored = Sequence[tuple[dspy.Example, dspy.Prediction, float]]  # results of dspy.Evaluate
@@ -160,17 +151,10 @@ class NoBar:
     _instances: ClassVar[set[object]] = set()  # as tqdm has it
     n = 0
 
-    def __init__(self, **settings: object) -> None:
-        """Create a bar; the settings are ignored."""
-
-    def update(self, n: int = 1) -> None:
+    def _ignore(self, *args: object, **settings: object) -> None:
         """Show nothing."""
 
-    def set_description(self, desc: str = "") -> None:
-        """Show nothing."""
-
-    def close(self) -> None:
-        """Show nothing."""
+    __init__ = update = set_description = close = _ignore
 
 
 class SortedSet(set[object]):

@@ -19,6 +19,7 @@ returned (`optimize.feedback.feedback`).
 import copy
 import inspect
 import math
+import operator
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -95,16 +96,18 @@ class Student(dspy.Module):
         Raises:
             Exception: a defect of the harness; a question's own failure is part of its record.
         """
-        with ThreadPoolExecutor(max(1, min(self.trials.concurrency, len(sample_ids)))) as pool:
-            waiting = [pool.submit(copy_context().run, self.trial, each, epoch, counted) for each in sample_ids]
-            trials = [each.result() for each in waiting]
-        self.trials.check()
-        return trials
+        return run_trials([(self, each) for each in sample_ids], epoch, counted)
 
     def copy_for_demos(self) -> "Student":
         """Return a copy that adds one step per agent to the caller's trace, the last: a useful worked example."""
         copied: Student = copy.deepcopy(self)
         copied._shows_last_only = True
+        return copied
+
+    def copy_with(self, prompts: PromptSet) -> "Student":
+        """Return a copy with these prompts."""
+        copied: Student = copy.deepcopy(self)
+        apply_prompt_set(copied.program, prompts)
         return copied
 
     def reset_copy(self) -> "Student":
@@ -117,7 +120,7 @@ class Student(dspy.Module):
     def _apply_prompts(self) -> str:
         """Apply changed prompts as a published set would be, and return their digest."""
         with _APPLYING:
-            if self._applied is None or not _are_same(self._applied[0], self._parts()):
+            if self._applied is None or not all(map(operator.is_, self._applied[0], self._parts())):
                 prompts = self.prompts
                 apply_prompt_set(self.program, prompts)
                 self._applied = (self._parts(), digest(prompts))
@@ -132,6 +135,22 @@ class Student(dspy.Module):
         return copied
 
 
+def run_trials(asked: Sequence[tuple[Student, str]], epoch: int = 1, counted: bool = True) -> list[Trial]:
+    """Return the trial of each question by its student, running `trials.concurrency` at once.
+
+    Raises:
+        Exception: a defect of the harness; a question's own failure is part of its record.
+    """
+    if not asked:
+        return []
+    shared = asked[0][0].trials
+    with ThreadPoolExecutor(min(shared.concurrency, len(asked))) as pool:
+        waiting = [pool.submit(copy_context().run, student.trial, id, epoch, counted) for student, id in asked]
+        trials = [each.result() for each in waiting]
+    shared.check()
+    return trials
+
+
 def _distinguish_signatures(program: Program) -> None:
     """Mark signatures that several predictors have: GEPA finds the calls of a predictor by its signature.
 
@@ -143,10 +162,6 @@ def _distinguish_signatures(program: Program) -> None:
             first = next(iter(predictor.signature.fields))
             predictor.signature = predictor.signature.with_updated_fields(first, of_predictor=name)
         seen.append(predictor.signature)
-
-
-def _are_same(before: Sequence[object], now: Sequence[object]) -> bool:
-    return len(before) == len(now) and all(one is other for one, other in zip(before, now, strict=True))
 
 
 def _copy_program(program: Program) -> Program:
@@ -238,6 +253,12 @@ class Objective:
             self.first_error = self.first_error or error
         return score if pred_name is None else dspy.Prediction(score=score, feedback=feedback)
 
+    def judge(self, trial: Trial, agent: str | None = None) -> dspy.Prediction:
+        """Return the `score` of a trial; with an agent also the `feedback` to it."""
+        example = dspy.Example(sample_id=trial.record.sample_id).with_inputs("sample_id")
+        judged = self(example, dspy.Prediction(final_answer=trial.record.answer, trial=trial), None, agent)
+        return judged if isinstance(judged, dspy.Prediction) else dspy.Prediction(score=judged)
+
     def find_agent_at_fault(self, trial: Trial) -> str | None:
         """Return the agent that made the first mistake of a wrong answer, as far as its steps show."""
         sample = self.samples[trial.record.sample_id]
@@ -310,8 +331,22 @@ def check_scorer(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
         return None  # nobody but the program knows outputs that would be right
     is_async = inspect.iscoroutinefunction(scorer) or inspect.iscoroutinefunction(type(scorer).__call__)
     for sample in scored[: MAX_JUDGED if is_async else MAX_TESTED]:
-        if problem := _try_scorer(scorer, sample, sample.target or "") or _try_scorer(scorer, sample, NONSENSE):
-            return problem
+        target = sample.target or ""
+        for answer, what, expected in ((target, "the target itself", "1"), (NONSENSE, "nonsense", "less than 1")):
+            try:
+                value = run_blocking(_value(scorer, sample, answer))
+            except Exception as error:  # noqa: BLE001  a scorer may be the user's own
+                message = " ".join(f"{type(error).__name__}: {error}".split())
+                cause = "" if TargetMatcher(target).is_quoted_in(message) else f" ({message})"
+                return (
+                    f"The scorer failed on question {sample.id} with {what} as the answer{cause}; fix it or choose "
+                    "another."
+                )
+            if (value >= 1) == (answer is NONSENSE):
+                return (
+                    f"The scorer gives {value:g} on question {sample.id} with {what} as the answer; expected "
+                    f"{expected}. Fix the scorer or the question's target."
+                )
     return None
 
 
@@ -320,27 +355,6 @@ def _reads_outputs(scorer: Scorer) -> bool:
         return isinstance(scorer, SampleScorer) and scorer.reads_outputs()
     except UserError:  # it cannot be loaded: the first question says so
         return False
-
-
-def _try_scorer(scorer: Scorer, sample: Sample, answer: str) -> str | None:
-    target = sample.target or ""
-    what = "nonsense" if answer is NONSENSE else "the target itself"
-    try:
-        value = run_blocking(_value(scorer, sample, answer))
-    except Exception as error:  # noqa: BLE001  a scorer may be the user's own
-        message = " ".join(f"{type(error).__name__}: {error}".split())
-        cause = "" if TargetMatcher(target).is_quoted_in(message) else f" ({message})"
-        return f"The scorer failed on question {sample.id} with {what} as the answer{cause}; fix it or choose another."
-    if answer is NONSENSE:
-        is_right, expected = value < 1, "less than 1"
-    else:
-        is_right, expected = value >= 1, "1"
-    if is_right:
-        return None
-    return (
-        f"The scorer gives {value:g} on question {sample.id} with {what} as the answer; expected {expected}. Fix the "
-        "scorer or the question's target."
-    )
 
 
 async def _value(scorer: Scorer, sample: Sample, answer: str) -> float:

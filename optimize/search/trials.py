@@ -87,7 +87,7 @@ class TrialRows(BestEffortSqlite):
 
     def list_scores(self) -> list[float]:
         """Return the different scores of all answers."""
-        return [float(row[0]) for row in self.execute("SELECT DISTINCT score FROM trials WHERE score IS NOT NULL")]  # type: ignore[arg-type]
+        return [float(score) for (score,) in self.execute("SELECT DISTINCT score FROM trials WHERE score IS NOT NULL")]
 
 
 @dataclass(frozen=True)

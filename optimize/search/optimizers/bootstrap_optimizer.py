@@ -49,12 +49,13 @@ class BootstrapOptimizer:
         """
         import dspy
 
-        from optimize.search.dspy_compat import observe_draws, run_isolated, to_examples
-        from optimize.search.optimizers.scored_programs import ScoredPrograms, SearchOverError
+        from optimize.search.dspy_compat import observe_draws, to_examples
+        from optimize.search.optimizers.scored_programs import ScoredPrograms
 
         train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
         random.Random(context.seed).shuffle(train)  # DSPy's own draws always have the same seeds
         draws = range(_NOT_SHUFFLED, self.candidates - 1)
+        programs = ScoredPrograms(student, objective, context, report, self.name)
 
         def compile_draws() -> None:
             optimizer = dspy.BootstrapFewShotWithRandomSearch(
@@ -66,14 +67,8 @@ class BootstrapOptimizer:
                 num_threads=context.concurrency,
                 max_errors=10**9,
             )
-            programs = ScoredPrograms(student, objective, context, report, self.name)
-            try:
-                programs.score_parent()
-                with observe_draws(programs.report_program):
-                    optimizer.compile(student.copy_for_demos(), trainset=train, valset=val, restrict=draws)
-            except SearchOverError:
-                return
+            with observe_draws(programs.report_program):
+                optimizer.compile(student.copy_for_demos(), trainset=train, valset=val, restrict=draws)
 
-        run_isolated(compile_draws)
-        student.trials.check()
+        programs.search(compile_draws)
         return SearchOutcome()

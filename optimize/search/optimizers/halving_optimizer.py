@@ -2,8 +2,8 @@
 
 A round begins with the prompts that look best so far. They answer some training questions; each wrong answer is
 attributed to an agent, and the reflection model rewrites agents' prompts in proportion to the answers lost with them.
-The rewritten prompts are divided into their changes (`prompt_changes`). Versions with different changes of all agents
-at once answer a few questions each, so that each answer is evidence on many changes (`change_effects`); about half of
+The rewritten prompts are divided into their changes (`halving_changes`). Versions with different changes of all agents
+at once answer a few questions each, so that each answer is evidence on many changes; about half of
 the changes look harmful then, and are hardly drawn again. What looks helpful in the end is scored on all validation
 questions, and is the round's proposal.
 

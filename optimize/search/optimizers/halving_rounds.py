@@ -3,11 +3,8 @@
 HalvingRounds(settings, student, objective, context, report, rewriter).run()
 """
 
-import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import fmean
@@ -18,12 +15,10 @@ import dspy
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
-from optimize.search.dspy_compat import to_examples
 from optimize.search.optimizer import ReportProposal, SearchContext
-from optimize.search.optimizers.change_effects import ChangeEffects
-from optimize.search.optimizers.prompt_changes import Change, apply_changes, divide
+from optimize.search.optimizers.halving_changes import Change, ChangeEffects, apply_changes, divide
 from optimize.search.optimizers.prompt_rewriter import PromptRewriter
-from optimize.search.student import Objective, Student
+from optimize.search.student import Objective, Student, run_trials
 from optimize.search.trials import Trial
 
 LEAST_QUESTIONS = 2  # of a stage, in a last round that the budget shortens
@@ -207,14 +202,11 @@ class HalvingRounds:
         if not steps:
             return []
         inputs, outputs = steps[-1]
-        [example] = to_examples([trial.record.sample_id])
-        prediction = dspy.Prediction(final_answer=trial.record.answer, trial=trial)
-        scored = self._objective(example, prediction, None, agent, None)
         return [
             {
                 "Inputs": {name: str(value) for name, value in inputs.items()},
                 "Generated Outputs": {name: str(value) for name, value in outputs.items()},
-                "Feedback": scored.feedback if isinstance(scored, dspy.Prediction) else "",
+                "Feedback": self._objective.judge(trial, agent).feedback,
             }
         ]
 
@@ -228,31 +220,20 @@ class HalvingRounds:
                 for agent, text in parent.texts.items()
             }
             prompts = replace(parent, texts=texts, edited=(), provenance={})
-            student = copy.deepcopy(self._parent.student)
-            for name, predictor in student.named_parameters():
-                if name in changed:
-                    predictor.signature = predictor.signature.with_instructions(prompts.texts[name])
-            self._versions[key] = _Version(key, prompts, student)
+            self._versions[key] = _Version(key, prompts, self._parent.student.copy_with(prompts))
         return self._versions[key]
 
     def _answer(self, versions: Sequence[_Version], sample_ids: Sequence[str]) -> None:
         """Let each version answer the questions that it has not answered yet, all at once."""
         asked = [(each, sample_id) for each in versions for sample_id in sample_ids if sample_id not in each.scores]
         self._n_answers += len(asked)
-        with ThreadPoolExecutor(max(1, min(self._context.concurrency, len(asked)))) as pool:
-            waiting = [pool.submit(copy_context().run, each.student.trial, sample_id) for each, sample_id in asked]
-            trials = [each.result() for each in waiting]
+        trials = run_trials([(each.student, sample_id) for each, sample_id in asked])
         train = set(self._objective.train_ids)
         for (version, sample_id), trial in zip(asked, trials, strict=True):
             version.is_cut_off |= not trial.completed
             if not trial.completed:
                 continue
-            score = version.scores[sample_id] = self._score(trial)
+            score = version.scores[sample_id] = self._objective.judge(trial).score
             self._effects.add_score(version.changes, sample_id, score)
             if score < 1 and sample_id in train:
                 version.wrong[sample_id] = trial
-
-    def _score(self, trial: Trial) -> float:
-        [example] = to_examples([trial.record.sample_id])
-        score = self._objective(example, dspy.Prediction(final_answer=trial.record.answer, trial=trial))
-        return score if isinstance(score, float | int) else score.score

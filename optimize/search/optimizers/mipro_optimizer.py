@@ -7,6 +7,7 @@ the training questions: no answer, no target and no feedback is part of a reques
     MiproOptimizer(candidates=6).search(student, objective, context, report)      # SearchOutcome(reflections=17, …)
 """
 
+import functools
 import math
 import random
 from dataclasses import dataclass
@@ -55,14 +56,12 @@ class MiproOptimizer:
         Raises:
             Exception: what `report` raised, or a defect of the harness.
         """
-        import functools
-
         import dspy
 
-        from optimize.search.dspy_compat import adapt_mipro, run_isolated, to_examples
+        from optimize.search.dspy_compat import adapt_mipro, to_examples
         from optimize.search.optimizers.instruction_drafts import InstructionDrafts
         from optimize.search.optimizers.prompt_rewriter import ReflectionRequests
-        from optimize.search.optimizers.scored_programs import ScoredPrograms, SearchOverError
+        from optimize.search.optimizers.scored_programs import ScoredPrograms
 
         train_ids = list(objective.train_ids)
         random.Random(context.seed).shuffle(train_ids)
@@ -71,6 +70,7 @@ class MiproOptimizer:
         create_drafts = functools.partial(
             InstructionDrafts, requests, questions, objective.labels.names, self.max_instruction_chars
         )
+        programs = ScoredPrograms(student, objective, context, report, self.name)
 
         def compile_student() -> None:
             optimizer = dspy.MIPROv2(
@@ -88,23 +88,18 @@ class MiproOptimizer:
                 seed=context.seed,
             )
             optimizer.task_model = dspy.settings.lm  # agents have models of their own, or the user's default
-            programs = ScoredPrograms(student, objective, context, report, self.name)
-            try:
-                programs.score_parent()
-                with adapt_mipro(create_drafts, programs.report_program, has_demos=self.max_demos > 0):
-                    optimizer.compile(
-                        student.copy_for_demos(),
-                        trainset=to_examples(train_ids),
-                        valset=to_examples(objective.val_ids),
-                        num_trials=self.trials,
-                        minibatch=False,
-                        view_data_batch_size=QUESTIONS_A_SUMMARY,
-                        data_aware_proposer=False,  # of `trainset`; the drafts have a summary of the questions
-                        program_aware_proposer=False,  # the source of a student says nothing about the system
-                        fewshot_aware_proposer=False,  # the agents' right answers are the targets
-                    )
-            except SearchOverError:
-                return
+            with adapt_mipro(create_drafts, programs.report_program, has_demos=self.max_demos > 0):
+                optimizer.compile(
+                    student.copy_for_demos(),
+                    trainset=to_examples(train_ids),
+                    valset=to_examples(objective.val_ids),
+                    num_trials=self.trials,
+                    minibatch=False,
+                    view_data_batch_size=QUESTIONS_A_SUMMARY,
+                    data_aware_proposer=False,  # of `trainset`; the drafts have a summary of the questions
+                    program_aware_proposer=False,  # the source of a student says nothing about the system
+                    fewshot_aware_proposer=False,  # the agents' right answers are the targets
+                )
 
-        run_isolated(compile_student)
+        programs.search(compile_student)
         return requests.finish(student.trials)

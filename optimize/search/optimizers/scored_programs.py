@@ -1,11 +1,11 @@
 """The programs that an optimizer of DSPy scores on all validation questions, each reported as a proposal.
 
 programs = ScoredPrograms(student, objective, context, report, "bootstrap")
-programs.score_parent()
-with observe_draws(programs.report_program):
-    dspy.BootstrapFewShotWithRandomSearch(…).compile(…)
+programs.search(compile_draws)       # it calls `programs.report_program` for each scored program
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from statistics import fmean
 
 import dspy
@@ -13,7 +13,7 @@ import dspy
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
-from optimize.search.dspy_compat import Scored, to_examples
+from optimize.search.dspy_compat import Scored, run_isolated
 from optimize.search.optimizer import ReportProposal, SearchContext
 from optimize.search.student import Objective, Student
 
@@ -31,36 +31,30 @@ class ScoredPrograms:
     def __init__(
         self, student: Student, objective: Objective, context: SearchContext, report: ReportProposal, origin: str
     ) -> None:
-        """Begin with the parent.
-
-        Args:
-            student: with the prompts to start from.
-            objective: with the validation questions.
-            context: of the search.
-            report: receives each proposal.
-            origin: of the candidates.
-        """
+        """Begin with the parent; `origin` is that of the candidates."""
         self._student, self._objective, self._context, self._report = student, objective, context, report
         self._origin = origin
         self._parent, self._ledger = student.initial_prompts, student.trials.ledger
         self._seen = {digest(student.prompts)}
         self._best_score, self._spend_before = 0.0, Spend()
 
-    def score_parent(self) -> None:
-        """Score the parent on the validation questions.
+    def search(self, compile_student: Callable[[], object]) -> None:
+        """Score the parent on the validation questions, and let DSPy search until no more answers are possible.
 
         Raises:
-            SearchOverError: no more answers are possible.
+            Exception: as the search raised it, or a defect of the harness.
         """
-        evaluate = dspy.Evaluate(
-            devset=to_examples(self._objective.val_ids),
-            metric=self._objective,
-            num_threads=self._context.concurrency,
-            max_errors=10**9,
-        )
-        self._best_score = fmean(score for _, _, score in evaluate(self._student).results)
-        self._spend_before = self._ledger.spend()
-        self.check_over()
+
+        def score_and_compile() -> None:
+            with suppress(SearchOverError):
+                trials = self._student.answer_all(self._objective.val_ids)
+                self._best_score = fmean(self._objective.judge(trial).score for trial in trials)
+                self._spend_before = self._ledger.spend()
+                self._check_over()
+                compile_student()
+
+        run_isolated(score_and_compile)
+        self._student.trials.check()
 
     def report_program(self, program: dspy.Module, results: Scored) -> None:
         """Report a scored program, unless its prompts were seen before or nothing was answered.
@@ -74,7 +68,7 @@ class ScoredPrograms:
             completed = [prediction.trial.completed for _, prediction, _ in results]
             if any(completed):
                 self._propose(prompts, fmean(score for _, _, score in results), all(completed))
-        self.check_over()
+        self._check_over()
 
     def _propose(self, prompts: PromptSet, score: float, is_complete: bool) -> None:
         decision: Decision = "rejected"
@@ -84,8 +78,7 @@ class ScoredPrograms:
         elif score > self._best_score:
             decision, reason = "accepted", f"the best so far (before: {self._best_score:.1%})"
             self._best_score = score
-        spend, number = self._ledger.spend(), len(self._seen) - 1
-        before = self._parent
+        spend, number, before = self._ledger.spend(), len(self._seen) - 1, self._parent
         changed = tuple(
             agent
             for agent, text in prompts.texts.items()
@@ -97,10 +90,6 @@ class ScoredPrograms:
         self._report(Proposal(candidate, decision, reason, iteration=number, val_score=val_score, spend=share))
         self._spend_before = spend
 
-    def check_over(self) -> None:
-        """
-        Raises:
-            SearchOverError: no more answers are possible.
-        """
+    def _check_over(self) -> None:
         if self._context.get_stop_reason():
             raise SearchOverError
