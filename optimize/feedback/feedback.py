@@ -12,6 +12,7 @@ left out. (Masking it would reveal what it was.)
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, Attribution, attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps, Step
@@ -37,7 +38,8 @@ def build_feedback(
     """Return the feedback for an agent, by the name of its predictor."""
     agent_steps = AgentSteps.of(record)
     attribution = attribute_failure(record, agent_steps, expectation.matcher, right_answers)
-    return join_unquoted(_remarks(agent, record, expectation, agent_steps, attribution), expectation.matcher)
+    part = _Part(agent, record, expectation, agent_steps, attribution)
+    return join_unquoted(part.list_remarks(), expectation.matcher)
 
 
 def join_unquoted(remarks: Iterable[Remark], matcher: TargetMatcher) -> str:
@@ -75,136 +77,130 @@ def remove_quotes(text: str, matcher: TargetMatcher) -> str:
     return kept.strip()
 
 
-def _remarks(
-    agent: str, record: Record, expectation: Expectation, agent_steps: AgentSteps, attribution: Attribution
-) -> Iterator[Remark]:
-    own = list(_own(agent, record, agent_steps, expectation.matcher, attribution))
-    yield _verdict(record)
-    if record.correct:
-        yield (
-            ("Nothing in this agent's part has to change.",) if not own else ("Its way there had faults all the same.",)
-        )
-    else:
+@dataclass(frozen=True)
+class _Part:
+    """One agent's part in an answer."""
+
+    agent: str
+    record: Record
+    expectation: Expectation
+    steps: AgentSteps
+    attribution: Attribution
+
+    def list_remarks(self) -> Iterator[Remark]:
+        record, happened = self.record, list(self._about_agent())
+        yield self._verdict()
+        if record.correct:
+            yield (
+                "Its way there had faults all the same." if happened else "Nothing in this agent's part has to change.",
+            )
+            yield from happened
+            return
         if record.error_class != SCORER:
-            yield expectation.wordings
-        differs = (
-            list(_about_answer(agent, record, expectation, agent_steps, attribution)) if record.error is None else []
-        )
-        yield from differs
+            yield self.expectation.wordings
+        differences = list(self._about_answer()) if record.error is None else []
+        yield from differences
         own_program = is_own_program(record)
         if own_program and record.explanation:
-            yield _explain(record)
-        yield from _about_blame(agent, attribution, own_program or bool(own or differs))
-    yield from own
+            yield self._explain()
+        yield from self._about_blame(own_program or bool(happened or differences))
+        yield from happened
 
+    def _verdict(self) -> Remark:
+        record = self.record
+        if record.error_class == SCORER:
+            return ("The answer could not be scored.", "It was not scored.")
+        if record.error is not None:
+            return (
+                f"The question failed without an answer: {_sanitize(record.error)}",
+                "The question failed without an answer.",
+                "It failed.",
+            )
+        if record.correct:
+            return ("The final answer was right.", "The outcome was correct.", "Solved.")
+        if record.score:
+            parts = ", ".join(f"{name} {value:g}" for name, value in record.parts.items())
+            by_parts = f" (parts of the score: {parts})" if parts else ""
+            return (f"The final answer was partly right{by_parts}.", "It was partly right.", "In part correct.")
+        return ("The final answer was wrong.", "The outcome was not correct.", "Unsolved.")
 
-def _verdict(record: Record) -> Remark:
-    if record.error_class == SCORER:
-        return ("The answer could not be scored.", "It was not scored.")
-    if record.error is not None:
-        return (
-            f"The question failed without an answer: {_sanitize(record.error)}",
-            "The question failed without an answer.",
-            "It failed.",
-        )
-    if record.correct:
-        return ("The final answer was right.", "The outcome was correct.", "Solved.")
-    if record.score:
-        parts = ", ".join(f"{name} {value:g}" for name, value in record.parts.items())
-        by_parts = f" (parts of the score: {parts})" if parts else ""
-        return (f"The final answer was partly right{by_parts}.", "It was partly right.", "In part correct.")
-    return ("The final answer was wrong.", "The outcome was not correct.", "Unsolved.")
-
-
-def _about_answer(
-    agent: str, record: Record, expectation: Expectation, agent_steps: AgentSteps, attribution: Attribution
-) -> Iterator[Remark]:
-    """Yield faults in form for the finisher, and all differences for the responsible agent."""
-    answer = record.answer or ""
-    concerned = attribution.agent in (None, agent)
-    faults = (
-        expectation.find_faults(answer)
-        if concerned or (agent_steps.finish and agent_steps.finish.agent == agent)
-        else []
-    )
-    yield from faults
-    if not concerned:
-        return
-    if expectation.is_content_right(answer):
-        yield ("What it said was right; only its form was wrong.", "The content was fine, the form was not.")
-        if faults:
+    def _about_answer(self) -> Iterator[Remark]:
+        """Yield faults in form for the finisher, and all differences for the responsible agent."""
+        answer, faults, finish = self.record.answer or "", list[Remark](), self.steps.finish
+        is_concerned = self.attribution.agent in (None, self.agent)
+        if is_concerned or (finish and finish.agent == self.agent):
+            faults = self.expectation.find_faults(answer)
+        yield from faults
+        if not is_concerned:
             return
-    elif answer.strip():
-        form = (
-            "It was the right kind of answer, but not the right value." if not faults else "Nor was its content right."
-        )
-        yield (form, "The content was not right.", "Its content was at fault.")
-    if record.explanation and not is_own_program(record):
-        yield _explain(record)
+        if self.expectation.is_content_right(answer):
+            yield ("What it said was right; only its form was wrong.", "The content was fine, the form was not.")
+            if faults:
+                return
+        elif answer.strip():
+            kind = "It was the right kind of answer, but not the right value."
+            yield (
+                "Nor was its content right." if faults else kind,
+                "The content was not right.",
+                "Its content was at fault.",
+            )
+        if self.record.explanation and not is_own_program(self.record):
+            yield self._explain()
 
+    def _explain(self) -> Remark:
+        return (f"The scorer explains: {_cut(self.record.explanation)}",)
 
-def _explain(record: Record) -> Remark:
-    return (f"The scorer explains: {_cut(record.explanation)}",)
+    def _about_blame(self, has_faults: bool) -> Iterator[Remark]:
+        blamed = self.attribution.agent
+        if blamed == self.agent:
+            yield ("It first went wrong with this agent.", "This is where it went wrong.")
+            yield self.attribution.reason
+        elif blamed is not None:
+            fine = "" if has_faults else ", and this agent's part was fine as far as can be told"
+            yield (
+                f"It first went wrong with another agent, {blamed}{fine}.",
+                f"It first went wrong elsewhere{fine}.",
+                "The fault lay elsewhere.",
+            )
+        else:
+            yield ("Where it went wrong cannot be told.", "The cause is unknown.")
 
+    def _about_agent(self) -> Iterator[Remark]:
+        """Yield what happened to the agent itself, whoever is responsible."""
+        record, known = self.record, _sanitize(self.record.error or "")
+        reasons = dict.fromkeys(_sanitize(reason) for name, reason in self.steps.unusable if name == self.agent)
+        for reason in [each for each in reasons if each != known][:MAX_FAILURES]:
+            yield (f"A reply of this agent could not be used: {reason}", "A reply of this agent could not be used.")
+        tools = [tool for step in self.steps.select_agent(self.agent) for tool in step.tools if tool.error]
+        for name, error in list(dict.fromkeys((tool.name, tool.error) for tool in tools))[:MAX_FAILURES]:
+            yield (
+                f"A call of the tool {name} failed: {_sanitize(error or '')}",
+                f"A call of the tool {name} failed.",
+                "A tool call failed.",
+            )
+        reviews = list(self.steps.pair_reviews(self.agent))
+        if not is_own_program(record):  # a field named `decision` makes no critic of a user's predictor
+            yield from dict.fromkeys(remark for review in reviews if (remark := self._judge_review(*review)))
+        if (record.limit or "").startswith(RETRY_LIMIT) and not record.correct:
+            worker = (record.limit or "").removeprefix(RETRY_LIMIT)
+            if any(critic.rejects and judged.agent == worker for critic, judged in reviews):
+                yield (
+                    f"It rejected the work of {worker} until the retry limit was reached and the question was given "
+                    "up.",
+                    "It rejected the work until the question was given up.",
+                )
 
-def _about_blame(agent: str, attribution: Attribution, has_faults: bool) -> Iterator[Remark]:
-    if attribution.agent == agent:
-        yield ("It first went wrong with this agent.", "This is where it went wrong.")
-        yield attribution.reason
-    elif attribution.agent is not None:
-        fine = "" if has_faults else ", and this agent's part was fine as far as can be told"
-        yield (
-            f"It first went wrong with another agent, {attribution.agent}{fine}.",
-            f"It first went wrong elsewhere{fine}.",
-            "The fault lay elsewhere.",
-        )
-    else:
-        yield ("Where it went wrong cannot be told.", "The cause is unknown.")
-
-
-def _own(
-    agent: str, record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, attribution: Attribution
-) -> Iterator[Remark]:
-    """Yield what happened to the agent itself, whoever is responsible."""
-    known = _sanitize(record.error or "")
-    reasons = dict.fromkeys(_sanitize(reason) for name, reason in agent_steps.unusable if name == agent)
-    for reason in [each for each in reasons if each != known][:MAX_FAILURES]:
-        yield (f"A reply of this agent could not be used: {reason}", "A reply of this agent could not be used.")
-    yield from _tool_failures(agent_steps.select_agent(agent))
-    if not is_own_program(record):  # a field named `decision` makes no critic of a user's predictor
-        yield from _as_critic(agent, record, agent_steps, matcher, attribution)
-    if (record.limit or "").startswith(RETRY_LIMIT) and not record.correct:
-        yield from _at_the_limit(agent, record, agent_steps)
-
-
-def _tool_failures(steps: Iterable[Step]) -> Iterator[Remark]:
-    failed = dict.fromkeys((tool.name, tool.error) for step in steps for tool in step.tools if tool.error)
-    for name, error in list(failed)[:MAX_FAILURES]:
-        yield (
-            f"A call of the tool {name} failed: {_sanitize(error or '')}",
-            f"A call of the tool {name} failed.",
-            "A tool call failed.",
-        )
-
-
-def _as_critic(
-    agent: str, record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, attribution: Attribution
-) -> Iterator[Remark]:
-    """Yield misses and false alarms once each: drafts are judged by the target, other work by the attribution."""
-    remarks: dict[Remark, None] = {}
-    for critic, judged in agent_steps.pair_reviews(agent):
-        is_draft = judged in agent_steps.drafts
-        right = is_draft and matcher.is_contained_in(judged.answer)
-        wrong = (is_draft and not right) or (
-            judged.agent == attribution.agent and record.error is None and not is_draft
-        )
+    def _judge_review(self, critic: Step, judged: Step) -> Remark | None:
+        """Return a miss or a false alarm: drafts are judged by the target, other work by the attribution."""
+        is_draft = judged in self.steps.drafts
+        right = is_draft and self.expectation.matcher.is_contained_in(judged.answer)
+        is_blamed = judged.agent == self.attribution.agent and self.record.error is None
+        wrong = not right if is_draft else is_blamed
         if critic.rejects and right:
-            remarks[_FALSE_ALARM] = None
-        elif wrong and not critic.rejects and not record.correct:
-            remarks[_MISS] = None
-        elif critic.rejects and wrong and is_draft:
-            remarks[_HIT] = None
-    yield from remarks
+            return _FALSE_ALARM
+        if wrong and not critic.rejects and not self.record.correct:
+            return _MISS
+        return _HIT if critic.rejects and wrong and is_draft else None
 
 
 _FALSE_ALARM: Remark = (
@@ -216,15 +212,6 @@ _MISS: Remark = (
     "It approved what should have been rejected.",
 )
 _HIT: Remark = ("As a critic, this agent rejected a draft that was indeed wrong.", "Its rejection was justified.")
-
-
-def _at_the_limit(agent: str, record: Record, agent_steps: AgentSteps) -> Iterator[Remark]:
-    worker = (record.limit or "").removeprefix(RETRY_LIMIT)
-    if any(critic.rejects and judged.agent == worker for critic, judged in agent_steps.pair_reviews(agent)):
-        yield (
-            f"It rejected the work of {worker} until the retry limit was reached and the question was given up.",
-            "It rejected the work until the question was given up.",
-        )
 
 
 def _sanitize(message: str) -> str:

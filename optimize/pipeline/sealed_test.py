@@ -73,8 +73,7 @@ from optimize.pipeline.sealed_answers import (
     is_judged,
 )
 from optimize.pipeline.shortlist import ApprovedSet, count_shortlist_answers
-from optimize.questions.allocation import Part
-from optimize.questions.splits import Splits
+from optimize.questions.splits import Part, Splits
 from optimize.session.tuning_run import TuningRun
 
 _DRAW = f"{SEALED}/draw"  # id of the answers in the log of sealed tests

@@ -10,19 +10,30 @@
 | with a level to be sealed (GAIA), or `splits.sealed_level` given | the other levels, by hash | that level, whole |
 | any other | by hash | by hash |
 
-By hash: see `optimize.questions.allocation`. In splits of the data's own, near-duplicates can only be warned of; those
-of a sealed level are left out of the other levels.
+In splits of the data's own, near-duplicates can only be warned of; those of a sealed level are left out of the other
+levels. By hash, the questions of each stratum (a level and a kind of attachment) are split alike:
+
+- Nothing but a question's own id and the seed decides its place in the queue of its stratum: the order of the rows
+  does not matter, and a question that is added or removed shifts at most its neighbours at the cuts of its own stratum.
+- The cuts are the stratum's exact shares, rounded up or down by a number drawn from the stratum's name: each part gets
+  its share of the stratum to within one question. Rounding by largest remainder would do that as well, but would give
+  every question of the small strata to the largest part; drawn, these average out over the strata.
+- The same question asked twice (same text, same attachment) stays in one part, and so do near-duplicates.
 """
 
 import shlex
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import accumulate
+from math import floor
 from typing import Any
 
 from eval.benchmarks.columns import read_labels
-from eval.benchmarks.dataset import Dataset, Sample
+from eval.benchmarks.dataset import Dataset, Sample, classify_attachment
 from eval.benchmarks.fingerprint import (
+    IdentityKey,
     Pairs,
     build_identity_keys,
     compute_file_digest,
@@ -35,7 +46,9 @@ from eval.contamination.forms import COMMON_WORDS
 from eval.scorers.labels import LabelSet, find_labels
 from mas.prompt_sets.provenance import TunedOn
 from mas.runtime.errors import UserError
-from optimize.questions.allocation import Part, split_by_hash
+from mas.runtime.text import format_count
+
+Part = tuple[Sample, ...]
 
 MIN_QUESTIONS = 2  # questions in each part; with one, nothing has a spread
 PARTS = ("train", "val", "sealed")
@@ -99,14 +112,10 @@ class Splits:
             labels: as the user names them; empty: found in the training and validation questions.
 
         Raises:
-            UserError: an attachment cannot be read.
+            OSError: an attachment cannot be read.
         """
         train, val, sealed = parts
-        try:
-            digests = [compute_unordered_digest(part) for part in parts]
-            marks = [_marks(part) for part in parts]
-        except OSError as error:
-            raise _unreadable(error) from error
+        digests, marks = [compute_unordered_digest(part) for part in parts], [_marks(part) for part in parts]
         digest = sha256("\n".join(digests).encode()).hexdigest()
         return cls(
             train,
@@ -157,13 +166,10 @@ class Splits:
             return
         advice = "put the data and splits.* back as they were, or start a new run"
         for name in PARTS:
-            before, now = set(saved.get(name, ())), {sample.id for sample in getattr(self, name)}
-            if before != now:
-                sample = sorted(before ^ now)[0]
-                where = "no longer" if sample in before else "now"
+            if different := set(saved.get(name, ())) ^ {sample.id for sample in getattr(self, name)}:
                 raise UserError(
-                    f"the data are split otherwise than when the run began: {len(before ^ now)} questions differ in "
-                    f"{name} ({sample} is {where} among them); {advice}."
+                    f"the data are split otherwise than when the run began: {len(different)} questions differ in "
+                    f"{name}, such as {min(different)}; {advice}."
                 )
         raise UserError(f"questions, gold answers or attachments are not those that the run began with; {advice}.")
 
@@ -186,7 +192,8 @@ def make_splits(data: Dataset, settings: SplitSettings, split: str | None = None
             return _own(data, own)
         return _shared_out(data, settings, split or data.default_split)
     except OSError as error:
-        raise _unreadable(error) from error
+        cause = (error.strerror or type(error).__name__).lower()
+        raise UserError(f"an attachment cannot be read ({error.filename}: {cause}); make it readable.") from error
 
 
 def _own(data: Dataset, names: Sequence[str]) -> Splits:
@@ -206,31 +213,33 @@ def _shared_out(data: Dataset, settings: SplitSettings, split: str) -> Splits:
     loaded = data.load(split)
     samples, unscored = _with_gold(loaded.samples)
     warnings = _bad_rows(loaded.bad_rows) + unscored
-    where, shares = f"data={data.name}, split {split}", (settings.train, settings.val)
-    level = _level_to_seal(samples, data, settings)
+    where, shares = f"data={data.name}, split {split}", [settings.train, settings.val]
+    level, sealed, option = _level_to_seal(samples, data, settings), list[Part](), None
+    pairs = find_near_duplicates(samples, COMMON_WORDS)
     if level is None:
         warnings += _unsealed(samples, data, settings)
-        rest = 1 - sum(shares)
-        if rest < 1e-9:
+        shares.append(1 - sum(shares))
+        if shares[-1] < 1e-9:
             raise UserError(
                 f"splits.train={settings.train:g} and splits.val={settings.val:g} leave nothing to be sealed; make "
                 "them smaller."
             )
-        pairs = find_near_duplicates(samples, COMMON_WORDS)
-        warnings += _describe_together(samples, pairs)
-        parts = _enough(samples, (*shares, rest), settings.seed, where, pairs)
-        return Splits.of(parts, warnings, labels=read_labels(data))
-    sealed = tuple(sorted((each for each in samples if each.level == level), key=lambda each: each.id))
-    pairs = find_near_duplicates(samples, COMMON_WORDS)
-    others, left_out = _without(samples, sealed, level, pairs)
-    warnings += left_out
-    kept = {each.id for each in others}
-    pairs = [pair for pair in pairs if kept.issuperset(pair)]
-    warnings += _describe_together(others, pairs)
-    train, val = _enough(others, shares, settings.seed, f"{where}, without level {level}", pairs)
-    _check_sizes((train, val, sealed), where)
-    options = [f"level={level}"] if split == data.default_split else [f"split={split}", f"level={level}"]
-    return Splits.of((train, val, sealed), warnings, shlex.join(options), read_labels(data))
+    else:
+        sealed = [tuple(sorted((each for each in samples if each.level == level), key=lambda each: each.id))]
+        samples, left_out = _without(samples, sealed[0], level, pairs)
+        warnings += left_out
+        where += f", without level {level}"
+        option = shlex.join([*([] if split == data.default_split else [f"split={split}"]), f"level={level}"])
+    same, known = build_identity_keys(samples), {each.id for each in samples}
+    pairs = [pair for pair in pairs if known.issuperset(pair)]
+    if near := [(one, other) for one, other in pairs if same[one] != same[other]]:
+        warnings.append(f"near-duplicates stay in one part: {format_pairs(near)}")
+    parts = split_by_hash(samples, shares, settings.seed, pairs=pairs)
+    if min(map(len, parts)) < MIN_QUESTIONS:  # the strata are so small that a part would be nearly empty
+        parts = split_by_hash(samples, shares, settings.seed, by_stratum=False, pairs=pairs)
+    parts += sealed
+    _check_sizes(parts, where)
+    return Splits.of(parts, warnings, option, read_labels(data))
 
 
 def _level_to_seal(samples: Part, data: Dataset, settings: SplitSettings) -> str | None:
@@ -267,7 +276,7 @@ def _with_gold(samples: Iterable[Sample]) -> tuple[Part, list[str]]:
     samples = tuple(samples)
     scored = tuple(each for each in samples if each.target is not None)
     missing = len(samples) - len(scored)
-    return scored, [f"left out: {_count(missing)} without a gold answer"] if missing else []
+    return scored, [f"left out: {format_count(missing, 'question')} without a gold answer"] if missing else []
 
 
 def _bad_rows(rows: Iterable[str]) -> list[str]:
@@ -283,17 +292,11 @@ def _without(samples: Part, sealed: Part, level: str, pairs: Pairs) -> tuple[Par
     different = [each for each in others if same[each.id] not in texts]
     near = {id for pair in pairs for id in pair if closed & set(pair)}
     kept = tuple(each for each in different if each.id not in near)
-    twice, nearly = len(others) - len(different), len(different) - len(kept)
-    warnings = [f"left out: {_count(twice)} of other levels that level {level} asks as well"] if twice else []
-    if nearly:
-        warnings.append(f"left out: {_count(nearly)} of other levels that are near-duplicates of level {level}'s")
-    return kept, warnings
-
-
-def _describe_together(samples: Part, pairs: Pairs) -> list[str]:
-    same = build_identity_keys(samples)
-    near = [(one, other) for one, other in pairs if same[one] != same[other]]
-    return [f"near-duplicates stay in one part: {format_pairs(near)}"] if near else []
+    faults = {
+        f"that level {level} asks as well": len(others) - len(different),
+        f"that are near-duplicates of level {level}'s": len(different) - len(kept),
+    }
+    return kept, [f"left out: {format_count(n, 'question')} of other levels {why}" for why, n in faults.items() if n]
 
 
 def _describe_apart(parts: Mapping[str, Part]) -> list[str]:
@@ -325,15 +328,6 @@ def _check_apart(parts: Mapping[str, Part]) -> None:
             )
 
 
-def _enough(samples: Part, shares: Sequence[float], seed: int, where: str, pairs: Pairs) -> list[Part]:
-    """Split each stratum alike, unless the strata are so small that a part would be nearly empty."""
-    parts = split_by_hash(samples, shares, seed, pairs=pairs)
-    if min(map(len, parts)) < MIN_QUESTIONS:
-        parts = split_by_hash(samples, shares, seed, by_stratum=False, pairs=pairs)
-    _check_sizes(parts, where)
-    return parts
-
-
 def _check_sizes(parts: Sequence[Part], where: str) -> None:
     if min(map(len, parts)) >= MIN_QUESTIONS:
         return
@@ -348,10 +342,71 @@ def _marks(part: Part) -> frozenset[str]:
     return frozenset(compute_fingerprint(each.question, compute_file_digest(each)) for each in part)
 
 
-def _unreadable(error: OSError) -> UserError:
-    cause = (error.strerror or type(error).__name__).lower()
-    return UserError(f"an attachment cannot be read ({error.filename}: {cause}); make it readable.")
+def split_by_hash(
+    samples: Sequence[Sample],
+    shares: Sequence[float],
+    seed: int,
+    by_stratum: bool = True,
+    pairs: Iterable[tuple[str, str]] = (),
+) -> list[Part]:
+    """Split the samples in proportion to `shares`; each part is in the order of the hashes.
+
+    Args:
+        samples: of all parts.
+        shares: of each part.
+        seed: of the hashes.
+        by_stratum: split each stratum alike.
+        pairs: of near-duplicates, which stay in one part.
+
+    Raises:
+        OSError: an attachment cannot be read; only those of questions with equal texts are.
+    """
+    strata: dict[str, list[list[Sample]]] = defaultdict(list)
+    for group in _groups(samples, seed, pairs):
+        level, file = group[0].level or "none", group[0].file
+        stratum = f"level {level}, {classify_attachment(file.name if file else None)}" if by_stratum else ""
+        strata[stratum].append(group)
+    parts: list[list[Sample]] = [[] for _ in shares]
+    for name, groups in strata.items():
+        for part, found in zip(parts, _cut(groups, shares, _fraction(seed, f"stratum {name}")), strict=True):
+            part.extend(found)
+    return [tuple(sorted(part, key=lambda each: _fraction(seed, each.id))) for part in parts]
 
 
-def _count(n: int) -> str:
-    return "1 question" if n == 1 else f"{n} questions"
+def _groups(samples: Sequence[Sample], seed: int, pairs: Iterable[tuple[str, str]]) -> list[list[Sample]]:
+    """The same questions and near-duplicates together, in the order of the smallest hash of each group."""
+    same, root = build_identity_keys(samples), dict[IdentityKey, IdentityKey]()
+
+    def find(key: IdentityKey) -> IdentityKey:
+        while root.get(key, key) != key:
+            key = root[key]
+        return key
+
+    for one, other in pairs:
+        root[find(same[one])] = find(same[other])
+    groups: dict[IdentityKey, list[Sample]] = defaultdict(list)
+    for sample in sorted(samples, key=lambda each: (_fraction(seed, each.id), each.id)):
+        groups[find(same[sample.id])].append(sample)
+    return list(groups.values())
+
+
+def _cut(groups: Sequence[Sequence[Sample]], shares: Sequence[float], offset: float) -> list[list[Sample]]:
+    """
+    Args:
+        groups: of one stratum, in the order of their hashes.
+        shares: of each part.
+        offset: 0 to 1: how far the cuts are moved before they are rounded down.
+    """
+    n, total = sum(map(len, groups)), sum(shares)
+    cuts = [*(floor(n * share / total + offset) for share in list(accumulate(shares))[:-1]), n]
+    parts: list[list[Sample]] = [[] for _ in shares]
+    place = 0
+    for group in groups:
+        parts[next(part for part, cut in enumerate(cuts) if place < cut)].extend(group)
+        place += len(group)
+    return parts
+
+
+def _fraction(seed: int, name: str) -> float:
+    """From 0 to below 1, evenly."""
+    return int.from_bytes(sha256(f"{seed}/{name}".encode()).digest()[:6], "big") / 2**48
