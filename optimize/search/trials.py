@@ -212,22 +212,19 @@ class Trials:
             try:
                 trial = self._try(program, key, counted)
             except BaseException as error:  # such as the SystemExit of a user's program
-                self._forget(key)
+                self._settle(key, None)
                 future.set_exception(error)
                 raise
-            self._keep(key, trial)
+            self._settle(key, trial)
             future.set_result(trial)
         return future.result()
 
-    def _forget(self, key: Key) -> None:
+    def _settle(self, key: Key, trial: Trial | None) -> None:
+        """Keep a complete trial and count it once; forget one that was interrupted."""
         with self._lock:
-            self._trials.pop(key, None)
-
-    def _keep(self, key: Key, trial: Trial) -> None:
-        if not trial.completed:
-            self._forget(key)
-            return
-        with self._lock:
+            if trial is None or not trial.completed:
+                self._trials.pop(key, None)
+                return
             if len(self._trials) > MAX_KEPT_ANSWERS:
                 self._trials.popitem(last=False)
             if key not in self._completed:

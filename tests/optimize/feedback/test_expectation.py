@@ -14,15 +14,12 @@ LIST = "Which are they? Give the names in alphabetical order, separated by comma
     [
         ("17", "number"),
         ("1,234.5 km", "number"),
-        ("$ 5", "number"),
         ("March 4, 2010", "date"),
-        ("4 March 2010", "date"),
         ("2010-03-04", "date"),
         ("04/03/10", "date"),
         ("Yes", "decision"),
         ("Boworn, Fikesn", "list"),
         ("a; b", "list"),
-        ("Mary", "word"),
         ("Marble", "word"),
         ("Alice Walker", "words"),
         ("it was a dark and stormy night", "text"),
@@ -36,7 +33,6 @@ def test_kinds_of_answers(target: str, kind: str) -> None:
     ("target", "question", "sentence"),
     [
         ("88450.42", TWO_DECIMALS, "Expected was a number with two decimals, without a unit."),
-        ("8.5", TWO_DECIMALS, "Expected was a number with two decimals, without a unit."),
         ("88450.42", "How much is it?", "Expected was a decimal number, without a unit."),
         ("12", "How much, to the nearest integer?", "Expected was a whole number, without a unit."),
         ("12 km", COUNT, "Expected was a whole number, with its unit."),
@@ -63,7 +59,6 @@ def test_the_expectation_in_words(target: str, question: str, sentence: str) -> 
         ("17", COUNT, "seventeen", ["Words"]),
         ("17", COUNT, "12 + 5 = 17", ["several numbers"]),
         ("4520", COUNT, "4,520", ["thousands separators"]),
-        ("4520", COUNT, "4 520", ["thousands separators"]),
         ("8.50", TWO_DECIMALS, "8.4987", ["rounding"]),
         ("88.46", TWO_DECIMALS, "88.5", ["rounding"]),
         ("12 km", COUNT, "12", ["unit was missing"]),
@@ -76,22 +71,19 @@ def test_the_expectation_in_words(target: str, question: str, sentence: str) -> 
         ("stove", "Behind what?", "**stove**", ["markup"]),
         ("2010-03-04", "When?", "in spring", ["not a date"]),
         ("Yes", "Is it?", "Perhaps", ["not a plain decision"]),
-        ("17", COUNT, "18", []),
         ("1,234", COUNT, "1,234", []),
         ("3.14", TWO_DECIMALS, "3.141", ["another number of decimals than asked for"]),
-        ("3.14", COUNT, "2.999", []),
-        ("a, b, c", LIST, "a, b, c", []),
         ("a and b, c", LIST, "a and b, c", []),
         ("a, b", LIST, "a\nb", ["line breaks"]),
         ("a, b", LIST, "a, one two three four", []),
         ("a, b", LIST, "a, one two three four five", ["Prose"]),
         ("Mary", "Who?", "it is Mary", ["another number of words"]),
-        ("Mary", "Who?", "is it Mary then", ["Prose"]),
         ("Mary Ann", "Who?", "Mary", ["another number of words"]),
         ("Mary Ann", "Who?", "Mary Ann Lee", []),
         ("it was a dark and stormy night", "What?", "5", []),
-        ("it was a dark and stormy night", "What?", "a, b", []),
         ("Yes", "Is it?", "No", []),
+        ("Boworn, Fikesn", LIST, "Drazeth, Moveln", []),
+        ("stove", "Behind what?", "piano", []),
     ],
 )
 def test_differences_in_kind(target: str, question: str, answer: str | None, words: list[str]) -> None:
@@ -107,15 +99,10 @@ def test_differences_in_kind(target: str, question: str, answer: str | None, wor
     [
         ("rounded to 3 decimal places", 3),
         ("to one decimal place", 1),
-        ("to 2 decimals", 2),
         ("to two-decimal precision", 2),
         ("in some decimals", None),
         ("to the nearest tenth", 1),
-        ("to the nearest hundredth", 2),
         ("to the Nearest thousandth", 3),
-        ("to the nearest whole number", 0),
-        ("to the nearest unit", 0),
-        ("to the nearest thousand", None),
         ("How much?", None),
     ],
 )
@@ -128,8 +115,3 @@ def test_nothing_is_said_of_how_far_off_a_value_is_or_on_which_side(answers: tup
     near, far = (Expectation.of("17", "How many?").find_faults(answer) for answer in answers)
 
     assert near == far == []
-
-
-def test_another_value_in_the_right_form_has_no_fault_in_kind() -> None:
-    assert Expectation.of("Boworn, Fikesn", LIST).find_faults("Drazeth, Moveln") == []
-    assert Expectation.of("stove", "Behind what?").find_faults("piano") == []

@@ -9,7 +9,7 @@ from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
 from optimize.feedback.expectation import Expectation
-from optimize.feedback.feedback import MAX_OWN_CHARS, build_feedback, join_unquoted, remove_quotes
+from optimize.feedback.feedback import MAX_OWN_CHARS, MAX_QUOTED_CHARS, build_feedback, join_unquoted, remove_quotes
 from tests.optimize.simulated_runs import record, step, tool
 
 MATCHER = TargetMatcher("Korthburg")
@@ -63,6 +63,10 @@ FIRST, ELSEWHERE = "It first went wrong with this agent", "It first went wrong w
         ),
         ({"score": 1.0}, "The final answer was right."),
         ({"error": "it took  too\nlong", "score": None}, "The question failed without an answer: it took too long."),
+        (
+            {"error": "x" * (MAX_QUOTED_CHARS + 1), "score": None},
+            f"The question failed without an answer: {'x' * MAX_QUOTED_CHARS}…",
+        ),
         ({"error": "It is Figolth", "score": None}, "The question failed without an answer."),
         ({"error": "no scorer", "error_class": SCORER, "score": None}, "The answer could not be scored."),
         (

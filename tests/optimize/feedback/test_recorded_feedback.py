@@ -12,12 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
 from optimize.feedback.expectation import Expectation
-from optimize.feedback.feedback import MAX_QUOTED_CHARS, _cut, build_feedback
+from optimize.feedback.feedback import build_feedback
 
 FILE = Path(__file__).with_name("recorded_feedback.json.xz")
 
@@ -53,22 +51,6 @@ def build_all(record: Record) -> dict[str, dict[str, str]]:
 def test_feedback_is_what_was_recorded() -> None:
     for row in read_recorded():
         assert build_all(Record.from_dict(row["record"])) == row["feedback"], row["record"]["sample_id"]
-
-
-@pytest.mark.parametrize(
-    ("text", "cut"),
-    [
-        (" a\n b ", "a b."),
-        ("a!", "a!"),
-        ("a?", "a?"),
-        ("a.", "a."),
-        ("a…", "a…"),
-        ("x" * MAX_QUOTED_CHARS, "x" * MAX_QUOTED_CHARS + "."),
-        ("x" * (MAX_QUOTED_CHARS + 1), "x" * MAX_QUOTED_CHARS + "…"),
-    ],
-)
-def test_a_quoted_message_is_one_line_with_an_end(text: str, cut: str) -> None:
-    assert _cut(text) == cut
 
 
 if __name__ == "__main__":
