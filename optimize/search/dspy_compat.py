@@ -17,8 +17,9 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from importlib.metadata import version
-from types import ModuleType, SimpleNamespace
-from typing import ClassVar, TypeVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, TypeVar
+from unittest.mock import patch
 
 import dspy
 import dspy.evaluate.evaluate
@@ -64,7 +65,6 @@ T = TypeVar("T")
 Scored = Sequence[tuple[dspy.Example, dspy.Prediction, float]]  # results of dspy.Evaluate
 _ONE_AT_A_TIME = threading.Lock()  # the patched modules belong to the process
 _LOGGERS = ("dspy", "gepa", "optuna")
-_ABSENT = object()
 
 
 def run_isolated(work: Callable[[], T]) -> T:
@@ -99,7 +99,7 @@ def observe_draws(scored: Callable[[dspy.Module, Scored], None]) -> Iterator[Non
             scored(program, result.results)
             return result
 
-    with _replace_names(dspy.teleprompt.random_search, Evaluate=Evaluate):
+    with patch.multiple(dspy.teleprompt.random_search, Evaluate=Evaluate):
         yield
 
 
@@ -123,10 +123,10 @@ def adapt_mipro(
         return result
 
     mipro = dspy.teleprompt.mipro_optimizer_v2
-    names: dict[str, object] = {"GroundedProposer": create_proposer, "eval_candidate_program": score}
+    names: dict[str, Any] = {"GroundedProposer": create_proposer, "eval_candidate_program": score}
     if not has_demos:
         names["create_n_fewshot_demo_sets"] = _ignore
-    with _replace_names(mipro, **names):
+    with patch.multiple(mipro, **names):
         yield
 
 
@@ -165,20 +165,6 @@ class SortedSet(set[object]):
 
 
 @contextmanager
-def _replace_names(module: ModuleType, **names: object) -> Iterator[None]:
-    before = {name: vars(module).get(name, _ABSENT) for name in names}
-    vars(module).update(names)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is _ABSENT:
-                delattr(module, name)
-            else:
-                setattr(module, name, value)
-
-
-@contextmanager
 def _patched() -> Iterator[None]:
     bar = functools.partial(parallelizer.tqdm.tqdm, disable=True)
     with ExitStack() as stack:
@@ -192,7 +178,7 @@ def _patched() -> Iterator[None]:
             (gepa.core.engine, {"tqdm": bar}),
             (gepa.proposer.merge, {"set": SortedSet}),
         ):
-            stack.enter_context(_replace_names(module, **names))
+            stack.enter_context(patch.multiple(module, create=True, **names))
         for name in _LOGGERS:
             stack.enter_context(_only_errors(logging.getLogger(name)))
         yield
