@@ -42,6 +42,7 @@ from eval.benchmarks.fingerprint import (
     find_near_duplicates,
     format_pairs,
 )
+from eval.config.evaluation import require
 from eval.contamination.forms import COMMON_WORDS
 from eval.scorers.labels import LabelSet, find_labels
 from mas.prompt_sets.provenance import TunedOn
@@ -68,11 +69,9 @@ class SplitSettings:
         Raises:
             UserError: a share or the seed is out of range.
         """
-        if self.seed < 0:
-            raise UserError(f"splits.seed={self.seed} is out of range; expected a whole number from 0 on.")
+        require(self.seed >= 0, "splits.seed", self.seed, "a whole number from 0 on")
         for key, share in (("train", self.train), ("val", self.val)):
-            if not 0 < share < 1:
-                raise UserError(f"splits.{key}={share:g} is out of range; expected a share between 0 and 1.")
+            require(0 < share < 1, f"splits.{key}", share, "a share between 0 and 1")
         if self.train + self.val > 1:
             raise UserError(
                 f"splits.train={self.train:g} and splits.val={self.val:g} are more than all; make them smaller."

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 
+from eval.config.evaluation import require
 from eval.execution.projection import UNKNOWN, Progress, Projection, project
 from eval.runs.call_log import CallLog
-from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey
 
 REFLECTION = SampleKey("reflection", epoch=0)  # pays for the reflection's requests; epochs of answers begin at 1
@@ -71,12 +71,8 @@ class BudgetSettings:
             UserError: a budget is zero or negative.
         """
         for option in fields(self):
-            value = getattr(self, option.name)
-            if value is not None and not value > 0:
-                raise UserError(
-                    f"budget.{option.name}={value} is out of range; expected more than 0 {_UNITS[option.name]}, or "
-                    "null for no limit."
-                )
+            value, expected = getattr(self, option.name), f"more than 0 {_UNITS[option.name]}, or null for no limit"
+            require(value is None or value > 0, f"budget.{option.name}", value, expected)
 
 
 def read_earlier_spend(call_log: CallLog, seconds: float = 0.0) -> Spend:

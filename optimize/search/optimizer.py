@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from mas.runtime.errors import UserError
+from eval.config.evaluation import require
 from optimize.search.candidate import Proposal
 
 if TYPE_CHECKING:
@@ -90,6 +90,5 @@ def check_settings(optimizer: Optimizer, least: Mapping[str, int]) -> None:
         UserError: a setting is out of range.
     """
     for option, minimum in least.items():
-        value = getattr(optimizer, option)
-        if value is not None and value < minimum:
-            raise UserError(f"optimizer.{option} is {value}; expected a whole number from {minimum} on.")
+        value, expected = getattr(optimizer, option), f"a whole number from {minimum} on"
+        require(value is None or value >= minimum, f"optimizer.{option}", value, expected)

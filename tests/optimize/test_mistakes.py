@@ -140,7 +140,7 @@ RANGES = [
     (["optimizer.component_selector=some"], ["optimizer.component_selector", "round_robin"]),
     (["optimizer=bootstrap", "optimizer.max_demos=0"], ["optimizer.max_demos"]),
     (["optimizer=bootstrap", "optimizer.candidates=0"], ["optimizer.candidates"]),
-    (["optimizer=mipro", "optimizer.candidates=1"], ["optimizer.candidates is 1", "from 2 on"]),
+    (["optimizer=mipro", "optimizer.candidates=1"], ["optimizer.candidates=1", "from 2 on"]),
 ]
 MODELS = [
     (["model=gpt-4o-mini", "~model.base_url"], ["gpt-4o-mini", "OPENAI_API_KEY"]),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from eval.config.evaluation import require
 from mas.runtime.errors import UserError
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome, check_settings
@@ -52,11 +53,8 @@ class GepaOptimizer:
             UserError: a setting is out of range.
         """
         check_settings(self, {"minibatch_size": 1, "max_instruction_chars": 1})
-        if self.component_selector not in SELECTORS:
-            raise UserError(
-                f"There is no optimizer.component_selector '{self.component_selector}'; choose "
-                f"{' or '.join(SELECTORS)}."
-            )
+        selector, expected = self.component_selector, " or ".join(SELECTORS)
+        require(selector in SELECTORS, "optimizer.component_selector", selector, expected)
         if self.more:
             self._check_more()
 
