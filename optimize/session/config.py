@@ -12,26 +12,15 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.evaluation import (
-    CacheSettings,
-    EvalConfig,
-    LogSettings,
-    RunSettings,
-    build_part,
-    check_branches,
-    check_limits,
-    require,
-)
+from eval.config.evaluation import EvalConfig, RunSettings, build_part, check_branches, require
+from eval.config.evaluation import read_config as read_evaluation
 from eval.runs.folder import DATABASE, check_empty
 from eval.runs.run_info import TUNING_FILE
 from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, check_set_name
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import SampleLimits
 from mas.system import agent_names
-from mas.tools.settings import ToolSettings
 from optimize.gate.failed_answers import AGAINST, HALT
 from optimize.gate.gate import GateSettings
 from optimize.questions.splits import SplitSettings
@@ -40,6 +29,7 @@ from optimize.search.optimizer import Optimizer
 from optimize.session.run_files import find_tuning_run
 
 PARTS = ("system", "model", "scorer", "data", "tracking", "executor")
+_OF_EVALUATION = ("tools", "limits", "log", "prompts", "split")
 _NO_OPTIONS = ("experiment", "debug")
 REPORT_HEADROOM, ONLY_HEADROOM, SKIP_HEADROOM = "report", "only", "skip"
 
@@ -88,49 +78,32 @@ class TuningRunSettings:
 
 
 @dataclass
-class _Options:
-    """Options that do not depend on the chosen parts."""
+class TuningOptions:
+    """Options of a tuning run alone, which do not depend on the chosen parts."""
 
-    prompts: str | None = None
-    name: str = "tuned"
-    agents: list[str] = field(default_factory=list)
-    reflection_model: str | None = None
+    name: str = "tuned"  # of the set to be published
+    agents: list[str] = field(default_factory=list)  # the tuned ones
+    reflection_model: str | None = None  # None: the run's own model
     reflection_base_url: str | None = None
     reflection_api_key_env: str | None = None
     reflection_max_tokens: int | None = None
     seed: int = 0
     yes: bool = False
     resume: str | None = None
-    split: str | None = None
     splits: SplitSettings = field(default_factory=SplitSettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     headroom: HeadroomSettings = field(default_factory=HeadroomSettings)
     shortlist: ShortlistSettings = field(default_factory=ShortlistSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     run: TuningRunSettings = field(default_factory=TuningRunSettings)
-    tools: ToolSettings = field(default_factory=ToolSettings)
-    limits: SampleLimits = field(default_factory=SampleLimits)
-    log: LogSettings = field(default_factory=LogSettings)
 
 
-@dataclass
-class OptimizeConfig:
+@dataclass(kw_only=True)
+class OptimizeConfig(TuningOptions):
     """Configuration of one tuning run; `base` holds the parts that an evaluation has as well."""
 
     base: EvalConfig
     optimizer: Optimizer
-    name: str  # of the set to be published
-    agents: list[str]  # the tuned ones
-    reflection_model: str | None  # None: the run's own model
-    seed: int
-    yes: bool
-    resume: str | None
-    splits: SplitSettings
-    budget: BudgetSettings
-    headroom: HeadroomSettings
-    shortlist: ShortlistSettings
-    gate: GateSettings
-    run: TuningRunSettings
 
     def check(self) -> PromptSet:
         """Check everything that is possible before anything heavy is imported and anything is spent.
@@ -258,48 +231,24 @@ def read_config(composed: DictConfig) -> OptimizeConfig:
         UserError: a value of the wrong kind, out of range, or missing.
         OmegaConfBaseException: the same, found by OmegaConf; `eval.cli.command` prints it as one sentence.
     """
-    parts = {name: build_part(composed[name], name) for name in (*PARTS, "optimizer")}
-    rest = {key: value for key, value in composed.items() if key not in (*parts, *_NO_OPTIONS)}
-    schema = OmegaConf.structured(_Options)
+    base = read_evaluation(OmegaConf.create({name: composed[name] for name in (*PARTS, *_OF_EVALUATION)}))
+    others = (*PARTS, *_OF_EVALUATION, *_NO_OPTIONS, "optimizer")
+    rest = {key: value for key, value in composed.items() if key not in others}
+    schema = OmegaConf.structured(TuningOptions)
     check_branches(schema, rest)
-    plain: _Options = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
-    _check_ranges(plain)
-    optimizer = parts.pop("optimizer")
-    plain.reflection_model = _place_reflection(parts["model"], plain)
-    base = EvalConfig(
-        **parts,
-        selection=Selection(),
-        tools=plain.tools,
-        run=RunSettings(),
-        limits=plain.limits,
-        cache=CacheSettings(),
-        log=plain.log,
-        prompts=plain.prompts,
-        split=plain.split or parts["data"].default_split,
-    )
-    own = (
-        "name",
-        "agents",
-        "reflection_model",
-        "seed",
-        "yes",
-        "resume",
-        "splits",
-        "budget",
-        "headroom",
-        "shortlist",
-        "gate",
-    )
-    return OptimizeConfig(base, optimizer, run=plain.run, **{name: getattr(plain, name) for name in own})
+    options: TuningOptions = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
+    _check_ranges(options)
+    options.reflection_model = _place_reflection(base.model, options)
+    return OptimizeConfig(**vars(options), base=base, optimizer=build_part(composed.optimizer, "optimizer"))
 
 
-def _place_reflection(model: Model, plain: _Options) -> str | None:
+def _place_reflection(model: Model, options: TuningOptions) -> str | None:
     """Put the server of the reflection model into the profile, as that of an agent; return the model's name.
 
     Raises:
         UserError: the model is simulated, or a key is given without a use.
     """
-    given = {key: getattr(plain, f"reflection_{key}") for key in ("base_url", "api_key_env", "max_tokens")}
+    given = {key: getattr(options, f"reflection_{key}") for key in ("base_url", "api_key_env", "max_tokens")}
     given = {key: value for key, value in given.items() if value is not None}
     if model.simulated:
         for key, value in given.items():
@@ -307,18 +256,18 @@ def _place_reflection(model: Model, plain: _Options) -> str | None:
                 f"reflection_{key}={value} would not be used, since model={model.name} simulates the reflection as "
                 "well; leave it out, or choose a real model."
             )
-        return plain.reflection_model
+        return options.reflection_model
     agents: dict[str, AgentOverride] = getattr(model, "agents", {})
     entry = agents.get(REFLECTION, AgentOverride())
     if "base_url" in given:  # an address and its key come from the same place
         entry = replace(entry, api_key_env=None)
     if given:
         agents[REFLECTION] = replace(entry, **given)
-    return entry.name if plain.reflection_model is None else plain.reflection_model
+    return entry.name if options.reflection_model is None else options.reflection_model
 
 
-def _check_ranges(plain: _Options) -> None:
-    run, shortlist = plain.run, plain.shortlist
+def _check_ranges(options: TuningOptions) -> None:
+    run, shortlist = options.run, options.shortlist
     require(shortlist.size >= 1, "shortlist.size", shortlist.size, "at least 1")
     require(shortlist.epochs >= 1, "shortlist.epochs", shortlist.epochs, "at least 1")
     require(0 <= shortlist.min_gain < 1, "shortlist.min_gain", shortlist.min_gain, "0 to less than 1")
@@ -327,11 +276,9 @@ def _check_ranges(plain: _Options) -> None:
     require(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
     if run.failed_answers not in (HALT, AGAINST):
         raise UserError(f"run.failed_answers={run.failed_answers} is not known; choose {HALT} or {AGAINST}.")
-    require(plain.seed >= 0, "seed", plain.seed, "a whole number from 0 on")
-    tokens = plain.reflection_max_tokens
+    require(options.seed >= 0, "seed", options.seed, "a whole number from 0 on")
+    tokens = options.reflection_max_tokens
     require(tokens is None or tokens >= 1, "reflection_max_tokens", tokens, "at least 1, or null")
-    check_limits(plain.limits, plain.tools)
-    plain.log.check()
 
 
 @dataclass(frozen=True)
