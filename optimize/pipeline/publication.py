@@ -20,7 +20,6 @@ from optimize.pipeline.sealed_test import SealedTest, compare_sides, finish_test
 from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import REJECTED, publish, reject
 from optimize.search.candidate import PARENT
-from optimize.session.run_files import filter_fully_scored
 from optimize.session.tuning_run import TuningRun
 
 
@@ -159,11 +158,11 @@ def _measure_null_gain(run: TuningRun) -> float | None:
 
 
 def _find_best_on_validation(run: TuningRun) -> BestOnValidation | None:
-    measured, scored = run.files.read("baseline"), filter_fully_scored(run.files.read_proposals())
-    if measured is None or not scored:
+    measured, scores = run.files.read("baseline"), run.files.read_scores()
+    if measured is None or not scores:
         return None
-    best = max(scored, key=lambda line: line["val_score"])
-    return {"candidate_id": best["candidate_id"], "val_gain": best["val_score"] - measured["val_score"]}
+    best = max(scores, key=scores.__getitem__)
+    return {"candidate_id": best, "val_gain": scores[best] - measured["val_score"]}
 
 
 def _build_side(side: Side) -> SideNumbers:

@@ -6,7 +6,7 @@ control: its score against that of the search is the "gain" of an unchanged copy
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Any
@@ -21,7 +21,6 @@ from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.preflight import AnswerMeans, Baseline
 from optimize.publishing.leaks import LeakReport
 from optimize.search.candidate import PARENT
-from optimize.session.run_files import ProposalLine, ScoredLine, filter_fully_scored
 from optimize.session.tuning_run import TuningRun
 
 _FAULTS: dict[FinishReason, str] = {
@@ -65,7 +64,7 @@ def count_shortlist_answers(run: TuningRun) -> int:
     return (settings.size + 1) * settings.epochs * len(run.splits.val)
 
 
-def choose_winner(run: TuningRun, proposals: Sequence[ProposalLine], measured: Baseline) -> ShortlistEntry:
+def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
     """Re-evaluate the best candidates and return the one to test.
 
     Raises:
@@ -74,10 +73,9 @@ def choose_winner(run: TuningRun, proposals: Sequence[ProposalLine], measured: B
     """
     lines = run.files.read("shortlist")
     if lines is None:
-        promising = _rank(run, proposals, measured)
-        ids = _drop_leaking(run, [line["candidate_id"] for line in promising])[: run.config.shortlist.size]
-        scores = {PARENT: measured.val_score, **{line["candidate_id"]: line["val_score"] for line in promising}}
-        lines = [asdict(each) for each in _race(run, {each: scores[each] for each in (PARENT, *ids)}, measured)]
+        promising = _rank(run, measured)
+        chosen = {PARENT: measured.val_score, **{each: promising[each] for each in _drop_leaking(run, promising)}}
+        lines = [asdict(each) for each in _race(run, chosen, measured)]
         run.files.write("shortlist", lines)
     parent, *others = [_read_entry(line) for line in lines]
     left = [each for each in others if each.dropped_after is None]
@@ -156,36 +154,35 @@ def _describe_good(gate: GateSettings) -> str:
     return "good enough" if gate.objective == "cost" else "better"
 
 
-def _rank(run: TuningRun, proposals: Sequence[ProposalLine], measured: Baseline) -> list[ScoredLine]:
-    """Return the candidates with a sufficient score, the best first; of equal prompt sets and scores the earliest."""
-    min_score = compute_min_score(run.config.gate, measured.val_score)
-    scored = filter_fully_scored(proposals)
-    better = [line for line in scored if line["val_score"] >= min_score]
+def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
+    """Return candidate → score, with a sufficient score, the best first; of equal prompts and scores the earliest."""
+    gate, scores, n = run.config.gate, run.files.read_scores(), len(run.files.read_proposals())
+    min_score = compute_min_score(gate, measured.val_score)
+    better = {each: score for each, score in scores.items() if score >= min_score}
     if not better:
-        none = "the only proposal" if len(proposals) == 1 else f"none of {len(proposals)} proposals"
-        was = "was not" if len(proposals) == 1 else "was"
+        none = "the only proposal" if n == 1 else f"none of {n} proposals"
+        was = "was not" if n == 1 else "was"
         began = f"the starting prompts ({run.metric} {measured.val_score:.1%})"
-        gate = run.config.gate
         enough = f"better than {began}"
         if gate.objective == "cost":
             enough = f"as good as {began} within gate.margin={gate.margin:g}"
-        raise EarlyVerdictError("no_accepted_candidate", f"{none} ({len(scored)} scored on validation) {was} {enough}")
+        raise EarlyVerdictError("no_accepted_candidate", f"{none} ({len(scores)} scored on validation) {was} {enough}")
     seen = {digest(run.parent.prompts)}
-    ranked = []
-    for line in sorted(better, key=lambda line: -line["val_score"]):
-        prompts_digest = digest(run.read_prompts(line["candidate_id"]))
+    ranked = {}
+    for candidate_id in sorted(better, key=lambda each: -better[each]):
+        prompts_digest = digest(run.read_prompts(candidate_id))
         if prompts_digest not in seen:
-            ranked.append(line)
+            ranked[candidate_id] = better[candidate_id]
         seen.add(prompts_digest)
     if not ranked:
         raise EarlyVerdictError(
             "no_accepted_candidate",
-            f"every candidate that was {_describe_good(run.config.gate)} on validation has the starting prompts",
+            f"every candidate that was {_describe_good(gate)} on validation has the starting prompts",
         )
     return ranked
 
 
-def _drop_leaking(run: TuningRun, ids: Sequence[str]) -> list[str]:
+def _drop_leaking(run: TuningRun, ids: Collection[str]) -> list[str]:
     """Return as many candidates as the shortlist holds, without those that leak or are too long."""
     clean: list[str] = []
     reports: dict[str, LeakReport] = {}

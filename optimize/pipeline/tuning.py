@@ -26,7 +26,9 @@ from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
+from optimize.pipeline.cost_estimate import UNLIMITED
 from optimize.pipeline.preflight import (
+    Baseline,
     check_reflection_model,
     confirm_start,
     measure_baseline,
@@ -35,9 +37,10 @@ from optimize.pipeline.preflight import (
 )
 from optimize.pipeline.publication import judge_winner, publish_winner, write_early_verdict
 from optimize.pipeline.sealed_test import check_test_budget, reserve_test_budget, run_sealed_test
-from optimize.pipeline.search import run_search
-from optimize.pipeline.shortlist import approve_winner, choose_winner
+from optimize.pipeline.shortlist import approve_winner, choose_winner, compute_min_score
 from optimize.pipeline.terminal import show_verdict
+from optimize.search.candidate import Proposal, describe_candidate
+from optimize.search.optimizer import SearchContext, SearchOutcome
 from optimize.session.config import ONLY_HEADROOM, REPORT_HEADROOM, SKIP_HEADROOM, TuningRequest
 from optimize.session.run_files import check_sources, describe_resume, find_tuning_run, format_command
 from optimize.session.tuning_run import TuningRun, open_tuning_run
@@ -195,16 +198,66 @@ def run_phases(run: TuningRun) -> None:
         warn_of_leaks_in_parent(run)
     _begin(run, "search", "3/8 search")
     reserve_test_budget(run, measured)
-    proposals = run_search(run)
+    run_search(run, measured)
     run.ledger.release()
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
-    winner = choose_winner(run, proposals, measured)
+    winner = choose_winner(run, measured)
     approved = approve_winner(run, winner)
     check_test_budget(run, measured, winner)
     _begin(run, "sealed", "6/8 sealed test")
     tested = run_sealed_test(run, approved)
     _begin(run, "gate", "7/8 gate")
     publish_winner(run, tested, judge_winner(run, tested))
+
+
+def run_search(run: TuningRun, measured: Baseline) -> None:
+    """Let the optimizer propose candidates until its budget is used or nothing is left to try.
+
+    Raises:
+        EarlyVerdictError: the metric is broken, no reflection could be read, or the budget ended a search that had
+            found nothing for the shortlist.
+        RunStoppedError: the run was stopped.
+    """
+    if run.files.read("search") is not None:
+        return
+    outcome = _search(run)
+    run.check_metric()
+    if outcome.reflections and outcome.unparsable == outcome.reflections:
+        raise EarlyVerdictError(
+            "reflection_unparsable",
+            f"none of the {outcome.reflections} replies of the reflection model could be read; "
+            "choose another reflection_model, or increase model.max_tokens",
+        )
+    is_out_of_budget = run.ledger.refused_budget not in (None, "metric_calls")  # other than that of the search itself
+    min_score = compute_min_score(run.config.gate, measured.val_score)
+    if is_out_of_budget and not any(score >= min_score for score in run.files.read_scores().values()):
+        raise EarlyVerdictError("budget", f"{run.ledger.refusal}, and no candidate qualified for the shortlist by then")
+    run.files.finish_proposals(with_earlier=is_out_of_budget)
+    run.files.write("search", {**vars(outcome), "metric_calls": run.ledger.spend().metric_calls})
+
+
+def _search(run: TuningRun) -> SearchOutcome:
+    config = run.config
+    metric_calls = config.budget.metric_calls
+    context = SearchContext(
+        metric_calls=UNLIMITED if metric_calls is None else metric_calls,
+        concurrency=config.run.concurrency,
+        seed=config.seed,
+        reflection_lm=run.reflection_lm,
+        get_stop_reason=run.get_stop_reason,
+    )
+
+    def report(proposal: Proposal) -> None:
+        run.files.add_proposal(proposal)
+        score = "" if proposal.val_score is None else f", {run.metric} {proposal.val_score:.1%} on validation"
+        candidate, decision = proposal.candidate, proposal.decision.replace("_", " ")
+        run.show(f"  {candidate.id} ({describe_candidate(candidate)}): {decision}{score}; {proposal.reason}")
+
+    run.files.clear_proposals()
+    with run.use_reflection():
+        outcome = config.optimizer.search(run.build_student(run.parent.prompts), run.objective, context, report)
+    run.check_stopped()
+    return outcome
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:

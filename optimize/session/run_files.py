@@ -30,7 +30,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.measured import find_changes
@@ -44,39 +44,14 @@ from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_
 from mas.prompt_sets.provenance import TunedOn
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically
-from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
+from optimize.search.candidate import PARENT, Candidate, Proposal
 
 CANDIDATES, PROPOSALS = "candidates", "proposals.jsonl"
+ProposalLine = dict[str, Any]  # a `Proposal` in proposals.jsonl, with the SHA-256 of its prompts in their place
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run.
 OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "headroom", "log", "tracking", "experiment", "debug")
 OF_THE_SESSION_MODEL = ("model.max_connections", "model.rate", "model.api_key_env", "reflection_api_key_env")
-
-
-class _Line(TypedDict):
-    candidate_id: str
-    parent_ids: list[str]
-    agents: list[str]
-    origin: str
-    decision: Decision
-    reason: str
-    iteration: int
-    minibatch_before: float | None
-    minibatch_after: float | None
-    spend: dict[str, float]
-    prompts_sha256: NotRequired[str]
-
-
-class ProposalLine(_Line):
-    """A line of proposals.jsonl: a proposal without its prompts."""
-
-    val_score: float | None
-
-
-class ScoredLine(_Line):
-    """The line of a proposal that was scored on all validation questions."""
-
-    val_score: float
 
 
 def find_tuning_run(run: str) -> Path:
@@ -129,7 +104,7 @@ class RunFiles:
         """`redact`: removes secrets from a text before it is written."""
         self.folder, self._redact = folder, redact
         self._lines: list[ProposalLine] = []  # of this session's search
-        self._earlier: dict[str, ScoredLine] = {}  # of earlier sessions, by the candidate's id
+        self._earlier: list[ProposalLine] = []  # of earlier sessions
 
     def read(self, name: str) -> Any:
         """Return the content of `<name>.json`; None if it does not exist.
@@ -210,34 +185,41 @@ class RunFiles:
 
     def clear_proposals(self) -> None:
         """Start a search. The lines of an earlier session stay until the resumed search repeats them."""
-        self._lines = []
-        self._earlier = {line["candidate_id"]: line for line in filter_fully_scored(self.read_proposals())}
+        self._lines, self._earlier = [], self.read_proposals()
 
     def add_proposal(self, proposal: Proposal) -> None:
         """Write a proposal with its prompts; one that was cut off replaces none that an earlier session scored."""
-        if proposal.decision == "cut_off" and proposal.candidate.id in self._earlier:
+        candidate = proposal.candidate
+        if proposal.decision == "cut_off" and candidate.id in _select_scores(self._earlier):
             return
-        self.save_candidate(proposal.candidate)
-        sha256 = digest(self._without_secrets(proposal.candidate.prompts))
-        self._lines.append({**to_line(proposal), "prompts_sha256": sha256})
-        repeated = {line["candidate_id"] for line in self._lines}
-        earlier = [line for line in self.read_proposals() if line["candidate_id"] not in repeated]
-        self._write_proposals([*self._lines, *earlier])
+        self.save_candidate(candidate)
+        facts = {name: value for name, value in asdict(proposal).items() if name not in ("candidate", "spend")}
+        line = {
+            "candidate_id": candidate.id,
+            "parent_ids": list(candidate.parent_ids),
+            "agents": list(candidate.agents),
+            "origin": candidate.origin,
+            **facts,
+            "spend": proposal.spend.to_dict(),
+            "prompts_sha256": digest(self._without_secrets(candidate.prompts)),
+        }
+        self._lines.append(line)
+        self._earlier = [each for each in self._earlier if each["candidate_id"] != candidate.id]
+        self._write_proposals([*self._lines, *self._earlier])
 
-    def list_new_proposals(self, with_earlier: bool) -> list[ProposalLine]:
-        """Return the lines of this session's search.
+    def finish_proposals(self, with_earlier: bool) -> None:
+        """Keep only the lines of this session's search, which is complete.
 
         Args:
-            with_earlier: a budget ended the search, perhaps before it had repeated what earlier sessions scored: add
-                the rest of that.
+            with_earlier: a budget ended it, perhaps before it had repeated what earlier sessions scored: keep the rest
+                of that.
         """
-        repeated = {line["candidate_id"] for line in self._lines}
-        rest = [line for candidate_id, line in self._earlier.items() if candidate_id not in repeated]
-        return [*self._lines, *(cast(list[ProposalLine], rest) if with_earlier else [])]
+        scores = _select_scores(self._earlier) if with_earlier else {}
+        self._write_proposals([*self._lines, *(each for each in self._earlier if each["candidate_id"] in scores)])
 
-    def finish_proposals(self, lines: Sequence[ProposalLine]) -> None:
-        """Keep only these lines: the search is complete."""
-        self._write_proposals(lines)
+    def read_scores(self) -> dict[str, float]:
+        """Return candidate → score of those that were scored on all validation questions."""
+        return _select_scores(self.read_proposals())
 
     def read_proposals(self) -> list[ProposalLine]:
         """Return the complete lines; a full disk may have cut off the last one."""
@@ -281,24 +263,9 @@ def _parse(text: str, path: Path) -> Any:
         raise UserError(f"{format_path(path)} is damaged ({error}): restore it, or start a new tuning run.") from error
 
 
-def filter_fully_scored(lines: Sequence[ProposalLine]) -> list[ScoredLine]:
-    """Return the proposals whose scoring on validation was complete."""
-    scored = [line for line in lines if line["val_score"] is not None and line["decision"] != "cut_off"]
-    return cast(list[ScoredLine], scored)
-
-
-def to_line(proposal: Proposal) -> ProposalLine:
-    """Return a proposal as a line of proposals.jsonl."""
-    candidate = proposal.candidate
-    facts = {name: value for name, value in asdict(proposal).items() if name not in ("candidate", "spend")}
-    return {
-        "candidate_id": candidate.id,
-        "parent_ids": list(candidate.parent_ids),
-        "agents": list(candidate.agents),
-        "origin": candidate.origin,
-        **facts,  # type: ignore[typeddict-item]
-        "spend": proposal.spend.to_dict(),
-    }
+def _select_scores(lines: Sequence[ProposalLine]) -> dict[str, float]:
+    scored = (each for each in lines if each["val_score"] is not None and each["decision"] != "cut_off")
+    return {each["candidate_id"]: each["val_score"] for each in scored}
 
 
 def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:

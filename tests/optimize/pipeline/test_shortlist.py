@@ -130,7 +130,7 @@ def choose(
     lines = [asdict(each) for each in entries]
     run = SimpleNamespace(files=SimpleNamespace(read=lambda name: lines), config=config, metric="accuracy")
     try:
-        return choose_winner(cast(TuningRun, run), [], cast(Baseline, None)).candidate_id
+        return choose_winner(cast(TuningRun, run), cast(Baseline, None)).candidate_id
     except EarlyVerdictError as error:
         return f"{error.finish_reason}: {error}"
 
