@@ -3,32 +3,65 @@
 The number of answers is an upper limit. The usage of one answer is a mean with prompts as long as today's; tuned ones
 are mostly longer.
 
-    plan = build_plan(optimizer, splits, 7, budget, shortlist, gate)
-    estimate = Estimate.guess(plan, config.base, reflection_model=None)
-    estimate.check(budget)                 # UserError: not even the sealed test would fit
-    estimate.lines(budget)                 # for the terminal
+    estimate = Estimate.guess(config, splits)
+    estimate.check(config.budget)          # UserError: not even the sealed test would fit
+    estimate.lines(config.budget)          # for the terminal
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from statistics import fmean
 
-from eval.config.evaluation import EvalConfig
+from eval.runs.record import Record
 from eval.workflows.estimate import compute_highest_cost, find_typical_answer, list_prices
 from mas.llm.prices import Price, find_price
 from mas.runtime.errors import UserError
-from optimize.gate.gate import GateSettings
 from optimize.questions.splits import Splits
-from optimize.search.budget import BudgetSettings
-from optimize.search.optimizer import Optimizer
-from optimize.session.config import ShortlistSettings
+from optimize.search.budget import BudgetSettings, Spend
+from optimize.session.config import OptimizeConfig
 
 UNLIMITED = sys.maxsize  # metric calls of a search without a budget of them
 SEALED_TEST = "sealed test"  # name of the phase
 # A reflection has a few examples, each about as long as a request of the system, and a text as long as a prompt.
 _EXAMPLES_A_REFLECTION = 3
 _TOKENS_BRIEF, _TOKENS_OUT = 800, 600
+_UNITS = {"lm_calls": "requests"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerMeans:
+    """Mean usage of one answer."""
+
+    lm_calls: float = 0.0
+    input_tokens: float = 0.0
+    output_tokens: float = 0.0
+    cost_usd: float | None = 0.0  # None: unknown
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> "AnswerMeans":
+        usages = [record.usage for record in records]
+        costs = [usage.cost_usd for usage in usages]
+        return AnswerMeans(
+            lm_calls=fmean(usage.lm_calls for usage in usages),
+            input_tokens=fmean(usage.input_tokens for usage in usages),
+            output_tokens=fmean(usage.output_tokens for usage in usages),
+            cost_usd=None if None in costs else fmean(cost or 0.0 for cost in costs),
+            seconds=fmean(record.wall_seconds for record in records),
+        )
+
+    def estimate_spend(self, n_answers: int, concurrency: int) -> Spend:
+        """Return the expected spend of so many answers."""
+        lm_calls = round(n_answers * self.lm_calls)
+        return Spend(
+            lm_calls=lm_calls,
+            input_tokens=round(n_answers * self.input_tokens),
+            output_tokens=round(n_answers * self.output_tokens),
+            cost_usd=n_answers * (self.cost_usd or 0.0),
+            unknown_cost_calls=lm_calls if self.cost_usd is None else 0,
+            seconds=n_answers * self.seconds / concurrency,
+        )
 
 
 @dataclass(frozen=True)
@@ -40,37 +73,21 @@ class Plan:
     reflections: int  # requests of the search for a better prompt
     shortlist: int
     sealed: int
-    looks: int = 1  # at which the sealed test may stop
 
 
-def build_plan(
-    optimizer: Optimizer,
-    splits: Splits,
-    n_agents: int,
-    budget: BudgetSettings,
-    shortlist: ShortlistSettings,
-    gate: GateSettings,
-) -> Plan:
+def build_plan(config: OptimizeConfig, splits: Splits) -> Plan:
     """
-    Args:
-        optimizer: that will search.
-        splits: of the data.
-        n_agents: that are tuned.
-        budget: as configured.
-        shortlist: with `size` and `epochs`.
-        gate: with `epochs` and `looks`.
-
     Raises:
         UserError: the budget leaves nothing for the search, or nothing would ever end it.
     """
-    n_train, n_val = len(splits.train), len(splits.val)
+    budget, n_train, n_val = config.budget, len(splits.train), len(splits.val)
     allowed = UNLIMITED if budget.metric_calls is None else budget.metric_calls
     if allowed <= 2 * n_val:
         raise UserError(
             f"budget.metric_calls={allowed} is too small: the baseline and the scoring of a single candidate take "
             f"{n_val} answers each; give it several times as many."
         )
-    cost = optimizer.estimate_cost(n_train, n_val, n_agents, allowed)
+    cost = config.optimizer.estimate_cost(n_train, n_val, len(config.agents), allowed)
     endless = cost.metric_calls >= UNLIMITED
     others = (budget.lm_calls, budget.tokens, budget.usd, budget.seconds)
     if endless and all(each is None for each in others):
@@ -79,36 +96,35 @@ def build_plan(
         baseline=n_val,
         search=None if endless else max(0, cost.metric_calls - n_val),  # the parent is scored in the baseline
         reflections=0 if endless else cost.reflection_calls,
-        shortlist=(shortlist.size + 1) * shortlist.epochs * n_val,  # the parent is re-evaluated as well
-        sealed=2 * gate.epochs * len(splits.sealed),
-        looks=gate.looks,
+        shortlist=count_shortlist_answers(config, splits),
+        sealed=count_test_answers(config, splits),
     )
 
 
-@dataclass(frozen=True)
-class Amount:
-    """Usage of an answer, a reflection or a phase."""
+def count_shortlist_answers(config: OptimizeConfig, splits: Splits) -> int:
+    """Return the number of answers of a full shortlist, the parent's included."""
+    return (config.shortlist.size + 1) * config.shortlist.epochs * len(splits.val)
 
-    lm_calls: float = 0.0
-    input_tokens: float = 0.0
-    output_tokens: float = 0.0
-    usd: float | None = 0.0  # None: no price is known
 
-    @property
-    def tokens(self) -> float:
-        return self.input_tokens + self.output_tokens
+def count_test_answers(config: OptimizeConfig, splits: Splits) -> int:
+    """Return the number of answers of both sides of the sealed test, if no look stops it."""
+    return 2 * config.gate.epochs * len(splits.sealed)
 
-    def times(self, n: float) -> "Amount":
-        usd = None if self.usd is None else self.usd * n
-        return Amount(self.lm_calls * n, self.input_tokens * n, self.output_tokens * n, usd)
 
-    def plus(self, other: "Amount") -> "Amount":
-        return Amount(
-            self.lm_calls + other.lm_calls,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            None if self.usd is None or other.usd is None else self.usd + other.usd,
-        )
+def list_budgets(budget: BudgetSettings, usage: Spend) -> Iterator[tuple[str, float, float]]:
+    """Yield option, budget and usage of each budget of the whole run that is limited."""
+    for option, allowed, used in (
+        ("lm_calls", budget.lm_calls, usage.lm_calls),
+        ("tokens", budget.tokens, usage.tokens),
+        ("usd", budget.usd, usage.cost_usd),
+        ("seconds", budget.seconds, usage.seconds),
+    ):
+        if allowed is not None:
+            yield option, allowed, used
+
+
+def format_amount(option: str, amount: float) -> str:
+    return f"${amount:,.4f}" if option == "usd" else f"{amount:,.0f} {_UNITS.get(option, option)}"
 
 
 @dataclass(frozen=True)
@@ -117,131 +133,105 @@ class Phase:
 
     name: str
     answers: int | None  # None: unlimited
-    usage: Amount
+    usage: Spend
     reflections: int = 0
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Plan and usage. `answer` is None for a system without known usage: then only answers are counted."""
+    """Answers and usage of the phases. Of a system without known usage, only answers are counted."""
 
-    plan: Plan
-    answer: Amount | None
-    reflection: Amount
+    phases: list[Phase]  # baseline, search, shortlist, sealed test
     source: str
-    free: bool = False  # the model is simulated: nothing is paid
+    is_known: bool
+    is_free: bool  # the model is simulated: nothing is paid
+    looks: int  # at which the sealed test may stop
 
     @classmethod
-    def guess(
-        cls, plan: Plan, base: EvalConfig, reflection_model: str | None, runs_folder: Path | None = None
-    ) -> "Estimate":
+    def guess(cls, config: OptimizeConfig, splits: Splits) -> "Estimate":
         """
-        Args:
-            plan: of the run.
-            base: the run's parts.
-            reflection_model: name of the model that rewrites prompts; None: the run's.
-            runs_folder: where evaluations of the same system lie; None: outputs/eval.
+        Raises:
+            UserError: the budget leaves nothing for the search, or nothing would ever end it.
         """
-        typical = find_typical_answer(base, runs_folder)
-        if typical is None:
-            return cls(plan, None, Amount(), f"what an answer takes is not known of system={base.system.name} yet")
-        usd = compute_highest_cost(list_prices(base), typical.input_tokens * 1000, typical.output_tokens * 1000)
-        answer = Amount(
-            typical.lm_calls, typical.input_tokens, typical.output_tokens, None if usd is None else usd / 1000
-        )
-        prices: dict[str, Price] = getattr(base.model, "prices", {})
-        price = find_price(reflection_model or base.model.name, prices)
-        return cls(plan, answer, _estimate_reflection(answer, price), typical.source, bool(base.simulated))
-
-    @property
-    def phases(self) -> list[Phase]:
-        plan, answer = self.plan, self.answer or Amount()
-        searching = answer.times(plan.search or 0).plus(self.reflection.times(plan.reflections))
-        return [
-            Phase("baseline", plan.baseline, answer.times(plan.baseline)),
+        base, typical = config.base, find_typical_answer(config.base)
+        answer = reflection = AnswerMeans()
+        source = f"what an answer takes is not known of system={base.system.name} yet"
+        if typical is not None:
+            usd = compute_highest_cost(list_prices(base), typical.input_tokens * 1000, typical.output_tokens * 1000)
+            answer = AnswerMeans(
+                lm_calls=typical.lm_calls,
+                input_tokens=typical.input_tokens,
+                output_tokens=typical.output_tokens,
+                cost_usd=0.0 if base.simulated else None if usd is None else usd / 1000,
+            )
+            price = find_price(config.reflection_model or base.model.name, getattr(base.model, "prices", {}))
+            reflection, source = _estimate_reflection(answer, price), typical.source
+        plan = build_plan(config, splits)
+        searching = answer.estimate_spend(plan.search or 0, 1) + reflection.estimate_spend(plan.reflections, 1)
+        phases = [
+            Phase("baseline", plan.baseline, answer.estimate_spend(plan.baseline, 1)),
             Phase("search", plan.search, searching, plan.reflections),
-            Phase("shortlist", plan.shortlist, answer.times(plan.shortlist)),
-            Phase(SEALED_TEST, plan.sealed, answer.times(plan.sealed)),
+            Phase("shortlist", plan.shortlist, answer.estimate_spend(plan.shortlist, 1)),
+            Phase(SEALED_TEST, plan.sealed, answer.estimate_spend(plan.sealed, 1)),
         ]
+        return cls(phases, source, typical is not None, bool(base.simulated), config.gate.looks)
 
     @property
     def total(self) -> Phase:
-        phases = self.phases
-        counts = [each.answers for each in phases]
-        usage = Amount()
-        for each in phases:
-            usage = usage.plus(each.usage)
-        return Phase("total", None if None in counts else sum(filter(None, counts)), usage, self.plan.reflections)
+        counts = [each.answers for each in self.phases]
+        usage = sum((each.usage for each in self.phases), Spend())
+        n_answers = None if None in counts else sum(filter(None, counts))
+        return Phase("total", n_answers, usage, sum(each.reflections for each in self.phases))
 
     def check(self, budget: BudgetSettings) -> None:
         """
         Raises:
             UserError: the sealed test alone would not fit into one of the budgets.
         """
-        usage, gate = self.phases[-1].usage, "raise it, or lower gate.epochs"
-        for option, allowed, needed in self._budgeted(budget, usage):
+        test = self.phases[-1]
+        for option, allowed, needed in list_budgets(budget, test.usage):
             if needed > allowed:
                 raise UserError(
-                    f"budget.{option}={allowed:g} is too small: the sealed test alone, {self.plan.sealed:,} answers, "
-                    f"takes about {_format_amount(option, needed)} ({self.source}); {gate}."
+                    f"budget.{option}={allowed:g} is too small: the sealed test alone, {test.answers:,} answers, "
+                    f"takes about {format_amount(option, needed)} ({self.source}); raise it, or lower gate.epochs."
                 )
 
-    def lines(self, budget: BudgetSettings) -> list[str]:
+    def lines(self, budget: BudgetSettings) -> Iterator[str]:
         """Return the estimate as lines for the terminal."""
-        phases = [*self.phases, self.total]
-        said = [f"estimate, with prompts as long as today's ({self.source}):", *(self._line(each) for each in phases)]
-        if self.free:
-            said.append("  nothing is paid: the model is simulated")
-        return said + list(self._list_warnings(budget))
-
-    def _line(self, phase: Phase) -> str:
-        n = "" if phase.answers is None else f"{phase.answers:,} "
-        counted = f"{n}answers" if n else "answers until a budget ends it"
-        if phase.name == SEALED_TEST and self.plan.looks > 1:
-            counted += " at most, about half without a gain"
-        if phase.reflections:
-            counted += f" + {phase.reflections:,} reflections"
-        if self.answer is None or phase.answers is None:  # of an endless phase, a part would pass for the whole
-            return f"  {phase.name:<12}{counted}"
-        usage = phase.usage
-        costs = "" if self.free else ", cost n/a: no price is known" if usage.usd is None else f", ${usage.usd:,.2f}"
-        return (
-            f"  {phase.name:<12}{counted} ≈ {usage.lm_calls:,.0f} LM calls, {usage.input_tokens:,.0f} tokens in, "
-            f"{usage.output_tokens:,.0f} out{costs}"
-        )
-
-    def _list_warnings(self, budget: BudgetSettings) -> Iterator[str]:
-        """Yield the budgets that will probably end the run before its plan does."""
+        yield f"estimate, with prompts as long as today's ({self.source}):"
+        for phase in (*self.phases, self.total):
+            yield self._line(phase)
+        if self.is_free:
+            yield "  nothing is paid: the model is simulated"
         total, search = self.total.usage, self.phases[1].usage
-        for option, allowed, needed in self._budgeted(budget, total):
-            others = needed - next(each for name, _, each in self._budgeted(budget, search) if name == option)
+        both = zip(list_budgets(budget, total), list_budgets(budget, total - search), strict=True)
+        for (option, allowed, needed), (_, _, others) in both:
             if others > allowed:
                 yield (
-                    f"warning: baseline, shortlist and sealed test take about {_format_amount(option, others)}, "
+                    f"warning: baseline, shortlist and sealed test take about {format_amount(option, others)}, "
                     f"more than budget.{option}={allowed:g}: probably nothing is left for the search"
                 )
             elif needed > allowed:
                 yield f"budget.{option}={allowed:g} will probably end the search early"
 
-    def _budgeted(self, budget: BudgetSettings, usage: Amount) -> Iterator[tuple[str, float, float]]:
-        """Yield option, budget and need of the budgets that the estimate covers."""
-        if self.answer is None:
-            return
-        for option, allowed, needed in (
-            ("lm_calls", budget.lm_calls, usage.lm_calls),
-            ("tokens", budget.tokens, usage.tokens),
-            ("usd", budget.usd, 0.0 if self.free else usage.usd),
-        ):
-            if allowed is not None and needed is not None:
-                yield option, allowed, needed
+    def _line(self, phase: Phase) -> str:
+        counted = "answers until a budget ends it" if phase.answers is None else f"{phase.answers:,} answers"
+        if phase.name == SEALED_TEST and self.looks > 1:
+            counted += " at most, about half without a gain"
+        if phase.reflections:
+            counted += f" + {phase.reflections:,} reflections"
+        if not self.is_known or phase.answers is None:  # of an endless phase, a part would pass for the whole
+            return f"  {phase.name:<12}{counted}"
+        usage = phase.usage
+        price = "cost n/a: no price is known" if usage.unknown_cost_calls else f"${usage.cost_usd:,.2f}"
+        return (
+            f"  {phase.name:<12}{counted} ≈ {usage.lm_calls:,} LM calls, {usage.input_tokens:,} tokens in, "
+            f"{usage.output_tokens:,} out{'' if self.is_free else f', {price}'}"
+        )
 
 
-def _estimate_reflection(answer: Amount, price: Price | None) -> Amount:
+def _estimate_reflection(answer: AnswerMeans, price: Price | None) -> AnswerMeans:
     tokens_per_request = answer.input_tokens / answer.lm_calls if answer.lm_calls else 0.0
     tokens_in = _EXAMPLES_A_REFLECTION * tokens_per_request + _TOKENS_BRIEF
     usd = None if price is None else price.cost_usd(round(tokens_in), 0, _TOKENS_OUT)
-    return Amount(1.0, tokens_in, _TOKENS_OUT, usd)
-
-
-def _format_amount(option: str, amount: float) -> str:
-    return f"${amount:,.2f}" if option == "usd" else f"{amount:,.0f} {option.replace('lm_', 'LM ')}"
+    return AnswerMeans(lm_calls=1.0, input_tokens=tokens_in, output_tokens=_TOKENS_OUT, cost_usd=usd)

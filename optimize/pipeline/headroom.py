@@ -1,7 +1,6 @@
 """Headroom preflight: does the run's data give prompts anything to win? Measured before the search, for a small share.
 
-    found = check_headroom(run)                # None: there is too little to measure with
-    found.worth_it, found.lines()              # True, ["headroom: worth it: …", …]
+    check_headroom(run)             # shows "headroom: worth it: …", and writes headroom.json
 
 The starting prompts answer a draw of training questions once; the search reuses these answers. Their failures are read
 (wrong in form alone, errors, failed tools, the first agent that went wrong), and two rewrites that a search could begin
@@ -77,22 +76,16 @@ class Headroom:
     n_reflections: int = 0  # requests to the reflection model, those of earlier sessions included
     reflection_failed: bool = False  # it gave no usable reply, or none any more
 
-    @property
-    def best(self) -> Rewrite | None:
-        """The rewrite with the largest gain."""
-        return max(self.rewrites, key=lambda each: each.gain, default=None)
-
     def lines(self) -> Iterator[str]:
-        """Return it as lines for the terminal and the page."""
+        """Return it as lines for the terminal."""
         questions = format_count(self.n_questions, "training question")
-        if self.best is None:
-            why = f"{self.parent_score:.1%} of {questions} are right already"
-        else:
-            each, bounds = self.best, ""
-            if each.interval:
-                bounds = f", {1 - 2 * LEVEL:.0%} interval {_points(each.interval[0])} to {_points(each.interval[1])}"
+        why = f"{self.parent_score:.1%} of {questions} are right already"
+        if best := max(self.rewrites, key=lambda each: each.gain, default=None):
+            bounds = ""
+            if best.interval:
+                bounds = f", {1 - 2 * LEVEL:.0%} interval {_points(best.interval[0])} to {_points(best.interval[1])}"
             shown = "better" if self.worth_it else "not better beyond chance"
-            why = f"the prompts {each.name} are {shown}: {_points(each.gain)} points on {questions}{bounds}"
+            why = f"the prompts {best.name} are {shown}: {_points(best.gain)} points on {questions}{bounds}"
         yield f"headroom: {'worth it' if self.worth_it else 'not here'}: {why}"
         wrong = sum(self.first_broken.values())
         kinds = ", ".join(f"{count} {name}" for name, count in self.failures.items() if count)
@@ -118,73 +111,66 @@ class Headroom:
             f"{self.n_planned:,} answers planned"
         )
 
-    @classmethod
-    def from_dict(cls, found: Mapping[str, object]) -> "Headroom":
-        rewrites = [
-            Rewrite(**{**each, "interval": tuple(each["interval"]) if each["interval"] else None})
-            for each in found["rewrites"]  # type: ignore[attr-defined]
-        ]
-        return cls(**{**found, "rewrites": rewrites})  # type: ignore[arg-type]
 
-
-def check_headroom(run: TuningRun) -> Headroom | None:
+def check_headroom(run: TuningRun) -> None:
     """Measure what can be won, and show it; a resumed run shows nothing again.
 
     Raises:
         EarlyVerdictError: the metric is broken.
         RunStoppedError: the run was stopped.
     """
-    if (written := run.files.read("headroom")) is not None:
-        return Headroom.from_dict(written)
-    found = _measure(run)
-    if isinstance(found, str):
-        run.show(f"headroom: not measured: {found}")
-        return None
-    run.files.write("headroom", asdict(found))
-    for line in found.lines():
-        run.show(line)
-    return found
-
-
-def _measure(run: TuningRun) -> "Headroom | str":
-    """Return the headroom, or why it is not measured."""
-    config, share = run.config, run.config.headroom.max_share
-    plan = build_plan(config.optimizer, run.splits, len(config.agents), config.budget, config.shortlist, config.gate)
+    if run.files.read("headroom") is not None:
+        return
+    config, share, plan = run.config, run.config.headroom.max_share, build_plan(run.config, run.splits)
     n_planned = plan.baseline + (plan.search or 0) + plan.shortlist + plan.sealed
     ids = list(run.objective.train_ids)
     n_questions = min(len(ids), int(share * n_planned) // 3)
     if n_questions < MIN_QUESTIONS:
-        enough = f"{MIN_QUESTIONS} training questions with 3 answers each"
-        return f"headroom.max_share={share:g} of {n_planned:,} planned answers do not allow {enough}"
+        run.show(
+            f"headroom: not measured: headroom.max_share={share:g} of {n_planned:,} planned answers do not allow "
+            f"{MIN_QUESTIONS} training questions with 3 answers each"
+        )
+        return
     asked = random.Random(config.seed).sample(ids, n_questions)
+    if (found := _measure(run, asked, n_planned)) is None:
+        run.show("headroom: not measured: a budget is used up")
+        return
+    run.files.write("headroom", asdict(found))
+    for line in found.lines():
+        run.show(line)
+
+
+def _measure(run: TuningRun, asked: Sequence[str], n_planned: int) -> Headroom | None:
+    """Return the headroom on these questions; None if a budget does not allow their answers."""
+    gate = run.config.gate
     if (before := _answer(run, run.parent.prompts, asked)) is None:
-        return "a budget is used up"
+        return None
     parent_score = fmean(trial.record.value for trial in before)
-    rewrites, answers, reflected = [], n_questions, _Reflected(run.parent.prompts.texts)
+    rewrites, n_requests, reflection_failed = [], 0, False
     if parent_score <= MAX_SCORE:
-        reflected = _reflect_on_failures(run, [trial for trial in before if trial.record.value < 1])
-        for name, prompts in _list_rewrites(run, reflected.texts):
+        wrong = [trial for trial in before if trial.record.value < 1]
+        texts, n_requests, reflection_failed = _reflect_on_failures(run, wrong)
+        for name, prompts in _list_rewrites(run, texts):
             if (after := _answer(run, prompts, asked)) is None:
-                return "a budget is used up"
+                return None
             rewrites.append(_compare(name, before, after))
-            answers += n_questions
     failures, first_broken = _read_failures(run, before)
-    level = find_allowance(SealedSet.of(run.splits.sealed), config.base.simulated).level
+    level = find_allowance(SealedSet.of(run.splits.sealed), run.config.base.simulated).level
     accuracy = min(max(parent_score, 0.01), 0.99)
     return Headroom(
         worth_it=any(each.gain > 0 and each.p <= 2 * LEVEL for each in rewrites),
-        n_questions=n_questions,
+        n_questions=len(asked),
         parent_score=parent_score,
         rewrites=rewrites,
         failures=failures,
         first_broken=first_broken,
         smallest_gain=compute_smallest_gain(
-            len(run.splits.sealed), config.gate.epochs, accuracy, min_gain=config.gate.min_gain, level=level
+            len(run.splits.sealed), gate.epochs, accuracy, min_gain=gate.min_gain, level=level
         ),
-        n_answers=answers,
+        n_answers=len(asked) * (1 + len(rewrites)),
         n_planned=n_planned,
-        n_reflections=reflected.n_requests,
-        reflection_failed=reflected.failed,
+        n_reflections=n_requests,
+        reflection_failed=reflection_failed,
     )
 
 
@@ -213,17 +199,13 @@ def _list_rewrites(run: TuningRun, reflected: Mapping[str, str]) -> Iterator[tup
     yield GENERAL_RULES, replace(parent, texts=ruled)
 
 
-@dataclass(frozen=True)
-class _Reflected:
-    """The agents' texts after reflection on failures."""
+def _reflect_on_failures(run: TuningRun, failed: Sequence[Trial]) -> tuple[dict[str, str], int, bool]:
+    """Reflect some times in a row; an agent without a usable reply keeps its text.
 
-    texts: Mapping[str, str]
-    n_requests: int = 0  # replayed ones included: those that were paid in this session alone would be too few
-    failed: bool = False
-
-
-def _reflect_on_failures(run: TuningRun, failed: Sequence[Trial]) -> _Reflected:
-    """Reflect some times in a row; an agent without a usable reply keeps its text."""
+    Returns:
+        The agents' texts, the requests (replayed ones included: those that this session paid would be too few), and
+        whether the reflection failed.
+    """
     texts, n_usable = dict(run.parent.prompts.texts), 0
     rewriter = PromptRewriter(run.parent.prompts, run.get_stop_reason, MAX_CHARS, run.objective.labels.names)
     with run.use_reflection(), dspy.context(lm=run.reflection_lm):
@@ -236,9 +218,8 @@ def _reflect_on_failures(run: TuningRun, failed: Sequence[Trial]) -> _Reflected:
             texts.update(new)
             n_usable += len(new)
     run.check_stopped()
-    return _Reflected(
-        texts, rewriter.requests, rewriter.failure is not None or (bool(rewriter.requests) and not n_usable)
-    )
+    has_failed = rewriter.failure is not None or (bool(rewriter.requests) and not n_usable)
+    return texts, rewriter.requests, has_failed
 
 
 def _list_examples(run: TuningRun, agent: str, trials: Sequence[Trial]) -> Iterator[Mapping[str, object]]:

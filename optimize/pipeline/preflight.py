@@ -9,7 +9,7 @@ The configuration was checked before (`OptimizeConfig.check`).
 """
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -22,7 +22,6 @@ from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.analysis.statistics.paired_tests import plan_looks
 from eval.execution.console import Console
-from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError, walk_chain
@@ -32,10 +31,9 @@ from mas.system import Program
 from optimize.gate.gate import GateSettings, describe_margin, describe_power
 from optimize.gate.sealed_log import SealedSet, describe_earlier_tests, describe_level, find_allowance
 from optimize.gate.verdict import EarlyVerdictError
-from optimize.pipeline.cost_estimate import Estimate, build_plan
+from optimize.pipeline.cost_estimate import AnswerMeans, Estimate
 from optimize.publishing.provenance import describe_labels
 from optimize.questions.splits import Splits, make_splits
-from optimize.search.budget import Spend
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter
 from optimize.search.student import check_scorer
 from optimize.session.config import OptimizeConfig, TuningRequest
@@ -74,17 +72,15 @@ def prepare_splits(request: TuningRequest, console: Console) -> Splits:
     known = splits.describe_known_to(request.prompts.tuned_on)
     for warning in (*splits.warnings, *((known,) if known else ())):
         _show(console, f"warning: {warning}")
-    if not _scoring_costs(request):
-        _check_scorer(request, splits)
+    if not _scoring_costs(config):
+        _check_scorer(config, splits)
     return splits
 
 
 def _describe_labels(labels: LabelSet) -> str:
-    rare = ""
-    if labels.n_rare:
-        count = format_count(labels.n_rare, "question")
-        rare = f"; {count} with another target, which stays protected (data.labels=[…] names all labels)"
-    return describe_labels(labels.names) + rare
+    count = format_count(labels.n_rare, "question")
+    rare = f"; {count} with another target, which stays protected (data.labels=[…] names all labels)"
+    return describe_labels(labels.names) + (rare if labels.n_rare else "")
 
 
 def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> None:
@@ -97,9 +93,8 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
     """
     config = request.config
     if config.optimizer.needs_reflection:
-        _check_reflection_settings(config)
-    plan = build_plan(config.optimizer, splits, len(config.agents), config.budget, config.shortlist, config.gate)
-    estimate = Estimate.guess(plan, config.base, config.reflection_model)
+        config.base.model.create_reflection_lm(config.reflection_model)  # fails if the profile does not fit it
+    estimate = Estimate.guess(config, splits)
     if config.resume:
         return
     estimate.check(config.budget)
@@ -113,8 +108,8 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
         _show(console, line)
     if not config.base.simulated:
         confirm(config.yes)
-    if _scoring_costs(request):
-        _check_scorer(request, splits)
+    if _scoring_costs(config):
+        _check_scorer(config, splits)
 
 
 def confirm(yes: bool) -> None:
@@ -205,27 +200,19 @@ def try_reflection(lm: dspy.BaseLM) -> str:
     )
 
 
-def _check_reflection_settings(config: OptimizeConfig) -> None:
-    """
-    Raises:
-        UserError: the settings of the model profile do not fit the reflection model.
-    """
-    config.base.model.create_reflection_lm(config.reflection_model)
-
-
 def _describe_power(gate: GateSettings, n_sealed: int, level: float) -> str:
     if gate.objective == "cost":
         return describe_margin(n_sealed, gate.epochs, gate.margin, level=level)
     return describe_power(n_sealed, gate.epochs, min_gain=gate.min_gain, level=level)
 
 
-def _scoring_costs(request: TuningRequest) -> bool:
+def _scoring_costs(config: OptimizeConfig) -> bool:
     """Return whether scoring calls a judge model."""
-    return getattr(request.config.base.scorer, "judge", None) is not None
+    return getattr(config.base.scorer, "judge", None) is not None
 
 
-def _check_scorer(request: TuningRequest, splits: Splits) -> None:
-    if problem := check_scorer(request.config.base.scorer, (*splits.train, *splits.val)):
+def _check_scorer(config: OptimizeConfig, splits: Splits) -> None:
+    if problem := check_scorer(config.base.scorer, (*splits.train, *splits.val)):
         raise UserError(problem)
 
 
@@ -236,39 +223,6 @@ def _find_limit(error: BaseException) -> LimitReachedError | None:
 
 def _show(console: Console, line: str) -> None:
     console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnswerMeans:
-    """Mean usage of one answer."""
-
-    lm_calls: float
-    input_tokens: float
-    output_tokens: float
-    cost_usd: float | None  # None: unknown
-    seconds: float
-
-    @classmethod
-    def of(cls, records: Sequence[Record]) -> "AnswerMeans":
-        usages = [record.usage for record in records]
-        costs = [usage.cost_usd for usage in usages]
-        return AnswerMeans(
-            lm_calls=fmean(usage.lm_calls for usage in usages),
-            input_tokens=fmean(usage.input_tokens for usage in usages),
-            output_tokens=fmean(usage.output_tokens for usage in usages),
-            cost_usd=None if None in costs else fmean(cost or 0.0 for cost in costs),
-            seconds=fmean(record.wall_seconds for record in records),
-        )
-
-    def estimate_spend(self, n_answers: int, concurrency: int) -> Spend:
-        """Return the expected spend of so many answers."""
-        return Spend(
-            lm_calls=round(n_answers * self.lm_calls),
-            input_tokens=round(n_answers * self.input_tokens),
-            output_tokens=round(n_answers * self.output_tokens),
-            cost_usd=n_answers * (self.cost_usd or 0.0),
-            seconds=n_answers * self.seconds / concurrency,
-        )
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from mas.runtime.errors import UserError
 from optimize.gate.failed_answers import AGAINST
 from optimize.gate.gate import FinishReason, judge
 from optimize.gate.verdict import BestOnValidation, EarlyVerdictError, SealedNumbers, SideNumbers, Verdict
-from optimize.pipeline.sealed_answers import count_asked_questions, count_test_answers
-from optimize.pipeline.sealed_test import SealedTest, compare_sides, finish_test
+from optimize.pipeline.cost_estimate import count_test_answers
+from optimize.pipeline.sealed_test import SealedTest, compare_sides, count_asked_questions, finish_test
 from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import REJECTED, publish, reject
 from optimize.search.candidate import PARENT
@@ -50,7 +50,7 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
             "n_questions": paired.n_questions,
             "n_sealed": len(run.splits.sealed),
             "n_answers": n_answers,
-            "n_answers_saved": count_test_answers(run) - n_answers,
+            "n_answers_saved": count_test_answers(run.config, run.splits) - n_answers,
             "looks": look.plan.n_looks,
             "look": look.number,
             "look_level": look.level,

@@ -30,7 +30,7 @@ from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, RunStoppedE
 from eval.runs.folder import DATABASE, format_path
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import RETRIED, UNFINISHED, RunStore, StoreError
 from eval.scorers.score import ACCURACY
 from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
 from mas.prompt_sets.prompt_set import PromptSet, digest
@@ -61,23 +61,23 @@ from optimize.gate.sealed_log import (
 )
 from optimize.gate.sequential import CONTINUE, Decision, Look
 from optimize.gate.verdict import EarlyVerdictError
-from optimize.pipeline.preflight import AnswerMeans
-from optimize.pipeline.sealed_answers import (
-    JUDGED,
-    LOOKS,
-    PARENT_ARM,
-    SEALED,
-    WINNER_ARM,
-    count_remaining_answers,
+from optimize.pipeline.cost_estimate import (
+    AnswerMeans,
+    count_shortlist_answers,
     count_test_answers,
-    is_judged,
+    format_amount,
+    list_budgets,
 )
-from optimize.pipeline.shortlist import ApprovedSet, count_shortlist_answers
+from optimize.pipeline.shortlist import ApprovedSet
 from optimize.questions.splits import Part, Splits
+from optimize.search.budget import Spend
 from optimize.session.tuning_run import TuningRun
 
+PARENT_ARM, WINNER_ARM = "parent", "winner"
+SEALED = "sealed"  # folder of both arms' runs, and the key under which their requests are paid
+JUDGED = f"{SEALED}/judged"  # in the folder of the arms, so that it is removed with them
+LOOKS = f"{SEALED}/looks"  # that were taken
 _DRAW = f"{SEALED}/draw"  # id of the answers in the log of sealed tests
-_UNITS = {"lm_calls": "requests"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class ComparedSides:
 
 def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
     """Hold back the budget of shortlist and sealed test, until `run.ledger.release()`."""
-    n_answers = count_shortlist_answers(run) + count_test_answers(run)
+    n_answers = count_shortlist_answers(run.config, run.splits) + count_test_answers(run.config, run.splits)
     run.ledger.hold_back(parent.estimate_spend(n_answers, run.config.run.concurrency))
 
 
@@ -114,28 +114,48 @@ def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) 
     Raises:
         EarlyVerdictError: the test could not be completed, so it is not run.
     """
-    n_parent, n_winner = count_remaining_answers(run)
-    concurrency = run.config.run.concurrency
-    needed = parent.estimate_spend(n_parent, concurrency) + winner.estimate_spend(n_winner, concurrency)
-    so_far, budget = run.ledger.spend(), run.config.budget
-    for option, allowed, spent, more in (
-        ("lm_calls", budget.lm_calls, so_far.lm_calls, needed.lm_calls),
-        ("tokens", budget.tokens, so_far.tokens, needed.tokens),
-        ("usd", budget.usd, so_far.cost_usd, needed.cost_usd),
-        ("seconds", budget.seconds, so_far.seconds, needed.seconds),
-    ):
-        if allowed is not None and spent + more > allowed:
+    concurrency, budget = run.config.run.concurrency, run.config.budget
+    needed = Spend()
+    for arm, means in ((PARENT_ARM, parent), (WINNER_ARM, winner)):
+        needed += means.estimate_spend(_count_remaining_answers(run, arm), concurrency)
+    both = zip(list_budgets(budget, run.ledger.spend()), list_budgets(budget, needed), strict=True)
+    for (option, allowed, spent), (_, _, more) in both:
+        if spent + more > allowed:
             is_begun = (run.files.folder / SEALED).is_dir()
             raise EarlyVerdictError(
                 "budget",
-                f"the sealed test will take about {_format_amount(option, more)}{' more' if is_begun else ''}, and "
-                f"{_format_amount(option, spent)} of budget.{option}={allowed} are spent; "
+                f"the sealed test will take about {format_amount(option, more)}{' more' if is_begun else ''}, and "
+                f"{format_amount(option, spent)} of budget.{option}={allowed} are spent; "
                 f"it was not {'continued' if is_begun else 'begun'}",
             )
 
 
-def _format_amount(option: str, amount: float) -> str:
-    return f"${amount:,.4f}" if option == "usd" else f"{amount:,.0f} {_UNITS.get(option, option)}"
+def _count_remaining_answers(run: TuningRun, arm: str) -> int:
+    """Return the number of missing answers of one side, if no look stops the test."""
+    lines: list[LookLine] = run.files.read(LOOKS) or []
+    if _is_judged(run) or (lines and lines[-1]["decision"] != CONTINUE):
+        return 0
+    answered = (error_class not in (*UNFINISHED, *RETRIED) for error_class in _read_attempts(run, arm).values())
+    return count_test_answers(run.config, run.splits) // 2 - sum(answered)
+
+
+def count_asked_questions(run: TuningRun) -> int:
+    """Return the number of sealed questions that either side has answered, or has failed to."""
+    return len({sample_id for arm in (PARENT_ARM, WINNER_ARM) for sample_id, _ in _read_attempts(run, arm)})
+
+
+def _read_attempts(run: TuningRun, arm: str) -> dict[tuple[str, int], str | None]:
+    """Return (sample id, epoch) → error class of the last attempt, of one side."""
+    try:
+        with RunStore(run.files.folder / SEALED / arm / DATABASE, read_only=True) as store:
+            return {key: error_class for key, (_, error_class) in store.read_last_attempts().items()}
+    except StoreError:  # it does not exist, or is empty
+        return {}
+
+
+def _is_judged(run: TuningRun) -> bool:
+    """Return whether an earlier session has judged the answers, but could not write the set."""
+    return run.files.read(JUDGED) is not None
 
 
 def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
@@ -156,7 +176,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     while not lines or lines[-1]["decision"] == CONTINUE:
         look = Look(plan, len(lines) + 1)
         asked = samples[: plan.count_questions(look.number, len(samples))]
-        if not is_judged(run):
+        if not _is_judged(run):
             _answer_all(run, arms, asked)
             _check_arms(arms)
         lines.append(_take_look(run, look, *(_read_records(arm, asked) for arm in arms)))
@@ -248,7 +268,7 @@ def finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
         UserError: the result cannot be recorded, or the test was judged before with other answers.
     """
     record_judgement(tested.draw, Judgement(p, _digest_scores(tested), tested.n_opened))
-    if not is_judged(run):
+    if not _is_judged(run):
         run.files.write(JUDGED, {"judged_at": datetime.now(UTC).isoformat()})
 
 
@@ -260,7 +280,7 @@ def _digest_scores(tested: SealedTest) -> str:
 
 def _check_scored(run: TuningRun, records: Sequence[Record]) -> None:
     failed = [record for record in records if record.error_class == SCORER]
-    share, n_answers = run.config.gate.max_metric_error_share, count_test_answers(run)
+    share, n_answers = run.config.gate.max_metric_error_share, count_test_answers(run.config, run.splits)
     if len(failed) > share * n_answers:
         raise EarlyVerdictError(
             "metric_errors",
@@ -284,7 +304,7 @@ def _answer_all(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
         _answer(run, arms, asked)
     if not (failed := _find_failed(arms)):
         return
-    n_answers, error = count_test_answers(run), f"The first error: {failed[0].error}"
+    n_answers, error = count_test_answers(run.config, run.splits), f"The first error: {failed[0].error}"
     if exceeds_failure_limit(len(failed), n_answers):
         raise RunStoppedError(
             f"the server failed {len(failed)} of the {n_answers} sealed answers, and again when asked once more: too "

@@ -18,7 +18,8 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from optimize.gate.gate import FinishReason, GateSettings, find_long_prompts
 from optimize.gate.verdict import EarlyVerdictError
-from optimize.pipeline.preflight import AnswerMeans, Baseline
+from optimize.pipeline.cost_estimate import AnswerMeans
+from optimize.pipeline.preflight import Baseline
 from optimize.publishing.leaks import LeakReport
 from optimize.search.candidate import PARENT
 from optimize.session.tuning_run import TuningRun
@@ -56,12 +57,6 @@ class ApprovedSet:
     @property
     def sha256(self) -> str:
         return digest(self.prompts)
-
-
-def count_shortlist_answers(run: TuningRun) -> int:
-    """Return the number of answers of a full shortlist, the parent's included."""
-    settings = run.config.shortlist
-    return (settings.size + 1) * settings.epochs * len(run.splits.val)
 
 
 def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:

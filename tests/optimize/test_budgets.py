@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mas.runtime.errors import UserError
-from optimize.pipeline.preflight import AnswerMeans
+from optimize.pipeline.cost_estimate import AnswerMeans
 from optimize.search.budget import Spend
 from tests.optimize.tuned import MINI_GEPA, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
