@@ -1,13 +1,14 @@
 """Trials of a tuning run in workers (`executor=ray`).
 
-Trials(..., workers=TrialWorkers(request, parent, info, hooks, stop, cluster))
+Trials(..., workers=TrialWorkers(config, resolved, parent, info, hooks, stop, cluster))
 """
 
 import asyncio
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from eval.benchmarks.dataset import Sample
+from eval.config.evaluation import EvalConfig
 from eval.execution.executors.cluster.connection import RunCluster
 from eval.execution.executors.cluster.ray_executor import Job, Workers, describe_start, list_profiles
 from eval.execution.executors.contract import SampleHooks
@@ -18,7 +19,6 @@ from eval.runs.run_info import RunInfo
 from mas.prompt_sets.prompt_set import PromptSet, read_applied_prompts
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.system import Program
-from optimize.session.config import TuningRequest
 
 
 class TrialWorkers:
@@ -26,7 +26,8 @@ class TrialWorkers:
 
     def __init__(
         self,
-        request: TuningRequest,
+        config: EvalConfig,
+        resolved: Mapping[str, object],
         parent: PromptSet,
         info: RunInfo,
         hooks: SampleHooks,
@@ -36,16 +37,17 @@ class TrialWorkers:
         """Take over the trials of a session.
 
         Args:
-            request: the checked command line.
+            config: that of an evaluation.
+            resolved: the same as plain dictionaries, from which workers build the program.
             parent: prompts that the run starts from.
             info: of the run: its id, and the labels of its questions.
             hooks: of the session: its folder, its notes, and the kept replies.
             stop: ends the session if no worker can be started.
             cluster: where the workers run.
         """
-        self._config = request.config.build_evaluation(1, request.config.run.concurrency)
-        resolved = {**request.worker_config, "cache": {"tools": "off"}}  # results are kept among the replies
+        resolved = {**resolved, "cache": {"tools": "off"}}  # results are kept among the replies
         self._start, self._parent, self._hooks = describe_start(resolved, parent, info, hooks), parent, hooks
+        self._config = config
         self._stop, self._cluster = stop, cluster
         self._workers: Workers | None = None
         self._keepers: list[asyncio.Task[None]] = []

@@ -8,8 +8,9 @@ with open_tuning_run(request, splits, folder, console) as run:
 import functools
 import json
 import threading
+import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,13 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dspy
+from rich.status import Status
 from rich.text import Text
 
+from eval.config.evaluation import EvalConfig
 from eval.config.executor import RaySettings
 from eval.execution.console import Console, MissingServices
 from eval.execution.executors.contract import SampleHooks
+from eval.execution.executors.local import create_runner
 from eval.execution.projection import UNKNOWN, format_projection
-from eval.execution.runner import SampleRunner
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults
 from eval.runs.folder import RunInUseError, RunLock, format_path, read_origin
@@ -35,6 +38,7 @@ from eval.runs.run_info import (
     RunInfo,
     TaskInfo,
     TuningInfo,
+    TuningState,
     dump_config,
     read_tuning_info,
 )
@@ -48,7 +52,7 @@ from mas.system import Program, agent_names, read_program_digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
-from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
+from optimize.search.budget import REFLECTION, BudgetLedger, read_earlier_spend
 from optimize.search.candidate import PARENT, Candidate
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
@@ -62,9 +66,8 @@ if TYPE_CHECKING:
 N_ARMS = 2  # of the sealed test: parent and winner
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 TRIALS = "trials.db"
-LINE_INTERVAL_SECONDS = 30.0  # between plain lines, so that hours of search do not flood a log
-_LIVE_INTERVAL_SECONDS = 1.0
-_SAVED_INTERVAL_SECONDS = 2.0  # between writes of the progress file
+_LINE_SECONDS = 30.0  # between plain lines, so that hours of search do not flood a log
+_PROGRESS_SECONDS = 1.0  # between updates of the live line and of the progress file
 
 
 class TuningRun:
@@ -76,44 +79,63 @@ class TuningRun:
         self.request, self.config, self.splits, self.console = request, request.config, splits, console
         self.files = RunFiles(folder, request.config.redact)
         self.origin = {**read_origin(), "mlflow.source.name": "optimize/run.py"}
-        seconds_before = begin_session(request, splits, self.files, self.origin)
+        info = begin_session(request, splits, self.files, self.origin)
+        self.run_id, self._is_parent_gated = info.run_id, info.parent_gated
         self.parent = Candidate(PARENT, self.read_prompts(PARENT))
         logs = stack.enter_context(RunLogs(folder, request.config.base.secrets(), request.config.base.log))
         self.answers = AnswerLog(logs, self._stop_for_logs)
         self.call_log = stack.enter_context(closing(CallLog(folder / CALL_LOG)))
-        self.ledger = BudgetLedger(self.config.budget, self._read_earlier_spend(seconds_before))
+        search = self.files.read("search") or {}  # answers count only if their search is finished, and not repeated
+        earlier = read_earlier_spend(self.call_log, info.state.session_seconds_before)
+        self.ledger = BudgetLedger(self.config.budget, replace(earlier, metric_calls=search.get("metric_calls", 0)))
         base, missing = self.config.base, MissingServices(self.config.base.simulated)
         self.resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
         self._program = base.system.build(base.model, self.parent.prompts, self.resources)
         missing.note_broken(self.resources.broken)
         missing.print_notes()
         log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
-        self.cluster = self._open_cluster(stack)
-        self.objective = Objective(splits.train, splits.val, self.config.base.scorer, splits.labels)
+        self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)
         self.stop = StopController(self.config.run.drain_seconds)
+        evaluation = self.config.build_evaluation(1, self.config.run.concurrency)
+        task = RunInfo(run_id=self.run_id, task=TaskInfo(labels=list(splits.labels.names)))
+        hooks = SampleHooks(
+            folder,
+            self._create_context,
+            read_replies=self.call_log.read_replies,
+            note=self.answers.note,
+            asks_budget=True,
+            log=self.answers.write,
+        )
+        self.cluster, workers = self._open_workers(stack, evaluation, task, hooks)
         self.trials = Trials(
-            self._build_runner(),
+            create_runner(evaluation, self._program, task, hooks),  # each trial replaces the program by its own copy
             self.objective.samples,
             self.ledger,
             folder / TRIALS,
             self.config.run.concurrency,
-            self._read_stop,
+            lambda: str(self.stop.reason) if self.stop.reason else None,
             answers=self.answers,
-            workers=self._create_workers(),
+            workers=workers,
         )
         stack.callback(self.trials.close)
 
     def _stop_for_logs(self, error: OSError) -> None:
         self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room", "storage")
 
-    def _read_earlier_spend(self, seconds: float) -> Spend:
-        """Return the spend of earlier sessions; answers count only if their search is finished, and not repeated."""
-        search = self.files.read("search") or {}
-        return replace(read_earlier_spend(self.call_log, seconds), metric_calls=search.get("metric_calls", 0))
+    def _open_workers(
+        self, stack: ExitStack, evaluation: EvalConfig, task: RunInfo, hooks: SampleHooks
+    ) -> "tuple[RunCluster | None, TrialWorkers | None]":
+        """Return the cluster that answers the questions, with the search's workers; None: this process answers them."""
+        if not isinstance(evaluation.executor, RaySettings):
+            return None, None
+        from eval.execution.executors.cluster.connection import open_cluster
+        from optimize.session.trial_workers import TrialWorkers
 
-    @property
-    def run_id(self) -> str:
-        return self.files.read_info().run_id
+        samples = [*self.splits.train, *self.splits.val, *self.splits.sealed]
+        config = self.request.worker_config
+        cluster = stack.enter_context(open_cluster(evaluation, config, samples, N_ARMS))
+        workers = TrialWorkers(evaluation, config, self.parent.prompts, task, hooks, self.stop, cluster)
+        return cluster, workers
 
     # Programs and answers
 
@@ -155,42 +177,6 @@ class TuningRun:
             raise EarlyVerdictError("budget", f"{reason}, before there was a verdict")
         return trials
 
-    def _build_runner(self) -> SampleRunner:
-        base = self.config.base
-        return SampleRunner(
-            run_id=self.run_id,
-            program=self._program,  # each trial replaces it by its own copy
-            scorer=base.scorer,
-            deadline_seconds=self.config.run.deadline_seconds,
-            redact=self.config.redact,
-            open_context=self._create_context,
-            labels=self.splits.labels,
-        )
-
-    def _open_cluster(self, stack: ExitStack) -> "RunCluster | None":
-        if not isinstance(self.config.base.executor, RaySettings):
-            return None
-        from eval.execution.executors.cluster.connection import open_cluster
-
-        answered = self.config.build_evaluation(1, self.config.run.concurrency)
-        samples = [*self.splits.train, *self.splits.val, *self.splits.sealed]
-        return stack.enter_context(open_cluster(answered, self.request.worker_config, samples, N_ARMS))
-
-    def _create_workers(self) -> "TrialWorkers | None":
-        if self.cluster is None:
-            return None
-        from optimize.session.trial_workers import TrialWorkers
-
-        hooks = SampleHooks(
-            self.files.folder,
-            read_replies=self.call_log.read_replies,
-            note=self.answers.note,
-            asks_budget=True,
-            log=self.answers.write,
-        )
-        info = RunInfo(run_id=self.run_id, task=TaskInfo(labels=list(self.splits.labels.names)))
-        return TrialWorkers(self.request, self.parent.prompts, info, hooks, self.stop, self.cluster)
-
     def _create_context(self, sample_key: SampleKey) -> SampleContext:
         replies = self._mask_replies(sample_key)
         return SampleContext(
@@ -230,31 +216,46 @@ class TuningRun:
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Inside the block, Ctrl-C stops the requests instead of the process, and progress is shown."""
-        with (
-            self.stop.handle_signals(),
-            self.stop.in_flight(self._cancel),
-            show_progress(self.console, self._format_progress),
-            write_progress(self.files.folder / TUNING_PROGRESS, self._describe_progress),
-        ):
-            yield
+        live = self.console.status(Text(self._format_progress())) if self.console.is_terminal else None
+        ended = threading.Event()
+        reporter = threading.Thread(target=self._report_progress, args=(live, ended), name="progress", daemon=True)
+        with self.stop.handle_signals(), self.stop.in_flight(self._cancel), live or nullcontext():
+            reporter.start()
+            try:
+                yield
+            finally:
+                ended.set()
+                reporter.join()
 
-    def _read_stop(self) -> str | None:
-        return str(self.stop.reason) if self.stop.reason else None
+    def _report_progress(self, live: Status | None, ended: threading.Event) -> None:
+        """Show a line below what the phase prints, and write `logs/progress.json` for a page that follows the run."""
+        shown_at, is_over = time.monotonic(), False
+        while not is_over:
+            is_over = ended.wait(_PROGRESS_SECONDS)
+            rest = self.ledger.project_rest(self.config.run.concurrency)
+            found = {"spend": self.ledger.spend().to_dict(), "eta_seconds": rest.eta_seconds}
+            with suppress(OSError), write_atomically(self.files.folder / TUNING_PROGRESS) as file:
+                json.dump({**found, "projected_cost_usd": rest.cost_usd}, file)  # a full disk stops the run elsewhere
+            if live:
+                live.update(Text(self._format_progress()))
+            elif not is_over and time.monotonic() - shown_at >= _LINE_SECONDS:
+                shown_at = time.monotonic()
+                self.show(f"  {self._format_progress()}")
+
+    def _format_progress(self) -> str:
+        """Return a line with the answers of this session, replayed ones included, and the spend of all sessions."""
+        spend, planned = self.ledger.spend(), self.config.budget.metric_calls
+        scored = f"{spend.metric_calls:,}" + (f" of {planned:,}" if planned else "")
+        usd = f", ${spend.cost_usd:,.4f}" if spend.cost_usd else ""
+        spent = f"{spend.lm_calls:,} requests{usd}, {spend.seconds:,.0f} s"
+        rest = self.ledger.project_rest(self.config.run.concurrency)
+        left = "" if rest is UNKNOWN else f"; at most {format_projection(rest)}"
+        return f"so far: {self.trials.n_completed:,} answers ({scored} metric calls), {spent}{left}"
 
     def _cancel(self) -> None:
         """Cancel the requests in flight, the reflection's included."""
         self.trials.cancel()
         background_loop().call_soon_threadsafe(self._reflection.close)
-
-    def _format_progress(self) -> str:
-        line = format_progress(self.trials.n_completed, self.ledger.spend(), self.config.budget)
-        rest = self.ledger.project_rest(self.config.run.concurrency)
-        return line if rest is UNKNOWN else f"{line}; at most {format_projection(rest)}"
-
-    def _describe_progress(self) -> dict[str, object]:
-        rest = self.ledger.project_rest(self.config.run.concurrency)
-        projected = {"eta_seconds": rest.eta_seconds, "projected_cost_usd": rest.cost_usd}
-        return {"spend": self.ledger.spend().to_dict(), **projected}
 
     def get_stop_reason(self) -> str | None:
         """Return why no more requests are sent; None while the search may go on."""
@@ -295,8 +296,8 @@ class TuningRun:
         return self.files.read_candidate(candidate_id, agent_names(system), system.name)
 
     def check_leaks(self, prompts: PromptSet) -> LeakReport:
-        words, is_parent_gated = collect_system_words(self._program), self.files.read_info().parent_gated
-        return self._leak_index.check(prompts, self.parent.prompts, words, is_parent_gated)
+        words = collect_system_words(self._program)
+        return self._leak_index.check(prompts, self.parent.prompts, words, self._is_parent_gated)
 
     @functools.cached_property
     def _leak_index(self) -> LeakIndex:
@@ -322,153 +323,68 @@ def open_tuning_run(request: TuningRequest, splits: Splits, folder: Path, consol
         lock.take()
     except RunInUseError as error:
         raise UserError(f"another process uses {format_path(folder)}; wait for it, or start a new run.") from error
-    try:
-        with ExitStack() as stack:
-            yield TuningRun(request, splits, folder, console, stack)
-    finally:
-        lock.release()
+    with ExitStack() as stack:
+        stack.callback(lock.release)
+        yield TuningRun(request, splits, folder, console, stack)
 
 
-def format_progress(answers: int, spend: Spend, budget: BudgetSettings) -> str:
-    """Return a line with the answers of this session, replayed ones included, and the spend of all sessions."""
-    scored = f"{spend.metric_calls:,}" + (f" of {budget.metric_calls:,}" if budget.metric_calls else "")
-    usd = f", ${spend.cost_usd:,.4f}" if spend.cost_usd else ""
-    spent = f"{spend.lm_calls:,} requests{usd}, {spend.seconds:,.0f} s"
-    return f"so far: {answers:,} answers ({scored} metric calls), {spent}"
-
-
-@contextmanager
-def show_progress(
-    console: Console, line: Callable[[], str], interval_seconds: float = LINE_INTERVAL_SECONDS
-) -> Iterator[None]:
-    """Show the line until the block ends, below what the block itself prints to this console."""
-    live = console.status(Text(line())) if console.is_terminal else None
-    ended = threading.Event()
-
-    def update() -> None:
-        while not ended.wait(_LIVE_INTERVAL_SECONDS if live else interval_seconds):
-            if live:
-                live.update(Text(line()))
-            else:
-                console.print(f"  {line()}", markup=False, highlight=False, soft_wrap=True)
-
-    updater = threading.Thread(target=update, name="progress", daemon=True)
-    with live or nullcontext():
-        updater.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            updater.join()
-
-
-@contextmanager
-def write_progress(
-    path: Path, describe: Callable[[], dict[str, object]], interval_seconds: float = _SAVED_INTERVAL_SECONDS
-) -> Iterator[None]:
-    """Write what is described to a file now and then until the block ends, for a page that follows the run."""
-    ended = threading.Event()
-
-    def write() -> None:
-        with suppress(OSError), write_atomically(path) as file:  # a full disk stops the run elsewhere
-            json.dump(describe(), file)
-
-    def update() -> None:
-        while not ended.wait(interval_seconds):
-            write()
-
-    writer = threading.Thread(target=update, name="progress file", daemon=True)
-    writer.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        writer.join()
-        write()
-
-
-def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origin: Mapping[str, str]) -> float:
-    """Check a resumed run, or write the files of a new one, and update its tuning.json.
-
-    Returns:
-        Wall time of earlier sessions, in seconds.
+def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origin: Mapping[str, str]) -> TuningInfo:
+    """Check a resumed run, or write the files of a new one; update its tuning.json and return what is in it.
 
     Raises:
         UserError: the run was started with other options, its questions or files have changed, or its tuning.json is
             damaged.
     """
-    before = read_tuning_info(files.folder)
-    seconds_before = _sum_seconds(before, files.folder) if before else 0.0
-    first = _build_first(request, before, files.folder)
-    if before:
-        base = request.config.base
-        check_unchanged(
-            before, request.stored_config, read_program_digest(base.system), read_scorer_digest(base.scorer)
-        )
+    config, base, folder, now = request.config, request.config.base, files.folder, datetime.now(UTC).isoformat()
+    program, scorer = read_program_digest(base.system), read_scorer_digest(base.scorer)
+    if info := read_tuning_info(folder):
+        seconds_before = _sum_seconds(info.state, folder)
+        check_unchanged(info, request.stored_config, program, scorer)
         splits.check_same(files.read("splits"))
         files.remove("verdict")  # it says that a budget was used up, which may be larger now
+        if not is_own_run(info.run_id, folder):
+            # else somebody else's addresses, and a gate that nobody here has seen, would count as ours
+            info = replace(info, config=request.stored_config, parent_gated=False)
     else:
-        files.write_text("config.yaml", dump_config(request.stored_config))
-        files.write("splits", splits.to_dict())
-        files.save_candidate(Candidate(PARENT, request.prompts))
-    parent = files.read_candidate(PARENT, list(request.prompts.texts), request.prompts.system)
-    info = _build_info(request, splits, first, seconds_before, origin, parent)
-    note_run(info.run_id, files.folder, info.command)
-    files.write_info(info)
-    return seconds_before
-
-
-def _build_first(request: TuningRequest, before: TuningInfo | None, folder: Path) -> TuningInfo:
-    """Return what the first session of a run fixed."""
-    if before is None:
-        return TuningInfo(
+        seconds_before = 0.0
+        info = TuningInfo(
             run_id=uuid.uuid4().hex[:12],
-            started_at=datetime.now(UTC).isoformat(),
+            started_at=now,
             config=request.stored_config,
             parent_set=request.prompts.name,
             parent_gated=is_gated(request.prompts),
         )
-    if is_own_run(before.run_id, folder):
-        return before
-    # else somebody else's addresses, and a gate that nobody here has seen, would count as ours
-    return replace(before, config=request.stored_config, parent_gated=False)
-
-
-def _build_info(
-    request: TuningRequest,
-    splits: Splits,
-    first: TuningInfo,
-    seconds_before: float,
-    origin: Mapping[str, str],
-    parent: PromptSet,
-) -> TuningInfo:
-    """Return what is known of the run at the beginning of a session; what `first` fixed stays."""
-    config, now = request.config, datetime.now(UTC).isoformat()
-    return replace(
-        first,
+        files.write_text("config.yaml", dump_config(request.stored_config))
+        files.write("splits", splits.to_dict())
+        files.save_candidate(Candidate(PARENT, request.prompts))
+    parent = files.read_candidate(PARENT, list(request.prompts.texts), request.prompts.system)
+    info = replace(
+        info,
         name=config.name,
-        system=config.base.system.name,
-        model=config.base.model_name,
-        reflection_model=config.reflection_model or config.base.model_name,
+        system=base.system.name,
+        model=base.model_name,
+        reflection_model=config.reflection_model or base.model_name,
         optimizer=config.optimizer.name,
-        simulated=config.base.simulated,
+        simulated=base.simulated,
         seed=config.seed,
         command=filter_overrides(request.command, config.redact),
         split_digest=splits.digest,
         sealed_digest=splits.sealed_digest,
         origin=dict(origin),
         parent_sha256=digest(parent),
-        program_sha256=read_program_digest(config.base.system),
-        scorer_sha256=read_scorer_digest(config.base.scorer),
+        program_sha256=program,
+        scorer_sha256=scorer,
         state=replace(
-            first.state, session_started_at=now, session_seconds_before=seconds_before, ended_at=None, stopped=None
+            info.state, session_started_at=now, session_seconds_before=seconds_before, ended_at=None, stopped=None
         ),
     )
+    note_run(info.run_id, folder, info.command)
+    files.write_info(info)
+    return info
 
 
-def _sum_seconds(before: TuningInfo, folder: Path) -> float:
+def _sum_seconds(state: TuningState, folder: Path) -> float:
     """Return the wall time of earlier sessions; a killed one is taken to have ended with its last reply."""
-    state = before.state
     if state.ended_at:
         return state.spend["seconds"]
     written = max((each.stat().st_mtime for each in folder.glob("*.db*")), default=0.0)
