@@ -17,7 +17,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
@@ -34,6 +34,9 @@ from optimize.publishing.publish import describe_published, publish
 from optimize.reports.snapshot import PROPOSALS, TuningSnapshot, read_tuning
 from optimize.search.candidate import PARENT
 from optimize.session.run_files import RunFiles, find_tuning_run, read_candidate_set
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 SHELF = PROJECT_ROOT / "prompts"
 # Allowed combinations of RUN, --list, --candidate, --name, --dspy.
@@ -99,9 +102,9 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     if candidate_id == PARENT:
         raise UserError(f"{PARENT} is the set that the run began with; choose a candidate, which --list shows.")
     prompts, parent = read_candidate_set(tuning.folder, candidate_id), read_candidate_set(tuning.folder, PARENT)
-    RunFiles(tuning.folder).check_prompts(candidate_id, prompts)
-    leaks = (RunFiles(tuning.folder).read("leaks") or {}).get(candidate_id)
-    splits = RunFiles(tuning.folder).read("splits") or {}
+    files = RunFiles(tuning.folder)
+    files.check_prompts(candidate_id, prompts)
+    leaks, splits = (files.read("leaks") or {}).get(candidate_id), files.read("splits") or {}
     provenance = build_provenance(
         tuning.info,
         tuning.verdict,
@@ -110,25 +113,13 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
         parent=parent,
         candidate_id=candidate_id,
         gated=False,
-        labels=_read_labels(splits),
+        labels=splits.get("labels") or [],
     )
     publish(prompts, folder, provenance)
     console.print(describe_published(f"{folder.parent.name}/{folder.name}", splits), soft_wrap=True)
     tested = "not passed on" if provenance.scores else "not tested on"
     console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.", soft_wrap=True)
     console.print(_leak_line(leaks), soft_wrap=True)
-
-
-def _read_labels(splits: Mapping[str, object]) -> list[str]:
-    """Return the labels in `splits.json`.
-
-    Raises:
-        ValueError: they are no texts.
-    """
-    labels = splits.get("labels") or []
-    if not isinstance(labels, list) or not all(isinstance(each, str) for each in labels):
-        raise ValueError("the labels in splits.json are no texts")
-    return labels
 
 
 def export_own_prompts(options: list[str], folder: Path, console: Console) -> None:
@@ -158,10 +149,8 @@ def export_state(
 def build_program_system(options: list[str]) -> OwnProgramSystem:
     """Return the system of a user's program from options as `eval/run.py` takes them."""
     from eval.cli.hydra_compat import compose_config
-    from eval.config.evaluation import build_part
 
-    composed = compose_config(["system=dspy", *options])
-    return _check_own_program(build_part(composed.system, "system"))
+    return _build_system(compose_config(["system=dspy", *options]).system)
 
 
 def _build_tuned_system(tuning: TuningSnapshot) -> OwnProgramSystem:
@@ -172,13 +161,13 @@ def _build_tuned_system(tuning: TuningSnapshot) -> OwnProgramSystem:
         )
     from omegaconf import OmegaConf
 
+    return _build_system(OmegaConf.create(tuning.info.config["system"]))
+
+
+def _build_system(node: "DictConfig") -> OwnProgramSystem:
     from eval.config.evaluation import build_part
 
-    config = OmegaConf.create({"system": tuning.info.config["system"]})
-    return _check_own_program(build_part(config.system, "system"))
-
-
-def _check_own_program(system: System) -> OwnProgramSystem:
+    system: System = build_part(node, "system")
     if not can_derive_prompts(system):
         raise UserError(f"system={system.name} is no DSPy program of yours, so there is no state; choose a run of one.")
     return system

@@ -17,10 +17,8 @@ import argparse
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
-from eval.cli.paths import OUTPUTS
-from eval.runs.folder import find_run
-from eval.runs.run_info import TUNING_FILE
 from mas.runtime.terminal import print_line
+from optimize.session.run_files import find_tuning_run
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -31,7 +29,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def task(arguments: list[str]) -> int:
-    folder = find_run(read_arguments(arguments).run, OUTPUTS / "optimize", TUNING_FILE, "python optimize/run.py")
+    folder = find_tuning_run(read_arguments(arguments).run)
 
     from eval.execution.console import Console  # heavier, and only needed for a run that exists
     from eval.reports.summary_table import print_report_path

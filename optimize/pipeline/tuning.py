@@ -7,17 +7,16 @@ are replayed from the run's call log up to where it stopped.
 """
 
 import shlex
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name, handle_signals
+from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
 from eval.config.executor import RaySettings
 from eval.config.tracking import NoTracking
 from eval.execution.console import Output
-from eval.execution.termination import RunStoppedError, StopController
+from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
@@ -70,11 +69,14 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
         output.print(SIMULATED_NOTICE, style="bold yellow")
     splits = prepare_splits(request, console)
     confirm_start(request, splits, console)
-    folder = find_tuning_run(config.resume) if config.resume else _new_folder(request)
+    if config.resume:
+        folder = find_tuning_run(config.resume)
+    else:
+        folder = make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
     with open_tuning_run(request, splits, folder, console) as run:
         run.show(f"run: {format_path(folder)}")
         with _open_exporter(config.base, folder) as exporter:
-            with _ignoring_repeated_signals(run.stop):
+            with run.stop.handle_signals():
                 code = _run_to_verdict(run, output)
                 run.answers.note("run ended", exit_code=code)
                 run.save_state(run.files.read_info().state.phase, ended_at=datetime.now(UTC).isoformat())
@@ -89,25 +91,6 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
     if run.stop.interrupted:
         raise InterruptedRunError
     return folder, code
-
-
-@contextmanager
-def _ignoring_repeated_signals(stop: StopController) -> Iterator[None]:
-    """Let the first signal interrupt the block, and none after it, so that the files of a stopped run are complete.
-
-    While requests are waited for, the run's `StopController` handles signals instead.
-
-    Raises:
-        KeyboardInterrupt: the first signal; the argument is its name.
-    """
-
-    def receive(name: str) -> None:
-        if not stop.interrupted:
-            stop.interrupted = True
-            raise KeyboardInterrupt(name)
-
-    with handle_signals(receive):
-        yield
 
 
 def _open_exporter(config: EvalConfig, folder: Path) -> AbstractContextManager[ExporterLauncher | None]:
@@ -128,11 +111,6 @@ def _write_page(run: TuningRun) -> None:
         run.show(f"warning: the run's page could not be written: {error}; make it with: {again}")
 
 
-def _new_folder(request: TuningRequest) -> Path:
-    config = request.config
-    return make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
-
-
 def _run_to_verdict(run: TuningRun, output: Output) -> int:
     try:
         run_preflight(run)
@@ -144,7 +122,6 @@ def _run_to_verdict(run: TuningRun, output: Output) -> int:
     except RunStoppedError as stop:
         return _report_stop(run, output, str(stop), *stop.options)
     except KeyboardInterrupt as interrupt:  # outside of requests, or for the third time
-        run.stop.interrupted = True
         return _report_stop(run, output, str(run.stop.reason or f"interrupted by {get_signal_name(interrupt)}"))
     if output.shows_results:
         show_verdict(run.files, run.console)
@@ -155,6 +132,7 @@ def _run_to_verdict(run: TuningRun, output: Output) -> int:
 
 
 def _report_stop(run: TuningRun, output: Output, reason: str, *options: str) -> int:
+    run.stop.end_waiting()  # from now on signals do not keep the run's files from being written
     run.files.update_state(stopped=run.config.redact(reason))
     output.print(f"stopped: {run.config.redact(reason)}", error=True)
     output.print(describe_resume(run.files.folder, *options), error=True)

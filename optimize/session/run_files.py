@@ -28,7 +28,8 @@ import json
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,18 +147,22 @@ class RunFiles:
 
         A resumed search finds other prompts under an id if the model's server failed answers that it now gives.
         """
-        folder, unfinished = self.folder / CANDIDATES / candidate.id, self.folder / ".candidate.part"
-        if self._is_saved(candidate):
-            return
-        shutil.rmtree(unfinished, ignore_errors=True)
+        folder, prompts = self.folder / CANDIDATES / candidate.id, self._without_secrets(candidate.prompts)
+        with suppress(UserError):  # it is not there, or not whole
+            if digest(read_set_folder(folder)) == digest(prompts):
+                return
+        if candidate.id != PARENT:  # a tuned set records this run's questions
+            marks = TunedOn.from_dict(self.read("splits")["tuned_on"])
+            prompts = replace(prompts, tuned_on=marks | prompts.tuned_on)
+        unfinished, replaced = self.folder / ".candidate.part", self.folder / ".candidate.replaced"
+        for leftover in (unfinished, replaced):
+            shutil.rmtree(leftover, ignore_errors=True)
         folder.parent.mkdir(exist_ok=True)
-        write_prompt_set(unfinished, self._with_tuned_on(candidate))
+        write_prompt_set(unfinished, prompts)
         if folder.exists():  # renamed first: a kill must not leave a part of it
-            replaced = self.folder / ".candidate.replaced"
-            shutil.rmtree(replaced, ignore_errors=True)
             folder.rename(replaced)
-            shutil.rmtree(replaced, ignore_errors=True)
         unfinished.rename(folder)
+        shutil.rmtree(replaced, ignore_errors=True)
 
     def read_candidate(self, candidate_id: str, agents: Sequence[str], system: str) -> PromptSet:
         """Return a candidate's prompts.
@@ -193,16 +198,9 @@ class RunFiles:
         if proposal.decision == "cut_off" and candidate.id in _select_scores(self._earlier):
             return
         self.save_candidate(candidate)
-        facts = {name: value for name, value in asdict(proposal).items() if name not in ("candidate", "spend")}
-        line = {
-            "candidate_id": candidate.id,
-            "parent_ids": list(candidate.parent_ids),
-            "agents": list(candidate.agents),
-            "origin": candidate.origin,
-            **facts,
-            "spend": proposal.spend.to_dict(),
-            "prompts_sha256": digest(self._without_secrets(candidate.prompts)),
-        }
+        facts = {**vars(candidate), **vars(proposal), "spend": proposal.spend.to_dict()}
+        line = {name: value for name, value in facts.items() if name not in ("id", "prompts", "candidate")}
+        line |= {"candidate_id": candidate.id, "prompts_sha256": digest(self._without_secrets(candidate.prompts))}
         self._lines.append(line)
         self._earlier = [each for each in self._earlier if each["candidate_id"] != candidate.id]
         self._write_proposals([*self._lines, *self._earlier])
@@ -229,24 +227,6 @@ class RunFiles:
 
     def _write_proposals(self, lines: Sequence[ProposalLine]) -> None:
         self.write_text(PROPOSALS, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-
-    def _with_tuned_on(self, candidate: Candidate) -> PromptSet:
-        """Return the prompts to write; all but the parent's record this run's questions."""
-        prompts = self._without_secrets(candidate.prompts)
-        marks: Mapping[str, Any] | None = (self.read("splits") or {}).get("tuned_on")
-        if candidate.id == PARENT or marks is None:
-            return prompts
-        return replace(prompts, tuned_on=TunedOn.from_dict(marks) | prompts.tuned_on)
-
-    def _is_saved(self, candidate: Candidate) -> bool:
-        prompts = candidate.prompts
-        if not (self.folder / CANDIDATES / candidate.id / SET_FILE).is_file():
-            return False
-        try:
-            saved = self.read_candidate(candidate.id, list(prompts.texts), prompts.system)
-            return digest(saved) == digest(self._without_secrets(prompts))
-        except UserError:
-            return False
 
     def _without_secrets(self, prompts: PromptSet) -> PromptSet:
         """Remove secrets that a server may have repeated to the reflection."""
