@@ -239,8 +239,9 @@ def _search(run: TuningRun) -> SearchOutcome:
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:
-    check_sources(run.files.read_info(), run.program_sha256, run.scorer_sha256)
-    before = run.files.read_info().state.spend_by_phase
+    info = run.files.read_info()
+    check_sources(info, run.config.base)
+    before = info.state.spend_by_phase
     run.save_state(phase, spend_by_phase={**before, phase: before.get(phase, run.ledger.spend().to_dict())})
     run.answers.note("phase started", phase=phase)
     run.show(line)

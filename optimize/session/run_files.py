@@ -34,25 +34,28 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from eval.config.evaluation import EvalConfig
 from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
 from eval.runs.folder import find_run, format_path
 from eval.runs.foreign_run import TRUST, check_command
 from eval.runs.own_runs import read_command
 from eval.runs.run_info import TUNING_FILE, TuningInfo, read_tuning_info
+from eval.scorers.score import read_scorer_digest
 from mas.agents.in_memory import list_in_memory
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_prompt_set, read_set_folder, write_prompt_set
 from mas.prompt_sets.provenance import TunedOn
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically
+from mas.system import read_program_digest
 from optimize.search.candidate import PARENT, Candidate, Proposal
 
 CANDIDATES, PROPOSALS = "candidates", "proposals.jsonl"
 ProposalLine = dict[str, Any]  # a `Proposal` in proposals.jsonl, with the SHA-256 of its prompts in their place
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run.
-OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "headroom", "log", "tracking", "experiment", "debug")
-OF_THE_SESSION_MODEL = ("model.max_connections", "model.rate", "model.api_key_env", "reflection_api_key_env")
+# What evaluation does not measure, such as the executor, is not compared either.
+OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "headroom", "reflection_api_key_env")
 
 
 def find_tuning_run(run: str) -> Path:
@@ -285,15 +288,15 @@ def find_parent_set(run: str) -> str:
     return str(find_tuning_run(run) / "candidates" / PARENT)
 
 
-def check_sources(before: TuningInfo, program_sha256: str, scorer_sha256: str) -> None:
+def check_sources(before: TuningInfo, base: EvalConfig) -> None:
     """Check that program and scorer are those that the run was started with.
 
     Raises:
         UserError: the source of one was changed.
     """
     for what, old, new in (
-        ("program", before.program_sha256, program_sha256),
-        ("scorer", before.scorer_sha256 or scorer_sha256, scorer_sha256),  # runs before had no digest of it
+        ("program", before.program_sha256, read_program_digest(base.system)),
+        ("scorer", before.scorer_sha256, read_scorer_digest(base.scorer)),
     ):
         if old != new:
             raise UserError(
@@ -302,17 +305,17 @@ def check_sources(before: TuningInfo, program_sha256: str, scorer_sha256: str) -
             )
 
 
-def check_unchanged(before: TuningInfo, now: Mapping[str, object], program_sha256: str, scorer_sha256: str) -> None:
+def check_unchanged(before: TuningInfo, base: EvalConfig, now: Mapping[str, object]) -> None:
     """Check that the configuration, without secrets, program and scorer are those that the run was started with.
 
     Raises:
         UserError: an option that belongs to the run differs, or the source of program or scorer was changed.
     """
-    check_sources(before, program_sha256, scorer_sha256)
+    check_sources(before, base)
     found = {
         key: change
         for key, change in find_changes(before.config, now).items()
-        if not any(key == each or key.startswith(f"{each}.") for each in (*OF_THE_SESSION, *OF_THE_SESSION_MODEL))
+        if not any(key == each or key.startswith(f"{each}.") for each in OF_THE_SESSION)
     }
     if found:
         listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:10])

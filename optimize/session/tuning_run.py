@@ -80,7 +80,7 @@ class TuningRun:
         self.files = RunFiles(folder, request.config.redact)
         self.origin = {**read_origin(), "mlflow.source.name": "optimize/run.py"}
         info = begin_session(request, splits, self.files, self.origin)
-        self.run_id, self._is_parent_gated = info.run_id, info.parent_gated
+        self.run_id, self.program_sha256, self._is_parent_gated = info.run_id, info.program_sha256, info.parent_gated
         self.parent = Candidate(PARENT, self.read_prompts(PARENT))
         logs = stack.enter_context(RunLogs(folder, request.config.base.secrets(), request.config.base.log))
         self.answers = AnswerLog(logs, self._stop_for_logs)
@@ -138,14 +138,6 @@ class TuningRun:
         return cluster, workers
 
     # Programs and answers
-
-    @property
-    def program_sha256(self) -> str:
-        return read_program_digest(self.config.base.system)
-
-    @property
-    def scorer_sha256(self) -> str:
-        return read_scorer_digest(self.config.base.scorer)
 
     @property
     def metric(self) -> str:
@@ -336,10 +328,9 @@ def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origi
             damaged.
     """
     config, base, folder, now = request.config, request.config.base, files.folder, datetime.now(UTC).isoformat()
-    program, scorer = read_program_digest(base.system), read_scorer_digest(base.scorer)
     if info := read_tuning_info(folder):
         seconds_before = _sum_seconds(info.state, folder)
-        check_unchanged(info, request.stored_config, program, scorer)
+        check_unchanged(info, base, request.stored_config)
         splits.check_same(files.read("splits"))
         files.remove("verdict")  # it says that a budget was used up, which may be larger now
         if not is_own_run(info.run_id, folder):
@@ -372,8 +363,8 @@ def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origi
         sealed_digest=splits.sealed_digest,
         origin=dict(origin),
         parent_sha256=digest(parent),
-        program_sha256=program,
-        scorer_sha256=scorer,
+        program_sha256=read_program_digest(base.system),
+        scorer_sha256=read_scorer_digest(base.scorer),
         state=replace(
             info.state, session_started_at=now, session_seconds_before=seconds_before, ended_at=None, stopped=None
         ),

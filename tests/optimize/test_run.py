@@ -192,6 +192,13 @@ def test_a_reflection_model_that_keeps_no_form_is_found_before_the_search(tmp_pa
     assert verdict["spend"]["reflection_calls"] == verdict["spend"]["lm_calls"] <= 4
 
 
+def test_a_budget_that_allows_not_even_the_first_reflection_ends_the_run(tmp_path: Path) -> None:
+    optimizer = Planted([{"finalize": ALWAYS}], needs_reflection=True)
+    tuned = planted_run(tmp_path, "budget.seconds=0.0001", optimizer=optimizer)
+    verdict = ended(tuned, "budget", "budget.seconds=0.0001", "before there was a verdict")
+    assert verdict["spend"]["lm_calls"] == 0
+
+
 def test_a_reflection_model_that_keeps_no_form_later_is_told_as_well(tmp_path: Path) -> None:
     optimizer = Planted([], outcome=SearchOutcome(reflections=3, unparsable=3))
     ended(planted_run(tmp_path, optimizer=optimizer), "reflection_unparsable", "none of the 3 replies")

@@ -1,31 +1,23 @@
-"""What ends a tuning run before anything is spent, and the one reflection that is tried."""
+"""What ends a tuning run before anything is spent."""
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import dspy
 import pytest
-from dspy.lm15 import Request as LMRequest
-from dspy.lm15 import Response
 from rich.console import Console
 
 from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
 from eval.scorers.gaia import GaiaScorer
 from eval.scorers.score import Score
-from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError
 from mas.simulation import SimulatedModel
-from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.preflight import (
     check_distinct_agents,
-    check_reflection_model,
     confirm,
     confirm_start,
     prepare_splits,
@@ -33,22 +25,6 @@ from optimize.pipeline.preflight import (
 from optimize.questions.splits import SplitSettings, make_splits
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import SearchCost
-from tests.scripted_model import UNREADABLE, Answer, ScriptedModel, _response
-
-
-class Rewriter(ScriptedModel):
-    """A reflection model with these replies, in turn; the last one again and again."""
-
-    def __init__(self, *answers: Answer) -> None:
-        super().__init__(lambda agent, request: UNREADABLE)
-        self.answers = list(answers)
-
-    def respond(self, request: LMRequest) -> Response:
-        self.requests.append(("reflection", request))
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return _response(request, answer)
 
 
 class Same(dspy.Module):
@@ -215,41 +191,3 @@ def test_two_agents_with_the_same_fields_and_prompt_are_refused() -> None:
         check_distinct_agents(Same("Review.", "Review."), ["first"])
     check_distinct_agents(Same("Review.", "Review."), ["writer"])
     check_distinct_agents(Same("Review the plan.", "Review the answer."), ["first", "second", "writer"])
-
-
-# Reflection
-
-
-@dataclass
-class Run:
-    """As much of a tuning run as is needed."""
-
-    reflection_lm: Any
-    config: Any = field(default_factory=lambda: SimpleNamespace(agents=["first"], redact=lambda text: text))
-    parent: Any = field(default_factory=lambda: SimpleNamespace(prompts=None))
-    prompts: Sequence[str] = ("Review the plan.", "Review the answer.")
-    halted: Exception | None = None
-    inside: bool = False
-
-    def build_program(self, prompts: Any) -> Any:
-        return Same(*self.prompts)
-
-    @contextmanager
-    def use_reflection(self) -> Iterator[None]:
-        self.inside = True
-        yield
-
-    def check_stopped(self) -> None:
-        if self.halted:
-            raise self.halted
-
-
-def lm(model: ScriptedModel) -> Any:
-    return model.create_lm(AgentModel())
-
-
-def test_a_budget_that_is_used_up_ends_the_run() -> None:
-    run = Run(lm(Rewriter(LimitReachedError("budget.usd", "the run has used its $1"))))
-    with pytest.raises(EarlyVerdictError, match=r"the run has used its \$1, before there was a verdict") as caught:
-        check_reflection_model(run)  # type: ignore[arg-type]
-    assert caught.value.finish_reason == "budget"
