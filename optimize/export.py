@@ -161,7 +161,7 @@ def _build_tuned_system(tuning: TuningSnapshot) -> OwnProgramSystem:
         )
     from omegaconf import OmegaConf
 
-    return _build_system(OmegaConf.create(tuning.info.config["system"]))
+    return _build_system(OmegaConf.create({"system": tuning.info.config["system"]}).system)
 
 
 def _build_system(node: "DictConfig") -> OwnProgramSystem:

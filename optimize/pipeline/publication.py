@@ -25,8 +25,7 @@ from optimize.session.tuning_run import TuningRun
 
 def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
     """Compare both sides of the sealed test, and return the gate's verdict. The answers become final."""
-    compared = compare_sides(run, tested.parent_records, tested.winner_records)
-    imputed, comparison = compared.imputed, compared.comparison
+    imputed, comparison = compare_sides(run, tested.parent_records, tested.winner_records)
     finish_test(run, tested, comparison.score.p)
     allowance, look = tested.allowance, tested.look
     gate = judge(run.config.gate, comparison, look)
@@ -54,7 +53,7 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
             "looks": look.plan.n_looks,
             "look": look.number,
             "look_level": look.level,
-            "stopped": tested.decision,
+            "stopped": tested.last["decision"],
             "epochs": run.config.gate.epochs,
             "wins": paired.wins,
             "losses": paired.losses,

@@ -60,7 +60,7 @@ from optimize.gate.sealed_log import (
     record_judgement,
     refuse_missing_test,
 )
-from optimize.gate.sequential import CONTINUE, Decision, Look
+from optimize.gate.sequential import CONTINUE, Look
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import (
     AnswerMeans,
@@ -91,16 +91,7 @@ class SealedTest:
     draw: str  # id in the log of sealed tests
     allowance: Allowance
     look: Look  # the last one
-    decision: Decision  # of this look
-    n_opened: int  # questions
-
-
-@dataclass(frozen=True)
-class ComparedSides:
-    """Both sides' answers compared, with those that the server failed."""
-
-    imputed: ImputedAnswers
-    comparison: Comparison
+    last: LookLine  # what it decided, and the number of questions that were asked by then
 
 
 def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
@@ -184,10 +175,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
             run.show(f"  {describe_look(lines[-1], plan.n_looks, len(samples))}")
     last = lines[-1]
     parent_records, winner_records = (_read_records(arm, samples[: last["n_questions"]]) for arm in arms)
-    look = Look(plan, last["look"])
-    return SealedTest(
-        winner, parent_records, winner_records, draw, allowance, look, last["decision"], last["n_questions"]
-    )
+    return SealedTest(winner, parent_records, winner_records, draw, allowance, Look(plan, last["look"]), last)
 
 
 def order_questions(splits: Splits, seed: int, looks: int) -> Part:
@@ -239,7 +227,7 @@ def _take_look(run: TuningRun, look: Look, parent: list[Record], winner: list[Re
             f"{len(unscored)} of the sealed test's {n_answers} answers could not be scored "
             f"(gate.max_metric_error_share={share:g}): {unscored[0].error}",
         )
-    comparison = compare_sides(run, parent, winner).comparison
+    _, comparison = compare_sides(run, parent, winner)
     decision = decide_look(run.config.gate, comparison, look)
     too_many = len(unscored) > share * len(records) or exceeds_failure_limit(n_failed, len(records))
     return {
@@ -252,14 +240,16 @@ def _take_look(run: TuningRun, look: Look, parent: list[Record], winner: list[Re
     }
 
 
-def compare_sides(run: TuningRun, parent: Sequence[Record], winner: Sequence[Record]) -> ComparedSides:
-    """Compare both sides' answers, as the gate judges them."""
+def compare_sides(
+    run: TuningRun, parent: Sequence[Record], winner: Sequence[Record]
+) -> tuple[ImputedAnswers, Comparison]:
+    """Compare both sides' answers, as the gate judges them; those that the server failed are imputed."""
     imputed = impute_failures(parent, winner)
     scorer = run.request.stored_config.get("scorer")
     comparison = compare_answers(build_answers(imputed.parent, scorer), build_answers(imputed.winner, scorer))
     if comparison.metric == ACCURACY:  # the search may have met partly right answers
         comparison = replace(comparison, metric=run.metric)
-    return ComparedSides(imputed, comparison)
+    return imputed, comparison
 
 
 def finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
@@ -268,7 +258,7 @@ def finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
     Raises:
         UserError: the result cannot be recorded, or the test was judged before with other answers.
     """
-    record_judgement(tested.draw, Judgement(p, _digest_scores(tested), tested.n_opened))
+    record_judgement(tested.draw, Judgement(p, _digest_scores(tested), tested.last["n_questions"]))
     if not _is_judged(run):
         run.files.write(JUDGED, {"judged_at": datetime.now(UTC).isoformat()})
 
@@ -304,16 +294,11 @@ def _answer_all(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
 def _answer(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
     """Answer what is missing on both sides, or was failed by the model's server."""
     run.trials.close_workers()  # the arms have their own
-    evaluation = run.config.build_test_evaluation(len(arms))
+    at_once = max(1, run.config.run.concurrency // len(arms))  # of each side: they share the requests in flight
+    evaluation, info = run.config.build_evaluation(run.config.gate.epochs, at_once), _build_run_info(run, asked)
     stop = _TestStop(run)
     stopped = evaluate_pairs(
-        arms,
-        evaluation,
-        asked,
-        _build_run_info(run, asked),
-        stop,
-        run.console,
-        lambda context: _open_budget(run, context),
+        arms, evaluation, asked, info, stop, run.console, lambda context: _open_budget(run, context)
     )
     if stopped:
         run.stop.interrupted = run.stop.interrupted or stop.interrupted

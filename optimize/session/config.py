@@ -136,7 +136,7 @@ class OptimizeConfig(TuningOptions):
         return prompts
 
     def build_evaluation(self, epochs: int, concurrency: int) -> EvalConfig:
-        """Return the configuration of the sealed test, whose answers are stored like those of an evaluation."""
+        """Return the configuration of an evaluation that answers questions as this run does."""
         run = RunSettings(
             concurrency=concurrency,
             epochs=epochs,
@@ -144,10 +144,6 @@ class OptimizeConfig(TuningOptions):
             drain_seconds=self.run.drain_seconds,
         )
         return EvalConfig(**{**vars(self.base), "run": run})
-
-    def build_test_evaluation(self, n_arms: int) -> EvalConfig:
-        """Return the configuration of each arm of the sealed test; they share requests in flight."""
-        return self.build_evaluation(self.gate.epochs, max(1, self.run.concurrency // n_arms))
 
     def redact(self, text: str) -> str:
         return self.base.redact(text)
