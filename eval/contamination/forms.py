@@ -35,6 +35,10 @@ class Form:
     weak: bool = False  # too short or common to prove anything alone
     specific: bool = False  # too long to occur by chance
 
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.how, self.text
+
 
 def derive_forms(target: str) -> Iterator[Form]:
     """Yield the forms of a target: as a number, a text, the items of a list, and all items together."""

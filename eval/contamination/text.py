@@ -13,7 +13,7 @@ import html
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -102,7 +102,7 @@ def read_variants(text: str) -> Iterator[Reading]:
         yield second
 
 
-def join_words(words: list[Piece]) -> str:
+def join_words(words: Iterable[Piece]) -> str:
     """Return the text without white space and punctuation, as GAIA's scorer compares texts."""
     return "".join(word.text for word in words)
 

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
-from eval.contamination.forms import PASSAGE, Form, derive_whole_forms, extract_passages, split_items
-from eval.contamination.text import Piece, Reading, join_words, read_variants
+from eval.contamination.form_index import FormIndex, Key
+from eval.contamination.forms import PASSAGE, derive_whole_forms, extract_passages, split_items
+from eval.contamination.text import Reading, read_variants
 from mas.tools.browser.page import remove_controls
 from mas.tools.files.paging import remove_line_marks
 from mas.tools.http.blocked_sites import BLOCKED_PAGE
@@ -53,7 +54,7 @@ def find_web_leaks(
     shown = [step for step in steps if step["kind"] == "tool" and _is_from_web(step)]
     if not shown or target is None:
         return []
-    sample = _Secret.from_sample(question, target, is_label)
+    sample = _Secret(question, target, is_label)
     found = [(tool, seen[0].source) for seen in _group_by_source(shown) for tool in sample.find_tools(seen)]
     return [{"tool": tool, "source": source} for tool, source in dict.fromkeys(found)]
 
@@ -85,98 +86,47 @@ def _find_host(url: str) -> str:
         return "unknown"
 
 
-@dataclass(frozen=True)
 class _Secret:
     """Passages of the question and forms of the target that must not be in one result together."""
 
-    passages: frozenset[str]
-    n_words: int  # of each of them
-    gold: list[Form]  # each is the whole target
-    items: list[list[Form]]  # forms of each item of a list
-    is_label: bool  # many samples have this target
-
-    @staticmethod
-    def from_sample(question: str, target: str, is_label: bool) -> "_Secret":
-        found = list(extract_passages(question, PASSAGE))
-        return _Secret(
-            passages=frozenset(form.text for form in found),
-            n_words=found[0].n_words if found else PASSAGE,
-            gold=list(derive_whole_forms(target)),
-            items=[list(derive_whole_forms(item.text)) for item in split_items(target)],
-            is_label=is_label,
-        )
+    def __init__(self, question: str, target: str, is_label: bool) -> None:
+        passages, gold = list(extract_passages(question, PASSAGE)), list(derive_whole_forms(target))
+        items = [list(derive_whole_forms(item.text)) for item in split_items(target)]
+        self._index = FormIndex([*passages, *gold, *(form for item in items for form in item)])
+        self._passages = {form.key for form in passages}
+        self._gold = {form.key for form in gold}  # each is the whole target
+        self._items = [{form.key for form in item} for item in items]  # of a list
+        self._distance = _LABEL_CHARS if is_label else None  # many samples have this target
 
     def find_tools(self, results: Sequence[_Result]) -> list[str]:
         """Return the tools that showed words of the question at one source, if the target was shown there as well."""
-        asked = Reading(unquote_plus(results[0].source.partition("?")[2])).words
-        left = self.passages - {text for text, _ in _list_grams(asked, self.n_words)}
+        asked = Reading(unquote_plus(results[0].source.partition("?")[2]))
+        left = self._passages - {key for key, _, _ in self._index.find(asked)}
         if not left:
             return []
-        titled = [bool(self._find_passages(Reading(each.title), left)) for each in results]
+        titled = [any(key in left for key, _, _ in self._index.find(Reading(each.title))) for each in results]
         texts = [list(read_variants(each.text)) for each in results]
         for way in range(max(map(len, texts))):  # without characters of no width, then with blanks for them
-            read = [each[min(way, len(each) - 1)] for each in texts]
-            met = [self._find_passages(each, left) + [_TITLE] * title for each, title in zip(read, titled, strict=True)]
-            tools = [each.tool for each, here in zip(results, met, strict=True) if here]
-            if tools and self._has_target(list(zip(read, met, strict=True))):
+            tools: list[str] = []
+            answers: set[Key] = set()
+            for result, has_title, variants in zip(results, titled, texts, strict=True):
+                places = list(self._index.find(variants[min(way, len(variants) - 1)]))
+                passages = [(start, end) for key, start, end in places if key in left] + [_TITLE] * has_title
+                tools += [result.tool] if passages else []
+                answers |= {key for key, start, end in places if self._is_outside(start, end, passages)}
+            if tools and (answers & self._gold or (self._items and all(answers & item for item in self._items))):
                 return tools
         return []
 
-    def _find_passages(self, reading: Reading, wanted: frozenset[str]) -> list[Stretch]:
-        return [stretch for text, stretch in _list_grams(reading.words, self.n_words, wanted) if text in wanted]
+    def _is_outside(self, start: int, end: int, passages: Sequence[Stretch]) -> bool:
+        """Return whether a place is outside of the question's passages, which may hold the target themselves.
 
-    def _has_target(self, read: Sequence[tuple[Reading, Sequence[Stretch]]]) -> bool:
-        def has_any(forms: Iterable[Form]) -> bool:
-            distance = _LABEL_CHARS if self.is_label else None
-            return any(_is_outside(form, reading, met, distance) for form in forms for reading, met in read)
-
-        return has_any(self.gold) or (bool(self.items) and all(map(has_any, self.items)))
-
-
-def _is_outside(form: Form, reading: Reading, passages_met: Sequence[Stretch], distance: int | None) -> bool:
-    """Return whether the text holds the form outside of the question's passages, which may hold it themselves.
-
-    With `distance`, in characters, it must also be that close to one of them.
-    """
-    return any(
-        all(end <= first or start >= last for first, last in passages_met)
-        and (distance is None or any(first - distance <= end <= last + distance for first, last in passages_met))
-        for start, end in _find_places(form, reading)
-    )
-
-
-def _find_places(form: Form, reading: Reading) -> Iterator[Stretch]:
-    if form.how == "number":
-        yield from ((number.start, number.end) for number in reading.numbers if number.text == form.text)
-    elif form.how == "gram":
-        yield from (stretch for text, stretch in _list_grams(reading.words, form.n_words) if text == form.text)
-    else:
-        yield from _find_runs(form.text, reading.words)
-
-
-def _find_runs(run: str, words: list[Piece]) -> Iterator[Stretch]:
-    """Yield runs of letters that begin and end with a word: 'Pavel-Del' is `paveldel`, 'Paveldelta' is not."""
-    text, starts, ends, at = join_words(words), dict[int, int](), dict[int, int](), 0
-    for word in words:
-        starts[at] = word.start
-        at += len(word.text)
-        ends[at] = word.end
-    at = text.find(run)
-    while at >= 0:
-        if at in starts and at + len(run) in ends:
-            yield starts[at], ends[at + len(run)]
-        at = text.find(run, at + 1)
-
-
-def _list_grams(
-    words: Sequence[Piece], size: int, wanted: Iterable[str] | None = None
-) -> Iterator[tuple[str, Stretch]]:
-    """Yield all runs of so many words; with `wanted` at least all of those."""
-    texts = [word.text for word in words]
-    begins = None if wanted is None else {each.partition(" ")[0] for each in wanted}
-    for first in range(len(words) - size + 1):
-        if begins is None or texts[first] in begins:
-            yield " ".join(texts[first : first + size]), (words[first].start, words[first + size - 1].end)
+        A label must also be close to one of them.
+        """
+        is_close = self._distance is None or any(
+            first - self._distance <= end <= last + self._distance for first, last in passages
+        )
+        return is_close and all(end <= first or start >= last for first, last in passages)
 
 
 def _read_results(step: Step) -> Iterator[_Result]:

@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from eval.benchmarks.dataset import Sample
+from eval.contamination.form_index import Key
 from eval.contamination.text import Reading, read_variants
 from eval.runs.run_info import list_offered_tools
 from eval.scorers.labels import LabelSet
@@ -98,7 +99,7 @@ class LeakIndex:
     def of(
         train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample], labels: LabelSet | None = None
     ) -> "LeakIndex":
-        return LeakIndex(Lookup.of(train, val, sealed, labels))
+        return LeakIndex(Lookup(train, val, sealed, labels))
 
     def check(
         self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = (), is_parent_gated: bool = False
@@ -114,7 +115,7 @@ class LeakIndex:
         """
         lookup = self._lookup
         vocabulary = _vocabulary(parent) if is_parent_gated else []
-        common_keys = {key for text in (*system_words, *vocabulary) for key in lookup.keys(Reading(text))}
+        common_keys = {key for text in (*system_words, *vocabulary) for key in lookup.find_keys(text)}
         hits: dict[tuple[str, ...], Hit] = {}
         for agent in prompts.texts:
             mine = list(_findings(lookup, prompts, agent, common_keys))
@@ -123,7 +124,7 @@ class LeakIndex:
                 place = (hit.kind, hit.split, hit.agent, hit.place, hit.sample_id)
                 if place not in hits or _RANK[hit.status] > _RANK[hits[place].status]:
                     hits[place] = hit
-        return LeakReport(list(hits.values()), lookup.sizes())
+        return LeakReport(list(hits.values()), lookup.sizes)
 
 
 def collect_system_words(program: Program) -> list[str]:
@@ -228,15 +229,12 @@ def _classify_hits(agent: str, mine: list[_Finding], theirs: list[_Finding], is_
         )
 
 
-def _findings(lookup: Lookup, prompts: PromptSet, agent: str, common_keys: set[bytes]) -> Iterator[_Finding]:
+def _findings(lookup: Lookup, prompts: PromptSet, agent: str, common_keys: set[Key]) -> Iterator[_Finding]:
     """Yield what counts in an agent's text and demos, before the comparison with the parent."""
-    yield from _find_in_text(lookup, _passages(lookup, agent, None, "", prompts.texts[agent]), common_keys)
+    yield from _find(lookup, _passages(lookup, agent, None, "", prompts.texts[agent]), common_keys, set())
     for number, demo in enumerate(prompts.demos.get(agent, ()), start=1):
         passages = [each for name, value in demo.items() for each in _passages(lookup, agent, number, name, value)]
-        if training := _training_examples(passages):
-            yield from _find_in_demo(lookup, passages, training, common_keys)
-        else:
-            yield from _find_in_text(lookup, passages, common_keys)
+        yield from _find(lookup, passages, common_keys, _training_examples(passages))
 
 
 def _passages(lookup: Lookup, agent: str, demo: int | None, name: str, value: object) -> list[_Passage]:
@@ -249,39 +247,26 @@ def _passages(lookup: Lookup, agent: str, demo: int | None, name: str, value: ob
     ]
 
 
-def _find_in_text(lookup: Lookup, passages: Iterable[_Passage], common_keys: set[bytes]) -> Iterator[_Finding]:
-    for passage in passages:
-        for occurrence in passage.occurrences:
-            if occurrence.form.kind != "near" and (
-                not _needs_hint(lookup, passage, occurrence, common_keys) or passage.has_hint(occurrence)
-            ):
-                yield _Finding(passage, occurrence)
-
-
-def _find_in_demo(
-    lookup: Lookup, passages: Sequence[_Passage], training: set[str], common_keys: set[bytes]
+def _find(
+    lookup: Lookup, passages: Sequence[_Passage], common_keys: set[Key], training: set[str]
 ) -> Iterator[_Finding]:
-    """Yield the findings in a demo that was made on a training question, whose own contents are allowed.
+    """Yield the findings in a text, or in a demo; what one that was made on a training question has of it is allowed.
 
-    The target of another question counts only if it is close to that question, is all that a field contains, or is
-    long; otherwise it comes from the training question's own material.
+    In such a demo the target of another question counts only if it is close to that question, is all that a field
+    contains, or is long; otherwise it comes from the training question's own material.
     """
-    own = {
-        occurrence.key
-        for passage in passages
-        for occurrence in passage.occurrences
-        if occurrence.form.sample_id in training
-    }
+    own = {each.key for passage in passages for each in passage.occurrences if each.form.sample_id in training}
     for passage in passages:
         for occurrence in passage.occurrences:
-            if occurrence.form.kind == "near":
+            form = occurrence.form
+            if form.kind == "near":
                 continue
-            if occurrence.form.sample_id in training or occurrence.key in own:
+            if form.sample_id in training or occurrence.key in own:
                 yield _Finding(passage, occurrence, allowed=True)
-            elif occurrence.form.kind == "gold" and not (occurrence.form.specific or passage.is_all(occurrence)):
-                if passage.has_hint(occurrence):
-                    yield _Finding(passage, occurrence)
-            elif not _needs_hint(lookup, passage, occurrence, common_keys) or passage.has_hint(occurrence):
+                continue
+            is_by_chance = training and form.kind == "gold" and not (form.specific or passage.is_all(occurrence))
+            needs_hint = is_by_chance or _needs_hint(lookup, passage, occurrence, common_keys)
+            if not needs_hint or passage.has_hint(occurrence):
                 yield _Finding(passage, occurrence)
 
 
@@ -296,7 +281,7 @@ def _training_examples(passages: Iterable[_Passage]) -> set[str]:
     }
 
 
-def _needs_hint(lookup: Lookup, passage: _Passage, occurrence: Occurrence, common_keys: set[bytes]) -> bool:
+def _needs_hint(lookup: Lookup, passage: _Passage, occurrence: Occurrence, common_keys: set[Key]) -> bool:
     if occurrence.form.kind != "gold":
         return False
     elsewhere = occurrence.key in common_keys or (
