@@ -1,7 +1,7 @@
 """Measure by simulation what looks at a sealed test save, and what they cost in power.
 
 Each gate draws the answers of parent and winner to all sealed questions and judges them twice: at the end, as the
-gate does, and with looks, by the function that the tuning command decides with (`optimize.gate.looks.decide_look`). The
+gate does, and with looks, by the function that the tuning command decides with (`optimize.gate.gate.decide_look`). The
 planned gain is the one that the power analysis says 80 of 100 tests show.
 
     python scripts/sequential_gate.py                 # 10,000 gates a line, in about ten minutes of CPU time
@@ -20,10 +20,9 @@ import numpy as np
 from eval.analysis.comparison.comparison import Comparison, Side
 from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, plan_looks, run_paired_test
-from optimize.gate.gate import ACCURACY, GateSettings, compute_smallest_gain
-from optimize.gate.looks import decide_look
+from optimize.gate.gate import CONTINUE, SUCCESS, GateSettings, Look, decide_look
+from optimize.gate.power import ACCURACY, compute_smallest_gain
 from optimize.gate.sealed_log import FIRST_LEVEL
-from optimize.gate.sequential import CONTINUE, SUCCESS, Look
 from scripts.interval_coverage import Cell, draw_right
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "sequential-test.md"

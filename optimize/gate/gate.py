@@ -1,11 +1,13 @@
-"""The publishing gate: decides from the results of the sealed test whether a set is published, and its power.
+"""The publishing gate: decides from the answers of the sealed test whether a set is published.
 
     comparison = compare_answers(*map(build_answers, (parent_records, winner_records)))
     verdict = judge(settings, comparison, Look.only(level=0.03))
     verdict.published, verdict.finish_reason, verdict.reasons
 
-    compute_smallest_gain(53, epochs=5)            # 0.137: a true gain of 14 points passes the gate in 80 of 100 cases
-    compute_smallest_gain(10, epochs=1)            # None: not even always right instead of 40 %
+    plan = plan_looks(4, level=0.03)
+    plan.levels                               # 2.3e-06, 0.0012, 0.0096, 0.0269: the largest p that passes at each look
+    plan.count_questions(look=2, n=53)        # 27: asked by then
+    decide_look(settings, comparison, Look(plan, 2))    # "success", "hopeless", "continue"
 
 | objective | published if |
 |---|---|
@@ -13,9 +15,7 @@
 | cost | the gain's interval lies above -`margin`, and that of the cost per answer below 0; every cost is known |
 
 Both intervals have the level of the sealed test: 0.03 (a 97% interval) for the first test with its questions, and less
-for later ones (`optimize.gate.sealed_log`). Intervals of 95% are shown in addition. A test that is looked at several
-times has that level for all looks together: p and intervals are held against the level of the look, and are then
-repeated confidence intervals (`optimize.gate.sequential`).
+for later ones (`optimize.gate.sealed_log`). Intervals of 95% are shown in addition.
 
 Both require no new format losses; leaks and long prompts were excluded from the shortlist. The interval is that of
 `eval.analysis.statistics.paired_interval`, which contains 0 unless p is at most its level.
@@ -27,37 +27,45 @@ that are wrong only in their format do not count here: the more answers are righ
 in form. With objective=cost they do: the metric need not rise there, and a cheaper prompt that omits instructions about
 the form must not pass within the margin.
 
-Power: with n questions, k answers per question and side, and accuracies p and q, the variance of a question's
-difference is
+A test that is looked at before all of its answers are there has that level for all looks together. What it saves and
+costs, simulated: docs/explanation/sequential-test.md.
 
-    v = r·(p(1-p) + q(1-q) - 2·c·√(p(1-p)·q(1-q)))  +  (1-r)·(p(1-p) + q(1-q))/k
+Success: p is at most the level of the look (`eval.analysis.statistics.paired_tests.plan_looks`).
 
-the first part from questions that gain more or less than others, the second from chance. r is the correlation between
-answers to one question (0: all equally hard; 1: each always right or always wrong), c that between the questions'
-difficulty for the one prompt set and for the other, taken to be 0.8. The smallest gain is then that of
-`eval.analysis.statistics.paired_tests.compute_smallest_difference`, and half a step of the exact test more: 1/(n·k).
+Hopeless: the probability that the last look is a success, predicted from the answers so far without any other
+assumption, is below 5 % (D. J. Spiegelhalter, L. S. Freedman and P. R. Blackburn, Controlled Clinical Trials 7, 1986).
+The level does not depend on it (it is non-binding): a test that goes on nevertheless is still at its level.
 
-Source: E. Miller, "Adding Error Bars to Evals" (arXiv 2411.00640, 2024), section 5, for binary answers whose chances
-vary by question (J. G. Skellam, J. Royal Statistical Society B 10, 1948). Checked against simulation in
-`tests/optimize/gate/test_gate.py`: there, such a gain passed in 77 to 88 of 100 cases.
+Interval: that of the answers so far, at the level of the look (a repeated confidence interval: C. Jennison and B. W.
+Turnbull, J. Royal Statistical Society B 51, 1989). The intervals of all looks hold together with the probability that a
+single one would have without looks, so each of them holds wherever the test stops, and for whatever reason.
+
+Sealed answers that the model's server fails each time say nothing about the prompts, so they count against the new ones
+(worst-case imputation): the winner's as wrong, the parent's as right. The true gain is at least the one computed this
+way. Failures of both sides on the same question are paired and count as wrong for both. If the server failed too many
+answers, there is no verdict: it would say more about the server than about the prompts.
 """
 
 import json
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Literal, TypedDict
 
 from eval.analysis.comparison.comparison import Comparison
 from eval.analysis.statistics.intervals import CRITICAL, Interval
-from eval.analysis.statistics.paired_interval import ALPHA
+from eval.analysis.statistics.paired_interval import ALPHA, compute_paired_statistic
 from eval.analysis.statistics.paired_means import MeanDifference
-from eval.analysis.statistics.paired_tests import PairedResult, compute_smallest_difference
+from eval.analysis.statistics.paired_tests import LookPlan, PairedResult, compute_smallest_difference, plan_looks
 from eval.analysis.statistics.shrinkage import shrink_gain
+from eval.execution.termination import is_server_failure
+from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 from optimize.gate.sealed_log import FIRST_LEVEL
-from optimize.gate.sequential import Look
 
 FinishReason = Literal[
     "improved",  # published
@@ -73,14 +81,17 @@ FinishReason = Literal[
 
 OBJECTIVES = ("score", "cost")
 MAX_LOOKS = 10  # more save next to nothing
+Decision = Literal["success", "hopeless", "continue"]
+SUCCESS: Decision = "success"
+HOPELESS: Decision = "hopeless"
+CONTINUE: Decision = "continue"
+MIN_PREDICTED = 0.05  # probability of a success, below which a test is hopeless
 
-# Assumptions of the power analysis
-ACCURACY = 0.4  # of the prompts that a search begins with, as long as nothing is measured
-CORRELATION = 0.5  # of answers to one question
-CORRELATIONS = (0.3, 0.5, 0.8)  # published for GAIA: 0.30 to 0.77 (arXiv 2512.06710)
-SHARED_DIFFICULTY = 0.8  # no measurement; prompts for the same model find mostly the same questions hard
-_EXTRA_ANSWERS = 0.5  # as the interval of eval.analysis.statistics.paired_tests has them
-_STEPS = 40  # of halving: to 1e-12
+HALT, AGAINST = "halt", "against"  # the choices of run.failed_answers
+COUNTED_AS_RIGHT = "(failed by the model's server, counted as right)"  # in place of the answer
+# Share of both sides' answers. Failures of one side reduce the gain: a tenth can cost twenty points, and with more
+# hardly any gain could be shown. The scorer may fail as many (gate.max_metric_error_share).
+MAX_FAILED_SHARE = 0.1
 
 
 @dataclass
@@ -114,6 +125,46 @@ class GateSettings:
         for holds, key, expected in ranges:
             if not holds:
                 raise UserError(f"gate.{key}={getattr(self, key):g} is out of range; expected {expected}.")
+
+
+@dataclass(frozen=True)
+class Look:
+    """One of the looks of a plan."""
+
+    plan: LookPlan
+    number: int  # from 1
+
+    @classmethod
+    def only(cls, level: float) -> "Look":
+        """Return the look at a test that has no other."""
+        return cls(plan_looks(1, level), 1)
+
+    @property
+    def level(self) -> float:
+        """The two-sided level of this look: the largest p that passes."""
+        return self.plan.levels[self.number - 1]
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.plan.n_looks
+
+    @property
+    def share(self) -> float:
+        """Share of the questions that are answered."""
+        return self.number / self.plan.n_looks
+
+    def compute_level(self, level: float) -> float:
+        """Return the level at this look of intervals that hold with `level` at all looks together."""
+        return plan_looks(self.plan.n_looks, level).levels[self.number - 1]
+
+    def predict_success(self, result: PairedResult, min_gain: float = 0.0) -> float:
+        """Return the probability that the last look is a success.
+
+        Args:
+            result: the paired test of the questions that are answered; fewer than two show nothing.
+            min_gain: that the interval must lie above.
+        """
+        return self.plan.predict_success(self.number, _compute_statistic(result, min_gain))
 
 
 @dataclass(frozen=True)
@@ -175,6 +226,31 @@ def _find_smallest_difference(sealed: PairedResult, look: Look) -> float | None:
     return compute_smallest_difference(error, n_questions, look.plan.levels[-1])
 
 
+class LookLine(TypedDict):
+    """A look that was taken, as `sealed/looks.json` has it: it is not taken again."""
+
+    look: int  # from 1
+    n_questions: int  # answered by then
+    gain: float
+    p: float
+    level: float  # the largest p that passes
+    decision: Decision
+
+
+def decide_look(settings: GateSettings, comparison: Comparison, look: Look) -> Decision:
+    """Return what follows from the answers so far.
+
+    Success is what the gate would publish now. A test whose gain is large enough, but not its format, goes on: it is
+    hopeless only if the gain is.
+    """
+    if judge(settings, comparison, look).published:
+        return SUCCESS
+    least = -settings.margin if settings.objective == "cost" else settings.min_gain
+    if look.is_last or look.predict_success(comparison.score, least) < MIN_PREDICTED:
+        return HOPELESS
+    return CONTINUE
+
+
 def find_long_prompts(settings: GateSettings, prompts: PromptSet) -> list[str]:
     """Return the agents whose text and demos (as JSON) are too long together, as "planner (13,204 characters)"."""
     lengths = {agent: len(text) + _chars(prompts.demos.get(agent)) for agent, text in prompts.texts.items()}
@@ -198,48 +274,38 @@ def _shrink_gain(settings: GateSettings, sealed: PairedResult, look: Look) -> fl
 
 
 def _check_gain(settings: GateSettings, comparison: Comparison, look: Look) -> list[tuple[bool, str]]:
-    """Return each check of the gain, and with objective=cost of the cost: whether it holds, and a sentence."""
+    """Return the checks of gain, and of p or cost: whether each holds, and a sentence."""
     sealed, metric = comparison.score, comparison.metric
     if settings.objective == "cost":
-        cheaper = _cheaper(comparison.cost_usd, sealed.n_questions, look)
-        return [_not_worse(settings, sealed, metric, look), cheaper]
-    return [_better(settings, sealed, metric, look), _not_by_luck(sealed, look)]
-
-
-def _better(settings: GateSettings, sealed: PairedResult, metric: str, look: Look) -> tuple[bool, str]:
-    holds, interval = _lies_above(sealed, settings.min_gain, look)
-    gain = f"The gain in {metric} on the sealed questions is {_describe_gain(sealed, look)}"
-    return holds, f"{gain}; {interval} {_points(settings.min_gain)}."
-
-
-def _not_by_luck(sealed: PairedResult, look: Look) -> tuple[bool, str]:
+        cheaper = _check_cost(comparison.cost_usd, sealed.n_questions, look)
+        return [_check_interval(sealed, f"change in {metric}", -settings.margin, " (gate.margin)", look), cheaper]
     holds = sealed.p <= look.level
     below = "at most" if holds else "above"
     where = "" if look.plan.n_looks == 1 else f" at look {look.number} of {look.plan.n_looks}"
-    return holds, f"p is {sealed.p:.3g} ({sealed.test}), {below} the required {look.level:.3g}{where}."
+    p = f"p is {sealed.p:.3g} ({sealed.test}), {below} the required {look.level:.3g}{where}."
+    return [_check_interval(sealed, f"gain in {metric}", settings.min_gain, "", look), (holds, p)]
 
 
-def _not_worse(settings: GateSettings, sealed: PairedResult, metric: str, look: Look) -> tuple[bool, str]:
-    holds, interval = _lies_above(sealed, -settings.margin, look)
-    change = f"The change in {metric} on the sealed questions is {_describe_gain(sealed, look)}"
-    return holds, f"{change}; {interval} {_points(-settings.margin)} (gate.margin)."
-
-
-def _lies_above(sealed: PairedResult, limit: float, look: Look) -> tuple[bool, str]:
-    """Return whether the interval at the look's level lies above a limit, and words for it."""
-    found = sealed.compute_interval(look.level)
-    if found is None:
-        return False, "there is no interval that could lie above"
-    holds = found[0] > limit
-    bounds = f"{_points(found[0])} to {_points(found[1])}"
-    return holds, f"the {_name_interval(look)}, {bounds}, {'lies' if holds else 'does not lie'} above"
+def _check_interval(sealed: PairedResult, what: str, limit: float, option: str, look: Look) -> tuple[bool, str]:
+    """Check that the interval at the look's level lies above a limit."""
+    ci95, interval = sealed.compute_interval(look.compute_level(ALPHA)), sealed.compute_interval(look.level)
+    adjusted = "" if look.plan.n_looks == 1 else ", adjusted for the looks"
+    bounds = f"95% interval {_points(ci95[0])} to {_points(ci95[1])}{adjusted}" if ci95 else "no interval"
+    basis = f"{format_count(sealed.n_questions, 'question')}, {format_count(sealed.epochs, 'answer')} each"
+    holds, above = False, "there is no interval that could lie above"
+    if interval is not None:
+        holds = interval[0] > limit
+        lies = f"{_points(interval[0])} to {_points(interval[1])}, {'lies' if holds else 'does not lie'}"
+        above = f"the {_name_interval(look)}, {lies} above"
+    gain = f"The {what} on the sealed questions is {_points(sealed.difference)} points ({bounds}; {basis})"
+    return holds, f"{gain}; {above} {_points(limit)}{option}."
 
 
 def _name_interval(look: Look) -> str:
     return f"{100 * (1 - look.plan.level):.4g}% interval"
 
 
-def _cheaper(cost: MeanDifference | None, n_questions: int, look: Look) -> tuple[bool, str]:
+def _check_cost(cost: MeanDifference | None, n_questions: int, look: Look) -> tuple[bool, str]:
     if cost is None:
         return False, "The cost of the answers is unknown, so none can be called cheaper; set model.prices."
     if unknown := n_questions - cost.n_questions:
@@ -268,148 +334,70 @@ def _new_format_losses(settings: GateSettings, comparison: Comparison) -> str | 
     return None
 
 
-def _describe_gain(sealed: PairedResult, look: Look) -> str:
-    ci95 = sealed.compute_interval(look.compute_level(ALPHA))
-    adjusted = "" if look.plan.n_looks == 1 else ", adjusted for the looks"
-    bounds = f"95% interval {_points(ci95[0])} to {_points(ci95[1])}{adjusted}" if ci95 else "no interval"
-    return f"{_points(sealed.difference)} points ({bounds}; {_describe_basis(sealed.n_questions, sealed.epochs)})"
-
-
-def _describe_basis(n_questions: int, epochs: int, kind: str = "question") -> str:
-    return f"{format_count(n_questions, kind)}, {format_count(epochs, 'answer')} each"
-
-
 def _points(share: float) -> str:
     return f"{100 * share:+.1f}" if share else "0"
 
 
-def compute_smallest_gain(
-    n_questions: int,
-    epochs: int,
-    accuracy: float = ACCURACY,
-    correlation: float = CORRELATION,
-    min_gain: float = 0.0,
-    level: float = FIRST_LEVEL,
-) -> float | None:
-    """Return the true gain, 0 to 1, that passes the gate in 80 of 100 cases; None if even an accuracy of 1 would not.
-
-    Args:
-        n_questions: sealed; at least 2.
-        epochs: answers of each side to every one.
-        accuracy: of the prompts that the search begins with.
-        correlation: of answers to one question.
-        min_gain: above which the gate wants the interval to lie.
-        level: of the sealed test, two-sided.
-    """
-    _check(n_questions, epochs, accuracy, correlation)
-
-    def is_shown(gain: float) -> bool:
-        least = compute_smallest_difference(
-            _standard_error(gain, n_questions, epochs, accuracy, correlation), n_questions, level
-        )
-        return least is not None and gain >= min_gain + least + 1 / (n_questions * epochs)
-
-    low, high = 0.0, 1 - accuracy
-    if not is_shown(high):
-        return None
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if is_shown(middle) else (middle, high)
-    return high
+def _compute_statistic(result: PairedResult, min_gain: float) -> float:
+    """Return the distance of the gain from the least one; from 0 it is that of the exact test."""
+    if result.sums is None:
+        return 0.0
+    if min_gain:
+        return compute_paired_statistic(min_gain, result.sums)
+    return math.copysign(-NormalDist().inv_cdf(result.p / 2), result.difference) if 0 < result.p < 1 else 0.0
 
 
-def compute_smallest_margin(
-    n_questions: int,
-    epochs: int,
-    accuracy: float = ACCURACY,
-    correlation: float = CORRELATION,
-    level: float = FIRST_LEVEL,
-) -> float | None:
-    """Return the margin (objective=cost) with which equally good prompts pass in 80 of 100 cases."""
-    _check(n_questions, epochs, accuracy, correlation)
-    error = _standard_error(0.0, n_questions, epochs, accuracy, correlation)
-    return compute_smallest_difference(error, n_questions, level)
+@dataclass(frozen=True)
+class ImputedAnswers:
+    """Answers of both sides with imputed scores, and counts of the failures."""
+
+    parent: list[Record]
+    winner: list[Record]
+    n_failed: dict[str, int]  # "parent", "winner", "as_right" (the part of the parent's that counts as right)
+    questions: list[str]  # ids of questions with a failed answer
 
 
-def describe_power(
-    n_questions: int,
-    epochs: int,
-    accuracy: float | None = None,
-    min_gain: float = 0.0,
-    level: float = FIRST_LEVEL,
-) -> str:
-    """Return a sentence about the smallest gain that the sealed set can show.
-
-    Args:
-        n_questions: sealed; at least 2.
-        epochs: answers of each side to every one.
-        accuracy: measured on validation; None: not yet.
-        min_gain: as for `compute_smallest_gain`.
-        level: as for `compute_smallest_gain`.
-    """
-    known = ACCURACY if accuracy is None else accuracy
-    likely, *range_ = (
-        compute_smallest_gain(n_questions, epochs, known, each, min_gain, level)
-        for each in (CORRELATION, *CORRELATIONS)
+def impute_failures(parent: Sequence[Record], winner: Sequence[Record]) -> ImputedAnswers:
+    """Return both sides' answers with imputed scores, one per question and epoch."""
+    of_parent, of_winner = (
+        Counter(record.sample_id for record in side if is_server_failure(record)) for side in (parent, winner)
     )
-    basis = f"assuming that {known:.0%} are right now" if accuracy is None else f"with {known:.0%} right on validation"
-    asked = _describe_basis(n_questions, epochs, "sealed question")
-    if likely is None:
-        return f"power: {asked}: too few to show any gain reliably ({basis}); seal more, or raise gate.epochs"
-    gains = [1 - known if each is None else each for each in range_]
-    low, high = round(100 * min(gains)), round(100 * max(gains))
-    between = f"{low} to {high}" if low < high else "the same"
-    return (
-        f"power: {asked}: a true gain of {round(100 * likely)} points passes the gate in 80 of 100 cases ({basis}; "
-        f"{between} for answers to one question that are less or more alike)"
+    as_right = of_parent - of_winner  # question → answers of the parent
+    return ImputedAnswers(
+        parent=list(_with_some_right(parent, as_right)),
+        winner=[_unpriced(record) if is_server_failure(record) else record for record in winner],
+        n_failed={"parent": of_parent.total(), "winner": of_winner.total(), "as_right": as_right.total()},
+        questions=list(of_parent | of_winner),
     )
 
 
-def describe_margin(
-    n_questions: int, epochs: int, margin: float, accuracy: float | None = None, level: float = FIRST_LEVEL
-) -> str:
-    """Return the same sentence for objective=cost."""
-    known = ACCURACY if accuracy is None else accuracy
-    needed = compute_smallest_margin(n_questions, epochs, known, level=level)
-    asked = _describe_basis(n_questions, epochs, "sealed question")
-    if needed is None or needed > margin:
-        more = "" if needed is None else f"; {round(100 * needed, 1):g} would do"
-        return (
-            f"power: {asked}: prompts exactly as good will mostly fail a margin of {round(100 * margin, 1):g} "
-            f"points{more}; seal more questions, or raise gate.epochs or gate.margin"
-        )
-    return (
-        f"power: {asked}: prompts exactly as good pass with a margin of {round(100 * margin, 1):g} points in 80 of 100 "
-        "cases or more"
-    )
+def exceeds_failure_limit(n_failed: int, n_answers: int) -> bool:
+    """Return whether too many of both sides' answers failed for a verdict."""
+    return n_failed > MAX_FAILED_SHARE * n_answers
 
 
-def power_table() -> str:
-    """Return a Markdown table of the smallest gains in points, for the documentation."""
-    lines = [
-        "| sealed questions | answers each | " + " | ".join(f"correlation {each}" for each in CORRELATIONS) + " |",
-        "|---" * (2 + len(CORRELATIONS)) + "|",
-    ]
-    for n_questions in (20, 26, 53, 100, 165, 250, 500):
-        for epochs in (1, 3, 5, 10):
-            gains = (compute_smallest_gain(n_questions, epochs, correlation=each) for each in CORRELATIONS)
-            cells = ("none" if each is None else f"{100 * each:.1f}" for each in gains)
-            lines.append(f"| {n_questions} | {epochs} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+def max_failing_questions(n_questions: int) -> int:
+    """Return the number of questions that the server may fail each time, for one side only, below the limit."""
+    return int(2 * MAX_FAILED_SHARE * n_questions)
 
 
-def _standard_error(gain: float, n_questions: int, epochs: int, accuracy: float, correlation: float) -> float:
-    """Return the standard error that `compute_standard_error` will probably find."""
-    before, after = accuracy * (1 - accuracy), (accuracy + gain) * (1 - accuracy - gain)
-    after = max(after, 0.0)  # a gain up to 1 may miss it by a rounding error
-    questions = before + after - 2 * SHARED_DIFFICULTY * math.sqrt(before * after)
-    variance = correlation * questions + (1 - correlation) * (before + after) / epochs
-    return math.sqrt((variance + _EXTRA_ANSWERS / epochs / (n_questions - 1)) / n_questions)
+def _with_some_right(parent: Sequence[Record], as_right: Counter[str]) -> Iterator[Record]:
+    left = Counter(as_right)
+    for record in parent:
+        if not is_server_failure(record):
+            yield record
+        elif left[record.sample_id]:
+            left[record.sample_id] -= 1
+            yield _as_right(record)
+        else:
+            yield _unpriced(record)
 
 
-def _check(n_questions: int, epochs: int, accuracy: float, correlation: float) -> None:
-    if n_questions < 2 or epochs < 1 or not 0 <= accuracy <= 1 or not 0 <= correlation <= 1:
-        raise ValueError(
-            f"n_questions={n_questions}, epochs={epochs}, accuracy={accuracy}, correlation={correlation}; expected at "
-            "least 2, at least 1, and 0 to 1"
-        )
+def _unpriced(record: Record) -> Record:
+    """Set the cost to unknown: a failure must not make prompts cheaper."""
+    return replace(record, usage=replace(record.usage, cost_usd=None))
+
+
+def _as_right(record: Record) -> Record:
+    """Score a copy of the record as right; the store keeps the failure."""
+    return replace(_unpriced(record), score=1.0, error=None, error_class=None, answer=COUNTED_AS_RIGHT)

@@ -1,15 +1,14 @@
 """A tuning run's proposals as children of its run in MLflow: scores, fate, prompt texts and their diff to the parent's.
 
 Each is found by its `candidate_id` below its parent, and sent again only if it has something new, mostly a fresh score
-of the shortlist. A proposal that was accepted or rejected stays so. The folder has no times of proposals: in MLflow
-they begin in their order, a millisecond apart. Lists cut a name to a dozen characters, so it begins with what differs.
+of the shortlist. The folder has no times of proposals: in MLflow they begin in their order, a millisecond apart. Lists
+cut a name to a dozen characters, so it begins with what differs.
 
     send_candidates(parent, tuning)          # {"c001": "0f3a…", "c002": "77b1…"}: MLflow's ids
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -18,10 +17,10 @@ from eval.mlflow_export.run_page import MAX_TAG_CHARS, RunPage, write_page
 from eval.mlflow_export.tracked_run import PARENT_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Record, Usage
-from mas.prompt_sets.prompt_set import PromptSet, name_prompt_file
-from optimize.mlflow_export.page import build_interval_metrics, flatten_metrics, select_finite
-from optimize.mlflow_export.report import build_notice
-from optimize.reports.snapshot import DECIDED, ProposalRow, TuningSnapshot
+from mas.prompt_sets.prompt_set import name_prompt_file
+from optimize.mlflow_export.page import build_notice, flatten_metrics, name_interval
+from optimize.publishing.prompt_diff import format_unified_diff
+from optimize.reports.snapshot import ProposalRow, TuningSnapshot
 from optimize.search.candidate import PARENT
 
 if TYPE_CHECKING:
@@ -55,14 +54,10 @@ def find_children(parent: TrackedRun) -> "dict[str, Run]":
 
 
 def _send(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRow, number: int, there: "Run | None") -> None:
-    known_tags: Mapping[str, str] = there.data.tags if there else {}
-    decision = known_tags.get("decision")
-    if decision in DECIDED and decision != proposal.decision:
-        return
     page, files = _build_page(parent, tuning, proposal), _build_files(tuning, proposal)
     name = _build_name(tuning, proposal)
     digest = hashlib.sha256(json.dumps([name, page.tags, page.metrics, files], sort_keys=True).encode()).hexdigest()
-    if known_tags.get(DIGEST_TAG) == digest:
+    if there is not None and there.data.tags.get(DIGEST_TAG) == digest:
         return
     start_ms = tuning.start_ms + number
     if there is None:
@@ -86,14 +81,8 @@ def _build_name(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
 
 
 def _describe_fate(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
-    scored = ""
-    if proposal.val_score is not None:
-        scored = f"val {100 * proposal.val_score:.1f}%, "
-    return scored + ("winner" if _has_won(tuning, proposal) else proposal.decision.replace("_", " "))
-
-
-def _has_won(tuning: TuningSnapshot, proposal: ProposalRow) -> bool:
-    return bool((tuning.verdict.get("winner") or {}).get("candidate_id") == proposal.candidate_id)
+    scored = "" if proposal.val_score is None else f"val {100 * proposal.val_score:.1f}%, "
+    return scored + ("winner" if proposal.candidate_id == tuning.winner else proposal.decision.replace("_", " "))
 
 
 def _build_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRow) -> RunPage:
@@ -107,17 +96,13 @@ def _build_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRo
         "reason": proposal.reason,
         "origin": proposal.origin,
         "simulated": json.dumps(tuning.simulated),
-        "winner": "true" if _has_won(tuning, proposal) else "",
+        "winner": "true" if proposal.candidate_id == tuning.winner else "",
         "harness.kind": "candidate",
         "mlflow.note.content": "\n\n".join(filter(None, [build_notice(tuning), proposal.reason])),
     }
-    scores = ("val_score", "minibatch_before", "minibatch_after", "iteration")
-    metrics = {
-        **select_finite({name: getattr(proposal, name) for name in scores}),
-        **flatten_metrics("spend", proposal.spend),
-        **select_finite({"fresh_score": fresh.get("fresh_score")}),
-        **build_interval_metrics("fresh_ci95", fresh.get("fresh_ci95")),
-    }
+    scores = ("val_score", "minibatch_before", "minibatch_after", "iteration", "spend")
+    numbers = {name: getattr(proposal, name) for name in scores} | {"fresh_score": fresh.get("fresh_score")}
+    metrics = flatten_metrics(numbers | name_interval("fresh_ci95", fresh.get("fresh_ci95")))
     return RunPage(tags={name: truncate(text, MAX_TAG_CHARS) for name, text in tags.items() if text}, metrics=metrics)
 
 
@@ -126,7 +111,7 @@ def _build_record(child: TrackedRun, tuning: TuningSnapshot, proposal: ProposalR
 
     What the search spent on it is its usage; it has no time of its own.
     """
-    scores = select_finite({"val_score": proposal.val_score, "minibatch_after": proposal.minibatch_after})
+    scores = flatten_metrics({"val_score": proposal.val_score, "minibatch_after": proposal.minibatch_after})
     known = {each.name for each in fields(Usage)}
     usage = Usage(**{name: value for name, value in proposal.spend.items() if name in known})
     usage.cost_usd = None if usage.unknown_cost_calls else usage.cost_usd
@@ -150,15 +135,10 @@ def _build_record(child: TrackedRun, tuning: TuningSnapshot, proposal: ProposalR
 
 def _build_files(tuning: TuningSnapshot, proposal: ProposalRow) -> dict[str, str]:
     """Return the texts and demos that differ from the first parent's, and their diff."""
-    from optimize.publishing.prompt_diff import format_unified_diff
-
-    new, old = tuning.read_prompts(proposal.candidate_id), tuning.read_parent_prompts(proposal)
+    new = tuning.read_prompts(proposal.candidate_id)
+    old = tuning.read_prompts(next(iter(proposal.parent_ids), PARENT))
     if new is None or old is None:
         return {}
-    return {**_changed(old, new), _DIFF: format_unified_diff(old, new)}
-
-
-def _changed(old: PromptSet, new: PromptSet) -> dict[str, str]:
     texts = {
         f"prompts/{name_prompt_file(agent)}": f"{text}\n"
         for agent, text in new.texts.items()
@@ -169,4 +149,4 @@ def _changed(old: PromptSet, new: PromptSet) -> dict[str, str]:
         for agent in new.texts
         if old.demos.get(agent, []) != new.demos.get(agent, [])
     }
-    return texts | demos
+    return texts | demos | {_DIFF: format_unified_diff(old, new)}

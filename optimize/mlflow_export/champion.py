@@ -47,9 +47,9 @@ def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | 
     Raises:
         MlflowException: MLflow cannot be reached or refuses; the next call goes on.
     """
-    winner = tuning.verdict["winner"] if tuning.published else {}
-    prompts = tuning.read_prompts(str(winner["candidate_id"])) if winner else None
-    if prompts is None or digest(prompts) != winner.get("prompts_sha256") or not tuning.is_own or _is_done(parent):
+    prompts = tuning.read_prompts(tuning.winner) if tuning.published and tuning.winner else None
+    is_done = PROMOTED_TAG in parent.client.get_run(parent.run_id).data.tags
+    if prompts is None or digest(prompts) != tuning.verdict["winner"]["prompts_sha256"] or not tuning.is_own or is_done:
         return None
     linked = _register(parent, tuning, prompts)
     ended_ms = tuning.end_ms if tuning.info.state.ended_at else tuning.start_ms
@@ -77,10 +77,6 @@ def _register(parent: TrackedRun, tuning: TuningSnapshot, prompts: PromptSet) ->
 
 def _name_parent(tuning: TuningSnapshot) -> str:
     return Path(str(tuning.info.config.get("prompts") or PARENT)).name
-
-
-def _is_done(parent: TrackedRun) -> bool:
-    return PROMOTED_TAG in parent.client.get_run(parent.run_id).data.tags
 
 
 def _move_alias(parent: TrackedRun, linked: Sequence[LinkedPrompt], alias: str, since: str) -> Promotion:

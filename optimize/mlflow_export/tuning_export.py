@@ -23,14 +23,7 @@ from eval.mlflow_export.run_page import write_page
 from eval.mlflow_export.tracked_run import HOST_TAG, PID_TAG, TrackedRun, open_run
 from optimize.mlflow_export.candidates import send_candidates
 from optimize.mlflow_export.champion import promote_champion
-from optimize.mlflow_export.page import (
-    KIND,
-    KIND_TAG,
-    TUNING_TAG,
-    build_tuning_page,
-    count_openings,
-    write_files,
-)
+from optimize.mlflow_export.page import KIND, KIND_TAG, TUNING_TAG, build_files, build_tuning_page
 from optimize.reports.snapshot import TuningSnapshot, read_file_states, read_tuning
 
 TUNING = ExportKind("optimize.mlflow_export.tuning_export", "optimize/sync.py", "optimize")
@@ -51,11 +44,12 @@ class TuningExport(Export):
         super().__init__(folder, replace(settings, experiment=settings.experiment + EXPERIMENT_SUFFIX), redact)
         self.process = {HOST_TAG: socket.gethostname(), PID_TAG: str(pid)} if pid else {}
         self.children: dict[str, str] = {}  # candidate → MLflow's run id
-        self.proposals: tuple[str, ...] = ()  # candidates that the folder has
+        self.proposals: set[str] = set()  # candidates that the folder has
         self._file_states: object = None  # of the folder, when it was sent last
+        self._files: dict[str, str] = {}  # as they were sent
 
     def open_run(self) -> TrackedRun:
-        tuning = read_tuning(self.folder, self.redact)
+        tuning = read_tuning(self.folder)
         own = {name: text for name, text in tuning.info.origin.items() if name in (HOST_TAG, PID_TAG)}
         return open_run(
             *(self.settings, tuning.run_id),
@@ -81,21 +75,15 @@ class TuningExport(Export):
         return 0
 
     def _send(self) -> TuningSnapshot:
-        tuning = read_tuning(self.folder, self.redact)
-        openings = self._count_openings(tuning)
-        write_page(self.run, build_tuning_page(tuning, openings))
+        tuning = read_tuning(self.folder)
+        write_page(self.run, build_tuning_page(tuning))
         self.children = send_candidates(self.run, tuning)
-        write_files(self.run, tuning, openings)
-        self.proposals = tuple(each.candidate_id for each in tuning.proposals)
+        self.proposals = {each.candidate_id for each in tuning.proposals}
+        for name, text in build_files(tuning).items():
+            if self._files.get(name) != text:
+                self.run.client.log_text(self.run.run_id, self.redact(text), name)
+                self._files[name] = text
         return tuning
-
-    def _count_openings(self, tuning: TuningSnapshot) -> int:
-        """Count tuning runs that used the same sealed questions before this one did, or ended: the page stays so."""
-        digest = tuning.info.sealed_digest
-        if not digest:
-            return 0
-        until_ms = tuning.end_ms if tuning.opened_ms is None else tuning.opened_ms
-        return count_openings(self.run.client, [self.run.experiment_id], digest, until_ms, besides=self.run.run_id)
 
     def end(self) -> None:
         tuning = self._send()
@@ -103,20 +91,16 @@ class TuningExport(Export):
         self._close_run(tuning)
 
     def close_run(self) -> None:
-        self._close_run(read_tuning(self.folder, self.redact))
+        self._close_run(read_tuning(self.folder))
 
     def _close_run(self, tuning: TuningSnapshot) -> None:
         status = "FINISHED" if tuning.verdict else "KILLED"
-        if (status, self.run.status()) != (
-            "KILLED",
-            "KILLED",
-        ):  # closed by the process that found it dead, at that time
+        if status == "FINISHED" or self.run.status() != status:  # the process that found it dead closed it then
             self.run.finish(status, tuning.end_ms)
         self.state = replace(self.state, status=status)
 
     def count(self) -> Counts:
-        there = len(set(self.proposals) & self.children.keys())
-        return {"proposals": {"store": len(self.proposals), "mlflow": there}}
+        return {"proposals": {"store": len(self.proposals), "mlflow": len(self.proposals & self.children.keys())}}
 
     count_sent = count
 

@@ -27,7 +27,7 @@ from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.text import format_count
 from optimize.feedback.expectation import Expectation
-from optimize.gate.gate import compute_smallest_gain
+from optimize.gate.power import compute_smallest_gain
 from optimize.gate.sealed_log import SealedSet, find_allowance
 from optimize.pipeline.cost_estimate import build_plan
 from optimize.search.optimizers.prompt_rewriter import PromptRewriter

@@ -28,11 +28,11 @@ from mas.runtime.errors import UserError, walk_chain
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.text import format_count
 from mas.system import Program
-from optimize.gate.gate import GateSettings, describe_margin, describe_power
+from optimize.gate.gate import GateSettings
+from optimize.gate.power import describe_margin, describe_power
 from optimize.gate.sealed_log import SealedSet, describe_earlier_tests, describe_level, find_allowance
-from optimize.gate.verdict import EarlyVerdictError
+from optimize.gate.verdict import EarlyVerdictError, describe_labels
 from optimize.pipeline.cost_estimate import AnswerMeans, Estimate
-from optimize.publishing.provenance import describe_labels
 from optimize.questions.splits import Splits, make_splits
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter
 from optimize.search.student import check_scorer

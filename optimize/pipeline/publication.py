@@ -12,8 +12,7 @@ from eval.analysis.comparison.comparison import Side
 from eval.execution.termination import RunStoppedError
 from mas.prompt_sets.prompt_set import NameTakenError
 from mas.runtime.errors import UserError
-from optimize.gate.failed_answers import AGAINST
-from optimize.gate.gate import FinishReason, judge
+from optimize.gate.gate import AGAINST, FinishReason, judge
 from optimize.gate.verdict import BestOnValidation, EarlyVerdictError, SealedNumbers, SideNumbers, Verdict
 from optimize.pipeline.cost_estimate import count_test_answers
 from optimize.pipeline.sealed_test import SealedTest, compare_sides, count_asked_questions, finish_test

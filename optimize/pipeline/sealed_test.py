@@ -38,16 +38,18 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey, current_context
 from mas.system import list_critics
-from optimize.gate.failed_answers import (
+from optimize.gate.gate import (
     AGAINST,
+    CONTINUE,
     HALT,
     ImputedAnswers,
+    Look,
+    LookLine,
+    decide_look,
     exceeds_failure_limit,
-    format_ids,
     impute_failures,
     max_failing_questions,
 )
-from optimize.gate.looks import LookLine, decide_look, describe_look
 from optimize.gate.sealed_log import (
     Allowance,
     Judgement,
@@ -60,8 +62,7 @@ from optimize.gate.sealed_log import (
     record_judgement,
     refuse_missing_test,
 )
-from optimize.gate.sequential import CONTINUE, Look
-from optimize.gate.verdict import EarlyVerdictError
+from optimize.gate.verdict import EarlyVerdictError, describe_look, format_ids
 from optimize.pipeline.cost_estimate import (
     AnswerMeans,
     count_shortlist_answers,

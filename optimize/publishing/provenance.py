@@ -21,13 +21,12 @@ from eval.runs.run_info import TuningInfo
 from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.text import to_jsonable
+from optimize.gate.verdict import describe_labels
 
 _PACKAGES = ("dspy", "gepa", "langgraph", "openai")
 _SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "gain_shrunken", "p", "sealed")
 _PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([^\s/\\'\"]*)")
 _COMMIT, _DIRTY = "mlflow.source.git.commit", "mlflow.source.git.dirty"
-
-_MAX_LABELS = 20  # in a sentence
 
 Redact = Callable[[str], str]
 
@@ -149,12 +148,6 @@ def describe_provenance(provenance: Provenance) -> str:
     gain = f"; {describe_gain(provenance.scores)}" if provenance.scores.get("gain") is not None else ""
     labels = f" {describe_labels(provenance.labels)}." if provenance.labels else ""
     return f"{state}{source}{gain}.{labels}{note}"
-
-
-def describe_labels(labels: Sequence[str]) -> str:
-    """Return `Labels known to the search: billing, refund`, cut where there are many."""
-    more = f", and {len(labels) - _MAX_LABELS} more" if len(labels) > _MAX_LABELS else ""
-    return f"Labels known to the search: {', '.join(map(str, labels[:_MAX_LABELS]))}{more}"
 
 
 def build_headline(provenance: Mapping[str, Any]) -> str:

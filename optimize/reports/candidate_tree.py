@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mas.runtime.errors import UserError
 from optimize.publishing.diff_page import render_agents
-from optimize.reports.snapshot import BaselineLine, ProposalRow, TuningSnapshot
+from optimize.reports.snapshot import ProposalRow, TuningSnapshot
 from optimize.search.candidate import PARENT
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Branch:
 
 def build_tree(tuning: TuningSnapshot) -> list[Branch]:
     """Return the parent and all proposals, each below the first candidate that it was derived from."""
-    measured = tuning.read_part("baseline", BaselineLine())
-    root = Branch(ProposalRow(PARENT, "start", origin=tuning.info.parent_set, val_score=measured.get("val_score")))
+    score = tuning.read_part("baseline").get("val_score")
+    root = Branch(ProposalRow(PARENT, "start", origin=tuning.info.parent_set, val_score=score))
     branches = {PARENT: root}
     children: defaultdict[str, list[Branch]] = defaultdict(list)
     for row in tuning.proposals[:MAX_ROWS]:
@@ -75,9 +75,8 @@ def _order(root: Branch, children: dict[str, list[Branch]]) -> list[Branch]:
 
 
 def _list_marks(tuning: TuningSnapshot, candidate_id: str) -> list[str]:
-    tested = (tuning.verdict.get("winner") or {}).get("candidate_id") == candidate_id
-    marks = ["published"] if tested and tuning.published else ["tested"] if tested else []
-    return [*marks, *(["shortlist"] if candidate_id in tuning.shortlist else [])]
+    marks = ["shortlist"] if candidate_id in tuning.shortlist else []
+    return ["published" if tuning.published else "tested", *marks] if candidate_id == tuning.winner else marks
 
 
 def _add_differences(tuning: TuningSnapshot, branches: dict[str, Branch]) -> None:

@@ -1,6 +1,6 @@
 """`report.html` of a tuning run: whether its prompts are better and how sure that is, on one page that loads nothing.
 
-    write_tuning_page(folder, redact=config.redact)         # at the end of a run, and when it was stopped
+    write_tuning_page(folder)         # at the end of a run, and when it was stopped
 
 Made from the run's files alone, and read by no command. With the sealed test's verdict the page shows the questions on
 which one side was better, with their targets: it is for the run's owner.
@@ -17,25 +17,14 @@ from eval.reports.html.templates import load_scripts, load_template
 from eval.reports.notes import format_duration, format_percent, format_points, format_usd
 from eval.runs.folder import REPORT, check_entries
 from eval.runs.foreign_run import refuse_unreadable
-from eval.scorers.score import ACCURACY
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.looks import get_required_level
-from optimize.gate.verdict import SideNumbers
 from optimize.publishing.diff_page import render_styles
 from optimize.reports.candidate_tree import build_tree, render_difference
-from optimize.reports.outcome import describe_outcome, format_bounds, get_scores, get_test
-from optimize.reports.snapshot import (
-    AnswerLine,
-    BaselineLine,
-    FlipLine,
-    HeadroomLine,
-    SplitIds,
-    TuningSnapshot,
-    read_tuning,
-)
+from optimize.reports.outcome import describe_outcome
+from optimize.reports.snapshot import JsonObject, TuningSnapshot, read_tuning
 from optimize.search.candidate import PARENT
 
 MAX_FLIPS = 2_000
@@ -59,19 +48,18 @@ def write_tuning_page(folder: Path, redact: Callable[[str], str] = str) -> Path:
         OSError: the page cannot be written; one that is already there stays as it was.
     """
     check_entries(folder)
-    tuning = read_tuning(folder, redact)
+    tuning = read_tuning(folder)
     with refuse_unreadable(folder, is_own=lambda _: tuning.is_own):
         page = load_template(_TEMPLATE).render(_build_page(tuning))
     path = folder / REPORT
     with write_atomically(path) as file:
-        file.write(escape_controls(page))
+        file.write(redact(escape_controls(page)))
     return path
 
 
 def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
     flips = tuning.read_flips()
     winner = _find_best(tuning)
-    tested = bool(tuning.verdict.get("winner"))
     return {
         "title": f"Tuning of {tuning.info.system}: {tuning.name}",
         "outcome": describe_outcome(tuning),
@@ -79,7 +67,6 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "own": tuning.is_own,
         "tiles": list(_list_tiles(tuning)),
         "test_charts": list(_draw_test(tuning)),
-        "sealed": tuning.verdict.get("sealed") or {},
         "flips": _build_rows(flips) if flips else None,
         "n_flips_left_out": max(len(flips) - MAX_FLIPS, 0),
         "blocks": _collect_answers(flips),
@@ -88,10 +75,10 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "n_proposals": len(tuning.proposals),
         "budget_charts": list(_draw_budget(tuning)),
         "winner": winner,
-        "tested": tested,
+        "tested": bool(tuning.winner),
         "difference": render_difference(tuning, PARENT, winner) if winner else None,
         "parent_set": tuning.info.parent_set,
-        "leaks": _read_leaks(tuning),
+        "leaks": tuning.read_part("leaks"),
         "max_leaks": MAX_LEAKS,
         "facts": list(_list_facts(tuning)),
         "diff_styles": render_styles(),
@@ -101,15 +88,10 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
     }
 
 
-def _read_leaks(tuning: TuningSnapshot) -> Mapping[str, object]:
-    none: dict[str, object] = {}
-    return tuning.read_part("leaks", none)
-
-
 def _find_best(tuning: TuningSnapshot) -> str | None:
     """Return the tested candidate, or else the best one so far."""
-    if found := (tuning.verdict.get("winner") or {}).get("candidate_id"):
-        return str(found)
+    if tuning.winner:
+        return tuning.winner
     fresh = {name: row["fresh_score"] for name, row in tuning.shortlist.items() if name != PARENT}
     scores = fresh or {
         each.candidate_id: each.val_score
@@ -121,30 +103,28 @@ def _find_best(tuning: TuningSnapshot) -> str | None:
 
 def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
     """Yield value, name and remark of each number at the top."""
-    verdict, metric = tuning.verdict, tuning.verdict.get("metric", ACCURACY)
-    if verdict.get("winner"):
-        sealed = get_test(tuning)
-        before, after = (get_scores(verdict.get(name) or {})[0] for name in ("baseline", "winner"))
-        gain = format_points(verdict.get("gain") or 0.0)
-        yield gain, f"points gained in {metric}", f"95% interval {format_bounds(verdict.get('gain_ci95'))}"
-        if (shrunken := verdict.get("gain_shrunken")) is not None:
+    verdict = tuning.verdict
+    if tuning.winner:
+        sealed, metric = verdict["sealed"], verdict["metric"]
+        before, after = (format_percent(verdict[side]["score"]) for side in ("baseline", "winner"))
+        interval = f"95% interval {_format_bounds(verdict['gain_ci95'])}"
+        yield format_points(verdict["gain"]), f"points gained in {metric}", interval
+        if (shrunken := verdict["gain_shrunken"]) is not None:
             yield format_points(shrunken), "estimated true gain", "corrected for being selected"
-        yield f"{format_percent(before)} → {format_percent(after)}", f"{metric} before → after", ""
-        level = get_required_level(sealed)
-        yield f"{verdict.get('p') or 0.0:.3g}", "p value", "" if level is None else f"at most {level:.3g} required"
-        flipped = f"{sealed.get('wins')}/{sealed.get('losses')}/{sealed.get('ties')}"
-        each = format_count(sealed.get("epochs") or 0, "answer")
-        stopped = f"; look {sealed['look']} of {sealed['looks']}" if sealed.get("looks", 1) > 1 else ""
-        yield flipped, "questions better / worse / same", f"{each} each, both sides{stopped}"
-    elif baseline := tuning.read_part("baseline", BaselineLine()):
-        low, high = baseline.get("ci95") or (None, None)
-        interval = f"95% interval {format_percent(low)} to {format_percent(high)}"
+        yield f"{before} → {after}", f"{metric} before → after", ""
+        yield f"{verdict['p']:.3g}", "p value", f"at most {sealed['look_level']:.3g} required"
+        flipped = f"{sealed['wins']}/{sealed['losses']}/{sealed['ties']}"
+        stopped = f"; look {sealed['look']} of {sealed['looks']}" if sealed["looks"] > 1 else ""
+        answers = f"{format_count(sealed['epochs'], 'answer')} each, both sides{stopped}"
+        yield flipped, "questions better / worse / same", answers
+    elif baseline := tuning.read_part("baseline"):
+        interval = f"95% interval {_format_bounds(baseline['ci95'], format_percent)}"
         yield format_percent(baseline["val_score"]), "starting prompts on validation", interval
-    if headroom := tuning.read_part("headroom", HeadroomLine()):
+    if headroom := tuning.read_part("headroom"):
         best = max((each["gain"] for each in headroom["rewrites"]), default=None)
         tried = "" if best is None else f"{format_points(best)} points by the best rewrite on "
-        failed = "; the reflection failed" if headroom.get("reflection_failed") else ""
-        least = headroom.get("smallest_gain")
+        failed = "; the reflection failed" if headroom["reflection_failed"] else ""
+        least = headroom["smallest_gain"]
         shown = "no gain" if least is None else f"{100 * least:.1f} points or more"
         remark = (
             f"{tried}{headroom['n_questions']} training questions, before the search{failed}; the sealed questions can "
@@ -154,11 +134,14 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
     n_accepted = sum(each.decision == "accepted" for each in tuning.proposals)
     n_fresh = len(tuning.shortlist.keys() - {PARENT})
     yield f"{len(tuning.proposals):,}", "proposals", f"{n_accepted} accepted, {n_fresh} re-evaluated"
-    spend = verdict.get("spend") or tuning.info.state.spend
-    if spend:
+    if spend := verdict.get("spend") or tuning.info.state.spend:
         tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
         remark = f"{_format_cost(tuning, spend)}, {tokens:,} tokens, {format_duration(spend.get('seconds', 0.0))}"
         yield f"{spend.get('lm_calls', 0):,}", "requests", remark
+
+
+def _format_bounds(bounds: Sequence[float] | None, form: Callable[[float], str] = format_points) -> str:
+    return f"{form(bounds[0])} to {form(bounds[1])}" if bounds else "unknown"
 
 
 def _format_cost(tuning: TuningSnapshot, spend: Mapping[str, float]) -> str:
@@ -172,43 +155,44 @@ def _format_cost(tuning: TuningSnapshot, spend: Mapping[str, float]) -> str:
 
 def _draw_test(tuning: TuningSnapshot) -> Iterator[Chart]:
     verdict = tuning.verdict
-    if not verdict.get("winner"):
+    if not tuning.winner:
         return
-    metric, name = verdict.get("metric", ACCURACY), str(verdict["winner"].get("candidate_id"))
-    points = []
-    for label, side in (("starting prompts", verdict.get("baseline")), (name, verdict["winner"])):
-        score, bounds = get_scores(side or SideNumbers())
-        color: Tone = "accent" if label == name else "quiet"
-        if score is not None:
-            low, high = bounds or (None, None)
-            points.append(Point(label, score, low=low, high=high, tone=color, note=format_percent(score)))
+    metric, sealed, gain = verdict["metric"], verdict["sealed"], verdict["gain"]
+    sides: tuple[tuple[str, Tone, JsonObject], ...] = (
+        ("starting prompts", "quiet", verdict["baseline"]),
+        (tuning.winner, "accent", verdict["winner"]),
+    )
+    points = [
+        _draw_interval(label, side["score"], side["score_ci95"], color, format_percent(side["score"]))
+        for label, color, side in sides
+    ]
     yield Chart(
         "dots", f"{metric} on the sealed questions", points, x_label=metric, x_format="percent", x_domain=(0, 1)
     )
-    gain, sealed = verdict.get("gain") or 0.0, verdict.get("sealed") or {}
     tone: Tone = "right" if tuning.published else "wrong"
-    low, high = verdict.get("gain_ci95") or (None, None)
-    gains = [Point("gain, 95% interval", gain, low=low, high=high, tone=tone, note=f"{format_points(gain)}")]
-    if (deciding := sealed.get("gain_interval")) and "level" in sealed:
-        label = f"gain, {100 * (1 - sealed['level']):.4g}% interval (decides)"
-        gains.append(Point(label, gain, low=deciding[0], high=deciding[1], tone=tone, note=format_bounds(deciding)))
-    if (shrunken := verdict.get("gain_shrunken")) is not None:
+    label, deciding = f"gain, {100 * (1 - sealed['level']):.4g}% interval (decides)", sealed["gain_interval"]
+    gains = [_draw_interval("gain, 95% interval", gain, verdict["gain_ci95"], tone, format_points(gain))]
+    gains.append(_draw_interval(label, gain, deciding, tone, _format_bounds(deciding)))
+    if (shrunken := verdict["gain_shrunken"]) is not None:
         gains.append(Point("estimated true gain", shrunken, tone="quiet", note=format_points(shrunken)))
-    adjusted = "; intervals adjusted for the looks" if sealed.get("looks", 1) > 1 else ""
+    adjusted = "; intervals adjusted for the looks" if sealed["looks"] > 1 else ""
     yield Chart("dots", f"gain, in points{adjusted}", gains, x_label="points", x_format="points", x_mark=0.0)
+
+
+def _draw_interval(label: str, x: float, bounds: Sequence[float] | None, tone: Tone, note: str) -> Point:
+    low, high = bounds or (None, None)
+    return Point(label, x, low=low, high=high, tone=tone, note=note)
 
 
 def _draw_shortlist(tuning: TuningSnapshot) -> Chart | None:
     if not tuning.shortlist:
         return None
-    winner = (tuning.verdict.get("winner") or {}).get("candidate_id")
     points = []
     for name, row in tuning.shortlist.items():
-        low, high = row.get("fresh_ci95") or (None, None)
-        tone: Tone = "quiet" if name == PARENT else "accent" if name == winner else ""
-        label = "starting prompts" if name == PARENT else f"{name} (tested)" if name == winner else name
-        note = f"{format_percent(row['fresh_score'])}; {format_percent(row.get('val_score'))} in the search"
-        points.append(Point(label, row["fresh_score"], low=low, high=high, tone=tone, note=note))
+        tone: Tone = "quiet" if name == PARENT else "accent" if name == tuning.winner else ""
+        label = "starting prompts" if name == PARENT else f"{name} (tested)" if name == tuning.winner else name
+        note = f"{format_percent(row['fresh_score'])}; {format_percent(row['val_score'])} in the search"
+        points.append(_draw_interval(label, row["fresh_score"], row["fresh_ci95"], tone, note))
     start = (tuning.shortlist.get(PARENT) or {}).get("fresh_score")
     title = "score of new answers to the validation questions, 95% intervals"
     return Chart("dots", title, points, x_label="score", x_format="percent", x_domain=(0, 1), x_mark=start)
@@ -216,35 +200,19 @@ def _draw_shortlist(tuning: TuningSnapshot) -> Chart | None:
 
 def _draw_budget(tuning: TuningSnapshot) -> Iterator[Chart]:
     """Yield the best score of the search against what was spent, and what each phase took."""
-    baseline, state = tuning.read_part("baseline", BaselineLine()), tuning.info.state
-    if not baseline:
-        return
-    start = state.spend_by_phase.get("search") or _estimate_baseline(baseline)
-    spent = (tuning.verdict.get("spend") or state.spend or {}).get("cost_usd")
+    baseline, state = tuning.read_part("baseline"), tuning.info.state
+    spent = (tuning.verdict.get("spend") or state.spend).get("cost_usd")
     axes = [("metric_calls", "answers", "number"), ("lm_calls", "requests", "number")]
     if spent and not tuning.simulated:
         axes.append(("cost_usd", "USD", "usd"))
-    if phases := list(_list_phases(tuning, "cost_usd" if len(axes) > 2 else "lm_calls")):
-        unit = "USD" if len(axes) > 2 else "requests"
-        yield Chart("bars", f"{unit} by phase", phases, x_label=unit, x_format="usd" if len(axes) > 2 else "number")
-    for key, label, form in axes if tuning.proposals else ():
+    key, unit, form = axes[-1] if len(axes) > 2 else axes[1]
+    if baseline and (phases := list(_list_phases(tuning, key))):
+        yield Chart("bars", f"{unit} by phase", phases, x_label=unit, x_format=form)
+    start = state.spend_by_phase.get("search")
+    for key, label, form in axes if baseline and start and tuning.proposals else ():
         points = list(_list_best(tuning, baseline["val_score"], start.get(key) or 0, key))
-        yield Chart(
-            "lines",
-            f"best validation score of the search by {label}",
-            points,
-            x_label=f"{label}, baseline and proposals",
-            y_label="score",
-            x_format="usd" if form == "usd" else "number",
-            y_format="percent",
-        )
-
-
-def _estimate_baseline(baseline: BaselineLine) -> Mapping[str, float]:
-    """Return the spend before the search of a run that did not record it: its answers' means times their number."""
-    n = baseline.get("n_questions") or 0
-    means = {"lm_calls": baseline.get("lm_calls"), "cost_usd": baseline.get("cost_usd")}
-    return {"metric_calls": n, **{key: n * (mean or 0.0) for key, mean in means.items()}}
+        title, x_label = f"best validation score of the search by {label}", f"{label}, baseline and proposals"
+        yield Chart("lines", title, points, x_label=x_label, y_label="score", x_format=form, y_format="percent")
 
 
 def _list_best(tuning: TuningSnapshot, best: float, x: float, key: str) -> Iterator[Point]:
@@ -262,14 +230,14 @@ def _list_phases(tuning: TuningSnapshot, key: str) -> Iterator[Point]:
     state = tuning.info.state
     begun = [(name, state.spend_by_phase[name]) for name in _PHASES if name in state.spend_by_phase]
     ends = [spend for _, spend in begun[1:]] + [tuning.verdict.get("spend") or state.spend]
-    for (name, before), after in zip(begun, ends, strict=False):  # earlier versions recorded no phases
+    for (name, before), after in zip(begun, ends, strict=False):
         took = {each: (after.get(each) or 0) - (before.get(each) or 0) for each in ("lm_calls", "cost_usd", "seconds")}
         if took["lm_calls"] > 0:
             note = f"{format_count(int(took['lm_calls']), 'request')}, {format_duration(max(took['seconds'], 0.0))}"
             yield Point("sealed test" if name == "sealed" else name, took[key], note=note)
 
 
-def _build_rows(flips: Sequence[FlipLine]) -> Rows:
+def _build_rows(flips: Sequence[JsonObject]) -> Rows:
     columns = [
         Column("question", "question", width="4fr"),
         Column("change", "change", kind="mark", width="90px", menu=True),
@@ -295,12 +263,12 @@ def _build_rows(flips: Sequence[FlipLine]) -> Rows:
     return Rows("flips", columns, values)
 
 
-def _mean(answers: Sequence[AnswerLine | None]) -> float | None:
+def _mean(answers: Sequence[JsonObject | None]) -> float | None:
     values = [0.0 if each is None else float(each["value"]) for each in answers]
     return sum(values) / len(values) if values else None
 
 
-def _collect_answers(flips: Sequence[FlipLine]) -> Blocks:
+def _collect_answers(flips: Sequence[JsonObject]) -> Blocks:
     """Return both sides' answers to each flipped question, which the page reads when its row is opened."""
     writer = BlockWriter(MAX_ANSWER_BYTES)
     for place, flip in enumerate(flips[:MAX_FLIPS]):
@@ -309,7 +277,7 @@ def _collect_answers(flips: Sequence[FlipLine]) -> Blocks:
     return writer.close()
 
 
-def _shorten_answer(answer: AnswerLine | None) -> dict[str, object]:
+def _shorten_answer(answer: JsonObject | None) -> dict[str, object]:
     if answer is None:
         return {"mark": "not run", "text": ""}
     error, value = answer.get("error_class"), float(answer["value"])
@@ -318,7 +286,7 @@ def _shorten_answer(answer: AnswerLine | None) -> dict[str, object]:
 
 
 def _list_facts(tuning: TuningSnapshot) -> Iterator[tuple[str, str]]:
-    info, splits = tuning.info, tuning.read_part("splits", SplitIds())
+    info, splits = tuning.info, tuning.read_part("splits")
     parts = (
         (splits.get("train"), "training"),
         (splits.get("val"), "validation"),

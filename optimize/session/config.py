@@ -21,8 +21,7 @@ from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, check_set_name
 from mas.runtime.errors import UserError
 from mas.system import agent_names
-from optimize.gate.failed_answers import AGAINST, HALT
-from optimize.gate.gate import GateSettings
+from optimize.gate.gate import AGAINST, HALT, GateSettings
 from optimize.questions.splits import SplitSettings
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import Optimizer

@@ -64,9 +64,9 @@ def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(
     assert f"gain in {METRIC} +61.4 points" in " ".join(published.split())
     summary = json.loads((tuned.folder / "sealed" / "winner" / "summary.json").read_text("utf-8"))
     assert (summary["metric"], round(summary["score"], 3)) == (METRIC, 0.9)
-    page = build_tuning_page(read_tuning(tuned.folder), openings=0)
+    page = build_tuning_page(read_tuning(tuned.folder))
     assert round(page.metrics["winner_mean_token_F1"], 3) == 0.9
-    assert f"{METRIC} 28.6 % before" in page.tags["mlflow.note.content"]
+    assert f"{METRIC} 28.6% → 90.0% with c001" in page.tags["mlflow.note.content"]
     capsys.readouterr()
     assert run_cli(lambda: compare([str(tuned.folder / "sealed" / arm) for arm in ("parent", "winner")])) == 0
     out = " ".join(capsys.readouterr().out.split())

@@ -14,7 +14,7 @@ from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.termination import FailuresInARow
 from eval.runs.record import Record, Usage
 from eval.workflows.paired_evaluation import Arm, read_arm_records
-from optimize.gate.failed_answers import (
+from optimize.gate.gate import (
     AGAINST,
     COUNTED_AS_RIGHT,
     ImputedAnswers,

@@ -20,17 +20,9 @@ from eval.analysis.statistics.paired_tests import (
 )
 from eval.runs.record import Record, Usage
 from mas.runtime.errors import UserError
-from optimize.gate.gate import (
-    ACCURACY,
-    MAX_LOOKS,
-    SHARED_DIFFICULTY,
-    GateSettings,
-    compute_smallest_gain,
-    compute_smallest_margin,
-    judge,
-)
+from optimize.gate.gate import MAX_LOOKS, GateSettings, Look, judge
+from optimize.gate.power import ACCURACY, SHARED_DIFFICULTY, compute_smallest_gain, compute_smallest_margin
 from optimize.gate.sealed_log import FIRST_LEVEL
-from optimize.gate.sequential import Look
 
 
 def records(rights: Sequence[Sequence[bool]], cost_usd: float | None = 0.02, malformed: int = 0) -> list[Record]:

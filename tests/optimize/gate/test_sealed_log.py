@@ -12,7 +12,7 @@ from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.benchmarks.dataset import Sample
 from mas.runtime.errors import UserError
-from optimize.gate.gate import GateSettings, judge
+from optimize.gate.gate import GateSettings, Look, judge
 from optimize.gate.sealed_log import (
     ALPHA,
     FIRST_LEVEL,
@@ -28,7 +28,6 @@ from optimize.gate.sealed_log import (
     list_draws,
     record_judgement,
 )
-from optimize.gate.sequential import Look
 
 
 def a_set(*texts: str) -> SealedSet:

@@ -9,9 +9,7 @@ from scipy.stats import norm
 
 from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import LookPlan, Pair, PairedResult, plan_looks, run_paired_test
-from optimize.gate.gate import GateSettings
-from optimize.gate.looks import decide_look
-from optimize.gate.sequential import Decision, Look
+from optimize.gate.gate import Decision, GateSettings, Look, decide_look
 from scripts.sequential_gate import build_comparison
 
 

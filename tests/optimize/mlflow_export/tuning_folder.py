@@ -48,27 +48,44 @@ def a_proposal(number: int, decision: str = "accepted", parent: str = PARENT, **
 PROPOSALS = (a_proposal(1), a_proposal(2, "rejected", parent="c001"), a_proposal(3, "cut_off"))
 
 
-LOOKS = {  # of a sealed test that stopped at its second look
-    "looks": 4, "look": 2, "look_level": 0.0012, "stopped": "success", "n_sealed": 16, "n_answers": 80,
-    "n_answers_saved": 80,
-}  # fmt: skip
-
-
 def verdict(published: bool = True, winner: str | None = "c001", **changes: Any) -> dict[str, Any]:
     return {
         "published": published,
         "finish_reason": "improved" if published else "not_significant",
-        "gain": 0.125,
-        "gain_ci95": [0.01, 0.24],
-        "p": 0.03,
+        "best_val": None,
+        "null_gain": None,
+        "labels": [],
+        "resumable": False,
+        "reasons": ["the gain is too small"],
+        "set": "prompts/tuned" if published else "rejected/c001",
         "spend": Spend(metric_calls=60, lm_calls=180, cost_usd=1.5).to_dict(),
-        "baseline": {"accuracy": 0.25, "ci95": [0.2, 0.3]},
-        "winner": {"candidate_id": winner, "accuracy": 0.375, "ci95": [0.3, 0.45]} if winner else None,
-        "sealed": {"n_questions": 8, "epochs": 5, "wins": 4, "losses": 1, "ties": 3, "test": "sign flip"},
-        "cost": {"usd_per_answer": 0.01},
-        "gate": {"checks": ["passed: better by more than gate.min_gain"]},
+        **(_tested(winner) if winner else {}),
         **changes,
     }
+
+
+def _tested(winner: str) -> dict[str, Any]:
+    return {
+        "metric": "accuracy",
+        "gain": 0.125,
+        "gain_ci95": [0.01, 0.24],
+        "gain_shrunken": None,
+        "p": 0.03,
+        "baseline": _side(0.25, [0.2, 0.3]),
+        "winner": {"candidate_id": winner, **_side(0.375, [0.3, 0.45])},
+        "failed_questions": [],
+        "sealed": {
+            "n_questions": 8, "n_sealed": 8, "epochs": 5, "wins": 4, "losses": 1, "ties": 3, "test": "sign flip",
+            "looks": 1, "look": 1, "look_level": 0.03, "level": 0.03, "level_left": 0.02, "gain_interval": None,
+            "opened_before": 0, "questions_opened_before": 0, "known_to_parent": 0,
+        },
+        "cost": {"cost_usd": None, "seconds": None},
+        "gate": {"checks": ["passed: better by more than gate.min_gain"]},
+    }  # fmt: skip
+
+
+def _side(score: float, ci95: list[float]) -> dict[str, Any]:
+    return {"accuracy": score, "ci95": ci95, "score": score, "score_ci95": ci95, "errors": {}}
 
 
 def a_tuning(

@@ -14,10 +14,9 @@ from scipy.stats import binom
 
 from eval.analysis.statistics.paired_tests import Pair, plan_looks, run_paired_test
 from eval.runs.record import Record
-from optimize.gate.gate import ACCURACY, compute_smallest_gain
-from optimize.gate.looks import decide_look
+from optimize.gate.gate import CONTINUE, SUCCESS, Look, decide_look
+from optimize.gate.power import ACCURACY, compute_smallest_gain
 from optimize.gate.sealed_log import FIRST_LEVEL, Allowance
-from optimize.gate.sequential import CONTINUE, SUCCESS, Look
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline import publication, sealed_test
 from optimize.pipeline.shortlist import ApprovedSet

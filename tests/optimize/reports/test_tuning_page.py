@@ -21,7 +21,7 @@ EVIL = "</script><img src=x onerror=alert(1)>"
 GIVEN = {"value": 0.0, "text": "seven", "error_class": None, "format_lost": False}
 FLIP = {"id": "q3", "level": "1", "question": f"How many? {EVIL}", "target": "SECRET GOLD", "difference": 1.0}
 FLIPS = [{**FLIP, "first": [GIVEN], "second": [{**GIVEN, "value": 1.0, "text": "eight"}]}]
-SEALED = {**verdict()["sealed"], "level": 0.03, "level_left": 0.02}
+SEALED = verdict()["sealed"]
 
 
 def write_flips(folder: Path) -> None:
@@ -36,11 +36,9 @@ def test_a_refused_and_an_early_run_say_why(tmp_path: Path) -> None:
     refused = a_tuning(tmp_path / "refused", PROPOSALS, verdict=verdict(False, sealed=SEALED, resumable=False))
     outcome = describe_outcome(read_tuning(refused))
     assert outcome.label == "not published"
-    assert outcome.sentence.startswith("The sealed test does not show that it is better. With c001 the accuracy")
-    early = {"published": False, "finish_reason": "no_accepted_candidate", "reasons": ["none was better"]}
-    found = describe_outcome(
-        read_tuning(a_tuning(tmp_path / "early", PROPOSALS, verdict={**early, "resumable": False}))
-    )
+    assert outcome.sentence.startswith("The sealed test does not show that it is better. Sealed test: accuracy 25.0%")
+    early = verdict(False, None, finish_reason="no_accepted_candidate", reasons=["none was better"])
+    found = describe_outcome(read_tuning(a_tuning(tmp_path / "early", PROPOSALS, verdict=early)))
     assert found.sentence == "Nothing better was found: none was better. The sealed questions were not used."
 
 
@@ -138,17 +136,6 @@ def test_the_sealed_test_is_drawn_with_both_sides_and_each_interval_of_the_gain(
     )
 
 
-def test_what_a_verdict_does_not_have_is_not_drawn(tmp_path: Path) -> None:
-    found = verdict(False, baseline=None, gain=None, gain_ci95=None, resumable=False)
-    found["winner"]["ci95"] = None
-    scores, gains = build(a_tuning(tmp_path / "run", PROPOSALS, verdict=found))["test_charts"]
-    assert scores.points == [Point("c001", 0.375, tone="accent", note="37.5%")]
-    assert gains.points == [Point("gain, 95% interval", 0.0, tone="wrong", note="+0.0")]
-    with_interval = verdict(sealed={"gain_interval": [0.005, 0.245]}, resumable=False)
-    _, gains = build(a_tuning(tmp_path / "without a level", verdict=with_interval))["test_charts"]
-    assert [each.label for each in gains.points] == ["gain, 95% interval"]
-
-
 def test_the_shortlist_is_drawn_with_the_tested_candidate_and_a_line_at_the_starting_prompts(tmp_path: Path) -> None:
     shortlist = [
         {"candidate_id": "parent", "fresh_score": 0.3, "fresh_ci95": [0.2, 0.4], "val_score": 0.25},
@@ -193,7 +180,8 @@ def test_the_difference_shown_is_that_of_the_tested_candidate_or_of_the_best_so_
         a_proposal(4, val_score=0.6),
         a_proposal(5, val_score=0.4),
     ]
-    rows = [{"candidate_id": name, "fresh_score": score} for name, score in shortlist.items()]
+    more = {"fresh_ci95": None, "val_score": None}
+    rows = [{"candidate_id": name, "fresh_score": score, **more} for name, score in shortlist.items()]
     found = verdict(winner=winner, resumable=False) if winner else None
     page = build(a_tuning(tmp_path / "run", proposals, verdict=found, shortlist=rows))
     assert page["winner"] == expected and page["tested"] is bool(winner)
@@ -258,35 +246,19 @@ def test_the_budget_of_a_paid_run_is_shown_in_dollars_too(tmp_path: Path) -> Non
     assert (by_usd.title, by_usd.x_format) == ("best validation score of the search by USD", "usd")
 
 
-@pytest.mark.parametrize(
-    ("baseline", "starts"),
-    [
-        ({"n_questions": 10, "lm_calls": 2.5, "cost_usd": 0.5}, [10, 25, 5]),
-        ({"n_questions": 10, "lm_calls": 2.5, "cost_usd": None}, [10, 25, 0]),
-        ({}, [0, 0, 0]),
-    ],
-)
-def test_what_a_run_did_not_record_before_its_search_is_estimated_from_its_baseline(
-    tmp_path: Path, baseline: dict[str, float | None], starts: list[float]
-) -> None:
-    folder = a_tuning(tmp_path / "run", [a_proposal(1)], spend={"cost_usd": 9.0})
-    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, **baseline}))
-    charts = build(folder)["budget_charts"]
-    assert [each.points[0].x for each in charts] == starts and [each.kind for each in charts] == ["lines"] * 3
-
-
 def test_without_proposals_only_the_phases_are_drawn(tmp_path: Path) -> None:
     began = {"baseline": {"lm_calls": 1, "seconds": 9.0}}
     folder = a_tuning(tmp_path / "run", spend_by_phase=began, spend={"lm_calls": 3, "seconds": 7.0})
-    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2}))
+    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": None}))
     assert build(folder)["budget_charts"] == [
         Chart("bars", "requests by phase", [Point("baseline", 2, note="2 requests, 0.0 s")], x_label="requests")
     ]
 
 
 def test_a_simulated_run_has_no_axis_of_dollars(tmp_path: Path) -> None:
-    folder = a_tuning(tmp_path / "run", [a_proposal(1)], spend={"cost_usd": 9.0}, simulated=True)
-    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2}))
+    began = {"search": {"metric_calls": 1}}
+    folder = a_tuning(tmp_path / "run", [a_proposal(1)], spend={"cost_usd": 9.0}, simulated=True, spend_by_phase=began)
+    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": None}))
     assert [each.x_label for each in build(folder)["budget_charts"]] == [
         "answers, baseline and proposals",
         "requests, baseline and proposals",

@@ -1,0 +1,140 @@
+"""Power of the sealed test: the smallest gain, or margin, that its questions can show.
+
+    compute_smallest_gain(53, epochs=5)            # 0.137: a true gain of 14 points passes the gate in 80 of 100 cases
+    compute_smallest_gain(10, epochs=1)            # None: not even always right instead of 40 %
+
+With n questions, k answers per question and side, and accuracies p and q, the variance of a question's difference is
+
+    v = r·(p(1-p) + q(1-q) - 2·c·√(p(1-p)·q(1-q)))  +  (1-r)·(p(1-p) + q(1-q))/k
+
+the first part from questions that gain more or less than others, the second from chance. r is the correlation between
+answers to one question (0: all equally hard; 1: each always right or always wrong), c that between the questions'
+difficulty for the one prompt set and for the other, taken to be 0.8. The smallest gain is then that of
+`eval.analysis.statistics.paired_tests.compute_smallest_difference`, and half a step of the exact test more: 1/(n·k).
+
+Source: E. Miller, "Adding Error Bars to Evals" (arXiv 2411.00640, 2024), section 5, for binary answers whose chances
+vary by question (J. G. Skellam, J. Royal Statistical Society B 10, 1948). Checked against simulation in
+`tests/optimize/gate/test_gate.py`: there, such a gain passed in 77 to 88 of 100 cases.
+"""
+
+import math
+
+from eval.analysis.statistics.paired_tests import compute_smallest_difference
+from mas.runtime.text import format_count
+from optimize.gate.sealed_log import FIRST_LEVEL
+
+# Assumptions
+ACCURACY = 0.4  # of the prompts that a search begins with, as long as nothing is measured
+CORRELATION = 0.5  # of answers to one question
+CORRELATIONS = (0.3, 0.5, 0.8)  # published for GAIA: 0.30 to 0.77 (arXiv 2512.06710)
+SHARED_DIFFICULTY = 0.8  # no measurement; prompts for the same model find mostly the same questions hard
+_EXTRA_ANSWERS = 0.5  # as the interval of eval.analysis.statistics.paired_tests has them
+_STEPS = 40  # of halving: to 1e-12
+
+
+def compute_smallest_gain(
+    n_questions: int,
+    epochs: int,
+    accuracy: float = ACCURACY,
+    correlation: float = CORRELATION,
+    min_gain: float = 0.0,
+    level: float = FIRST_LEVEL,
+) -> float | None:
+    """Return the true gain, 0 to 1, that passes the gate in 80 of 100 cases; None if even an accuracy of 1 would not.
+
+    Args:
+        n_questions: sealed; at least 2.
+        epochs: answers of each side to every one.
+        accuracy: of the prompts that the search begins with.
+        correlation: of answers to one question.
+        min_gain: above which the gate wants the interval to lie.
+        level: of the sealed test, two-sided.
+    """
+
+    def is_shown(gain: float) -> bool:
+        least = compute_smallest_difference(
+            _standard_error(gain, n_questions, epochs, accuracy, correlation), n_questions, level
+        )
+        return least is not None and gain >= min_gain + least + 1 / (n_questions * epochs)
+
+    low, high = 0.0, 1 - accuracy
+    if not is_shown(high):
+        return None
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_shown(middle) else (middle, high)
+    return high
+
+
+def compute_smallest_margin(
+    n_questions: int,
+    epochs: int,
+    accuracy: float = ACCURACY,
+    correlation: float = CORRELATION,
+    level: float = FIRST_LEVEL,
+) -> float | None:
+    """Return the margin (objective=cost) with which equally good prompts pass in 80 of 100 cases."""
+    error = _standard_error(0.0, n_questions, epochs, accuracy, correlation)
+    return compute_smallest_difference(error, n_questions, level)
+
+
+def describe_power(
+    n_questions: int,
+    epochs: int,
+    accuracy: float | None = None,
+    min_gain: float = 0.0,
+    level: float = FIRST_LEVEL,
+) -> str:
+    """Return a sentence about the smallest gain that the sealed set can show.
+
+    Args:
+        n_questions: sealed; at least 2.
+        epochs: answers of each side to every one.
+        accuracy: measured on validation; None: not yet.
+        min_gain: as for `compute_smallest_gain`.
+        level: as for `compute_smallest_gain`.
+    """
+    known = ACCURACY if accuracy is None else accuracy
+    likely, *range_ = (
+        compute_smallest_gain(n_questions, epochs, known, each, min_gain, level)
+        for each in (CORRELATION, *CORRELATIONS)
+    )
+    basis = f"assuming that {known:.0%} are right now" if accuracy is None else f"with {known:.0%} right on validation"
+    asked = f"{format_count(n_questions, 'sealed question')}, {format_count(epochs, 'answer')} each"
+    if likely is None:
+        return f"power: {asked}: too few to show any gain reliably ({basis}); seal more, or raise gate.epochs"
+    gains = [1 - known if each is None else each for each in range_]
+    low, high = round(100 * min(gains)), round(100 * max(gains))
+    between = f"{low} to {high}" if low < high else "the same"
+    return (
+        f"power: {asked}: a true gain of {round(100 * likely)} points passes the gate in 80 of 100 cases ({basis}; "
+        f"{between} for answers to one question that are less or more alike)"
+    )
+
+
+def describe_margin(
+    n_questions: int, epochs: int, margin: float, accuracy: float | None = None, level: float = FIRST_LEVEL
+) -> str:
+    """Return the same sentence for objective=cost."""
+    known = ACCURACY if accuracy is None else accuracy
+    needed = compute_smallest_margin(n_questions, epochs, known, level=level)
+    asked = f"{format_count(n_questions, 'sealed question')}, {format_count(epochs, 'answer')} each"
+    if needed is None or needed > margin:
+        more = "" if needed is None else f"; {round(100 * needed, 1):g} would do"
+        return (
+            f"power: {asked}: prompts exactly as good will mostly fail a margin of {round(100 * margin, 1):g} "
+            f"points{more}; seal more questions, or raise gate.epochs or gate.margin"
+        )
+    return (
+        f"power: {asked}: prompts exactly as good pass with a margin of {round(100 * margin, 1):g} points in 80 of 100 "
+        "cases or more"
+    )
+
+
+def _standard_error(gain: float, n_questions: int, epochs: int, accuracy: float, correlation: float) -> float:
+    """Return the standard error that `compute_standard_error` will probably find."""
+    before, after = accuracy * (1 - accuracy), (accuracy + gain) * (1 - accuracy - gain)
+    after = max(after, 0.0)  # a gain up to 1 may miss it by a rounding error
+    questions = before + after - 2 * SHARED_DIFFICULTY * math.sqrt(before * after)
+    variance = correlation * questions + (1 - correlation) * (before + after) / epochs
+    return math.sqrt((variance + _EXTRA_ANSWERS / epochs / (n_questions - 1)) / n_questions)
