@@ -31,9 +31,9 @@ from mas.system import OwnProgramSystem, System, can_derive_prompts
 from optimize.publishing.leaks import LeakReport
 from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import describe_published, publish
-from optimize.reports.snapshot import PROPOSALS, TuningSnapshot, read_tuning
+from optimize.reports.snapshot import TuningSnapshot, read_tuning
 from optimize.search.candidate import PARENT
-from optimize.session.run_files import RunFiles, find_tuning_run, read_candidate_set
+from optimize.session.run_files import PROPOSALS, RunFiles, find_tuning_run, read_candidate_set
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

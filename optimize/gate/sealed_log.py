@@ -1,8 +1,8 @@
 """Log of all sealed tests, and the level that each has: alpha is spent over the tests with the same questions.
 
-    sealed = SealedSet.of(splits)
-    find_allowance(sealed, simulated=False).check()          # before a run spends anything
-    allowance = begin_test(SealedTestStart(draw, run_id, digest(winner), simulated=False), sealed)
+    questions = list_fingerprints(splits.sealed)
+    find_allowance(questions, simulated=False).check()          # before a run spends anything
+    allowance = begin_test(SealedTestStart(draw, run_id, digest(winner), simulated=False), questions)
     record_judgement(draw, Judgement(p=0.004, answers_sha256="9f86…", n_opened=27))  # before anybody sees the verdict
 
 Each search on the same sealed questions is one more chance to pass the gate by luck. So the k-th test that shares a
@@ -24,7 +24,7 @@ all of them, or may still do so, and counts with all.
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -40,21 +40,6 @@ ALPHA = 0.05  # two-sided; the levels of all tests with the same questions add u
 FIRST_LEVEL = 0.03  # of the first test; 0.03 · (1 + 1/4 + 1/9 + …) = 0.0493
 MIN_LEVEL = 0.0001  # a test with less could hardly show anything
 LOCK_SECONDS = 30.0  # to wait for another process, which needs an instant
-
-
-@dataclass(frozen=True)
-class SealedSet:
-    """The sealed questions of a run, in the order in which they are asked."""
-
-    fingerprints: tuple[str, ...]  # fingerprint of each question's text; attachments do not count
-
-    @staticmethod
-    def of(questions: Iterable[Sample]) -> "SealedSet":
-        return SealedSet(tuple(compute_fingerprint(each.question) for each in questions))
-
-    @property
-    def size(self) -> int:
-        return len(self.fingerprints)
 
 
 @dataclass(frozen=True)
@@ -82,7 +67,7 @@ class LoggedTest:
 
     start: SealedTestStart
     level: float
-    questions: tuple[str, ...]  # `SealedSet.fingerprints`
+    questions: tuple[str, ...]  # fingerprint of each one's text, in the order in which they are asked
     judgement: Judgement | None = None  # None: not yet
 
     @property
@@ -125,7 +110,12 @@ def compute_level(n_earlier: int, spent: float) -> float:
     return max(min(FIRST_LEVEL / (n_earlier + 1) ** 2, ALPHA - spent), 0.0)
 
 
-def find_allowance(sealed: SealedSet, simulated: bool, file: Path | None = None) -> Allowance:
+def list_fingerprints(samples: Sequence[Sample]) -> list[str]:
+    """Return the fingerprint of each question's text; attachments do not count."""
+    return [compute_fingerprint(each.question) for each in samples]
+
+
+def find_allowance(questions: Sequence[str], simulated: bool, file: Path | None = None) -> Allowance:
     """Return the allowance of a test that would begin now.
 
     Raises:
@@ -133,23 +123,25 @@ def find_allowance(sealed: SealedSet, simulated: bool, file: Path | None = None)
     """
     with _open_log(file or find_log()) as log:
         log.check_writable()
-        return _compute_allowance(sealed, simulated, log.tests)
+        return _compute_allowance(questions, simulated, log.tests)
 
 
-def begin_test(start: SealedTestStart, sealed: SealedSet, file: Path | None = None) -> Allowance:
+def begin_test(start: SealedTestStart, questions: Sequence[str], file: Path | None = None) -> Allowance:
     """Record a test before its first question is answered, and return its allowance; a known draw keeps its own.
+
+    Args:
+        start: of the test.
+        questions: their fingerprints, in the order in which they are asked.
+        file: the log; None: the user's.
 
     Raises:
         UserError: the log cannot be read or written or is damaged, or nothing is left: the test must not begin.
     """
     with _open_log(file or find_log()) as log:
-        known = next((each for each in log.tests if each.start.draw == start.draw), None)
-        if known is not None:
-            _check_same(known, start, sealed)
-            return _compute_allowance(sealed, start.simulated, log.before[start.draw])
-        allowance = _compute_allowance(sealed, start.simulated, log.tests)
-        allowance.check()
-        log.append({"begun": asdict(start), "level": allowance.level, "questions": sealed.fingerprints})
+        allowance = _compute_allowance(questions, start.simulated, log.before.get(start.draw, log.tests))
+        if start.draw not in log.before:
+            allowance.check()
+            log.append({"begun": asdict(start), "level": allowance.level, "questions": list(questions)})
         return allowance
 
 
@@ -216,22 +208,14 @@ def find_log() -> Path:
     return find_state_folder() / "sealed_tests.jsonl"
 
 
-def _compute_allowance(sealed: SealedSet, simulated: bool, tests: Sequence[LoggedTest]) -> Allowance:
-    own = set(sealed.fingerprints)
+def _compute_allowance(questions: Sequence[str], simulated: bool, tests: Sequence[LoggedTest]) -> Allowance:
+    own = set(questions)
     found = [each for each in tests if each.start.simulated == simulated and not own.isdisjoint(each.used)]
     seen = {fingerprint for each in found for fingerprint in each.used}
     spent = sum(each.level for each in found)
     level = compute_level(len(found), spent)
-    n_used = sum(each in seen for each in sealed.fingerprints)
-    return Allowance(level, len(found), n_used, max(ALPHA - spent - level, 0.0), sealed.size)
-
-
-def _check_same(test: LoggedTest, start: SealedTestStart, sealed: SealedSet) -> None:
-    if (test.start, test.questions) != (start, sealed.fingerprints):
-        raise UserError(
-            "this sealed test was begun with other prompts or questions, or these in another order: delete sealed/ in "
-            "the run's folder and resume, which counts as another test."
-        )
+    n_used = sum(each in seen for each in questions)
+    return Allowance(level, len(found), n_used, max(ALPHA - spent - level, 0.0), len(questions))
 
 
 class _Log:

@@ -7,7 +7,7 @@ Terminal, page of the run and MLflow show the same sentences, each in its own fo
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.reports.notes import format_points
@@ -19,6 +19,8 @@ BROKEN: tuple[FinishReason, ...] = ("metric_errors", "reflection_unparsable")  #
 _MAX_SHOWN, _MAX_LABELS = 5, 20  # ids and labels in a sentence
 _LEAST_SECONDS = 0.005
 
+JsonObject = dict[str, Any]
+
 
 class EarlyVerdictError(Exception):
     """The run ends in the middle of a phase, for a reason that is its verdict."""
@@ -26,51 +28,6 @@ class EarlyVerdictError(Exception):
     def __init__(self, finish_reason: FinishReason, sentence: str) -> None:
         super().__init__(sentence)
         self.finish_reason: FinishReason = finish_reason
-
-
-class SideNumbers(TypedDict, total=False):
-    """Results of the parent or of the winner in the sealed test."""
-
-    candidate_id: str  # of the winner
-    prompts_sha256: str  # of the winner: what was tested is what was published
-    accuracy: float  # share of right answers
-    ci95: list[float] | None
-    score: float  # the metric; where all answers are right or wrong, the accuracy
-    score_ci95: list[float] | None
-    errors: dict[str, int]  # by error class
-
-
-class SealedNumbers(TypedDict, total=False):
-    """Counts of the sealed test."""
-
-    n_questions: int  # that were asked; all, unless the test stopped early
-    n_sealed: int  # questions of the sealed set
-    n_answers: int  # of both sides
-    n_answers_saved: int  # that the test did not need
-    looks: int  # planned; 1: the test was judged once, at its end
-    look: int  # at which the test stopped, from 1
-    look_level: float  # two-sided: the largest p that passes at that look
-    stopped: str  # what the look decided: success or hopeless (`optimize.gate.gate`)
-    epochs: int
-    wins: int  # questions on which the winner was better
-    losses: int
-    ties: int
-    test: str  # name of the significance test
-    smallest_difference: float | None  # that the sealed set would show at `level` in 80 of 100 cases
-    level: float  # two-sided, of all looks together; without looks: the largest p that passes
-    level_left: float  # for later tests with these questions, of 0.05 for all of them
-    gain_interval: list[float] | None  # at `level`, adjusted for the looks
-    opened_before: int  # earlier sealed tests that used any of the questions
-    questions_opened_before: int  # questions that were used in an earlier sealed test
-    known_to_parent: int  # questions that the parent was tuned on
-    failed_answers: dict[str, int]
-
-
-class BestOnValidation(TypedDict):
-    """The candidate that selection on validation alone would have published."""
-
-    candidate_id: str
-    val_gain: float
 
 
 class Verdict(TypedDict, total=False):
@@ -82,21 +39,35 @@ class Verdict(TypedDict, total=False):
     resumable: bool  # a larger budget would continue the run
     simulated: bool
     spend: dict[str, float]
-    best_val: BestOnValidation | None
+    best_val: JsonObject | None  # `candidate_id` that validation alone would have published, and its `val_gain` there
     null_gain: float | None  # of an unchanged copy of the parent: the score of its new answers against the search's
     labels: list[str]  # known to the search; empty: the targets are answers
+
+    # Of a run that came to the gate:
     metric: str  # name of what `gain` and `score` are: see `eval.scorers.score`
     gain: float | None  # in the metric, -1 to 1
     gain_ci95: list[float] | None  # adjusted for the looks
     gain_shrunken: float | None  # estimate of the true gain of a published set; None: not selected for its gain
     p: float | None
-    baseline: SideNumbers
-    winner: SideNumbers
-    sealed: SealedNumbers
+    baseline: (
+        JsonObject  # `accuracy` (share of right answers), `score` in the metric, their intervals, `errors` by class
+    )
+    winner: JsonObject  # the same, `candidate_id`, and `prompts_sha256`: what was tested is what was published
     failed_questions: list[str]  # that the server failed each time
     cost: dict[str, dict[str, float] | None]  # differences per answer
-    gate: dict[str, object]
+    gate: JsonObject  # `settings` and `checks`
     set: str  # folder of the published or rejected set
+
+    # The sealed test. Of a test that was begun and not judged only some of it.
+    # `n_questions` that were asked, of `n_sealed`; `epochs`; `n_answers` of both sides, `n_answers_saved` that the test
+    # did not need; questions as `wins`, `losses` and `ties` of the winner; `test`, the name of the significance test
+    # `looks` that were planned, the `look` at which it stopped, what that decided (`stopped`), and the largest p that
+    # passed there (`look_level`)
+    # `level` of all looks together, `gain_interval` at that level, `smallest_difference` that all sealed questions
+    # would show at it in 80 of 100 cases, `level_left` of 0.05 for later tests with these questions
+    # `opened_before`: earlier tests that used any of the questions, which were `questions_opened_before`
+    # `known_to_parent`: questions that the parent was tuned on; `failed_answers` of the server by side
+    sealed: JsonObject
 
 
 def compute_exit_code(verdict: Verdict) -> int:
@@ -108,16 +79,16 @@ def compute_exit_code(verdict: Verdict) -> int:
 
 def list_checks(verdict: Verdict) -> list[str]:
     """Return the gate's checks, each with its result; the reasons, if the run did not come to the gate."""
-    return verdict["gate"]["checks"] if "gate" in verdict else verdict["reasons"]
+    return list(verdict["gate"]["checks"] if "gate" in verdict else verdict["reasons"])
 
 
 def describe_test(verdict: Verdict) -> str:
     """Return both sides' results in the sealed test, and the gain."""
-    sealed, before, after, bounds = (verdict[name] for name in ("sealed", "baseline", "winner", "gain_ci95"))
+    sealed, before, after, bounds = verdict["sealed"], verdict["baseline"], verdict["winner"], verdict["gain_ci95"]
     interval = f" (95% interval {format_points(bounds[0])} to {format_points(bounds[1])})" if bounds else ""
     return (
         f"{verdict['metric']} {before['score']:.1%} → {after['score']:.1%} with {after['candidate_id']}: "
-        f"{format_points(verdict['gain'])} points{interval}, p = {verdict['p']:.3g} ({sealed['test']}; "
+        f"{format_points(verdict['gain'] or 0.0)} points{interval}, p = {verdict['p']:.3g} ({sealed['test']}; "
         f"{format_count(sealed['n_questions'], 'question')}, {format_count(sealed['epochs'], 'answer')} each)"
     )
 
@@ -173,7 +144,7 @@ def describe_look(line: LookLine, n_looks: int, n_questions: int) -> str:
     return f"look {line['look']} of {n_looks}, {asked}: the test {words[line['decision']]}"
 
 
-def describe_stop(sealed: SealedNumbers) -> str | None:
+def describe_stop(sealed: JsonObject) -> str | None:
     """Return a sentence about where a test with looks stopped, and what that saved; None for a test without looks."""
     looks, look = sealed["looks"], sealed["look"]
     if looks == 1:
@@ -230,7 +201,7 @@ def _describe_errors(verdict: Verdict) -> Iterator[str]:
         )
 
 
-def _describe_earlier_tests(sealed: SealedNumbers) -> Iterator[str]:
+def _describe_earlier_tests(sealed: JsonObject) -> Iterator[str]:
     earlier = describe_earlier_tests(sealed["questions_opened_before"], sealed["n_sealed"], sealed["opened_before"])
     level = describe_level(sealed["level"], sealed["level_left"], sealed["looks"]) if "level" in sealed else None
     if earlier or level:

@@ -28,7 +28,7 @@ from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.text import format_count
 from optimize.feedback.expectation import Expectation
 from optimize.gate.power import compute_smallest_gain
-from optimize.gate.sealed_log import SealedSet, find_allowance
+from optimize.gate.sealed_log import find_allowance, list_fingerprints
 from optimize.pipeline.cost_estimate import build_plan
 from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 from optimize.search.trials import Trial
@@ -155,7 +155,7 @@ def _measure(run: TuningRun, asked: Sequence[str], n_planned: int) -> Headroom |
                 return None
             rewrites.append(_compare(name, before, after))
     failures, first_broken = _read_failures(run, before)
-    level = find_allowance(SealedSet.of(run.splits.sealed), run.config.base.simulated).level
+    level = find_allowance(list_fingerprints(run.splits.sealed), run.config.base.simulated).level
     accuracy = min(max(parent_score, 0.01), 0.99)
     return Headroom(
         worth_it=any(each.gain > 0 and each.p <= 2 * LEVEL for each in rewrites),

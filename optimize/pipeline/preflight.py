@@ -30,7 +30,7 @@ from mas.runtime.text import format_count
 from mas.system import Program
 from optimize.gate.gate import GateSettings
 from optimize.gate.power import describe_margin, describe_power
-from optimize.gate.sealed_log import SealedSet, describe_earlier_tests, describe_level, find_allowance
+from optimize.gate.sealed_log import describe_earlier_tests, describe_level, find_allowance, list_fingerprints
 from optimize.gate.verdict import EarlyVerdictError, describe_labels
 from optimize.pipeline.cost_estimate import AnswerMeans, Estimate
 from optimize.questions.splits import Splits, make_splits
@@ -98,7 +98,7 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
     if config.resume:
         return
     estimate.check(config.budget)
-    allowance = find_allowance(SealedSet.of(splits.sealed), config.base.simulated)
+    allowance = find_allowance(list_fingerprints(splits.sealed), config.base.simulated)
     allowance.check()
     if earlier := describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier):
         _show(console, f"warning: {earlier}: {describe_level(allowance.level, allowance.left, config.gate.looks)}")

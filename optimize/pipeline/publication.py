@@ -13,7 +13,7 @@ from eval.execution.termination import RunStoppedError
 from mas.prompt_sets.prompt_set import NameTakenError
 from mas.runtime.errors import UserError
 from optimize.gate.gate import AGAINST, FinishReason, judge
-from optimize.gate.verdict import BestOnValidation, EarlyVerdictError, SealedNumbers, SideNumbers, Verdict
+from optimize.gate.verdict import EarlyVerdictError, JsonObject, Verdict
 from optimize.pipeline.cost_estimate import count_test_answers
 from optimize.pipeline.sealed_test import SealedTest, compare_sides, count_asked_questions, finish_test
 from optimize.publishing.provenance import build_provenance
@@ -124,7 +124,7 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     }
     state = run.files.read_info().state
     if state.sealed_opened_before is not None:  # the sealed test was begun
-        sealed: SealedNumbers = {
+        sealed: JsonObject = {
             "n_questions": count_asked_questions(run),
             "n_sealed": len(run.splits.sealed),
             "looks": run.config.gate.looks,
@@ -155,7 +155,7 @@ def _measure_null_gain(run: TuningRun) -> float | None:
     return next((each["fresh_score"] - each["val_score"] for each in entries if each["candidate_id"] == PARENT), None)
 
 
-def _find_best_on_validation(run: TuningRun) -> BestOnValidation | None:
+def _find_best_on_validation(run: TuningRun) -> JsonObject | None:
     measured, scores = run.files.read("baseline"), run.files.read_scores()
     if measured is None or not scores:
         return None
@@ -163,7 +163,7 @@ def _find_best_on_validation(run: TuningRun) -> BestOnValidation | None:
     return {"candidate_id": best, "val_gain": scores[best] - measured["val_score"]}
 
 
-def _build_side(side: Side) -> SideNumbers:
+def _build_side(side: Side) -> JsonObject:
     return {
         "accuracy": side.accuracy,
         "ci95": list(side.ci95) if side.ci95 else None,

@@ -53,12 +53,12 @@ from optimize.gate.gate import (
 from optimize.gate.sealed_log import (
     Allowance,
     Judgement,
-    SealedSet,
     SealedTestStart,
     begin_test,
     describe_earlier_tests,
     describe_level,
     list_draws,
+    list_fingerprints,
     record_judgement,
     refuse_missing_test,
 )
@@ -316,7 +316,7 @@ def _begin_test(run: TuningRun, winner: PromptSet, samples: Part) -> tuple[str, 
     """Record the test, warn of earlier ones with the same questions, and show its level."""
     draw = _find_draw(run)
     start = SealedTestStart(draw, run.run_id, digest(winner), run.config.base.simulated)
-    allowance = begin_test(start, SealedSet.of(samples))
+    allowance = begin_test(start, list_fingerprints(samples))
     level = describe_level(allowance.level, allowance.left, _count_looks(run))
     earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
     run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")

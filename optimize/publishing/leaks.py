@@ -7,11 +7,11 @@ question in a demo. A short or common target (`5`, `yes`, `2000`) counts only cl
 four words of its question, its id or its file name; a label (`eval.scorers.labels`) only close to six. What is part of
 a label in the prompt, as `bug` is of `not a bug`, counts as the label.
 
-    index = LeakIndex.of(splits.train, splits.val, splits.sealed)
+    index = LeakIndex(splits.train, splits.val, splits.sealed)
     report = index.check(candidate.prompts, parent, is_parent_gated=True)
     report.blocked, report.summary()      # True, "val gold (finalizer, text line 12, q17)"
 
-No report quotes a target. For hits from the training questions it has the words around the masked hit.
+No report quotes a prompt or a target.
 """
 
 from collections import Counter
@@ -33,8 +33,6 @@ Status = Literal["blocking", "shown", "inherited", "allowed"]
 
 OF_TRAINING = "demo of a training question"
 OF_UNGATED_PARENT = "in the starting prompts as well, which have not passed the gate as they are"
-_AROUND = 40  # characters on both sides of a masked hit
-_MASK = "[…]"
 _MAX_SHOWN = 3  # hits that a summary names
 
 
@@ -49,7 +47,6 @@ class Hit:
     sample_id: str
     status: Status
     note: str = ""
-    excerpt: str | None = None  # only of training questions; hits in it are masked
 
 
 @dataclass(frozen=True)
@@ -92,14 +89,10 @@ _QUIET = {
 class LeakIndex:
     """Leak check against the samples of a run."""
 
-    def __init__(self, lookup: Lookup) -> None:
-        self._lookup = lookup
-
-    @staticmethod
-    def of(
-        train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample], labels: LabelSet | None = None
-    ) -> "LeakIndex":
-        return LeakIndex(Lookup(train, val, sealed, labels))
+    def __init__(
+        self, train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample], labels: LabelSet | None = None
+    ) -> None:
+        self._lookup = Lookup(train, val, sealed, labels)
 
     def check(
         self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = (), is_parent_gated: bool = False
@@ -169,17 +162,6 @@ class _Passage:
         """Return whether it is a label, or a part of one."""
         return any(start <= occurrence.start and occurrence.end <= end for start, end in self.labels)
 
-    def excerpt(self, occurrence: Occurrence) -> str:
-        """Return the words around it, with everything that was found on the line masked."""
-        start, end = self.reading.find_line_span(occurrence.start)
-        text, at = "", max(start, occurrence.start - _AROUND)
-        last = min(end, occurrence.end + _AROUND)
-        for hidden in sorted((each for each in self.occurrences if each.start < last and each.end > at), key=_start):
-            text += self.reading.text[at : max(hidden.start, at)]
-            text += "" if text.endswith(_MASK) else _MASK
-            at = max(at, hidden.end)
-        return (text + self.reading.text[at:last]).strip()
-
     @cached_property
     def _hints(self) -> dict[tuple[str, str], list[Occurrence]]:
         hints: dict[tuple[str, str], list[Occurrence]] = {}
@@ -217,16 +199,7 @@ def _classify_hits(agent: str, mine: list[_Finding], theirs: list[_Finding], is_
             status, note = "allowed", OF_TRAINING
         elif parent_has_it and status == "blocking":
             note = OF_UNGATED_PARENT
-        yield Hit(
-            form.kind,
-            form.split,
-            agent,
-            each.passage.place(each.occurrence),
-            form.sample_id,
-            status,
-            note=note,
-            excerpt=each.passage.excerpt(each.occurrence) if form.split == "train" else None,
-        )
+        yield Hit(form.kind, form.split, agent, each.passage.place(each.occurrence), form.sample_id, status, note)
 
 
 def _findings(lookup: Lookup, prompts: PromptSet, agent: str, common_keys: set[Key]) -> Iterator[_Finding]:
@@ -315,7 +288,3 @@ def _vocabulary(parent: PromptSet) -> list[str]:
 def _line(finding: _Finding) -> str:
     start, end = finding.passage.reading.find_line_span(finding.occurrence.start)
     return finding.passage.reading.text[start:end]
-
-
-def _start(occurrence: Occurrence) -> int:
-    return occurrence.start

@@ -9,18 +9,14 @@ for agent in compare_sets(parent, candidate):
 import difflib
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Literal
 
 from mas.prompt_sets.prompt_set import DEMOS_FILE, PromptSet, name_prompt_file
 
 CONTEXT_LINES = 3
 _WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
-_ALIKE = 0.4  # share of two lines' words from which on one is taken to have become the other
-_BLOCK = 20  # lines of each side that are held against each other, all against all
 _MOST_WORDS = 4000  # of two lines that are compared word by word
 _EXACT = 1000  # lines, or words, up to which the smallest difference is looked for
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
@@ -135,40 +131,21 @@ def _lines(text: str | None) -> list[str]:
 
 
 def _block(old: list[str], new: list[str], i: int, j: int) -> Iterator[Row]:
-    """Yield replaced lines: the two most similar ones in a row, and so on before and after them."""
-    if max(len(old), len(new)) > _BLOCK:
-        for at in range(0, max(len(old), len(new)), _BLOCK):
-            yield from _block(old[at : at + _BLOCK], new[at : at + _BLOCK], i + at, j + at)
-        return
-    pair = _most_alike(old, new)
-    if pair is None:
-        yield from (Row("removed", left=[(line, True)], left_line=i + n) for n, line in enumerate(old))
-        yield from (Row("added", right=[(line, True)], right_line=j + n) for n, line in enumerate(new))
-        return
-    at_old, at_new = pair
-    yield from _block(old[:at_old], new[:at_new], i, j)
-    left, right = _word_parts(old[at_old], new[at_new])
-    yield Row("changed", left, right, i + at_old, j + at_new)
-    yield from _block(old[at_old + 1 :], new[at_new + 1 :], i + at_old + 1, j + at_new + 1)
+    """Yield replaced lines: each next to the most similar one of those that are left."""
+    at = 0
+    for number, line in enumerate(old, start=i):
+        if not (alike := difflib.get_close_matches(line, new[at:], n=1)):
+            yield Row("removed", left=[(line, True)], left_line=number)
+            continue
+        match = new.index(alike[0], at)
+        yield from _list_added(new, at, match, j)
+        yield Row("changed", *_word_parts(line, new[match]), number, j + match)
+        at = match + 1
+    yield from _list_added(new, at, len(new), j)
 
 
-def _most_alike(old: list[str], new: list[str]) -> tuple[int, int] | None:
-    if not old or not new:
-        return None
-    best, at_old, at_new = max((_alike(a, b), -m, -n) for m, a in enumerate(old) for n, b in enumerate(new))
-    return (-at_old, -at_new) if best >= _ALIKE else None
-
-
-@lru_cache(maxsize=2 * _BLOCK**2)
-def _alike(old: str, new: str) -> float:
-    """Return the share of words that two lines have in common, in any order."""
-    first, second = _words(old), _words(new)
-    return 2 * (first & second).total() / max(first.total() + second.total(), 1)
-
-
-@lru_cache(maxsize=4 * _BLOCK)
-def _words(line: str) -> Counter[str]:
-    return Counter(re.findall(r"\w+", line))
+def _list_added(new: list[str], start: int, end: int, j: int) -> Iterator[Row]:
+    return (Row("added", right=[(new[at], True)], right_line=j + at) for at in range(start, end))
 
 
 def _word_parts(old: str, new: str) -> tuple[list[Part], list[Part]]:

@@ -7,7 +7,7 @@
 What a phase has not written yet is empty. The run has written its files without secrets.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -141,10 +141,11 @@ def read_tuning(folder: Path) -> TuningSnapshot:
     info, files = read_tuning_info(folder), RunFiles(folder)
     if info is None:
         raise UserError(f"{folder.name} holds no tuning run: it has no {TUNING_FILE}.")
-    names = [each.name for each in fields(ProposalRow)]
-    rows = ({name: line[name] for name in names if line.get(name) is not None} for line in files.read_proposals())
+    names = {each.name for each in fields(ProposalRow)}
+    lines: Sequence[Mapping[str, Any]] = files.read_proposals()
+    proposals = [ProposalRow(**{name: line[name] for name in names & line.keys()}) for line in lines]
     shortlist = {str(row["candidate_id"]): row for row in files.read("shortlist") or []}
-    return TuningSnapshot(folder, info, [ProposalRow(**row) for row in rows], files.read("verdict") or {}, shortlist)
+    return TuningSnapshot(folder, info, proposals, files.read("verdict") or {}, shortlist)
 
 
 def read_file_states(folder: Path) -> tuple[tuple[str, int, int], ...]:

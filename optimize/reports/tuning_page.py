@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from eval.reports.html.blocks import BLOCKS, Blocks, BlockWriter
-from eval.reports.html.charts import CHARTS, Chart, Point, Tone
+from eval.reports.html.charts import CHARTS, Chart, Format, Point, Tone
 from eval.reports.html.rows import ROWS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
 from eval.reports.notes import format_duration, format_percent, format_points, format_usd
@@ -202,13 +202,13 @@ def _draw_budget(tuning: TuningSnapshot) -> Iterator[Chart]:
     """Yield the best score of the search against what was spent, and what each phase took."""
     baseline, state = tuning.read_part("baseline"), tuning.info.state
     spent = (tuning.verdict.get("spend") or state.spend).get("cost_usd")
-    axes = [("metric_calls", "answers", "number"), ("lm_calls", "requests", "number")]
+    axes: list[tuple[str, str, Format]] = [("metric_calls", "answers", "number"), ("lm_calls", "requests", "number")]
     if spent and not tuning.simulated:
         axes.append(("cost_usd", "USD", "usd"))
-    key, unit, form = axes[-1] if len(axes) > 2 else axes[1]
+    key, unit, form = axes[-1]
     if baseline and (phases := list(_list_phases(tuning, key))):
         yield Chart("bars", f"{unit} by phase", phases, x_label=unit, x_format=form)
-    start = state.spend_by_phase.get("search")
+    start = state.spend_by_phase.get("search", {})
     for key, label, form in axes if baseline and start and tuning.proposals else ():
         points = list(_list_best(tuning, baseline["val_score"], start.get(key) or 0, key))
         title, x_label = f"best validation score of the search by {label}", f"{label}, baseline and proposals"

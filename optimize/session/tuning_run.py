@@ -293,7 +293,7 @@ class TuningRun:
 
     @functools.cached_property
     def _leak_index(self) -> LeakIndex:
-        return LeakIndex.of(self.splits.train, self.splits.val, self.splits.sealed, self.splits.labels)
+        return LeakIndex(self.splits.train, self.splits.val, self.splits.sealed, self.splits.labels)
 
     def save_state(self, phase: str, **facts: object) -> None:
         """Write the phase and the spend to tuning.json."""

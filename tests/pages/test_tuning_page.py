@@ -99,7 +99,7 @@ def test_texts_of_a_foreign_run_execute_nothing(page: Any, tmp_path: Path) -> No
     facts = {"name": evil, "model": evil, "parent_set": evil, "command": [evil]}
     folder = a_tuning(tmp_path / "run", proposals, verdict=found, shortlist=fresh, **facts)  # type: ignore[arg-type]
     (folder / "flips.json").write_text(json.dumps(flips))
-    leak = {"blocked": True, "checked": {"val": 1}, "hits": [{**hit, "sample_id": evil, "note": evil, "excerpt": None}]}
+    leak = {"blocked": True, "checked": {"val": 1}, "hits": [{**hit, "sample_id": evil, "note": evil}]}
     (folder / "leaks.json").write_text(json.dumps({evil: leak}))
     errors = collect_errors(page)
     open_file(page, write_tuning_page(folder))

@@ -16,7 +16,7 @@ from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.benchmarks.toy_set import ToyDataset
 from eval.workflows.paired_evaluation import Arm, read_arm_records
 from mas.prompt_sets.prompt_set import digest
-from optimize.gate.sealed_log import SealedSet, SealedTestStart, begin_test
+from optimize.gate.sealed_log import SealedTestStart, begin_test
 from tests.command import TUNED_SET
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, planted_run
 from tests.scripted_model import all_text
@@ -141,7 +141,7 @@ def test_prompts_that_were_edited_after_the_search_are_neither_tested_nor_publis
 def test_20_attempts_under_other_names_seeds_and_folders_end_in_a_refusal(tmp_path: Path) -> None:
     log = tmp_path / "sealed_tests.jsonl"
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
-    questions = SealedSet(tuple(read_log(tmp_path)[0]["questions"]))
+    questions = read_log(tmp_path)[0]["questions"]
     for number in range(2, 18):  # the tests of others, which take as long as the first
         begin_test(SealedTestStart(f"d{number}", f"r{number}", "aa", simulated=True), questions, log)
     model = Obedient()

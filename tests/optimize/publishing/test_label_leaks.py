@@ -41,7 +41,7 @@ SEALED = [
     *(Sample(f"new-{at:04}", f"sealed question number {at}", target="chargeback") for at in range(30)),
 ]
 LABELS = find_labels(TRAIN, VAL)
-INDEX, WITHOUT = LeakIndex.of(TRAIN, VAL, SEALED, LABELS), LeakIndex.of(TRAIN, VAL, SEALED)
+INDEX, WITHOUT = LeakIndex(TRAIN, VAL, SEALED, LABELS), LeakIndex(TRAIN, VAL, SEALED)
 PARENT = PromptSet("parent", "toy", {"solve": "Classify the ticket."}, Path("parent"))
 
 

@@ -42,7 +42,7 @@ SEALED = (
     Sample("test-0004", "Which city?", target="Crème Brûlée"),
     Sample("test-0005", "Welcher Fluss fließt durch die Stadt?", target="東京都庁"),
 )
-INDEX = LeakIndex.of(TRAIN, VAL, SEALED)
+INDEX = LeakIndex(TRAIN, VAL, SEALED)
 PLAIN = "You answer questions.\n\nGive the number alone, with at most 2000 characters around it, and say yes or no."
 
 
@@ -93,11 +93,11 @@ def test_a_name_is_found_however_it_is_written(text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_number_is_found_in_words_and_with_its_digits_apart(text: str) -> None:
-    index = LeakIndex.of((), (Sample("val-0001", "How many lanterns did Ostrel sell in winter?", target="4,812"),), ())
+    index = LeakIndex((), (Sample("val-0001", "How many lanterns did Ostrel sell in winter?", target="4,812"),), ())
     assert index.check(prompts(f"It was {text} of them."), prompts()).blocked
-    decimal = LeakIndex.of((), (Sample("val-0001", "How many crowns did Ostrel pay?", target="159.62"),), ())
+    decimal = LeakIndex((), (Sample("val-0001", "How many crowns did Ostrel pay?", target="159.62"),), ())
     assert decimal.check(prompts("one hundred and fifty-nine point six two"), prompts()).blocked
-    in_words = LeakIndex.of((), (Sample("val-0001", "In which year?", target="eighteen hundred and seventy-four"),), ())
+    in_words = LeakIndex((), (Sample("val-0001", "In which year?", target="eighteen hundred and seventy-four"),), ())
     assert in_words.check(prompts("Say 1874."), prompts()).blocked
 
 
@@ -160,13 +160,12 @@ def test_a_short_or_common_gold_counts_only_beside_its_question() -> None:
     assert blocking("Is it 7 for val-0002?") == {("id", "val-0002"), ("gold", "val-0002")}
 
 
-def test_training_questions_are_only_shown_and_their_gold_is_masked() -> None:
+def test_training_questions_are_only_shown_and_their_gold_is_not_quoted() -> None:
     report = INDEX.check(prompts("The lanterns of Ostrel were 4812; Gorvanna did it."), prompts())
     assert not report.blocked
     assert {(hit.split, hit.status) for hit in report.hits} == {("train", "shown")}
     told = json.dumps(report.to_dict())
     assert "4812" not in told and "orvanna" not in told
-    assert "the lanterns of ostrel were […]" in {hit.excerpt or "" for hit in report.hits}.pop() or "[…]" in told
 
 
 def test_a_report_never_quotes_a_gold_even_beside_a_training_hit() -> None:
@@ -174,7 +173,6 @@ def test_a_report_never_quotes_a_gold_even_beside_a_training_hit() -> None:
     told = (json.dumps(report.to_dict(), ensure_ascii=False) + report.summary()).lower()
     for gold in ("gorvanna", "marabunda", "1,234.50", "1234.5", "ilka"):
         assert gold not in told
-    assert all(hit.excerpt is None for hit in report.hits if hit.split != "train")
 
 
 def test_what_a_gated_parent_says_as_often_is_inherited() -> None:
@@ -227,7 +225,7 @@ def test_a_demo_of_a_training_question_with_the_gold_of_another_is_blocked() -> 
 
 
 def test_words_of_the_system_and_of_training_questions_need_the_question_beside_them() -> None:
-    index = LeakIndex.of(
+    index = LeakIndex(
         (Sample("t-000001", "Was it the calculator of Ostrel or the abacus?", target="3"),),
         (
             Sample("v-000001", "What did Brimm's clerk use for the sums of May?", target="abacus"),
@@ -251,7 +249,7 @@ def test_a_column_that_the_users_metric_may_judge_by_is_protected_and_a_category
             for at, kind in enumerate(kinds)
         ]  # fmt: skip
 
-    index = LeakIndex.of(ask("train", 5), ask("val", 5), ask("test", 5))
+    index = LeakIndex(ask("train", 5), ask("val", 5), ask("test", 5))
     report = index.check(prompts("It was valander3ool, in test botany; see clerk val2."), prompts())
     assert [(hit.kind, hit.split, hit.sample_id, hit.status) for hit in report.hits] == [
         ("gold", "val", "val-000003", "blocking")
@@ -266,7 +264,7 @@ def test_a_gold_query_is_protected_and_neither_its_json_nor_what_a_training_quer
 
     counted = "SELECT count(*) FROM customers WHERE city ="
     train, own = f"{counted} 'Oslo'", "SELECT sum(tolls) FROM gates WHERE harbour = 'Dorn' AND season = 'winter'"
-    index = LeakIndex.of(ask("train", train), ask("val", f"{counted} 'Turku'", own), ask("test", own))
+    index = LeakIndex(ask("train", train), ask("val", f"{counted} 'Turku'", own), ask("test", own))
     assert (
         index.check(prompts(f"Call sql on the database shop: {counted} …; agents, tables, query."), prompts()).hits
         == []
@@ -292,7 +290,7 @@ def shipped() -> list[PromptSet]:
 
 @pytest.mark.parametrize("data", benchmarks(), ids=["sample", "toy"])
 def test_prompts_written_without_sight_of_the_data_do_not_block(data: dict[str, tuple[Sample, ...]]) -> None:
-    index = LeakIndex.of(data["train"], data["val"], data["test"])
+    index = LeakIndex(data["train"], data["val"], data["test"])
     clauses = "\n".join([*(each for group in HELPFUL.values() for each in group), *USELESS])
     for each in [*shipped(), prompts(clauses)]:
         nothing = PromptSet("empty", each.system, dict.fromkeys(each.texts, ""), each.folder)
@@ -302,7 +300,7 @@ def test_prompts_written_without_sight_of_the_data_do_not_block(data: dict[str, 
 @pytest.mark.parametrize("data", benchmarks(), ids=["sample", "toy"])
 def test_every_planted_gold_is_found_in_any_company(data: dict[str, tuple[Sample, ...]]) -> None:
     """A long one alone; a short one, and a name that training questions have as well, beside its question."""
-    index = LeakIndex.of(data["train"], data["val"], data["test"])
+    index = LeakIndex(data["train"], data["val"], data["test"])
     draw = random.Random(7)
     words = [word for each in shipped() for text in each.texts.values() for word in text.split()]
     asked_in_training = " ".join(sample.question for sample in data["train"])
@@ -330,9 +328,7 @@ def test_every_planted_gold_is_found_in_any_company(data: dict[str, tuple[Sample
     ],
 )
 def test_what_a_gated_parent_says_twice_in_small_letters_is_a_word_of_the_system(text: str, common: bool) -> None:
-    index = LeakIndex.of(
-        (), (Sample("v-000001", "What did Brimm's clerk use for the sums of May?", target="abacus"),), ()
-    )
+    index = LeakIndex((), (Sample("v-000001", "What did Brimm's clerk use for the sums of May?", target="abacus"),), ())
     candidate, parent = prompts("Take one abacus", agent="planner"), prompts(text)
     assert index.check(candidate, parent, is_parent_gated=True).blocked == (not common)
     assert index.check(candidate, parent).blocked
