@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED
-from eval.reports.notes import format_points
+from eval.reports.notes import format_points, format_usd
 from mas.runtime.text import format_count
 from optimize.gate.gate import CONTINUE, HOPELESS, MIN_PREDICTED, SUCCESS, FinishReason, LookLine
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level
@@ -171,6 +171,14 @@ def format_ids(questions: Sequence[str]) -> str:
     """Return ids as "q7, q9 and 3 more"."""
     more = f" and {len(questions) - _MAX_SHOWN} more" if len(questions) > _MAX_SHOWN else ""
     return f"{', '.join(questions[:_MAX_SHOWN])}{more}"
+
+
+def format_cost(spend: Mapping[str, float]) -> str:
+    """Return what was paid, as much of it as is known."""
+    known = format_usd(spend.get("cost_usd", 0.0))
+    if not spend.get("unknown_cost_calls"):
+        return known
+    return f"at least {known}" if spend.get("cost_usd") else "cost n/a"
 
 
 def _describe_cost(cost: Mapping[str, Mapping[str, float] | None]) -> str:

@@ -5,14 +5,14 @@ show_verdict(RunFiles(folder), Console())
 
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from eval.execution.console import Console
 from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path
 from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.verdict import Verdict, compute_exit_code, describe_test, list_checks, list_notes
+from optimize.gate.verdict import Verdict, compute_exit_code, describe_test, format_cost, list_checks, list_notes
 from optimize.publishing.publish import describe_published
 from optimize.session.run_files import RESUME, RunFiles, find_tuning_run, format_command
 
@@ -48,7 +48,7 @@ def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str
     spend = verdict["spend"]
     yield (
         f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} by the reflection model), "
-        f"{spend['input_tokens'] + spend['output_tokens']:,} tokens, {_format_money(spend)}, {spend['seconds']:,.0f} s"
+        f"{spend['input_tokens'] + spend['output_tokens']:,} tokens, {format_cost(spend)}, {spend['seconds']:,.0f} s"
     )
 
 
@@ -59,13 +59,6 @@ def _list_flips(files: RunFiles) -> Iterator[str]:
         yield f"  {'+' if flip['difference'] > 0 else '-'} {flip['id']}: {text}"
     if len(flips) > _SHOWN_FLIPS:
         yield f"  … and {len(flips) - _SHOWN_FLIPS} more in flips.json"
-
-
-def _format_money(spend: Mapping[str, float]) -> str:
-    known = f"${spend['cost_usd']:,.4f}"
-    if not spend["unknown_cost_calls"]:
-        return known
-    return f"at least {known}" if spend["cost_usd"] else "cost n/a"
 
 
 def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:

@@ -14,17 +14,15 @@ a label in the prompt, as `bug` is of `not a bug`, counts as the label.
 No report quotes a prompt or a target.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from eval.benchmarks.dataset import Sample
 from eval.contamination.form_index import Key
 from eval.contamination.text import Reading, read_variants
 from eval.runs.run_info import list_offered_tools
-from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.system import Program
 from optimize.publishing.leak_lookup import Kind, Lookup, Occurrence, SplitName
@@ -86,13 +84,8 @@ _QUIET = {
 }
 
 
-class LeakIndex:
+class LeakIndex(Lookup):
     """Leak check against the samples of a run."""
-
-    def __init__(
-        self, train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample], labels: LabelSet | None = None
-    ) -> None:
-        self._lookup = Lookup(train, val, sealed, labels)
 
     def check(
         self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = (), is_parent_gated: bool = False
@@ -106,18 +99,56 @@ class LeakIndex:
             is_parent_gated: it passed the gate and is unchanged since, so what it contains is no leak of this search,
                 and the words that it uses more than once are those of the system.
         """
-        lookup = self._lookup
-        vocabulary = _vocabulary(parent) if is_parent_gated else []
-        common_keys = {key for text in (*system_words, *vocabulary) for key in lookup.find_keys(text)}
+        vocabulary = _list_vocabulary(parent) if is_parent_gated else []
+        common_keys = {key for text in (*system_words, *vocabulary) for key in self.find_keys(text)}
         hits: dict[tuple[str, ...], Hit] = {}
         for agent in prompts.texts:
-            mine = list(_findings(lookup, prompts, agent, common_keys))
-            theirs = list(_findings(lookup, parent, agent, common_keys)) if agent in parent.texts else []
+            mine = list(self._check_agent(prompts, agent, common_keys))
+            theirs = list(self._check_agent(parent, agent, common_keys)) if agent in parent.texts else []
             for hit in _classify_hits(agent, mine, theirs, is_parent_gated):
                 place = (hit.kind, hit.split, hit.agent, hit.place, hit.sample_id)
                 if place not in hits or _RANK[hit.status] > _RANK[hits[place].status]:
                     hits[place] = hit
-        return LeakReport(list(hits.values()), lookup.sizes)
+        return LeakReport(list(hits.values()), self.sizes)
+
+    def _check_agent(self, prompts: PromptSet, agent: str, common_keys: set[Key]) -> "Iterator[_Finding]":
+        """Yield what counts in an agent's text and demos, before the comparison with the parent."""
+        yield from self._check_passages(self._read(prompts.texts[agent]), common_keys, set())
+        for number, demo in enumerate(prompts.demos.get(agent, ()), start=1):
+            passages = [each for name, value in demo.items() for each in self._read(value, number, name)]
+            yield from self._check_passages(passages, common_keys, _find_training_examples(passages))
+
+    def _read(self, value: object, demo: int | None = None, field: str = "") -> "list[_Passage]":
+        is_text, passages = isinstance(value, str | int | float), []
+        for reading in read_variants("\n".join(_list_texts(value))):
+            occurrences = self.find(reading)
+            labels = self.find_label_spans(reading, occurrences)
+            passages.append(_Passage(reading, occurrences, labels, demo, field, is_text))
+        return passages
+
+    def _check_passages(
+        self, passages: "Sequence[_Passage]", common_keys: set[Key], training: set[str]
+    ) -> "Iterator[_Finding]":
+        """Yield the findings in a text, or in a demo; what one made on a training question has of it is allowed.
+
+        In such a demo the target of another question counts only if it is close to that question, is all that a field
+        contains, or is long; otherwise it comes from the training question's own material.
+        """
+        own = {each.key for passage in passages for each in passage.occurrences if each.form.sample_id in training}
+        for passage in passages:
+            for each in passage.occurrences:
+                form, needs_hint = each.form, False
+                if form.kind == "near":
+                    continue
+                if form.sample_id in training or each.key in own:
+                    yield _Finding(passage, each, allowed=True)
+                    continue
+                if form.kind == "gold":
+                    elsewhere = each.key in common_keys or (form.split != "train" and self.is_in_training(each))
+                    is_by_chance = bool(training) and not (form.specific or passage.is_all(each))
+                    needs_hint = form.weak or elsewhere or is_by_chance or passage.is_in_label(each)
+                if not needs_hint or passage.has_hint(each):
+                    yield _Finding(passage, each)
 
 
 def collect_system_words(program: Program) -> list[str]:
@@ -133,15 +164,18 @@ _RANK: dict[Status, int] = {"allowed": 0, "inherited": 1, "shown": 2, "blocking"
 class _Passage:
     """A text that is checked as a whole: an agent's instructions, or one field of a demo."""
 
-    agent: str
     reading: Reading
     occurrences: list[Occurrence]
     labels: set[tuple[int, int]]  # where labels stand
-    demo: int | None = None  # from 1
-    field: str = ""
-    top_level: bool = True  # the field is a text, not a conversation
+    demo: int | None  # from 1; None: instructions
+    field: str
+    is_text: bool  # not a conversation
 
-    def place(self, occurrence: Occurrence) -> str:
+    def find_line(self, occurrence: Occurrence) -> str:
+        start, end = self.reading.find_line_span(occurrence.start)
+        return self.reading.text[start:end]
+
+    def describe_place(self, occurrence: Occurrence) -> str:
         if self.demo is None:
             return f"text line {self.reading.find_line(occurrence.start) + 1}"
         return f"demo {self.demo} field {self.field}"
@@ -149,13 +183,15 @@ class _Passage:
     def is_all(self, occurrence: Occurrence) -> bool:
         """Return whether the passage contains nothing else."""
         words = self.reading.words
-        return self.top_level and occurrence.start <= words[0].start and words[-1].end <= occurrence.end
+        return self.is_text and occurrence.start <= words[0].start and words[-1].end <= occurrence.end
 
     def has_hint(self, occurrence: Occurrence) -> bool:
         """Return whether the same paragraph, or field, contains something else of the same sample."""
+        paragraph = self.reading.find_paragraph(occurrence.start)
         return any(
-            (hint.start >= occurrence.end or hint.end <= occurrence.start) and self._together(occurrence, hint)
-            for hint in self._hints.get((occurrence.form.split, occurrence.form.sample_id), ())
+            (hint.start >= occurrence.end or hint.end <= occurrence.start)
+            and (self.demo is not None or self.reading.find_paragraph(hint.start) == paragraph)
+            for hint in self._hints[occurrence.form.split, occurrence.form.sample_id]
         )
 
     def is_in_label(self, occurrence: Occurrence) -> bool:
@@ -163,17 +199,12 @@ class _Passage:
         return any(start <= occurrence.start and occurrence.end <= end for start, end in self.labels)
 
     @cached_property
-    def _hints(self) -> dict[tuple[str, str], list[Occurrence]]:
-        hints: dict[tuple[str, str], list[Occurrence]] = {}
+    def _hints(self) -> defaultdict[tuple[str, str], list[Occurrence]]:
+        hints: defaultdict[tuple[str, str], list[Occurrence]] = defaultdict(list)
         for occurrence in self.occurrences:
             if occurrence.form.kind != "gold":
-                hints.setdefault((occurrence.form.split, occurrence.form.sample_id), []).append(occurrence)
+                hints[occurrence.form.split, occurrence.form.sample_id].append(occurrence)
         return hints
-
-    def _together(self, occurrence: Occurrence, hint: Occurrence) -> bool:
-        return self.demo is not None or self.reading.find_paragraph(occurrence.start) == self.reading.find_paragraph(
-            hint.start
-        )
 
 
 @dataclass(frozen=True)
@@ -186,9 +217,9 @@ class _Finding:
 def _classify_hits(agent: str, mine: list[_Finding], theirs: list[_Finding], is_parent_gated: bool) -> Iterator[Hit]:
     """Yield an agent's findings as hits; as many as a gated parent has are inherited, those on its lines first."""
     left = Counter((each.occurrence.form, each.occurrence.key) for each in theirs)
-    known = {_line(each) for each in theirs}
-    for each in sorted(mine, key=lambda each: _line(each) not in known):
-        form = each.occurrence.form
+    known = {each.passage.find_line(each.occurrence) for each in theirs}
+    for each in sorted(mine, key=lambda each: each.passage.find_line(each.occurrence) not in known):
+        form, place = each.occurrence.form, each.passage.describe_place(each.occurrence)
         status: Status = "shown" if form.split == "train" else "blocking"
         note = ""
         parent_has_it = left[form, each.occurrence.key] > 0
@@ -199,51 +230,10 @@ def _classify_hits(agent: str, mine: list[_Finding], theirs: list[_Finding], is_
             status, note = "allowed", OF_TRAINING
         elif parent_has_it and status == "blocking":
             note = OF_UNGATED_PARENT
-        yield Hit(form.kind, form.split, agent, each.passage.place(each.occurrence), form.sample_id, status, note)
+        yield Hit(form.kind, form.split, agent, place, form.sample_id, status, note)
 
 
-def _findings(lookup: Lookup, prompts: PromptSet, agent: str, common_keys: set[Key]) -> Iterator[_Finding]:
-    """Yield what counts in an agent's text and demos, before the comparison with the parent."""
-    yield from _find(lookup, _passages(lookup, agent, None, "", prompts.texts[agent]), common_keys, set())
-    for number, demo in enumerate(prompts.demos.get(agent, ()), start=1):
-        passages = [each for name, value in demo.items() for each in _passages(lookup, agent, number, name, value)]
-        yield from _find(lookup, passages, common_keys, _training_examples(passages))
-
-
-def _passages(lookup: Lookup, agent: str, demo: int | None, name: str, value: object) -> list[_Passage]:
-    top_level = isinstance(value, str | int | float)
-    text = "\n".join(_flat(value))
-    found = [(each, lookup.find(each)) for each in read_variants(text)]
-    return [
-        _Passage(agent, each, occurrences, lookup.find_label_spans(each, occurrences), demo, name, top_level)
-        for each, occurrences in found
-    ]
-
-
-def _find(
-    lookup: Lookup, passages: Sequence[_Passage], common_keys: set[Key], training: set[str]
-) -> Iterator[_Finding]:
-    """Yield the findings in a text, or in a demo; what one that was made on a training question has of it is allowed.
-
-    In such a demo the target of another question counts only if it is close to that question, is all that a field
-    contains, or is long; otherwise it comes from the training question's own material.
-    """
-    own = {each.key for passage in passages for each in passage.occurrences if each.form.sample_id in training}
-    for passage in passages:
-        for occurrence in passage.occurrences:
-            form = occurrence.form
-            if form.kind == "near":
-                continue
-            if form.sample_id in training or occurrence.key in own:
-                yield _Finding(passage, occurrence, allowed=True)
-                continue
-            is_by_chance = training and form.kind == "gold" and not (form.specific or passage.is_all(occurrence))
-            needs_hint = is_by_chance or _needs_hint(lookup, passage, occurrence, common_keys)
-            if not needs_hint or passage.has_hint(occurrence):
-                yield _Finding(passage, occurrence)
-
-
-def _training_examples(passages: Iterable[_Passage]) -> set[str]:
+def _find_training_examples(passages: Iterable[_Passage]) -> set[str]:
     """Return the training questions that a demo was made on, as far as it contains them."""
     kinds = ("question", "id", "file")
     return {
@@ -254,37 +244,20 @@ def _training_examples(passages: Iterable[_Passage]) -> set[str]:
     }
 
 
-def _needs_hint(lookup: Lookup, passage: _Passage, occurrence: Occurrence, common_keys: set[Key]) -> bool:
-    if occurrence.form.kind != "gold":
-        return False
-    elsewhere = occurrence.key in common_keys or (
-        occurrence.form.split != "train" and lookup.is_in_training(occurrence)
-    )
-    return occurrence.form.weak or elsewhere or passage.is_in_label(occurrence)
-
-
-def _flat(value: object) -> Iterator[str]:
+def _list_texts(value: object) -> Iterator[str]:
     """Yield all texts in a value of a demo: JSON with conversations and tool calls."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield str(key)
-            yield from _flat(item)
+            yield from _list_texts(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _flat(item)
+            yield from _list_texts(item)
     elif value is not None:
         yield str(value)
 
 
-def _vocabulary(parent: PromptSet) -> list[str]:
+def _list_vocabulary(parent: PromptSet) -> list[str]:
     """Return the lower-case words that the parent's texts use more than once: its language, not names."""
-    words = Counter(word for text in parent.texts.values() for word in text.split())
-    plain: Counter[str] = Counter()  # without the punctuation around it
-    for word, n in words.items():
-        plain[word.strip(".,;:!?()[]\"'`*_")] += n
-    return [word for word, n in plain.items() if n > 1 and word.isalpha() and word.islower()]
-
-
-def _line(finding: _Finding) -> str:
-    start, end = finding.passage.reading.find_line_span(finding.occurrence.start)
-    return finding.passage.reading.text[start:end]
+    words = Counter(word.strip(".,;:!?()[]\"'`*_") for text in parent.texts.values() for word in text.split())
+    return [word for word, n in words.items() if n > 1 and word.isalpha() and word.islower()]

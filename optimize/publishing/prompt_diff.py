@@ -9,6 +9,7 @@ for agent in compare_sets(parent, candidate):
 import difflib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,6 +18,7 @@ from mas.prompt_sets.prompt_set import DEMOS_FILE, PromptSet, name_prompt_file
 
 CONTEXT_LINES = 3
 _WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
+_ALIKE = 0.4  # share of two lines' words from which on one is taken to have become the other
 _MOST_WORDS = 4000  # of two lines that are compared word by word
 _EXACT = 1000  # lines, or words, up to which the smallest difference is looked for
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
@@ -134,14 +136,21 @@ def _block(old: list[str], new: list[str], i: int, j: int) -> Iterator[Row]:
     """Yield replaced lines: each next to the most similar one of those that are left."""
     at = 0
     for number, line in enumerate(old, start=i):
-        if not (alike := difflib.get_close_matches(line, new[at:], n=1)):
+        likeness = [_compute_likeness(line, each) for each in new[at:]]
+        if max(likeness, default=0.0) < _ALIKE:
             yield Row("removed", left=[(line, True)], left_line=number)
             continue
-        match = new.index(alike[0], at)
+        match = at + likeness.index(max(likeness))
         yield from _list_added(new, at, match, j)
         yield Row("changed", *_word_parts(line, new[match]), number, j + match)
         at = match + 1
     yield from _list_added(new, at, len(new), j)
+
+
+def _compute_likeness(old: str, new: str) -> float:
+    """Return the share of words that two lines have in common, in any order."""
+    first, second = Counter(old.split()), Counter(new.split())
+    return 2 * (first & second).total() / max(first.total() + second.total(), 1)
 
 
 def _list_added(new: list[str], start: int, end: int, j: int) -> Iterator[Row]:

@@ -6,7 +6,7 @@ Made from the run's files alone, and read by no command. With the sealed test's 
 which one side was better, with their targets: it is for the run's owner.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -14,13 +14,14 @@ from eval.reports.html.blocks import BLOCKS, Blocks, BlockWriter
 from eval.reports.html.charts import CHARTS, Chart, Format, Point, Tone
 from eval.reports.html.rows import ROWS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
-from eval.reports.notes import format_duration, format_percent, format_points, format_usd
+from eval.reports.notes import format_duration, format_percent, format_points
 from eval.runs.folder import REPORT, check_entries
 from eval.runs.foreign_run import refuse_unreadable
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
+from optimize.gate.verdict import format_cost
 from optimize.publishing.diff_page import render_styles
 from optimize.reports.candidate_tree import build_tree, render_difference
 from optimize.reports.outcome import describe_outcome
@@ -136,21 +137,13 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
     yield f"{len(tuning.proposals):,}", "proposals", f"{n_accepted} accepted, {n_fresh} re-evaluated"
     if spend := verdict.get("spend") or tuning.info.state.spend:
         tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
-        remark = f"{_format_cost(tuning, spend)}, {tokens:,} tokens, {format_duration(spend.get('seconds', 0.0))}"
+        paid = "nothing paid" if tuning.simulated else format_cost(spend)
+        remark = f"{paid}, {tokens:,} tokens, {format_duration(spend.get('seconds', 0.0))}"
         yield f"{spend.get('lm_calls', 0):,}", "requests", remark
 
 
 def _format_bounds(bounds: Sequence[float] | None, form: Callable[[float], str] = format_points) -> str:
     return f"{form(bounds[0])} to {form(bounds[1])}" if bounds else "unknown"
-
-
-def _format_cost(tuning: TuningSnapshot, spend: Mapping[str, float]) -> str:
-    if tuning.simulated:
-        return "nothing paid"
-    known = format_usd(spend.get("cost_usd", 0.0))
-    if not spend.get("unknown_cost_calls"):
-        return known
-    return f"at least {known}" if spend.get("cost_usd") else "cost n/a"
 
 
 def _draw_test(tuning: TuningSnapshot) -> Iterator[Chart]:

@@ -1,13 +1,12 @@
 """A tuning run's folder made by hand, as `optimize/run.py` leaves it, and what MLflow has of one.
 
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
-    everything(sent, local)                # to be compared before and after
 
 Each has a system, a run id and sealed questions of its own: all tests share one store and one registry.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import count
 from pathlib import Path
@@ -152,37 +151,8 @@ def client(settings: LocalTracking) -> Any:
     return connect(settings)[0]
 
 
-def send(
-    folder: Path, settings: LocalTracking, pid: int | None = None, redact: Callable[[str], str] = str
-) -> TuningExport:
-    """Send what the folder has; `pid`: of the run that goes on, None: it has ended."""
-    export = TuningExport(folder, settings, redact, pid)
-    if pid:
-        export.begin()
-        export.send_new()
-    else:
-        export.end()
+def send(folder: Path, settings: LocalTracking) -> TuningExport:
+    """Send what the folder has, of a run that has ended."""
+    export = TuningExport(folder, settings, str)
+    export.end()
     return export
-
-
-def everything(sent: TuningExport, settings: LocalTracking) -> dict[str, Any]:
-    """All that MLflow shows of a tuning run."""
-    mlflow = client(settings)
-    return {run_id: _of_run(mlflow, run_id) for run_id in (sent.run.run_id, *sent.children.values())}
-
-
-def _of_run(mlflow: Any, run_id: str) -> dict[str, Any]:
-    run = mlflow.get_run(run_id)
-    history = {
-        name: [(each.value, each.timestamp) for each in mlflow.get_metric_history(run_id, name)]
-        for name in run.data.metrics
-    }
-    files = [
-        (each.path, each.file_size) for folder in ("", "prompts") for each in mlflow.list_artifacts(run_id, folder)
-    ]
-    return {"run": run.to_dictionary(), "history": history, "files": sorted(files, key=str)}
-
-
-def written(settings: LocalTracking, run_id: str, name: str) -> str:
-    """A file of a run in MLflow."""
-    return Path(client(settings).download_artifacts(run_id, name)).read_text("utf-8")
