@@ -1,12 +1,13 @@
 """Mapping of a dataset's columns: GAIA's names, names of the user, or else the usual names of such columns.
 
-find_columns({}, ["input", "target"], "x.csv").names["answer"]      # "target"
-find_columns({"answer": "gold"}, ["input", "target"], "x.csv")      # UserError: x.csv has no column 'gold': …
+ColumnSettings().find_columns(["input", "target"], "x.csv").names["answer"]      # "target"
+ColumnSettings(columns={"answer": "gold"}).find_columns(["input"], "x.csv")      # UserError: x.csv has no column 'gold'
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
 
 from eval.benchmarks.fingerprint import normalise_question
 from mas.runtime.errors import UserError
@@ -28,6 +29,10 @@ USUAL = {  # in lower case, with a space for each _
 TABLE = ("question", "answer")  # what a table must have
 _WITHOUT = {"id": "to number the rows", "answer": "to run unscored", "level": "to do without", "file": "to do without"}
 
+ON_BAD_ROW = ("refuse", "skip")
+
+T = TypeVar("T")
+Choose = Callable[[Sequence[str]], Sequence[str]]  # the columns there are → those that are read
 Columns = Mapping[str, str | None]  # key of GAIA_COLUMNS → column of the data; None: the data have none
 Inputs = Mapping[str, str]  # named input field of the program → column of the data
 
@@ -53,13 +58,15 @@ AS_GAIA = FoundColumns(GAIA_COLUMNS)
 
 @dataclass(kw_only=True)
 class ColumnSettings:
-    """Keys that say which columns are read; the same in each file of `conf/data/` for the user's own data."""
+    """Keys that say what is read and how; the same in each file of `conf/data/` for the user's own data."""
 
     columns: dict[str, str | None] = field(default_factory=lambda: dict(GAIA_COLUMNS))
     inputs: Any = None  # [column, …] or {field: column}: named inputs instead of one question; None: the question
     target_column: str | None = None  # the same as columns.answer
     labels: list[Any] = field(default_factory=list)  # the targets that there are; empty: any
     tags: list[Any] = field(default_factory=list)  # columns whose values are categories with numbers of their own
+    files: str | None = None  # folder of the attachments; None: the one that holds the rows
+    on_bad_row: str = "refuse"
 
     def check_columns(self) -> None:
         """Check the settings on their own, before the data are read.
@@ -67,35 +74,136 @@ class ColumnSettings:
         Raises:
             UserError: they contradict one another, or name something that does not exist.
         """
-        complete_columns(self._merge_target(), parse_inputs(self.inputs))
+        check_on_bad_row(self.on_bad_row)
+        self._complete_columns()
         parse_labels(self.labels)
         parse_tags(self.tags)
+        if self.files is not None and not Path(self.files).is_dir():
+            raise UserError(
+                f"data.files={self.files} is not a folder: give the one that holds the attachments, or leave it out."
+            )
 
-    def find_columns(self, there: Collection[str], source: str, enough: Collection[str] = TABLE) -> FoundColumns:
-        """Return the column of every key; see the function of this name.
+    def find_attachments_folder(self, metadata: Path) -> Path:
+        """Return the folder of `data.files`; without it, the one that holds the metadata."""
+        return metadata.parent if self.files is None else Path(self.files)
+
+    def read_columns(self, read: Callable[[Choose], Iterable[T]], source: str) -> tuple[list[T], FoundColumns]:
+        """Return the rows with the column of every key.
+
+        Args:
+            read: returns the rows; it is given the function to call with the columns there are.
+            source: name of the data for the user.
 
         Raises:
-            UserError: columns that should be there are not, or several might be meant.
+            UserError: columns that should be there are not, or several might be meant; or what `read` raises.
         """
-        tags = parse_tags(self.tags)
-        named = [("target_column", self.target_column), *(("tags", tag) for tag in tags)]
-        if missing := [(key, column) for key, column in named if column is not None and column not in there]:
-            key, column = missing[0]
-            columns = ", ".join(there) or "none"
-            raise UserError(f"{source} has no column {column!r}, which data.{key} names; its columns are: {columns}.")
-        found = find_columns(self._merge_target(), there, source, enough, parse_inputs(self.inputs))
-        return replace(found, labels=parse_labels(self.labels), tags=tags)
+        found = AS_GAIA
 
-    def _merge_target(self) -> dict[str, str | None]:
-        if self.target_column is None:
-            return self.columns
-        given = self.columns.get("answer", GAIA_COLUMNS["answer"])
-        if given not in (GAIA_COLUMNS["answer"], self.target_column):
+        def choose(there: Collection[str]) -> list[str]:
+            nonlocal found
+            found = self.find_columns(there, source)
+            return found.list_used()
+
+        return list(read(choose)), found
+
+    def find_columns(self, there: Collection[str], source: str, enough: Collection[str] = TABLE) -> FoundColumns:
+        """Return the column of every key, None where the data have no such column and need not have it.
+
+        Args:
+            there: the columns of the data.
+            source: name of the data for the user.
+            enough: the keys whose columns, as configured, suffice: the usual names of the others are then not looked
+                for, so that nobody's questions change. Without them all but the id must be found by their usual names.
+
+        Raises:
+            UserError: columns that should be there are not, or several might be meant; it lists those that are.
+        """
+        tags, inputs, complete = parse_tags(self.tags), parse_inputs(self.inputs), self._complete_columns()
+        columns_there = ", ".join(there) or "none"
+        for key, column in [("target_column", self.target_column), *(("tags", tag) for tag in tags)]:
+            if column is not None and column not in there:
+                raise UserError(
+                    f"{source} has no column {column!r}, which data.{key} names; its columns are: {columns_there}."
+                )
+        if missing := {name: column for name, column in inputs.items() if column not in there}:
+            listed = [repr(column) if name == column else f"{column!r} ({name})" for name, column in missing.items()]
             raise UserError(
-                f"data.target_column={self.target_column} and data.columns.answer={given} both name the target: leave "
-                "one of them out."
+                f"{source} has no column {_join(listed)}, which data.inputs names: correct the name, or say which "
+                f"column holds the field with 'data.inputs={{field: column}}'; its columns are: {columns_there}."
             )
-        return {**self.columns, "answer": self.target_column}
+        as_configured = not inputs and all(complete[key] is None or complete[key] in there for key in enough)
+        named = {column for key, column in complete.items() if column != GAIA_COLUMNS[key]} | set(inputs.values())
+        found: dict[str, str | None] = {}
+        problems: dict[str, str] = {}
+        for key, column in complete.items():
+            usual = [name for name in there if normalise_column(name) in USUAL[key] and name not in named]
+            if column is None or column in there:
+                found[key] = column
+            elif column != GAIA_COLUMNS[key]:
+                problems[key] = f"no column {column!r}"
+            elif as_configured:
+                found[key] = None
+            elif len(usual) > 1:
+                problems[key] = f"several columns that may be the {key} ({', '.join(usual)})"
+            elif not usual and key in enough and key != "id":
+                problems[key] = f"no column for the {key} ({', '.join((column, *USUAL[key][1:]))})"
+            else:
+                found[key] = usual[0] if usual else None
+        if problems:
+            nulls = {key: f" (null {_WITHOUT[key]})" for key in problems if key in _WITHOUT}
+            options = [f"data.columns.{key}=…{nulls.get(key, '')}" for key in problems]
+            raise UserError(
+                f"{source} has {_join(list(problems.values()))}: name what it has with {_join(options)}; its columns "
+                f"are: {columns_there}."
+            )
+        made = found["id"] is None and complete["id"] is not None and not as_configured
+        notes = tuple(_list_notes(complete, found, there, made))
+        return FoundColumns(found, made, notes, inputs, parse_labels(self.labels), tags)
+
+    def _complete_columns(self) -> dict[str, str | None]:
+        """Return GAIA's column names, with those given in their place; with inputs, without the question.
+
+        Raises:
+            UserError: a key that is not one of GAIA_COLUMNS, no question, or the gold answers read as something else
+                too.
+        """
+        if unknown := sorted(set(self.columns) - set(GAIA_COLUMNS)):
+            raise UserError(f"data.columns has no key {unknown[0]!r}: use some of {', '.join(GAIA_COLUMNS)}.")
+        complete, inputs = GAIA_COLUMNS | dict(self.columns), parse_inputs(self.inputs)
+        if self.target_column is not None:
+            if complete["answer"] not in (GAIA_COLUMNS["answer"], self.target_column):
+                raise UserError(
+                    f"data.target_column={self.target_column} and data.columns.answer={complete['answer']} both name "
+                    "the target: leave one of them out."
+                )
+            complete["answer"] = self.target_column
+        if inputs:
+            if complete["question"] not in (GAIA_COLUMNS["question"], None):
+                raise UserError(
+                    f"data.columns.question={complete['question']} and data.inputs={','.join(inputs)} both name what "
+                    "is asked: leave one of them out."
+                )
+            complete["question"] = None
+            if shown := [name for name, column in inputs.items() if column == complete["answer"]]:
+                raise UserError(
+                    f"data.inputs gives the column {complete['answer']!r} to the field {shown[0]!r}, and it is also "
+                    "the target column, which would show the gold answers: take it out of one of them."
+                )
+        elif not complete["question"]:
+            raise UserError("data.columns.question is empty: name the column that holds the questions.")
+        for key, column in complete.items():
+            if key != "answer" and column == complete["answer"] is not None:
+                raise UserError(
+                    f"data.columns.{key} and data.columns.answer are both {column!r}, which would show the gold "
+                    "answers: name another column for one of them."
+                )
+        return complete
+
+
+def check_on_bad_row(on_bad_row: str) -> None:
+    """Raise UserError for a value that does not exist."""
+    if on_bad_row not in ON_BAD_ROW:
+        raise UserError(f"data.on_bad_row={on_bad_row} does not exist: use one of {', '.join(ON_BAD_ROW)}.")
 
 
 def parse_inputs(inputs: object) -> dict[str, str]:
@@ -163,105 +271,9 @@ def _list_names(inputs: object) -> list[object]:
     return list(inputs) if isinstance(inputs, list | tuple) else []
 
 
-def complete_columns(columns: Columns, inputs: Inputs | None = None) -> dict[str, str | None]:
-    """Return GAIA's column names, with those given in their place; with inputs, without the question.
-
-    Raises:
-        UserError: a key that is not one of GAIA_COLUMNS, no question, or the gold answers read as something else too.
-    """
-    if unknown := sorted(set(columns) - set(GAIA_COLUMNS)):
-        raise UserError(f"data.columns has no key {unknown[0]!r}: use some of {', '.join(GAIA_COLUMNS)}.")
-    complete = GAIA_COLUMNS | dict(columns)
-    if inputs:
-        if complete["question"] not in (GAIA_COLUMNS["question"], None):
-            raise UserError(
-                f"data.columns.question={complete['question']} and data.inputs={','.join(inputs)} both name what is "
-                "asked: leave one of them out."
-            )
-        complete["question"] = None
-        if shown := [name for name, column in inputs.items() if column == complete["answer"]]:
-            raise UserError(
-                f"data.inputs gives the column {complete['answer']!r} to the field {shown[0]!r}, and it is also the "
-                "target column, which would show the gold answers: take it out of one of them."
-            )
-    elif not complete["question"]:
-        raise UserError("data.columns.question is empty: name the column that holds the questions.")
-    shared = [key for key, column in complete.items() if key != "answer" and column == complete["answer"] is not None]
-    if shared:
-        raise UserError(
-            f"data.columns.{shared[0]} and data.columns.answer are both {complete['answer']!r}, which would show the "
-            "gold answers: name another column for one of them."
-        )
-    return complete
-
-
-def find_columns(
-    columns: Columns,
-    there: Collection[str],
-    source: str,
-    enough: Collection[str] = TABLE,
-    inputs: Inputs | None = None,
-) -> FoundColumns:
-    """Return the complete mapping, None where the data have no such column and need not have it.
-
-    Args:
-        columns: as configured; what has GAIA's name counts as not named by the user.
-        there: the columns of the data.
-        source: name of the data for the user.
-        enough: the keys whose columns, as configured, suffice: the usual names of the others are then not looked for,
-            so that nobody's questions change. Without them all but the id must be found by their usual names.
-        inputs: field → column, instead of the question; other columns are then found by their usual names.
-
-    Raises:
-        UserError: columns that should be there are not, or several might be meant; it lists those that are.
-    """
-    inputs = inputs or {}
-    complete = complete_columns(columns, inputs)
-    as_configured = not inputs and all(complete[key] is None or complete[key] in there for key in enough)
-    named = {column for key, column in complete.items() if column != GAIA_COLUMNS[key]} | set(inputs.values())
-    if missing := {name: column for name, column in inputs.items() if column not in there}:
-        raise UserError(_describe_missing_inputs(source, missing, there))
-    found: dict[str, str | None] = {}
-    problems: dict[str, str] = {}
-    for key, column in complete.items():
-        usual = [name for name in there if normalise_column(name) in USUAL[key] and name not in named]
-        if column is None or column in there:
-            found[key] = column
-        elif column != GAIA_COLUMNS[key]:
-            problems[key] = f"no column {column!r}"
-        elif as_configured:
-            found[key] = None
-        elif len(usual) > 1:
-            problems[key] = f"several columns that may be the {key} ({', '.join(usual)})"
-        elif not usual and key in enough and key != "id":
-            problems[key] = f"no column for the {key} ({', '.join((column, *USUAL[key][1:]))})"
-        else:
-            found[key] = usual[0] if usual else None
-    if problems:
-        raise UserError(_describe_problems(source, problems, there))
-    made = found["id"] is None and complete["id"] is not None and not as_configured
-    return FoundColumns(found, made, tuple(_list_notes(complete, found, there, made)), inputs)
-
-
 def normalise_column(name: object) -> str:
     """Return a column's name as `USUAL` has it."""
     return str(name).strip().casefold().replace("_", " ")
-
-
-def _describe_problems(source: str, problems: Mapping[str, str], there: Collection[str]) -> str:
-    options = [f"data.columns.{key}=…" + (f" (null {_WITHOUT[key]})" if key in _WITHOUT else "") for key in problems]
-    return (
-        f"{source} has {_join(list(problems.values()))}: name what it has with {_join(options)}; its columns are: "
-        f"{', '.join(there) or 'none'}."
-    )
-
-
-def _describe_missing_inputs(source: str, missing: Inputs, there: Collection[str]) -> str:
-    listed = _join([repr(column) if name == column else f"{column!r} ({name})" for name, column in missing.items()])
-    return (
-        f"{source} has no column {listed}, which data.inputs names: correct the name, or say which column holds the "
-        f"field with 'data.inputs={{field: column}}'; its columns are: {', '.join(there) or 'none'}."
-    )
 
 
 def _join(words: list[str]) -> str:

@@ -12,16 +12,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from eval.benchmarks.dataset import Dataset, Split
-from eval.benchmarks.hub import (
-    HUB,
-    HubRepository,
-    LocalTableError,
-    Table,
-    find_link_limit,
-    find_token_file,
-    read_local_table,
-)
-from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, read_rows
+from eval.benchmarks.hub import HUB, HubRepository, find_token_file
+from eval.benchmarks.rows import Row, check_on_bad_row, read_rows
 from mas.runtime.errors import UserError
 
 ACCESS = f"{HUB}/gaia-benchmark/GAIA"
@@ -63,33 +55,23 @@ class GaiaDataset(Dataset):
             UserError: no access, no such config or split, or a row is bad and bad rows are refused.
         """
         self.check()
-        contents = self._local_table(self.path, split) if self.path else self._hub().read_table(self.config, split)
-        places = f"{self.path or self.repo}, {self.config}/{split}"
-        rows = [Row(f"{places}, row {number}", content) for number, content in enumerate(contents, start=1)]
-        root = Path(self.path) if self.path else self._fetch_files(split, contents)
-        attachments = Attachments(root / self._folder(split), limit=find_link_limit(root))
-        return read_rows(rows, attachments, self.on_bad_row)
-
-    def _folder(self, split: str) -> str:
-        return f"{self.config.split('_')[0]}/{split}"  # 2023_level1: 2023/validation
-
-    def _local_table(self, path: str, split: str) -> Table:
-        try:
-            return read_local_table(path, self.config, split)
-        except LocalTableError as error:
-            raise UserError(
-                f"data.path={path} cannot be read as GAIA's {self.config}/{split}: {error}; give a folder laid out"
-                f" like {ACCESS} at revision {REVISION[:7]}."
-            ) from error
-
-    def _fetch_files(self, split: str, contents: Table) -> Path:
-        """Return the snapshot's folder with the attachments that the rows name."""
-        return self._hub().fetch_files(self._folder(split), [content.get("file_name") for content in contents])
+        hub = self._hub()
+        contents = hub.read_table(self.config, split)
+        place = f"{hub.repo}, {self.config}/{split}"
+        rows = [Row(f"{place}, row {number}", content) for number, content in enumerate(contents, start=1)]
+        folder = f"{self.config.split('_')[0]}/{split}"  # 2023_level1: 2023/validation
+        names = [content.get("file_name") for content in contents]
+        return read_rows(rows, hub.find_attachments(folder, names), self.on_bad_row)
 
     def _hub(self) -> HubRepository:
-        return HubRepository(self.repo, self.revision, self.token_env, self._build_refusal)
+        return HubRepository(self.path or self.repo, self.revision, self.token_env, self._build_refusal)
 
-    def _build_refusal(self, cause: str) -> UserError:
+    def _build_refusal(self, cause: str, table: str | None = None) -> UserError:
+        if table is not None:
+            return UserError(
+                f"data.path={self.path} cannot be read as GAIA's {table}: {cause}; give a folder laid out like {ACCESS}"
+                f" at revision {REVISION[:7]}."
+            )
         return UserError(
             f"GAIA could not be fetched ({cause}): accept the terms at {ACCESS}, put your token into the environment"
             f" as {self.token_env} and be online, or try without it with experiment=offline."

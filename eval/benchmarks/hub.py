@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,30 +20,37 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from eval.benchmarks.rows import is_bare_name
+from eval.benchmarks.columns import Choose
+from eval.benchmarks.rows import Attachments, is_bare_name
 from mas.llm.profiles.reachable import CONNECT_TIMEOUT_SECONDS
 from mas.runtime.errors import UserError
 
 HUB = "https://huggingface.co/datasets"
 Table = list[Mapping[str, object]]
-Choose = Callable[[Sequence[str]], Sequence[str]]  # the columns there are → those that are read
 
 
 @dataclass(frozen=True)
 class HubRepository:
-    """A dataset repository at one revision."""
+    """A dataset repository at one revision, or a local folder laid out like one."""
 
-    repo: str
+    repo: str  # owner/name, or the folder
     revision: str | None
     token_env: str
-    refusal: Callable[[str], UserError]  # the sentence, from its cause
+    refusal: Callable[..., UserError]  # the sentence, from its cause; of a folder also from config and split
+
+    @property
+    def is_local(self) -> bool:
+        return Path(self.repo).is_dir()
 
     def read_table(self, config: str | None, split: str, choose: Choose | None = None) -> Table:
         """Return the rows of one split.
 
         Raises:
-            UserError: no access, or no such config or split; or what `choose` raises.
+            UserError: no access, no such config or split, or nothing that can be read; or what `choose` raises.
         """
+        table = f"{config or 'default'}/{split}"
+        if self.is_local:
+            return self._read_folder(config, split, choose, table)
         skip_retries_when_offline()
         from datasets import load_dataset
 
@@ -53,9 +60,31 @@ class HubRepository:
                 self._check_revision(loaded)
                 return _read_rows(loaded, choose)
             except ValueError as error:
-                if missing := extract_available(error):
-                    raise UserError(f"{self.repo} has no {config or 'default'}/{split}: {missing}.") from None
+                if missing := _extract_available(error):
+                    raise UserError(f"{self.repo} has no {table}: {missing}.") from None
                 raise
+
+    def _read_folder(self, config: str | None, split: str, choose: Choose | None, table: str) -> Table:
+        import yaml
+        from datasets import load_dataset
+        from datasets.exceptions import DatasetsError
+
+        # Streamed: a changed file is seen at once, where a table in the cache might be the old one.
+        with tempfile.TemporaryDirectory() as cache:
+            try:
+                return _read_rows(load_dataset(self.repo, config, split=split, streaming=True, cache_dir=cache), choose)
+            except (DatasetsError, ValueError, RuntimeError, OSError, yaml.YAMLError) as error:
+                raise self.refusal(_flatten_message(error), table) from error
+
+    def find_attachments(
+        self, folder: str, names: Iterable[object], data_files: frozenset[str] = frozenset()
+    ) -> Attachments:
+        """Return the attachments in a folder of the repository; those with these names are fetched."""
+        root = Path(self.repo) if self.is_local else self.fetch_files(folder, names)
+        # In the cache, files of `snapshots/REVISION` are links into `blobs`.
+        real = root.resolve()
+        limit = real.parent.parent if real.parent.name == "snapshots" else real
+        return Attachments(root / folder, limit, data_files=data_files)
 
     def fetch_files(self, folder: str, names: Iterable[object]) -> Path:
         """Return the snapshot's folder with the named files of `folder`; what is no name is left out."""
@@ -64,22 +93,26 @@ class HubRepository:
 
         inside = f"{folder}/" if folder else ""
         bare = [name for name in names if isinstance(name, str) and is_bare_name(name)]
-        patterns = [f"{inside}{glob.escape(name)}" for name in bare]
         with self._fetching():
             snapshot = snapshot_download(
                 self.repo,
                 repo_type="dataset",
                 revision=self.revision,
-                allow_patterns=[*patterns, "README.md"],
+                allow_patterns=[*(f"{inside}{glob.escape(name)}" for name in bare), "README.md"],
                 token=self.read_token(),
             )
         return Path(snapshot)
 
     def list_data_files(self, config: str | None) -> frozenset[str]:
         """Return the bare names of the files that the rows come from."""
-        skip_retries_when_offline()
+        options = {} if self.is_local else {"revision": self.revision, "token": self.read_token()}
+        if not self.is_local:
+            skip_retries_when_offline()
+        from datasets import load_dataset_builder
+
         with self._fetching():
-            return list_data_files(self.repo, config, revision=self.revision, token=self.read_token())
+            found = load_dataset_builder(self.repo, config, **options).config.data_files or {}
+        return frozenset(PurePosixPath(str(file)).name for files in found.values() for file in files)
 
     def read_token(self) -> str | None:
         """Return the token; None: the token file that `hf auth login` writes is used, if any."""
@@ -119,36 +152,6 @@ def skip_retries_when_offline() -> None:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
-class LocalTableError(Exception):
-    """A local folder cannot be read; the message is half a sentence."""
-
-
-def read_local_table(path: str, config: str | None, split: str, choose: Choose | None = None) -> Table:
-    """Return the rows of one split of a local folder.
-
-    Raises:
-        LocalTableError: no such config or split, or nothing that can be read; or what `choose` raises.
-    """
-    import yaml
-    from datasets import load_dataset
-    from datasets.exceptions import DatasetsError
-
-    # Streamed: a changed file is seen at once, where a table in the cache might be the old one.
-    with tempfile.TemporaryDirectory() as cache:
-        try:
-            return _read_rows(load_dataset(path, config, split=split, streaming=True, cache_dir=cache), choose)
-        except (DatasetsError, ValueError, RuntimeError, OSError, yaml.YAMLError) as error:
-            raise LocalTableError(flatten_message(error)) from error
-
-
-def list_data_files(repo: str, config: str | None, **options: str | None) -> frozenset[str]:
-    """Return the bare names of the files that the rows of a repository, or of a local folder, come from."""
-    from datasets import load_dataset_builder
-
-    found = load_dataset_builder(repo, config, **options).config.data_files or {}
-    return frozenset(PurePosixPath(str(file)).name for files in found.values() for file in files)
-
-
 def _read_rows(loaded: Any, choose: Choose | None) -> Table:
     if choose is None:
         return list(loaded)
@@ -156,9 +159,9 @@ def _read_rows(loaded: Any, choose: Choose | None) -> Table:
     return list(loaded.select_columns(list(choose(names))))
 
 
-def extract_available(error: ValueError) -> str | None:
+def _extract_available(error: ValueError) -> str | None:
     """Return the library's own list of configs or splits; None if the error is about something else."""
-    text = flatten_message(error).partition(" Example of usage")[0]
+    text = _flatten_message(error).partition(" Example of usage")[0]
     return text if any(sign in text for sign in ("Available", "available", "Should be one of")) else None
 
 
@@ -169,11 +172,5 @@ def find_token_file() -> Path:
     return Path(os.path.expandvars(os.environ.get("HF_TOKEN_PATH") or f"{home}/token")).expanduser()
 
 
-def find_link_limit(root: Path) -> Path:
-    """Return the folder that links may lead to: in the cache, files of `snapshots/REVISION` are links into `blobs`."""
-    root = root.resolve()
-    return root.parent.parent if root.parent.name == "snapshots" else root
-
-
-def flatten_message(error: Exception) -> str:
+def _flatten_message(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__

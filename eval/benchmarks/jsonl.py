@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.benchmarks.columns import AS_GAIA, ColumnSettings
+from eval.benchmarks.columns import AS_GAIA, Choose, ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
-from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
+from eval.benchmarks.rows import Attachments, Row, read_rows
 from mas.runtime.errors import UserError
 
 METADATA = ("metadata.jsonl", "metadata.parquet")
@@ -28,8 +28,6 @@ class JsonlDataset(ColumnSettings, Dataset):
     """The keys of `conf/data/jsonl.yaml`, explained there."""
 
     path: str
-    files: str | None = None
-    on_bad_row: str = "refuse"
     name: str = "jsonl"
     default_split: str = ONLY_SPLIT
 
@@ -39,9 +37,7 @@ class JsonlDataset(ColumnSettings, Dataset):
         Raises:
             UserError: nothing at `path`, or a value that does not exist.
         """
-        check_on_bad_row(self.on_bad_row)
         self.check_columns()
-        find_attachments_folder(self.files, Path(self.path))
         self._list_splits()
 
     def load(self, split: str) -> Split:
@@ -52,7 +48,7 @@ class JsonlDataset(ColumnSettings, Dataset):
         """
         self.check()
         metadata = self._find_metadata(split)
-        attachments = Attachments(find_attachments_folder(self.files, metadata), metadata=metadata)
+        attachments = Attachments(self.find_attachments_folder(metadata), metadata=metadata)
         rows = list(read_metadata(metadata))
         keys = {str(key): None for row in rows if isinstance(row.content, dict) for key in row.content}
         # Without any key there is no row that can be read, and the first of them says why.
@@ -92,7 +88,7 @@ def read_metadata(metadata: Path) -> Iterator[Row]:
     Raises:
         UserError: a Parquet file that cannot be read (a malformed JSON line is a bad row instead).
     """
-    return _read_parquet(metadata) if metadata.suffix == ".parquet" else _read_jsonl(metadata)
+    return read_parquet(metadata) if metadata.suffix == ".parquet" else _read_jsonl(metadata)
 
 
 def _read_jsonl(metadata: Path) -> Iterator[Row]:
@@ -109,12 +105,18 @@ def _read_jsonl(metadata: Path) -> Iterator[Row]:
             yield Row(place, problem=f"the line is not JSON ({error})")
 
 
-def _read_parquet(metadata: Path) -> Iterator[Row]:
+def read_parquet(metadata: Path, choose: Choose | None = None) -> Iterator[Row]:
+    """Yield the rows of a Parquet file, with the columns that are chosen of those there are.
+
+    Raises:
+        UserError: it cannot be read.
+    """
     import pyarrow  # type: ignore[import-untyped]
     import pyarrow.parquet  # type: ignore[import-untyped]
 
     try:
-        rows = pyarrow.parquet.read_table(metadata).to_pylist()
+        columns = list(choose(pyarrow.parquet.read_schema(metadata).names)) if choose else None
+        rows = pyarrow.parquet.read_table(metadata, columns=columns).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(f"{metadata} cannot be read as Parquet ({type(error).__name__}): write it again.") from error
     for number, content in enumerate(rows, start=1):

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from eval.benchmarks.columns import AS_GAIA, Columns, FoundColumns
+from eval.benchmarks.columns import AS_GAIA, Columns, FoundColumns, check_on_bad_row
 from eval.benchmarks.dataset import Sample, Split
 from eval.benchmarks.fingerprint import normalise_question
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
-ON_BAD_ROW = ("refuse", "skip")
 NO_GOLD = "?"  # GAIA's test split
 MAX_WHOLE = 2**53  # up to which a float has every whole number
 MAX_LISTED = 20  # rows in a message
@@ -88,27 +87,6 @@ def is_bare_name(name: str) -> bool:
     return PureWindowsPath(name).name == name and name not in ("", ".", "..") and "\0" not in name
 
 
-def find_attachments_folder(files: str | None, metadata: Path) -> Path:
-    """Return the folder of `data.files`; without it, the one that holds the metadata.
-
-    Raises:
-        UserError: `data.files` is no folder.
-    """
-    if files is None:
-        return metadata.parent
-    if not Path(files).is_dir():
-        raise UserError(
-            f"data.files={files} is not a folder: give the one that holds the attachments, or leave it out."
-        )
-    return Path(files)
-
-
-def check_on_bad_row(on_bad_row: str) -> None:
-    """Raise UserError for a value that does not exist."""
-    if on_bad_row not in ON_BAD_ROW:
-        raise UserError(f"data.on_bad_row={on_bad_row} does not exist: use one of {', '.join(ON_BAD_ROW)}.")
-
-
 def read_rows(
     rows: Iterable[Row],
     attachments: Attachments,
@@ -135,8 +113,7 @@ def read_rows(
             bad.append(f"{row.place}: {error}")
         else:
             samples[sample.id], places[sample.id] = sample, row.place
-    if bad and on_bad_row == "refuse":
-        raise UserError(_describe_bad_rows(bad))
+    refuse_bad_rows(bad, on_bad_row)
     if not samples:
         reason = f"all {len(bad)} are bad, the first one being {bad[0]}" if bad else "the metadata is empty"
         raise UserError(
@@ -163,12 +140,17 @@ def _list_unused_labels(labels: Sequence[str], samples: Iterable[Sample]) -> Ite
         yield f"no row here has the label {', '.join(map(repr, unused))}, which data.labels names"
 
 
-def _describe_bad_rows(bad: Sequence[str]) -> str:
+def refuse_bad_rows(bad: Sequence[str], on_bad_row: str) -> None:
+    """Raise UserError with the first twenty of the bad rows, unless they are skipped."""
+    if not bad or on_bad_row == "skip":
+        return
     if len(bad) == 1:
-        return f"{bad[0]}; correct the row, or leave bad rows out with data.on_bad_row=skip."
+        raise UserError(f"{bad[0]}; correct the row, or leave bad rows out with data.on_bad_row=skip.")
     more = f"\n  and {len(bad) - MAX_LISTED} more" if len(bad) > MAX_LISTED else ""
     listed = "".join(f"\n  {each}" for each in bad[:MAX_LISTED])
-    return f"{len(bad)} rows are bad; correct them, or leave them out with data.on_bad_row=skip:{listed}{more}"
+    raise UserError(
+        f"{len(bad)} rows are bad; correct them, or leave them out with data.on_bad_row=skip:{listed}{more}"
+    )
 
 
 def _describe_duplicate(sample: Sample, place: str, columns: FoundColumns) -> str:

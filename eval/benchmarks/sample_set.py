@@ -14,7 +14,6 @@ from eval.benchmarks.jsonl import JsonlDataset
 
 SAMPLE = Path(__file__).parent / "sample"
 SAMPLE_VERSION = 4  # goes up whenever a question or a file changes: scores of two versions are not comparable
-ALIASES = {"validation": "val"}  # GAIA's name for it
 
 
 @dataclass
@@ -37,7 +36,8 @@ class BundledDataset(Dataset):
         Raises:
             UserError: no such split.
         """
-        return self._files().load(ALIASES.get(split, split))
+        return self._files().load("val" if split == "validation" else split)  # GAIA's name for it
 
     def _files(self) -> JsonlDataset:
+        """Return the dataset of the files that are read."""
         return JsonlDataset(path=str(SAMPLE), on_bad_row=self.on_bad_row)

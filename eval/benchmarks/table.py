@@ -9,16 +9,17 @@ CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id     
 
 import csv
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from eval.benchmarks.columns import AS_GAIA, ColumnSettings
+from eval.benchmarks.columns import AS_GAIA, Choose, ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
-from eval.benchmarks.rows import Attachments, Row, check_on_bad_row, find_attachments_folder, read_rows
+from eval.benchmarks.jsonl import ONLY_SPLIT, read_parquet
+from eval.benchmarks.rows import Attachments, Row, read_rows
 from mas.agents.in_memory import find_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
@@ -26,8 +27,6 @@ from mas.runtime.text import name_type
 if TYPE_CHECKING:
     import pandas
 
-T = TypeVar("T")
-ONLY_SPLIT = "all"
 MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
 OTHER_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "'|'"}  # character to what is typed
 EXCEL = (".xlsx", ".xlsm", ".xls")
@@ -36,11 +35,9 @@ WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are 
 
 @dataclass
 class _TableDataset(ColumnSettings, Dataset):
-    """Settings and steps that both kinds of file share."""
+    """Settings and steps that all kinds of file share."""
 
     path: str
-    files: str | None = None
-    on_bad_row: str = "refuse"
     default_split: str = ONLY_SPLIT
 
     def check(self) -> None:
@@ -49,13 +46,11 @@ class _TableDataset(ColumnSettings, Dataset):
         Raises:
             UserError: no file at `path`, no folder at `files`, or a value that does not exist.
         """
-        check_on_bad_row(self.on_bad_row)
         self.check_columns()
         path = Path(self.path)
         if not path.is_file():
             found = "is a folder" if path.is_dir() else f"does not exist under {Path.cwd()}"
             raise UserError(f"data.path={self.path} {found}: give the file that holds the questions.")
-        find_attachments_folder(self.files, path)
 
     def load(self, split: str) -> Split:
         """Read the file, whose only split is `all`.
@@ -69,17 +64,19 @@ class _TableDataset(ColumnSettings, Dataset):
                 f"{self.path} has no split {split!r}: it is one file, so leave split out, or give split=all."
             )
         path = Path(self.path)
-        columns = self.find_columns(self._read_names(path), str(path))
-        attachments = Attachments(find_attachments_folder(self.files, path), metadata=path)
-        return read_rows(self._read_rows(path, columns.list_used()), attachments, self.on_bad_row, columns)
+        rows, columns = self.read_columns(lambda choose: self._read_rows(path, choose), str(path))
+        attachments = Attachments(self.find_attachments_folder(path), metadata=path)
+        return read_rows(rows, attachments, self.on_bad_row, columns)
 
     @abstractmethod
-    def _read_names(self, path: Path) -> Sequence[str]:
-        """Return the columns of the file."""
+    def _read_rows(self, path: Path, choose: Choose) -> Iterator[Row]:
+        """Call `choose` with the columns of the file, then yield its rows, each with its place."""
 
-    @abstractmethod
-    def _read_rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield the file's rows, each with its place."""
+
+def _check_names(path: Path, names: Sequence[str]) -> Sequence[str]:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
+    return names
 
 
 @dataclass
@@ -95,20 +92,15 @@ class CsvDataset(_TableDataset):
         if len(delimiter) != 1 or delimiter in '"\r\n ':
             raise UserError(f"data.delimiter={self.delimiter!r} is not one character; give one, or tab or semicolon.")
 
-    def _read_names(self, path: Path) -> Sequence[str]:
-        _, names = next(self._read_lines(path), (0, []))
+    def _read_rows(self, path: Path, choose: Choose) -> Iterator[Row]:
+        lines = self._read_lines(path)
+        _, names = next(lines, (0, []))
         if len(names) == 1 and (found := next((each for each in OTHER_DELIMITERS if each in names[0]), None)):
             word = OTHER_DELIMITERS[found]
             raise UserError(
                 f"{path} has one column, {names[0]!r}: give data.delimiter={word} if that separates its cells."
             )
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
-        return names
-
-    def _read_rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
-        lines = self._read_lines(path)
-        _, names = next(lines)
+        choose(_check_names(path, names))
         for number, cells in lines:
             place = f"{path}, line {number}"
             if len(cells) == len(names):
@@ -144,29 +136,8 @@ class ParquetDataset(_TableDataset):
 
     name: str = "parquet"
 
-    def _read_names(self, path: Path) -> Sequence[str]:
-        import pyarrow.parquet  # type: ignore[import-untyped]
-
-        names: list[str] = _read_parquet(path, pyarrow.parquet.read_schema).names
-        return names
-
-    def _read_rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
-        import pyarrow.parquet
-
-        contents: list[Mapping[str, object]] = _read_parquet(
-            path, pyarrow.parquet.read_table, columns=list(columns)
-        ).to_pylist()
-        for number, content in enumerate(contents, start=1):
-            yield Row(f"{path}, row {number}", content)
-
-
-def _read_parquet(path: Path, read: Callable[..., T], **options: object) -> T:
-    import pyarrow
-
-    try:
-        return read(path, **options)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{path} cannot be read as Parquet ({type(error).__name__}): write it again.") from error
+    def _read_rows(self, path: Path, choose: Choose) -> Iterator[Row]:
+        return read_parquet(path, choose)
 
 
 @dataclass
@@ -183,16 +154,10 @@ class ExcelDataset(_TableDataset):
                 f"data.path={self.path} must end in {', '.join(EXCEL)}: save it as .xlsx, or give data=csv."
             )
 
-    def _read_names(self, path: Path) -> Sequence[str]:
-        _, first = next(self._read_lines(path), (0, []))
-        names = [name or "" for name in first]
-        if twice := sorted({name for name in names if name and names.count(name) > 1}):
-            raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
-        return [name for name in names if name]
-
-    def _read_rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    def _read_rows(self, path: Path, choose: Choose) -> Iterator[Row]:
         lines = self._read_lines(path)
-        _, names = next(lines)
+        _, names = next(lines, (0, []))
+        columns = choose(_check_names(path, [name for name in names if name]))
         for number, cells in lines:
             content = {name: cell for name, cell in zip(names, cells, strict=True) if name}
             problem = next((f"{name!r} {_BAD[text]}" for name in columns if (text := content.get(name)) in _BAD), None)
@@ -284,8 +249,6 @@ class InMemoryDataset(ColumnSettings, Dataset):
     """The keys of `conf/data/in_memory.yaml`: rows that a Python program has given to `mas_harness`."""
 
     target: str
-    files: str | None = None
-    on_bad_row: str = "refuse"
     name: str = "in_memory"
     default_split: str = ONLY_SPLIT
 
@@ -295,11 +258,8 @@ class InMemoryDataset(ColumnSettings, Dataset):
         Raises:
             UserError: a value does not exist, or the rows are those of a program that is over.
         """
-        check_on_bad_row(self.on_bad_row)
         self.check_columns()
         find_object(self.target)
-        if self.files is not None:
-            find_attachments_folder(self.files, Path())
 
     def load(self, split: str) -> Split:
         """Return the rows as samples; the only split is `all`.
@@ -316,7 +276,7 @@ class InMemoryDataset(ColumnSettings, Dataset):
         contents = [_show_values(row) if isinstance(row, Mapping) else row for row in rows]
         names = dict.fromkeys(name for row in contents if isinstance(row, Mapping) for name in row)
         columns = self.find_columns(names, "the list of samples") if names else AS_GAIA
-        attachments = Attachments(find_attachments_folder(self.files, Path("samples")))
+        attachments = Attachments(self.find_attachments_folder(Path("samples")))
         places = (Row(f"sample {number}", content) for number, content in enumerate(contents, start=1))
         return read_rows(places, attachments, self.on_bad_row, columns)
 

@@ -10,24 +10,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
-from eval.benchmarks.dataset import EXPECTED, Dataset, Sample, Split
+from eval.benchmarks.dataset import EXPECTED, Sample, Split
 from eval.benchmarks.jsonl import JsonlDataset
+from eval.benchmarks.sample_set import BundledDataset
 
 SHOP = Path(__file__).parent / "shop"
 VERSION = 1  # goes up whenever a question or the database changes: scores of two versions are not comparable
-ALIASES = {"validation": "val"}
 FIELDS = ("question", "context", "prefer_agents", "disable_agents")  # of a request
 
 
 @dataclass
-class BosSampleDataset(Dataset):
+class BosSampleDataset(BundledDataset):
     """The keys of `conf/data/bos_sample.yaml`, explained there."""
 
     version: ClassVar[int] = VERSION
-    tuning_splits: ClassVar[tuple[str, str, str]] = ("train", "val", "test")  # training, validation, sealed test
-    on_bad_row: str = "refuse"
     name: str = "bos_sample"
-    default_split: str = "val"
     tags: list[str] = field(default_factory=lambda: ["kind"])
     databases: str | None = None
     tables: dict[str, list[str]] = field(default_factory=dict)
@@ -35,18 +32,14 @@ class BosSampleDataset(Dataset):
     api_command: list[str] = field(default_factory=list)
     current_time: str | None = None
 
-    def check(self) -> None:
-        """Raise UserError if the files are missing, or a value does not exist."""
-        self._files().check()
-
     def load(self, split: str) -> Split:
-        """Read `train`, `val` (also `validation`) or `test`.
+        """Read `train`, `val` (also `validation`) or `test`, each sample with the fields that its row has.
 
         Raises:
             UserError: no such split.
         """
-        found = self._files().load(ALIASES.get(split, split))
-        return replace(found, samples=tuple(map(keep_given_fields, found.samples)))
+        found = super().load(split)
+        return replace(found, samples=tuple(map(_keep_given_fields, found.samples)))
 
     def _files(self) -> JsonlDataset:
         inputs, tags = list(FIELDS), [*self.tags, EXPECTED]
@@ -54,7 +47,7 @@ class BosSampleDataset(Dataset):
         return JsonlDataset(path=str(SHOP), on_bad_row=self.on_bad_row, inputs=inputs, tags=tags, columns=columns)
 
 
-def keep_given_fields(sample: Sample) -> Sample:
+def _keep_given_fields(sample: Sample) -> Sample:
     """Return the sample with the fields that its row has, asked by its question alone."""
     given = {name: text for name, text in sample.inputs.items() if text}
     return replace(sample, question=sample.inputs["question"], inputs=given)

@@ -15,16 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eval.benchmarks.dataset import EXPECTED, Dataset, Sample, Split
-from eval.benchmarks.rows import check_on_bad_row
+from eval.benchmarks.rows import BadRowError, check_on_bad_row, refuse_bad_rows
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
 QUERY_COLUMNS = ("SQL", "query")
 ENDINGS = (".sqlite", ".db", ".sqlite3")
-
-
-class BadQuestionError(Exception):
-    """One entry of the list is of no use; the message does not name its place."""
 
 
 @dataclass
@@ -57,12 +53,9 @@ class Text2SqlDataset(Dataset):
         for number, entry in enumerate(_read_list(file), start=1):
             try:
                 samples.append(_build_sample(entry, number, known))
-            except BadQuestionError as error:
+            except BadRowError as error:
                 bad.append(f"{file.name}, entry {number}: {error}")
-        if bad and self.on_bad_row == "refuse":
-            raise UserError(
-                f"{bad[0]}; correct it, or leave bad entries out with data.on_bad_row=skip ({len(bad)} are bad)."
-            )
+        refuse_bad_rows(bad, self.on_bad_row)
         if not samples:
             raise UserError(f"{file} has no question that can be used; {bad[0] if bad else 'its list is empty'}.")
         return Split(tuple(samples), tuple(bad))
@@ -89,14 +82,14 @@ def _read_list(file: Path) -> list[object]:
 
 def _build_sample(entry: object, number: int, known: set[str]) -> Sample:
     if not isinstance(entry, Mapping):
-        raise BadQuestionError(f"it is {name_type(entry)}, not an object")
+        raise BadRowError(f"it is {name_type(entry)}, not an object")
     query = next((entry[name] for name in QUERY_COLUMNS if entry.get(name)), None)
     texts = {"question": entry.get("question"), "db_id": entry.get("db_id"), "SQL or query": query}
     if missing := [name for name, text in texts.items() if not isinstance(text, str) or not text.strip()]:
-        raise BadQuestionError(f"{missing[0]} is missing or no text")
+        raise BadRowError(f"{missing[0]} is missing or no text")
     question, database = str(entry["question"]).strip(), str(entry["db_id"])
     if database not in known:
-        raise BadQuestionError(f"data.databases has no database {database!r}")
+        raise BadRowError(f"data.databases has no database {database!r}")
     evidence = {"evidence": str(entry["evidence"])} if entry.get("evidence") else {}
     table = {"database": database, "query": query, "ordered": _is_ordered(str(query)), "extra_columns": False}
     return Sample(

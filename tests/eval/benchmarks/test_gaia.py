@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -183,37 +182,3 @@ def test_a_token_without_access_is_one_sentence_that_does_not_show_it(root: Path
         "UserError GAIA could not be fetched (DatasetNotFoundError): accept the terms at https://"
     )
     assert "hf_secret" not in done.stdout + done.stderr
-
-
-class PlayedHub:
-    """A HubRepository without a network."""
-
-    def __init__(self, snapshot: Path) -> None:
-        self.snapshot, self.token = snapshot, "token"
-        self.asked: list[object] = []
-        self.rows = [row("1", file_name="a.csv"), row("2")]
-
-    def __call__(self, *settings: object) -> "PlayedHub":
-        *self.settings, self.refusal = settings
-        return self
-
-    settings: list[object]
-    refusal: Callable[[str], UserError]
-
-    def read_token(self) -> str:
-        return self.token
-
-    def read_table(self, config: str, split: str) -> list[dict[str, Any]]:
-        self.asked.append((config, split))
-        return self.rows
-
-    def fetch_files(self, folder: str, names: Sequence[object]) -> Path:
-        self.asked.append((folder, names))
-        return self.snapshot
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedHub:
-    played = PlayedHub(tmp_path / "repo" / "snapshots" / REVISION)
-    monkeypatch.setattr("eval.benchmarks.gaia.HubRepository", played)
-    return played

@@ -3,12 +3,10 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from eval.benchmarks import hub as hubs
 from tests.servers.hub import serving
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -58,35 +56,3 @@ def test_without_a_network_what_was_fetched_before_is_used_and_nothing_waited_fo
         "refused: the hub cannot be reached, and what was fetched before is another revision"
     )
     assert load_from(hub, tmp_path / "other home") == "refused: ConnectionError"
-
-
-class Reached:
-    """A network: the addresses that were asked for, and whether they answer."""
-
-    def __init__(self, answers: bool) -> None:
-        self.answers, self.asked, self.n_closed = answers, list[tuple[tuple[str, int], float]](), 0
-
-    def create_connection(self, address: tuple[str, int], timeout: float) -> "Reached":
-        self.asked.append((address, timeout))
-        if not self.answers:
-            raise OSError("unreachable")
-        return self
-
-    def close(self) -> None:
-        self.n_closed += 1
-
-
-@pytest.fixture
-def network(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Reached]:
-    def reach(answers: bool, endpoint: str | None = None, proxies: object = None) -> Reached:
-        reached = Reached(answers)
-        monkeypatch.setattr(hubs, "socket", reached)
-        monkeypatch.setattr(hubs, "getproxies", lambda: proxies or {})
-        monkeypatch.setenv("HF_HUB_OFFLINE", "is put back after the test")
-        monkeypatch.delenv("HF_HUB_OFFLINE")
-        monkeypatch.delenv("HF_ENDPOINT", raising=False)
-        if endpoint is not None:
-            monkeypatch.setenv("HF_ENDPOINT", endpoint)
-        return reached
-
-    return reach

@@ -4,9 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -152,41 +151,3 @@ def test_a_dataset_that_cannot_be_had_is_one_sentence_without_the_token(root: Pa
             "https://huggingface.co/datasets/owner/name, "
         ), done.stderr
         assert "MY_TOKEN" in done.stdout and len(done.stdout.splitlines()) == 1
-
-
-class PlayedHub:
-    """A HubRepository without a network."""
-
-    rows: ClassVar[list[dict[str, Any]]] = []
-    made: ClassVar[list["PlayedHub"]] = []
-    snapshot = Path()
-
-    def __init__(self, repo: str, revision: str | None, token_env: str, refusal: Callable[[str], UserError]) -> None:
-        self.settings, self.refusal = (repo, revision, token_env), refusal
-        self.asked: list[object] = []
-        self.made.append(self)
-
-    def read_table(self, config: str | None, split: str, choose: Any) -> list[dict[str, Any]]:
-        names = choose(list(self.rows[0])) if self.rows else []
-        self.asked.append((config, split, names))
-        return [{name: row[name] for name in names} for row in self.rows]
-
-    def list_data_files(self, config: str | None) -> frozenset[str]:
-        self.asked.append(config)
-        return frozenset({"data.csv"})
-
-    def fetch_files(self, folder: str, names: Sequence[object]) -> Path:
-        self.asked.append((folder, names))
-        return self.snapshot
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[PlayedHub]:
-    snapshot = tmp_path / "repo" / "snapshots" / COMMIT
-    snapshot.mkdir(parents=True)
-    monkeypatch.setattr(PlayedHub, "snapshot", snapshot)
-    monkeypatch.setattr(PlayedHub, "made", [])
-    monkeypatch.setattr(PlayedHub, "rows", [{"question": "a?", "answer": "7", "file": "a.txt", "more": 1},
-                                            {"question": "b?", "answer": "8", "file": None, "more": 2}])  # fmt: skip
-    monkeypatch.setattr("eval.benchmarks.hugging_face.HubRepository", PlayedHub)
-    return PlayedHub

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eval.benchmarks.columns import GAIA_COLUMNS, FoundColumns, complete_columns
+from eval.benchmarks.columns import GAIA_COLUMNS, FoundColumns
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.rows import (
     Attachments,
@@ -136,7 +136,7 @@ def test_no_rows_left_is_refused_even_when_bad_rows_are_skipped(tmp_path: Path) 
 
 def test_own_column_names_replace_gaias_one_by_one(tmp_path: Path) -> None:
     row = {"task_id": "1", "prompt": "How many?", "gold": 4}
-    columns = FoundColumns(complete_columns({"question": "prompt", "answer": "gold"}))
+    columns = FoundColumns(GAIA_COLUMNS | {"question": "prompt", "answer": "gold"})
     (sample,) = read_rows([Row("m", row)], Attachments(tmp_path), columns=columns).samples
     assert (sample.id, sample.question, sample.target, sample.level) == ("1", "How many?", "4", None)
 
