@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from eval.benchmarks.columns import check_on_bad_row
 from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.hub import HUB, HubRepository, find_token_file
-from eval.benchmarks.rows import Row, check_on_bad_row, read_rows
+from eval.benchmarks.rows import Row, read_rows
 from mas.runtime.errors import UserError
 
 ACCESS = f"{HUB}/gaia-benchmark/GAIA"

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from eval.benchmarks.columns import check_on_bad_row
 from eval.benchmarks.dataset import EXPECTED, Dataset, Sample, Split
-from eval.benchmarks.rows import BadRowError, check_on_bad_row, refuse_bad_rows
+from eval.benchmarks.rows import BadRowError, refuse_bad_rows
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
