@@ -59,23 +59,15 @@ class FoundLabels:
 class LabelIndex:
     """Labels by question and answer."""
 
-    def __init__(self, book: LabelBook | None = None, *, keeps_withdrawn: bool = False) -> None:
+    def __init__(self, book: LabelBook | None = None, keeps_withdrawn: bool = False) -> None:
         """`keeps_withdrawn`: where a label was taken back and none has followed, a label that says so is found."""
         book = book or LabelBook()
-        withdrawn = book.withdrawn if keeps_withdrawn else []
-        labels = [
-            *((each, replace(each, label=WITHDRAWN)) for each in withdrawn),
-            *((each, each) for each in book.labels),
-        ]
-        self._questions: dict[tuple[str, str, str], HumanLabel] = {}
-        self._answers: dict[tuple[str, str, str, str], HumanLabel] = {}
-        self._ids: set[str] = set()
-        for original, each in labels:
-            self._ids.add(each.sample_id)
-            if original.label in OF_QUESTIONS:
-                self._questions[each.key] = each
-            else:
-                self._answers[*each.key, each.answer_sha256] = each
+        self._labels: dict[tuple[str, ...], HumanLabel] = {}  # by question, and by question and answer
+        for each in book.withdrawn if keeps_withdrawn else []:
+            self._labels[_get_key(each)] = replace(each, label=WITHDRAWN)
+        for each in book.labels:
+            self._labels[_get_key(each)] = each
+        self._ids = {key[0] for key in self._labels}
 
     def __bool__(self) -> bool:
         return bool(self._ids)
@@ -92,9 +84,13 @@ class LabelIndex:
             return FoundLabels()
         key = (sample_id, compute_fingerprint(record.question, file_sha256), compute_text_digest(record.target))
         if not isinstance(record, Record):
-            return FoundLabels(self._questions.get(key))
-        answer = self._answers.get((*key, compute_answer_digest(record.answer))) if record.error is None else None
-        return FoundLabels(self._questions.get(key), answer)
+            return FoundLabels(self._labels.get(key))
+        answer = self._labels.get((*key, compute_answer_digest(record.answer))) if record.error is None else None
+        return FoundLabels(self._labels.get(key), answer)
+
+
+def _get_key(label: HumanLabel) -> tuple[str, ...]:
+    return label.key if label.label in OF_QUESTIONS else (*label.key, label.answer_sha256)
 
 
 def find_gold_folder(run_folder: Path) -> Path:

@@ -13,12 +13,10 @@ import hashlib
 import json
 import os
 import re
-import stat
 import uuid
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Self
 
@@ -35,8 +33,8 @@ OF_ANSWERS, OF_QUESTIONS = (RIGHT, WRONG), (WRONG_GOLD, AMBIGUOUS, BAD_QUESTION)
 VERSION = 1
 MAX_NOTE_CHARS, MAX_TARGET_CHARS, MAX_WHO_CHARS = 2_000, 20_000, 100
 _MAX_SHOWN_CHARS = 2_000  # of the answer, which is only shown: its digest is compared
-_MAX_FILE_BYTES = 256_000_000
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_NUMBERS = ("epoch", "attempt", "version")  # fields; the others are texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,23 +69,15 @@ class HumanLabel:
         Raises:
             ValueError: the line is no label of this version.
         """
-        data = json.loads(text)
-        if not isinstance(data, dict) or data.get("version") != VERSION:
-            raise ValueError("no label of this version")
-        known = {each.name: each.type for each in fields(cls)}
-        wrong = [name for name, value in data.items() if name not in known or not _has_type(name, value)]
-        if wrong or data.get("label") not in (*OF_ANSWERS, *OF_QUESTIONS, WITHDRAWN):
-            raise ValueError(f"wrong fields {wrong or ['label']}")
         try:
-            return cls(**data)
+            label = cls(**json.loads(text))
         except TypeError as error:
             raise ValueError(str(error)) from error
-
-
-def _has_type(name: str, value: object) -> bool:
-    if name in ("epoch", "attempt", "version"):
-        return type(value) is int
-    return isinstance(value, str) or (name == "target" and value is None)
+        kinds = {name: (int if name in _NUMBERS else str) for name in vars(label)} | {"target": str | None}
+        wrong = [name for name, kind in kinds.items() if not isinstance(getattr(label, name), kind)]
+        if label.version != VERSION or wrong or label.label not in (*OF_ANSWERS, *OF_QUESTIONS, WITHDRAWN):
+            raise ValueError(f"no label of this version, or wrong fields {wrong or ['label']}")
+        return label
 
 
 @dataclass(frozen=True)
@@ -160,18 +150,15 @@ def describe_label(
 
 def withdraw(label: HumanLabel, who: str) -> HumanLabel:
     """Return the line that takes a label back."""
-    return HumanLabel(
-        sample_id=label.sample_id,
-        question=label.question,
-        target_sha256=label.target_sha256,
+    return replace(
+        label,
         label=WITHDRAWN,
-        answer_sha256=label.answer_sha256,
+        withdraws=label.id,
+        target=None,
+        answer="",
+        note="",
         who=who,
         when=_now(),
-        run=label.run,
-        epoch=label.epoch,
-        attempt=label.attempt,
-        withdraws=label.id,
         id=uuid.uuid4().hex[:16],
     )
 
@@ -201,42 +188,27 @@ def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
     line = json.dumps(asdict(label)).encode("ascii") + b"\n"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_new = not path.exists()
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError("it is no ordinary file")
             fcntl.flock(file, fcntl.LOCK_EX)
-            _append_line(file.fileno(), line)
-        if is_new:
-            _sync_folder(folder)
+            _append_line(file, line)
     except OSError as error:
         raise UserError(f"the label was not saved: {path} cannot be written ({error}).") from error
     return path
 
 
-def _append_line(descriptor: int, line: bytes) -> None:
+def _append_line(file: FileIO, line: bytes) -> None:
     """Append the whole line or nothing; a line that a crash has cut off is ended first."""
-    end = os.lseek(descriptor, 0, os.SEEK_END)
-    if end and os.pread(descriptor, 1, end - 1) != b"\n":
+    end = file.seek(0, os.SEEK_END)
+    if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
         line = b"\n" + line
     try:
-        left = memoryview(line)
-        while left:
-            left = left[os.write(descriptor, left) :]
-        os.fsync(descriptor)
+        if file.write(line) != len(line):
+            raise OSError("the disk is full")
+        os.fsync(file.fileno())
     except OSError:
-        os.ftruncate(descriptor, end)
+        file.truncate(end)
         raise
-
-
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # some file systems cannot
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def read_labels(place: Path) -> LabelBook:
@@ -245,10 +217,13 @@ def read_labels(place: Path) -> LabelBook:
     Raises:
         UserError: a file cannot be read.
     """
-    files = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
     found, unreadable = list[HumanLabel](), list[str]()
-    for file in files:
-        for number, line in enumerate(_read_lines(file), start=1):
+    for file in sorted(place.glob("*.jsonl")) if place.is_dir() else [place]:
+        try:
+            lines = file.read_text("utf-8", "replace").splitlines() if file.exists() else []
+        except OSError as error:
+            raise UserError(f"{file} cannot be read ({error}).") from error
+        for number, line in enumerate(filter(str.strip, lines), start=1):
             try:
                 found.append(HumanLabel.from_json(line))
             except (ValueError, RecursionError):
@@ -259,20 +234,6 @@ def read_labels(place: Path) -> LabelBook:
     return LabelBook(
         [each for each in labels if each.id not in gone], [each for each in labels if each.id in gone], unreadable
     )
-
-
-def _read_lines(file: Path) -> Iterator[str]:
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise UserError(f"{file} cannot be read ({error}); it must be an ordinary file, not a link.") from error
-    with os.fdopen(descriptor, "rb") as opened:
-        about = os.fstat(opened.fileno())
-        if not stat.S_ISREG(about.st_mode) or about.st_size > _MAX_FILE_BYTES:
-            raise UserError(f"{file} is no file of labels: a special file, or larger than {_MAX_FILE_BYTES:,} bytes.")
-        yield from (line for line in opened.read().decode("utf-8", "replace").splitlines() if line.strip())
 
 
 def _now() -> str:

@@ -68,8 +68,7 @@ class Selection:
         found = [run for run in runs if self._fits(run)]
         if self.order == "name":
             return sorted(found, key=lambda run: run.name)
-        key = {"date": _get_start, "score": _get_score, "cost": _get_cost, "size": _get_size, "time": _get_seconds}
-        return sorted(found, key=key[self.order], reverse=True)
+        return sorted(found, key=lambda run: _rank(run, self.order), reverse=True)
 
     def _fits(self, run: RunEntry) -> bool:
         started = parse_time(run.started_at)
@@ -120,22 +119,8 @@ def _matches(value: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(text, each.casefold()) for each in patterns for text in texts)
 
 
-def _get_start(run: RunEntry) -> float:
+def _rank(run: RunEntry, order: str) -> float:
     started = parse_time(run.started_at)
-    return started.timestamp() if started else 0.0
-
-
-def _get_score(run: RunEntry) -> float:
-    return -1.0 if run.score is None else run.score
-
-
-def _get_cost(run: RunEntry) -> float:
-    return -1.0 if run.cost_usd is None else run.cost_usd
-
-
-def _get_size(run: RunEntry) -> float:
-    return run.size_bytes
-
-
-def _get_seconds(run: RunEntry) -> float:
-    return run.seconds or 0.0
+    values = {"score": run.score, "cost": run.cost_usd, "size": run.size_bytes, "time": run.seconds}
+    value = (started and started.timestamp()) if order == "date" else values[order]
+    return -1.0 if value is None else value

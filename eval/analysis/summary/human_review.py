@@ -5,6 +5,7 @@ compare_with_people(judged_rows).kappa
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import fields
 
 from eval.analysis.statistics.intervals import Interval, compute_clustered_interval
 from eval.analysis.statistics.kappa import HumanAgreement, estimate_agreement
@@ -60,19 +61,10 @@ def _list_corrections(rows: Sequence[Row]) -> list[Correction]:
     for row in rows:
         for verdict in row.human:
             found.setdefault(verdict.id, (row.sample_id, verdict))
+    names = [each.name for each in fields(Correction) if each.name != "sample_id"]
     return [
-        Correction(
-            sample_id=sample_id,
-            label=each.label,
-            who=each.who,
-            when=each.when,
-            run=each.run,
-            note=each.note,
-            target_before=each.target_before,
-            target=each.target,
-            score_before=each.score_before,
-        )
-        for sample_id, each in found.values()
+        Correction(sample_id=sample_id, **{name: getattr(verdict, name) for name in names})
+        for sample_id, verdict in found.values()
     ]
 
 
