@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, Attribution, attribute_failure
-from eval.analysis.attribution.agent_steps import AgentSteps, Step
-from eval.analysis.attribution.predictor_attribution import RightAnswers, is_own_program
+from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
+from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, Step, is_own_program
+from eval.analysis.attribution.predictor_attribution import RightAnswers
 from eval.analysis.attribution.target_matcher import Remark, TargetMatcher
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record

@@ -29,8 +29,8 @@ from contextvars import copy_context
 import dspy
 
 from eval.analysis.attribution.agent_attribution import attribute_failure
-from eval.analysis.attribution.agent_steps import AgentSteps
-from eval.analysis.attribution.predictor_attribution import RightAnswers, is_own_program
+from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
+from eval.analysis.attribution.predictor_attribution import RightAnswers
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.benchmarks.dataset import Sample, list_gold_texts
 from eval.execution.scoring import SCORER, describe_answered

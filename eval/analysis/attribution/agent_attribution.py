@@ -14,35 +14,22 @@ remarks: they never quote anybody, so that an optimizer may read them.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from eval.analysis.attribution.agent_steps import AgentSteps, Step, ToolUse
-from eval.analysis.attribution.predictor_attribution import (
-    PredictorFault,
-    RightAnswers,
-    attribute_to_predictor,
-    find_failed_predictor,
-    is_own_program,
-)
-from eval.analysis.attribution.target_matcher import Remark, TargetMatcher, extract_numbers
+from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, Step, blame, is_own_program
+from eval.analysis.attribution.target_matcher import TargetMatcher, extract_numbers
 from eval.runs.record import Record
+
+if TYPE_CHECKING:
+    from eval.analysis.attribution.predictor_attribution import RightAnswers
 
 RETRY_LIMIT = "retry_limit:"
 _MIN_TELLING_NUMBER = 100  # smaller whole numbers are counts, ranks and the like, and may come from anywhere
 _MIN_CALCULATED = 10
 
 
-@dataclass(frozen=True)
-class Attribution:
-    """The responsible agent and the reason."""
-
-    agent: str | None  # None: nothing went wrong, or the cause is unknown
-    reason: Remark = ()  # about that agent
-    step: Step | None = None  # of that agent, where it went wrong
-    tool: ToolUse | None = None  # that failed, if the agent's tools are the cause
-
-
 def attribute_failure(
-    record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, right_answers: RightAnswers | None = None
+    record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, right_answers: "RightAnswers | None" = None
 ) -> Attribution:
     """Return the agent responsible for a wrong or failed answer; no agent for a right one.
 
@@ -54,20 +41,21 @@ def attribute_failure(
     """
     if record.correct:
         return Attribution(None)
+    found: Attribution | None
     if record.error is not None:
-        failed = _failed(record, agent_steps)
-        if failed.agent is None and is_own_program(record):
-            return _as_attribution(find_failed_predictor(record, agent_steps))
-        return failed
-    if is_own_program(record):
-        return _as_attribution(attribute_to_predictor(record, agent_steps, matcher, right_answers))
-    case = _Case(record, agent_steps, matcher)
-    found = (rule(case) for rule in _RULES)
-    return next((attribution for attribution in found if attribution), Attribution(None))
+        found = _failed(record, agent_steps)
+        if found is None and is_own_program(record):
+            from eval.analysis.attribution.predictor_attribution import find_failed_predictor
 
+            found = find_failed_predictor(record, agent_steps)
+    elif is_own_program(record):
+        from eval.analysis.attribution.predictor_attribution import attribute_to_predictor
 
-def _as_attribution(fault: PredictorFault | None) -> Attribution:
-    return Attribution(None) if fault is None else Attribution(fault.agent, fault.reason, fault.step)
+        found = attribute_to_predictor(record, agent_steps, matcher, right_answers)
+    else:
+        case = _Case(record, agent_steps, matcher)
+        found = next(filter(None, (rule(case) for rule in _RULES)), None)
+    return found or Attribution(None)
 
 
 @dataclass(frozen=True)
@@ -88,7 +76,7 @@ class _Case:
         return [step for step in self.agent_steps.work if step.agent not in others]
 
 
-def _failed(record: Record, agent_steps: AgentSteps) -> Attribution:
+def _failed(record: Record, agent_steps: AgentSteps) -> Attribution | None:
     """Return the agent that was running when the question failed."""
     agents = {step.agent for step in agent_steps.steps}
     with_tool = [step.agent for step in agent_steps.steps if any(tool.error for tool in step.tools)]
@@ -96,7 +84,7 @@ def _failed(record: Record, agent_steps: AgentSteps) -> Attribution:
     if at_fault is None and record.error_class == "tool" and with_tool:
         at_fault = with_tool[-1]
     if at_fault is None:
-        return Attribution(None)
+        return None
     why = {
         "malformed": "its reply could not be read: output fields were missing or not in the form asked for",
         "truncated": "its reply was too long and was cut off",
@@ -106,12 +94,12 @@ def _failed(record: Record, agent_steps: AgentSteps) -> Attribution:
         "limit": f"it was at work when a limit was reached ({record.limit})",
     }.get(record.error_class or "")
     if why is None:  # the model's provider or a defect: prompts are not the cause
-        return Attribution(None)
+        return None
     step = [each for each in agent_steps.steps if each.agent == at_fault][-1]
     failed = [tool for tool in step.tools if tool.error]
     tool = failed[-1] if failed and record.error_class == "tool" else None
-    reason = (f"The question failed with this agent: {why}.", "The question failed with this agent.")
-    return Attribution(at_fault, reason, step, tool)
+    why = f"The question failed with this agent: {why}."
+    return blame(step, why, "The question failed with this agent.", tool=tool)
 
 
 def _retries_exhausted(case: _Case) -> Attribution | None:
@@ -140,27 +128,19 @@ def _finisher_spoilt_right_draft(case: _Case) -> Attribution | None:
     if not case.has_right_answer(draft):
         return None
     if matcher.is_contained_in(answer):
-        inherited = matcher.is_reordered(draft.answer) or matcher.is_truncated(
-            draft.answer
-        )  # the finisher could not fix it
-        at_fault = draft if inherited else finish
-        return Attribution(
-            at_fault.agent,
-            (
-                "The answer was right in content, and this agent did not give it the form that the question asks for.",
-                "The content was there, and this agent got its form wrong.",
-                "The final form was due to this agent.",
-            ),
-            at_fault,
+        # The finisher could not fix it.
+        inherited = matcher.is_reordered(draft.answer) or matcher.is_truncated(draft.answer)
+        return blame(
+            draft if inherited else finish,
+            "The answer was right in content, and this agent did not give it the form that the question asks for.",
+            "The content was there, and this agent got its form wrong.",
+            "The final form was due to this agent.",
         )
-    return Attribution(
-        finish.agent,
-        (
-            "The draft that this agent received was right, and what it made of it was not: the content was changed "
-            "where only the form was to be given.",
-            "A right draft was spoilt by this agent.",
-        ),
+    return blame(
         finish,
+        "The draft that this agent received was right, and what it made of it was not: the content was changed "
+        "where only the form was to be given.",
+        "A right draft was spoilt by this agent.",
     )
 
 
@@ -172,13 +152,10 @@ def _rejected_though_right(case: _Case) -> Attribution | None:
 
 
 def _false_alarm(critic: Step) -> Attribution:
-    return Attribution(
-        critic.agent,
-        (
-            "This agent rejected a draft that was right in content, and the right answer was lost: a false alarm.",
-            "This agent rejected work that should have been approved.",
-        ),
+    return blame(
         critic,
+        "This agent rejected a draft that was right in content, and the right answer was lost: a false alarm.",
+        "This agent rejected work that should have been approved.",
     )
 
 
@@ -186,7 +163,7 @@ def _plan_is_empty(case: _Case) -> Attribution | None:
     plan = case.agent_steps.plan
     if plan is None or plan.said.strip():
         return None
-    return Attribution(plan.agent, ("The plan was empty.", "This agent delivered nothing."), plan)
+    return blame(plan, "The plan was empty.", "This agent delivered nothing.")
 
 
 def _file_not_read(case: _Case) -> Attribution | None:
@@ -198,15 +175,15 @@ def _file_not_read(case: _Case) -> Attribution | None:
         return None
     if tried:
         why = "The attached file was never read: the tool call that was to open it failed."
-        return Attribution(tried[-1][0].agent, (why, "The evidence was never retrieved: a tool failed."), *tried[-1])
+        return blame(tried[-1][0], why, "The evidence was never retrieved: a tool failed.", tool=tried[-1][1])
     if agent_steps.plan and file not in agent_steps.plan.said:
         why = "The plan does not name the attached file, and nobody read it: the evidence was never retrieved."
-        return Attribution(agent_steps.plan.agent, (why, "The plan left out the evidence."), agent_steps.plan)
+        return blame(agent_steps.plan, why, "The plan left out the evidence.")
     offered = [step for step in agent_steps.work if step.offered and step is not agent_steps.plan]
     if not offered:
         return None
     why = "The attached file was never read with a tool: the evidence was never retrieved."
-    return Attribution(offered[0].agent, (why, "The evidence was never retrieved."), offered[0])
+    return blame(offered[0], why, "The evidence was never retrieved.")
 
 
 def _tools_failed(case: _Case) -> Attribution | None:
@@ -214,7 +191,7 @@ def _tools_failed(case: _Case) -> Attribution | None:
     for step in case.agent_steps.work:
         if step.tools and all(tool.error for tool in step.tools):
             why = "Every tool call of this agent failed, and it went on without the evidence."
-            return Attribution(step.agent, (why, "The tools of this agent failed."), step, step.tools[-1])
+            return blame(step, why, "The tools of this agent failed.", tool=step.tools[-1])
     return None
 
 
@@ -228,7 +205,7 @@ def _values_from_nowhere(case: _Case) -> Attribution | None:
                 "This agent reported values that stand in nothing it had read: made up, rounded off or copied wrongly, "
                 "where the exact values of the source were needed as evidence."
             )
-            return Attribution(step.agent, (why, "The evidence was not reported with its exact values."), step)
+            return blame(step, why, "The evidence was not reported with its exact values.")
     return None
 
 
@@ -237,11 +214,11 @@ def _evidence_lost(case: _Case) -> Attribution | None:
     by_agent: dict[str, list[Step]] = {}
     for step in case.evidence:
         by_agent.setdefault(step.agent, []).append(step)
-    for agent, steps in by_agent.items():
+    for steps in by_agent.values():
         returned = any(case.matcher.is_within(tool.seen) for step in steps for tool in step.tools)
         if returned and not any(case.matcher.is_within(step.said) for step in steps):
             why = "The evidence was in what the tools returned to this agent, and its report left it out."
-            return Attribution(agent, (why, "This agent lost the evidence."), steps[-1])
+            return blame(steps[-1], why, "This agent lost the evidence.")
     return None
 
 
@@ -252,17 +229,15 @@ def _draft_is_wrong(case: _Case) -> Attribution | None:
         return None
     if case.matcher.is_within(draft.seen) and not case.matcher.is_within(case.record.question):
         why = "The evidence was in front of this agent, and it did not draw the right answer from it."
-        return Attribution(draft.agent, (why, "This agent did not make the right use of its evidence."), draft)
+        return blame(draft, why, "This agent did not make the right use of its evidence.")
     if _calculated_without_tool(draft, case.record):
         why = (
             "As far as can be told, this agent's result is wrong: the number comes from no tool and from nothing it "
             "was given, so it was calculated without the tools that it has."
         )
-        return Attribution(draft.agent, (why, "The calculation was done without a tool."), draft)
+        return blame(draft, why, "The calculation was done without a tool.")
     why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
-    return Attribution(
-        draft.agent, (why, "As far as can be told, it went wrong here.", "The draft was at fault."), draft
-    )
+    return blame(draft, why, "As far as can be told, it went wrong here.", "The draft was at fault.")
 
 
 def _calculated_without_tool(draft: Step, record: Record) -> bool:

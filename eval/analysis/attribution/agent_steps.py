@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from eval.analysis.attribution.target_matcher import Remark
 from eval.runs.record import Record
 
 DECISION, FINAL_ANSWER = "decision", "final_answer"
 Span = dict[str, Any]  # as a record's trajectory holds it
+INPUTS, OUTPUTS = "inputs", "outputs"  # of the final state of a user's own program
 _REASONING_PARTS = ("reason", "working", "rationale", "trace", "explanation")  # in names of fields
 _UNUSABLE = "unusable reply"  # event of a reply that could not be used
 
@@ -71,6 +73,26 @@ class Step:
     def is_list(self) -> bool:
         """True if all outputs are lists, as those of a plan are."""
         return bool(self.outputs) and all(isinstance(value, list) for value in self.outputs.values())
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """The responsible agent and the reason."""
+
+    agent: str | None  # None: nothing went wrong, or the cause is unknown
+    reason: Remark = ()  # about that agent
+    step: Step | None = None  # of that agent, where it went wrong
+    tool: ToolUse | None = None  # that failed, if the agent's tools are the cause
+
+
+def blame(step: Step, *reason: str, tool: ToolUse | None = None) -> Attribution:
+    """Return the attribution to the agent of a step."""
+    return Attribution(step.agent, reason, step, tool)
+
+
+def is_own_program(record: Record) -> bool:
+    """Return whether a user's own program answered, and not a system with known roles."""
+    return INPUTS in record.state or OUTPUTS in record.state
 
 
 @dataclass(frozen=True)

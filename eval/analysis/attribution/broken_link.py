@@ -11,14 +11,16 @@ contract in pyproject.toml keeps `optimize` from importing this module.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, Attribution, attribute_failure
-from eval.analysis.attribution.agent_steps import AgentSteps, Step, ToolUse
-from eval.analysis.attribution.predictor_attribution import RightAnswers
+from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
+from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, Step, ToolUse
 from eval.analysis.attribution.target_matcher import LabelMatcher, TargetMatcher
 from eval.runs.record import NOT_RUN, Record
 from eval.scorers.labels import LabelSet
+
+if TYPE_CHECKING:
+    from eval.analysis.attribution.predictor_attribution import RightAnswers
 
 Kind = Literal["agent", "tool", "limit", "format", "error"]
 
@@ -58,7 +60,7 @@ def name_link(kind: str, name: str) -> str:
 
 
 def find_broken_link(
-    record: Record, right_answers: RightAnswers | None = None, labels: LabelSet | None = None
+    record: Record, right_answers: "RightAnswers | None" = None, labels: LabelSet | None = None
 ) -> BrokenLink | None:
     """Return the first broken link of an answer that lost points or failed; None for any other.
 

@@ -13,9 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from eval.analysis.attribution.agent_steps import AgentSteps, Step
+from eval.analysis.attribution.agent_steps import AgentSteps, Step, is_own_program
 from eval.analysis.attribution.broken_link import BrokenLink, build_matcher
-from eval.analysis.attribution.predictor_attribution import is_own_program
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 

@@ -17,14 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from eval.analysis.attribution.agent_steps import AgentSteps, Step
-from eval.analysis.attribution.target_matcher import Remark, TargetMatcher
+from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, Step, blame
+from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.runs.record import Record
 from mas.runtime.text import to_jsonable
 from mas.tools.calculator import calculator
 from mas.tools.results import ToolError
 
-INPUTS, OUTPUTS = "inputs", "outputs"  # of the final state of a user's own program
 MIN_RIGHT = 3  # right answers from which a habit of a predictor can be read
 HABIT = 0.8  # share of right answers that makes a habit
 SIDE_OUTPUTS = ("reasoning", "trajectory")  # what a predictor thought or did before it replied
@@ -39,23 +38,6 @@ _NOTHING = re.compile(
     r"|(?:i )?(?:do not|don't) know|not (?:available|given|stated|mentioned)|(?:is|was|the|it|there)\b)*",
     re.IGNORECASE,
 )
-
-
-def is_own_program(record: Record) -> bool:
-    """Return whether a user's own program answered, and not a system with known roles."""
-    return INPUTS in record.state or OUTPUTS in record.state
-
-
-@dataclass(frozen=True)
-class PredictorFault:
-    """The responsible predictor and the reason."""
-
-    step: Step  # of the predictor
-    reason: Remark
-
-    @property
-    def agent(self) -> str:
-        return self.step.agent
 
 
 @dataclass(frozen=True)
@@ -116,23 +98,23 @@ class RightAnswers:
 
 def attribute_to_predictor(
     record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, right_answers: RightAnswers | None = None
-) -> PredictorFault | None:
+) -> Attribution | None:
     """Return the predictor responsible for a wrong answer; None if none has worked."""
     chain = _find_chain(record, agent_steps)
     if not chain:
         return None
     case = _Case(record, agent_steps, chain, matcher, right_answers or RightAnswers())
     found = (rule(case) for rule in _RULES)
-    return next((fault for fault in found if fault), None)
+    return next(filter(None, found), None)
 
 
-def find_failed_predictor(record: Record, agent_steps: AgentSteps) -> PredictorFault | None:
+def find_failed_predictor(record: Record, agent_steps: AgentSteps) -> Attribution | None:
     """Return the predictor after which the program's own code failed; None if no predictor can be the cause."""
     worked = [step for step in agent_steps.steps if step.outputs]
     if record.error_class != "internal" or record.error_component != "system" or not worked:
         return None
     why = "The program's code failed on what this agent had replied, the last reply before the failure."
-    return PredictorFault(worked[-1], (why, "The program failed after this agent's reply."))
+    return blame(worked[-1], why, "The program failed after this agent's reply.")
 
 
 @dataclass(frozen=True)
@@ -178,7 +160,7 @@ def _is_passed_on(step: Step, later: Step) -> bool:
     )
 
 
-def _wrong_field(case: _Case) -> PredictorFault | None:
+def _wrong_field(case: _Case) -> Attribution | None:
     """Compare outputs with the fields of a target that is a JSON object."""
     try:
         fields = json.loads(case.matcher.text)
@@ -189,11 +171,11 @@ def _wrong_field(case: _Case) -> PredictorFault | None:
     for step in case.agent_steps.steps:
         if any(name in fields and _simplify(value) != _simplify(fields[name]) for name, value in step.outputs.items()):
             why = "A field that this agent gave is not the one that was expected."
-            return PredictorFault(step, (why, "One of its fields was wrong."))
+            return blame(step, why, "One of its fields was wrong.")
     return None
 
 
-def _target_lost(case: _Case) -> PredictorFault | None:
+def _target_lost(case: _Case) -> Attribution | None:
     """Find the predictor after the last one whose output still held the target."""
     holders = [number for number, step in enumerate(case.chain) if _holds(step, case.matcher)]
     if not holders:
@@ -201,12 +183,12 @@ def _target_lost(case: _Case) -> PredictorFault | None:
     at_fault = case.chain[min(holders[-1] + 1, len(case.chain) - 1)]
     if holders[-1] == len(case.chain) - 1:
         why = "This agent's own output held the right content, and its answer was not that in the right form."
-        return PredictorFault(at_fault, (why, "The content was there, and this agent's answer was another."))
+        return blame(at_fault, why, "The content was there, and this agent's answer was another.")
     why = "What this agent was given held the right answer, and what it made of it did not."
-    return PredictorFault(at_fault, (why, "A right intermediate result was spoilt by this agent."))
+    return blame(at_fault, why, "A right intermediate result was spoilt by this agent.")
 
 
-def _wrong_introduced(case: _Case) -> PredictorFault | None:
+def _wrong_introduced(case: _Case) -> Attribution | None:
     """Find the first output that holds the wrong answer, if others took it over from there."""
     wrong = case.wrong
     if wrong is None:
@@ -215,54 +197,54 @@ def _wrong_introduced(case: _Case) -> PredictorFault | None:
     if first is case.author:
         return None
     why = "The wrong answer first occurs in this agent's output, and the agents after it took it over."
-    return PredictorFault(first, (why, "It was wrong from this agent on."))
+    return blame(first, why, "It was wrong from this agent on.")
 
 
-def _evidence_lost(case: _Case) -> PredictorFault | None:
+def _evidence_lost(case: _Case) -> Attribution | None:
     """Find the predictor that read the target, where its output and all that the author read lack it."""
     matcher = case.matcher
     if matcher.is_within(case.author.seen):
         if len(case.chain) == 1:
             return None
         why = "The evidence was in front of this agent, and it did not draw the right answer from it."
-        return PredictorFault(case.author, (why, "This agent did not make the right use of its evidence."))
+        return blame(case.author, why, "This agent did not make the right use of its evidence.")
     for step in case.chain[:-1]:
         if matcher.is_within(step.seen) and not matcher.is_within("\n".join(_list_texts(step))):
             why = "The evidence was in what this agent was given, and its output left it out."
-            return PredictorFault(step, (why, "This agent lost the evidence."))
+            return blame(step, why, "This agent lost the evidence.")
     return None
 
 
-def _says_nothing(case: _Case) -> PredictorFault | None:
+def _says_nothing(case: _Case) -> Attribution | None:
     for step in case.chain[:-1]:
         if all(len(text) <= _MAX_NOTHING and _NOTHING.fullmatch(text) for text in _list_texts(step)):
             why = "This agent's output was empty or said that there is nothing, so the agents after it had nothing."
-            return PredictorFault(step, (why, "This agent delivered nothing."))
+            return blame(step, why, "This agent delivered nothing.")
     return None
 
 
-def _calculates_wrongly(case: _Case) -> PredictorFault | None:
+def _calculates_wrongly(case: _Case) -> Attribution | None:
     """Calculate intermediate outputs that are expressions."""
     for step in case.chain[:-1]:
         results = [result for text in _list_texts(step) if (result := _calculate(text)) is not None]
         if any(map(case.matcher.matches, results)):
             why = "What this agent was given yields the right number, and its own calculation went wrong."
-            return PredictorFault(case.author, (why, "This agent's calculation was wrong."))
+            return blame(case.author, why, "This agent's calculation was wrong.")
         if results and case.wrong is not None and any(map(case.wrong.matches, results)):
             why = "The wrong number follows from what this agent gave to the agents after it."
-            return PredictorFault(step, (why, "It was wrong from this agent on."))
+            return blame(step, why, "It was wrong from this agent on.")
     return None
 
 
-def _lacks_usual_content(case: _Case) -> PredictorFault | None:
+def _lacks_usual_content(case: _Case) -> Attribution | None:
     for step in case.chain[:-1]:
         if case.right_answers.usually_hold_target(step.agent):
             why = "Where answers were right, this agent's output already held what the answer needs; here it did not."
-            return PredictorFault(step, (why, "This agent's output lacked what the answer needs."))
+            return blame(step, why, "This agent's output lacked what the answer needs.")
     return None
 
 
-def _is_like_another(case: _Case) -> PredictorFault | None:
+def _is_like_another(case: _Case) -> Attribution | None:
     """Compare intermediate outputs with those of right answers that have this target, or the wrong answer as target."""
     right, wrong = case.matcher.text.casefold(), (case.record.answer or "").strip().casefold()
     if right == wrong:
@@ -271,28 +253,28 @@ def _is_like_another(case: _Case) -> PredictorFault | None:
     misled = next((step for step, target in found if target == wrong), None)
     if misled is not None:
         why = "This agent's output was like those from which, in right answers, the answer given here follows."
-        return PredictorFault(misled, (why, "This agent's output led to the wrong answer."))
+        return blame(misled, why, "This agent's output led to the wrong answer.")
     if any(target == right for _, target in found):
         why = "What this agent was given was like what it is given in right answers, and its own result was another."
-        return PredictorFault(case.author, (why, "This agent's own conclusion was wrong."))
+        return blame(case.author, why, "This agent's own conclusion was wrong.")
     return None
 
 
-def _ignores_input(case: _Case) -> PredictorFault | None:
+def _ignores_input(case: _Case) -> Attribution | None:
     """Find a text that has no word of what its predictor was given, though such texts usually have."""
     for step in case.chain[:-1]:
         if not _shares_words(step) and case.right_answers.usually_share_words(step.agent):
             why = "This agent's output has nothing to do with what it was given."
-            return PredictorFault(step, (why, "This agent went off the subject."))
+            return blame(step, why, "This agent went off the subject.")
     return None
 
 
-def _author_is_wrong(case: _Case) -> PredictorFault:
+def _author_is_wrong(case: _Case) -> Attribution:
     why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
-    return PredictorFault(case.author, (why, "As far as can be told, it went wrong here."))
+    return blame(case.author, why, "As far as can be told, it went wrong here.")
 
 
-_RULES: tuple[Callable[[_Case], PredictorFault | None], ...] = (
+_RULES: tuple[Callable[[_Case], Attribution | None], ...] = (
     _wrong_field,
     _target_lost,
     _wrong_introduced,

@@ -11,14 +11,17 @@ program also right ones, which show what its predictors usually do.
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
 from eval.analysis.attribution.broken_link import BrokenLink, build_matcher, find_broken_link
 from eval.analysis.attribution.critics import CriticTally
-from eval.analysis.attribution.predictor_attribution import RightAnswers, is_own_program
 from eval.runs.record import Record
 from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
+
+if TYPE_CHECKING:
+    from eval.analysis.attribution.predictor_attribution import RightAnswers
 
 MAX_RIGHT_ANSWERS = 1_000  # of a user's own program, from which the habits of its predictors are read
 
@@ -65,12 +68,15 @@ def read_with_steps(store: RunStore, wants: Callable[[Key], bool]) -> Iterator[R
             yield Record.from_dict(json.loads(line))
 
 
-def _read_right_answers(store: RunStore, right: set[Key], labels: LabelSet) -> RightAnswers:
-    """Return what the predictors of a user's own program do in right answers; nothing for other systems."""
-    found = RightAnswers()
+def _read_right_answers(store: RunStore, right: set[Key], labels: LabelSet) -> "RightAnswers | None":
+    """Return what the predictors of a user's own program do in right answers; None for other systems."""
+    found = None
     for number, record in enumerate(read_with_steps(store, right.__contains__)):
         if number >= MAX_RIGHT_ANSWERS or not is_own_program(record):
             break
+        from eval.analysis.attribution.predictor_attribution import RightAnswers
+
+        found = found or RightAnswers()
         if record.scored:
             found.add(record, AgentSteps.of(record), build_matcher(record.target or "", labels))
     return found

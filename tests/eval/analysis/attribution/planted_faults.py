@@ -20,9 +20,9 @@ from unittest.mock import patch
 from dspy.lm15 import Request, Response, TextPart, ToolCallPart
 from hydra import compose, initialize_config_dir
 
-from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
 from eval.analysis.attribution.broken_link import find_broken_link
-from eval.analysis.attribution.predictor_attribution import RightAnswers, is_own_program
+from eval.analysis.attribution.predictor_attribution import RightAnswers
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.analysis.statistics.intervals import compute_accuracy_interval
 from eval.benchmarks.dataset import Sample

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.attribution.agent_attribution import Attribution, attribute_failure
-from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.agent_attribution import attribute_failure
+from eval.analysis.attribution.agent_steps import AgentSteps, Attribution
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset

@@ -4,9 +4,9 @@ from dataclasses import astuple, replace
 
 import pytest
 
+from eval.analysis.attribution.agent_steps import INPUTS
 from eval.analysis.attribution.broken_link import BrokenLink, Evidence
 from eval.analysis.attribution.critics import CriticCount, CriticTally, was_last_approval_right
-from eval.analysis.attribution.predictor_attribution import INPUTS
 from eval.runs.record import Record
 from tests.optimize.simulated_runs import lm, record, step
 
