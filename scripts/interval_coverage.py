@@ -29,8 +29,8 @@ from eval.analysis.statistics.intervals import (
     compute_accuracy_interval,
     compute_clustered_interval,
     compute_mean_interval,
+    compute_metric_interval,
 )
-from eval.analysis.statistics.metric_interval import compute_metric_interval
 from eval.analysis.statistics.paired_interval import compute_paired_interval
 from eval.analysis.statistics.paired_means import compare_means
 from eval.analysis.statistics.paired_tests import Pair, sum_pairs

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from eval.analysis.attribution.run_attribution import attribute_run
-from eval.analysis.human_review.applying import attach_labels, find_gold_folder
+from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary, read_summary
 from eval.config.tracking import Tracking

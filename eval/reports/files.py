@@ -21,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 
 from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
-from eval.analysis.human_review.applying import attach_labels, find_gold_folder
+from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.from_store import read_missing, summarise_store
 from eval.analysis.summary.summarise import is_planned
 from eval.analysis.summary.summary import Summary

@@ -11,7 +11,6 @@ from datetime import datetime
 
 from eval.analysis.attribution.broken_link import name_link
 from eval.analysis.statistics.intervals import Interval
-from eval.analysis.statistics.kappa import HumanAgreement
 from eval.analysis.summary.summarise import FOLDED, MAX_TAG_VALUES
 from eval.analysis.summary.summary import (
     AccuracyWithout,
@@ -19,6 +18,7 @@ from eval.analysis.summary.summary import (
     CriticNumbers,
     EpochNumbers,
     ExtraNumbers,
+    HumanAgreement,
     HumanReview,
     LabelSummary,
     LostPoints,

@@ -10,7 +10,7 @@ import re
 import stat
 from pathlib import Path
 
-from eval.analysis.human_review.labels import GOLD
+from eval.analysis.human_review import GOLD
 from eval.analysis.run_list.foreign_json import as_text, read_object
 from eval.analysis.run_list.read_runs import EVALUATION, TUNING, find_run_folders, read_entry
 from eval.cli.paths import OUTPUTS

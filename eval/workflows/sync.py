@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dotenv import load_dotenv
 from omegaconf import OmegaConf
 
-from eval.analysis.human_review.applying import attach_labels, find_gold_folder
+from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import (
     FINISHED,

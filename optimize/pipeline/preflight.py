@@ -18,8 +18,7 @@ from statistics import fmean
 import dspy
 from dspy.utils.exceptions import LMError
 
-from eval.analysis.statistics.intervals import Interval
-from eval.analysis.statistics.metric_interval import compute_metric_interval
+from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.statistics.paired_tests import plan_looks
 from eval.execution.console import Console
 from eval.scorers.labels import LabelSet

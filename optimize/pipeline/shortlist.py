@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Any
 
-from eval.analysis.statistics.intervals import Interval
-from eval.analysis.statistics.metric_interval import compute_metric_interval
+from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.gate.gate import FinishReason, GateSettings, find_long_prompts

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field
 
 from eval.analysis.comparison.answers import Answers, GivenAnswer
 from eval.analysis.comparison.pairing import pair_scores
-from eval.analysis.statistics.intervals import Interval
-from eval.analysis.statistics.metric_interval import compute_metric_interval
+from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.statistics.paired_means import MeanDifference, compare_means
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.analysis.tuned_on import UsedToTune

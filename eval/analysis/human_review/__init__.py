@@ -1,1 +1,39 @@
-"""Labels of people on answers: kept as files, applied to runs, and compared with a judge's verdicts."""
+"""Labels of people on questions and answers; its modules are loaded where a run has a folder of labels."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from eval.cli.paths import OUTPUTS
+from eval.runs.record import Record
+from eval.runs.run_info import RunInfo
+
+GOLD = "gold"  # folder of the labels, under outputs/
+
+
+def find_gold_folder(run_folder: Path) -> Path:
+    """Return the folder of labels for a run: next to the `eval/` that the run is in; of other runs outputs/gold."""
+    return run_folder.parent.with_name(GOLD) if run_folder.parent.name == "eval" else OUTPUTS / GOLD
+
+
+def attach_labels(
+    records: Iterable[Record], info: RunInfo, gold: Path, keeps_withdrawn: bool = False
+) -> Iterator[Record]:
+    """Yield the records of a run with the labels on them, which change no score: `eval/rescore.py` applies them.
+
+    Args:
+        records: as the run's store has them; those of a run that was scored again keep what they have.
+        info: of the run.
+        gold: folder of the labels.
+        keeps_withdrawn: as of `LabelIndex`.
+    """
+    if info.rescored_from or not gold.is_dir():
+        yield from records
+        return
+    from eval.analysis.human_review.applying import LabelIndex, list_verdicts
+    from eval.analysis.human_review.labels import read_labels
+
+    index = LabelIndex(read_labels(gold), keeps_withdrawn=keeps_withdrawn)
+    for record in records:
+        if found := index.find(record, info.task.file_sha256.get(record.sample_id)):
+            record.human = list_verdicts(record, found, is_applied=False)
+        yield record

@@ -9,12 +9,9 @@ Of several labels on a question the last one holds, and so of several on an answ
 saw if it is the same without differences of case, spacing and the spelling of a number.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from eval.analysis.human_review.labels import (
-    GOLD,
     OF_QUESTIONS,
     RIGHT,
     WITHDRAWN,
@@ -23,12 +20,9 @@ from eval.analysis.human_review.labels import (
     LabelBook,
     compute_answer_digest,
     compute_text_digest,
-    read_labels,
 )
 from eval.benchmarks.fingerprint import compute_fingerprint
-from eval.cli.paths import OUTPUTS
 from eval.runs.record import HumanVerdict, PlannedQuestion, Record
-from eval.runs.run_info import RunInfo
 
 _ACCEPTED = "a person accepted this answer as right"
 _REJECTED = "a person found this answer wrong"
@@ -91,30 +85,6 @@ class LabelIndex:
 
 def _get_key(label: HumanLabel) -> tuple[str, ...]:
     return label.key if label.label in OF_QUESTIONS else (*label.key, label.answer_sha256)
-
-
-def find_gold_folder(run_folder: Path) -> Path:
-    """Return the folder of labels for a run: next to the `eval/` that the run is in; of other runs outputs/gold."""
-    return run_folder.parent.with_name(GOLD) if run_folder.parent.name == "eval" else OUTPUTS / GOLD
-
-
-def attach_labels(
-    records: Iterable[Record], info: RunInfo, gold: Path, keeps_withdrawn: bool = False
-) -> Iterator[Record]:
-    """Yield the records of a run with the labels on them, which change no score: `eval/rescore.py` applies them.
-
-    Args:
-        records: as the run's store has them; those of a run that was scored again keep what they have.
-        info: of the run.
-        gold: folder of the labels.
-        keeps_withdrawn: as of `LabelIndex`.
-    """
-    book = LabelBook() if info.rescored_from else read_labels(gold)
-    index = LabelIndex(book, keeps_withdrawn=keeps_withdrawn)
-    for record in records:
-        if index and (found := index.find(record, info.task.file_sha256.get(record.sample_id))):
-            record.human = list_verdicts(record, found, is_applied=False)
-        yield record
 
 
 def overrule_score(record: Record, found: FoundLabels) -> None:

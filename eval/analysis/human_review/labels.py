@@ -25,7 +25,6 @@ from eval.runs.record import Record
 from eval.scorers.score import normalise_answer
 from mas.runtime.errors import UserError
 
-GOLD = "gold"  # folder of the labels, under outputs/
 RIGHT, WRONG = "right", "wrong"  # the answer is, whatever the scorer says
 WRONG_GOLD, AMBIGUOUS, BAD_QUESTION = "wrong_gold", "ambiguous", "bad_question"  # of the question
 WITHDRAWN = "withdrawn"  # takes back an earlier label

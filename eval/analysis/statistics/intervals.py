@@ -7,10 +7,13 @@ correlation ICC by one-way analysis of variance (A. Donner, International Statis
 That number is multiplied by the squared ratio of the normal quantile to Student's (E. L. Korn and B. I. Graubard,
 Survey Methodology 24, 1998): it is estimated from the samples, and Wilson's own coverage of few answers falls to 90 %.
 At 0 and 1 the inner bound is the exact one, 0.025^(1/n) (C. J. Clopper and E. S. Pearson, Biometrika 26, 1934).
-Other methods in figures: docs/explanation/intervals.md.
+Graded values have Wilson's interval for the number of right-or-wrong answers whose mean would vary as much; half an
+independent answer is added to their variance, since few values that happen to be alike do not show how far others are
+from them. Other methods in figures: docs/explanation/intervals.md.
 
     compute_accuracy_interval(20, 53)                        # (0.2569…, 0.5151…)
     compute_clustered_interval([(3, 3), (0, 3), (1, 3)])     # (correct, answers) of each question
+    compute_metric_interval([(0.25,), (0.75,), (0.5,)])      # graded: the values of each question's answers
 """
 
 import math
@@ -20,6 +23,7 @@ from statistics import NormalDist
 CONFIDENCE = 0.95
 CRITICAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # in standard errors, at a level of 0.05
 _MISS = (1 - CONFIDENCE) / 2  # on each side
+_EXTRA_ANSWERS = 0.5
 
 Interval = tuple[float, float]
 Tally = tuple[int, int]  # correct, answers: of one question
@@ -49,6 +53,24 @@ def compute_clustered_interval(questions: Sequence[Tally]) -> Interval | None:
         return None
     share = sum(correct for correct, _ in questions) / answers
     return compute_share_interval(share, _effective_n(questions, answers), len(questions))
+
+
+def compute_metric_interval(questions: Sequence[Sequence[float]]) -> Interval | None:
+    """Return the bounds of the mean, within 0 to 1; None without answers, or for graded answers to one sample.
+
+    Args:
+        questions: the values of each sample's answers.
+    """
+    answered = [values for values in questions if values]
+    if all(value in (0, 1) for values in answered for value in values):
+        return compute_clustered_interval([(round(sum(values)), len(values)) for values in answered])
+    if len(answered) < 2:
+        return None
+    epochs = sum(map(len, answered)) / len(answered)
+    one_in_mean = (1 + (epochs - 1) * compute_graded_icc(answered)) / epochs  # variance of a sample's mean, in answers'
+    return compute_mean_interval(
+        [math.fsum(values) / len(values) for values in answered], extra_squares=_EXTRA_ANSWERS * one_in_mean
+    )
 
 
 def compute_mean_interval(

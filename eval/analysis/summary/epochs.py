@@ -1,4 +1,4 @@
-"""Numbers that repeating each sample adds to the mean: pass@k, pass^k and the majority vote; agreement of two judges.
+"""Numbers that repeating each sample adds to the mean: pass@k, pass^k and the majority vote.
 
 Sources: pass@k, M. Chen et al., "Evaluating Large Language Models Trained on Code" (2021), and pass^k, S. Yao et al.,
 "τ-bench" (2024): unbiased estimators, the share of all draws of k of a sample's answers that hold a right one, or only
@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from eval.analysis.statistics.intervals import Tally, compute_clustered_interval, compute_icc, compute_mean_interval
-from eval.analysis.summary.rows import Row
-from eval.analysis.summary.summary import Agreement, EpochNumbers, Estimate
+from eval.analysis.summary.rows import Row, count_correct, group_by_sample
+from eval.analysis.summary.summary import EpochNumbers, Estimate
 
 
 def summarise_epochs(final: Iterable[Row], epochs: int) -> EpochNumbers | None:
@@ -37,19 +37,6 @@ def summarise_epochs(final: Iterable[Row], epochs: int) -> EpochNumbers | None:
         # One vote a sample, however many epochs.
         majority=Estimate(value=_mean(votes), ci95=compute_mean_interval(votes, max_n=len(votes))),
     )
-
-
-def group_by_sample(rows: Iterable[Row]) -> list[list[Row]]:
-    """Return the rows of each sample."""
-    samples: defaultdict[str, list[Row]] = defaultdict(list)
-    for each in rows:
-        samples[each.sample_id].append(each)
-    return list(samples.values())
-
-
-def count_correct(rows: Sequence[Row]) -> Tally:
-    """Return the number of right answers to a sample, and of all."""
-    return sum(each.correct for each in rows), len(rows)
 
 
 def estimate_pass_at(correct: int, n: int, k: int) -> float:
@@ -83,13 +70,3 @@ def _estimate(k: int, tallies: Sequence[Tally], estimator: Callable[[int, int, i
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
-
-
-def measure_agreement(pairs: Sequence[tuple[bool, bool]]) -> Agreement:
-    """Return the share of equal verdicts and Cohen's kappa of at least one pair."""
-    n = len(pairs)
-    share = sum(first == second for first, second in pairs) / n
-    right_first, right_second = (sum(pair[side] for pair in pairs) / n for side in (0, 1))
-    by_chance = right_first * right_second + (1 - right_first) * (1 - right_second)
-    kappa = None if by_chance == 1 else (share - by_chance) / (1 - by_chance)
-    return Agreement(n=n, share=round(share, 4), kappa=None if kappa is None else round(kappa, 4))

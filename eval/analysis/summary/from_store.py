@@ -9,9 +9,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from eval.analysis.attribution.run_attribution import RunAttribution
-from eval.analysis.human_review.applying import attach_labels, find_gold_folder
+from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary, Summary, build_from_json
 from eval.analysis.tuned_on import read_tuning_use
@@ -23,11 +23,14 @@ from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import read_scorer_name
 
+if TYPE_CHECKING:
+    from eval.analysis.attribution.run_attribution import RunAttribution
+
 GOING_ON = "it is still going on"
 WITHOUT_RECORD = "some questions ended without a record"
 
 
-def summarise_store(store: RunStore, attribution: RunAttribution | None = None) -> Summary:
+def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None) -> Summary:
     """Return the numbers of the run as far as it has come; samples that it has not run count as wrong.
 
     Args:

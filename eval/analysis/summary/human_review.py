@@ -1,21 +1,29 @@
 """Numbers of what people have said of a run: corrected targets, overruled verdicts, a judge's agreement with them.
 
-summarise_review(rows, incomplete=False).n_corrected
-compare_with_people(judged_rows).kappa
+People mostly look at failures, so their labels are no random sample: the answers that the judge accepted and those that
+it rejected are estimated apart, and weighted by how many of each the run has. Without labels of both there is no
+estimate (J. Cohen, Educational and Psychological Measurement 20, 1960; the weighting is that of M. Begg and R. Greenes
+for verification bias, Biometrics 39, 1983). The interval holds the middle 95% of draws from the two shares' Beta
+distributions with Jeffreys' prior; labels are taken as independent.
+
+    summarise_review(rows, incomplete=False).n_corrected
+    compare_with_people(judged_rows).kappa
+    estimate_agreement(accepted=(18, 20), rejected=(3, 30), n_accepted=400, n_rejected=100)
+    # HumanAgreement(n=50, share=0.9, kappa=0.72, kappa_ci95=(0.42, 0.89), …)
 """
 
-from collections.abc import Collection, Sequence
+import random
+from collections.abc import Sequence
 from dataclasses import fields
 
-from eval.analysis.statistics.intervals import Interval, compute_clustered_interval
-from eval.analysis.statistics.kappa import HumanAgreement, estimate_agreement
-from eval.analysis.statistics.metric_interval import compute_metric_interval
-from eval.analysis.summary.epochs import count_correct, group_by_sample
-from eval.analysis.summary.rows import Row
-from eval.analysis.summary.summary import AccuracyWithout, Correction, HumanReview
+from eval.analysis.statistics.intervals import CONFIDENCE, Interval, Tally
+from eval.analysis.summary.rows import Row, measure_without
+from eval.analysis.summary.summary import Agreement, Correction, HumanAgreement, HumanReview
 from eval.runs.record import HumanVerdict
 from eval.scorers.score import read_value
 
+_DRAWS = 4_000
+_SEED = 7
 # As in `eval.analysis.human_review.labels`, which writes them.
 _RIGHT, _WRONG, _WRONG_GOLD, _AMBIGUOUS, _BAD_QUESTION = "right", "wrong", "wrong_gold", "ambiguous", "bad_question"
 
@@ -103,28 +111,58 @@ def compare_with_people(judged: Sequence[Row]) -> HumanAgreement | None:
     )
 
 
-def measure_without(final: Sequence[Row], left_out: Collection[str], incomplete: bool) -> AccuracyWithout:
-    """Return the metric without some of the samples.
+def estimate_agreement(accepted: Tally, rejected: Tally, n_accepted: int, n_rejected: int) -> HumanAgreement | None:
+    """Return the agreement; None without any label.
 
     Args:
-        final: the last attempt at each (sample, epoch).
-        left_out: ids of the samples; empty: nothing is left out.
-        incomplete: True if answers are missing: there are no intervals then.
+        accepted: labelled answers that the judge accepted: right by people's labels, and all.
+        rejected: the same of those that it rejected.
+        n_accepted: answers that the judge accepted, labelled or not.
+        n_rejected: the same of those that it rejected.
     """
-    others = [each for each in final if each.scored and each.sample_id not in left_out]
-    tallies = [count_correct(rows) for rows in group_by_sample(others)]
-    return AccuracyWithout(
-        accuracy_without=sum(each.correct for each in others) / len(others) if left_out and others else None,
-        accuracy_without_ci95=compute_clustered_interval(tallies) if left_out and not incomplete else None,
-        score_without=compute_mean(others) if left_out else None,
-        score_without_ci95=compute_score_interval(others) if left_out and not incomplete else None,
-        n_without=len(others),
+    n = accepted[1] + rejected[1]
+    if not n:
+        return None
+    n_confirmed = accepted[0] + rejected[1] - rejected[0]
+    share = kappa = interval = None
+    if accepted[1] and rejected[1]:
+        weight = n_accepted / (n_accepted + n_rejected)
+        right, missed = accepted[0] / accepted[1], rejected[0] / rejected[1]
+        share = round(weight * right + (1 - weight) * (1 - missed), 4)
+        kappa = round(_compute_kappa(weight, right, missed), 4)
+        interval = _draw_interval(weight, accepted, rejected)
+    return HumanAgreement(
+        n=n, n_accepted=accepted[1], n_confirmed=n_confirmed, share=share, kappa=kappa, kappa_ci95=interval
     )
 
 
-def compute_mean(scored: Sequence[Row]) -> float | None:
-    return sum(each.value for each in scored) / len(scored) if scored else None
+def _compute_kappa(weight: float, right: float, missed: float) -> float:
+    """Return kappa from the share of accepted answers, and the shares of right ones among accepted and rejected."""
+    agreed = weight * right + (1 - weight) * (1 - missed)
+    all_right = weight * right + (1 - weight) * missed
+    by_chance = weight * all_right + (1 - weight) * (1 - all_right)
+    return (agreed - by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
 
 
-def compute_score_interval(scored: Sequence[Row]) -> Interval | None:
-    return compute_metric_interval([[each.value for each in attempts] for attempts in group_by_sample(scored)])
+def _draw_interval(weight: float, accepted: Tally, rejected: Tally) -> Interval:
+    draw = random.Random(_SEED)
+    found = sorted(
+        _compute_kappa(weight, _draw_share(draw, accepted), _draw_share(draw, rejected)) for _ in range(_DRAWS)
+    )
+    cut = round(_DRAWS * (1 - CONFIDENCE) / 2)
+    return round(found[cut], 4), round(found[-cut - 1], 4)
+
+
+def _draw_share(draw: random.Random, tally: Tally) -> float:
+    n_right, n = tally
+    return draw.betavariate(n_right + 0.5, n - n_right + 0.5)
+
+
+def measure_agreement(pairs: Sequence[tuple[bool, bool]]) -> Agreement:
+    """Return the share of equal verdicts and Cohen's kappa of at least one pair."""
+    n = len(pairs)
+    share = sum(first == second for first, second in pairs) / n
+    right_first, right_second = (sum(pair[side] for pair in pairs) / n for side in (0, 1))
+    by_chance = right_first * right_second + (1 - right_first) * (1 - right_second)
+    kappa = None if by_chance == 1 else (share - by_chance) / (1 - by_chance)
+    return Agreement(n=n, share=round(share, 4), kappa=None if kappa is None else round(kappa, 4))

@@ -21,8 +21,7 @@ from eval.analysis.statistics.intervals import (
     compute_clustered_interval,
     compute_share_interval,
 )
-from eval.analysis.summary.epochs import group_by_sample
-from eval.analysis.summary.rows import Row
+from eval.analysis.summary.rows import Row, group_by_sample
 from eval.analysis.summary.summary import LabelNumbers, LabelSummary
 
 OTHER, NO_ANSWER = "(another answer)", "(no answer)"

@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from eval.analysis.attribution.broken_link import BrokenLink
 from eval.analysis.attribution.critics import CriticCount, SampleReviews
 from eval.analysis.statistics.intervals import Interval, Tally, compute_clustered_interval
-from eval.analysis.statistics.metric_interval import compute_metric_interval
-from eval.analysis.summary.epochs import group_by_sample
-from eval.analysis.summary.rows import Row
+from eval.analysis.summary.rows import Row, measure
 from eval.analysis.summary.summary import CriticNumbers, LostPoints
 from eval.runs.record import NOT_RUN
 
@@ -34,19 +32,10 @@ def count_lost_points(
     for each in scored:
         if each.value < 1:
             found[_find(each, links)].add(id(each))
-    questions = list(group_by_sample(scored))
     numbers = []
-    for (kind, name), rows in found.items():
-        lost = [[1.0 - each.value if id(each) in rows else 0.0 for each in answers] for answers in questions]
-        numbers.append(
-            LostPoints(
-                kind=kind,
-                name=name,
-                n=len(rows),
-                points=sum(map(sum, lost)) / len(scored),
-                points_ci95=None if incomplete else compute_metric_interval(lost),
-            )
-        )
+    for (kind, name), ids in found.items():
+        points, interval = measure(scored, incomplete, lambda row, ids=ids: 1.0 - row.value if id(row) in ids else 0.0)
+        numbers.append(LostPoints(kind=kind, name=name, n=len(ids), points=points or 0.0, points_ci95=interval))
     return tuple(sorted(numbers, key=lambda each: (-each.points, each.kind, each.name)))
 
 

@@ -1,4 +1,4 @@
-"""The little of each record that a summary keeps, so that 10,000 samples fit in a few megabytes.
+"""The little of each record that a summary keeps, so that 10,000 samples fit in a few megabytes, and means over it.
 
 build_row(record).vote == build_row(other).vote      # both answered the same
 
@@ -9,9 +9,12 @@ spending.usage.total().cost_usd                      # 0.0132
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from sys import intern
 
+from eval.analysis.statistics.intervals import Interval, Tally, compute_metric_interval
+from eval.analysis.summary.summary import AccuracyWithout
 from eval.runs.record import HumanVerdict, Record, Usage
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import normalise_answer
@@ -96,6 +99,59 @@ def _hash_answer(answer: str | None) -> int | None:
     """Return a hash, because the answer itself may have megabytes."""
     text = normalise_answer("" if answer is None else str(answer))
     return hash(text) if text else None
+
+
+def group_by_sample(rows: Iterable[Row]) -> list[list[Row]]:
+    """Return the rows of each sample."""
+    samples: defaultdict[str, list[Row]] = defaultdict(list)
+    for each in rows:
+        samples[each.sample_id].append(each)
+    return list(samples.values())
+
+
+def count_correct(rows: Sequence[Row]) -> Tally:
+    """Return the number of right answers to a sample, and of all."""
+    return sum(each.correct for each in rows), len(rows)
+
+
+def measure(
+    rows: Iterable[Row], incomplete: bool, read: Callable[[Row], float] = lambda row: row.value
+) -> tuple[float | None, Interval | None]:
+    """Return the mean over answers and its interval, clustered by sample; None without answers.
+
+    Args:
+        rows: of answers with a target.
+        incomplete: True if answers are missing: there is no interval then.
+        read: returns the value of an answer, 0 to 1.
+    """
+    values = [[read(each) for each in answers] for answers in group_by_sample(rows)]
+    n = sum(map(len, values))
+    return sum(map(sum, values)) / n if n else None, None if incomplete else compute_metric_interval(values)
+
+
+def measure_correct(rows: Iterable[Row], incomplete: bool) -> tuple[float | None, Interval | None]:
+    """Return the accuracy and its interval."""
+    return measure(rows, incomplete, lambda row: float(row.correct))
+
+
+def measure_without(final: Sequence[Row], left_out: Collection[str], incomplete: bool) -> AccuracyWithout:
+    """Return the metric without some of the samples.
+
+    Args:
+        final: the last attempt at each (sample, epoch).
+        left_out: ids of the samples; empty: nothing is left out.
+        incomplete: True if answers are missing: there are no intervals then.
+    """
+    others = [each for each in final if each.scored and each.sample_id not in left_out]
+    accuracy, accuracy_ci95 = measure_correct(others if left_out else [], incomplete)
+    score, score_ci95 = measure(others if left_out else [], incomplete)
+    return AccuracyWithout(
+        accuracy_without=accuracy,
+        accuracy_without_ci95=accuracy_ci95,
+        score_without=score,
+        score_without_ci95=score_ci95,
+        n_without=len(others),
+    )
 
 
 _COUNTS = tuple(each.name for each in fields(Usage) if each.type is int)

@@ -7,28 +7,25 @@ summarise(store.records(without_trajectory=True), details).accuracy      # 0.377
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from eval.analysis.attribution.run_attribution import RunAttribution
-from eval.analysis.statistics.intervals import compute_clustered_interval
-from eval.analysis.statistics.metric_interval import compute_metric_interval
-from eval.analysis.summary.epochs import count_correct, group_by_sample, measure_agreement, summarise_epochs
-from eval.analysis.summary.human_review import (
-    compare_with_people,
-    compute_mean,
-    compute_score_interval,
+from eval.analysis.summary.rows import (
+    NO_LABELS,
+    Row,
+    Spending,
+    build_row,
+    measure,
+    measure_correct,
     measure_without,
-    summarise_review,
-    was_accepted,
 )
-from eval.analysis.summary.label_metrics import summarise_labels
-from eval.analysis.summary.lost_points import count_lost_points, summarise_critics
-from eval.analysis.summary.rows import NO_LABELS, Row, Spending, build_row
 from eval.analysis.summary.summary import (
     BlockedPages,
     Counts,
+    EpochNumbers,
     ExtraNumbers,
+    HumanReview,
     JudgeAgreement,
+    LabelSummary,
     LeakedResult,
     Leaks,
     PaceChange,
@@ -47,6 +44,9 @@ from eval.runs.store import UNFINISHED
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import has_partial_credit, name_metric, read_value
 from mas.simulation import SIMULATED_NOTICE
+
+if TYPE_CHECKING:
+    from eval.analysis.attribution.run_attribution import RunAttribution
 
 MAX_TAG_VALUES = 30  # of one tag; the others are one row
 MIN_PARTS, MAX_PARTS = 2, 12  # of a score, to be summarised
@@ -76,7 +76,7 @@ class RunDetails:
     sessions: tuple[SessionSummary, ...] = ()
     pace_history: tuple[PaceChange, ...] = ()
     unfinished: Usage | None = None  # of samples that were interrupted and have no record yet
-    attribution: RunAttribution | None = None  # None: not computed
+    attribution: "RunAttribution | None" = None  # None: not computed
     agents_with_tools: tuple[str, ...] = ()
     used: UsedToTune | None = None  # samples that the run's prompts were tuned on; None: unknown
 
@@ -132,8 +132,8 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         by_level=_count_by_level(final, incomplete),
         by_tag=_count_by_tag(final, run.tags, incomplete),
         tags=run.shown_tags,
-        labels=summarise_labels(final, run.labels.names, incomplete),
-        by_epochs=None if incomplete else summarise_epochs(final, epochs),
+        labels=_summarise_labels(final, run.labels, incomplete),
+        by_epochs=None if incomplete or epochs < 2 else _summarise_epochs(final, epochs),
         errors_by_class=_tally(each.error_class for each in final),
         first_errors=_find_first_errors(final),
         limits=_tally(each.limit for each in final),
@@ -145,9 +145,8 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         },
         parts=_summarise_parts(final, incomplete),
         judge_agreement=_measure_judge(final),
-        human_review=summarise_review(final, incomplete),
-        attribution=count_lost_points(final, found.links, incomplete) if (found := run.attribution) else None,
-        critics=summarise_critics(found.critics.counts, incomplete) if found else {},
+        human_review=_summarise_review(final, incomplete),
+        **_summarise_attribution(final, run.attribution, incomplete),
         used_to_tune=_summarise_tuning(final, run.used, incomplete),
         leaks=_summarise_leaks(final, incomplete),
         blocked_pages=_count_blocked(attempts),
@@ -186,17 +185,17 @@ def select_final_attempts(attempts: Iterable[AttemptT]) -> list[AttemptT]:
 
 def _count(rows: Sequence[Row], incomplete: bool) -> Counts:
     scored = [each for each in rows if each.scored]
-    n_correct = sum(each.correct for each in scored)
-    tallies = [count_correct(attempts) for attempts in group_by_sample(scored)]
+    accuracy, accuracy_ci95 = measure_correct(scored, incomplete)
+    score, score_ci95 = measure(scored, incomplete)
     return Counts(
         n=len(rows),
         n_scored=len(scored),
-        n_correct=n_correct,
+        n_correct=sum(each.correct for each in scored),
         n_wrong=sum(not each.correct and each.error_class is None for each in scored),
-        accuracy=n_correct / len(scored) if scored else None,
-        accuracy_ci95=None if incomplete else compute_clustered_interval(tallies),
-        score=compute_mean(scored),
-        score_ci95=None if incomplete else compute_score_interval(scored),
+        accuracy=accuracy,
+        accuracy_ci95=accuracy_ci95,
+        score=score,
+        score_ci95=score_ci95,
         n_error=sum(each.error_class is not None for each in rows),
         n_infrastructure=sum(each.error_class == INFRASTRUCTURE for each in rows),
         n_not_run=sum(each.error_class == NOT_RUN for each in rows),
@@ -262,27 +261,27 @@ def _summarise_retried(attempts: Sequence[Row], final: Sequence[Row]) -> Retried
     return Retried(
         n=len(again),
         recovered=sum(each.error_class is None for each in again),
-        accuracy_first_tries=sum(each.correct for each in scored) / len(scored) if scored else None,
-        score_first_tries=compute_mean(scored),
+        accuracy_first_tries=measure_correct(scored, incomplete=True)[0],
+        score_first_tries=measure(scored, incomplete=True)[0],
     )
 
 
 def _mean_score(rows: Sequence[Row]) -> float | None:
     scored = [each for each in rows if each.scored]
-    return compute_mean(scored) if has_partial_credit(each.value for each in scored) else None
+    return measure(scored, incomplete=True)[0] if has_partial_credit(each.value for each in scored) else None
 
 
 def _summarise_extra(name: str, scorer: str | None, final: Sequence[Row], incomplete: bool) -> ExtraNumbers:
     """Return an extra scorer's mean over all answers with a target; what has no value from it counts as 0."""
-    questions = group_by_sample(each for each in final if each.scored)
-    values = [[read_value(dict(each.extra).get(name)) for each in attempts] for attempts in questions]
-    plain = [value for each in values for value in each]
+    scored = [each for each in final if each.scored]
+    values = {id(each): read_value(dict(each.extra).get(name)) for each in scored}
+    score, score_ci95 = measure(scored, incomplete, lambda row: values[id(row)])
     errors = [text for each in final for of, text in each.extra_errors if of == name]
     return ExtraNumbers(
-        metric=name_metric(scorer, plain),
-        score=sum(plain) / len(plain) if plain else None,
-        score_ci95=None if incomplete else compute_metric_interval(values),
-        n_scored=len(plain),
+        metric=name_metric(scorer, values.values()),
+        score=score,
+        score_ci95=score_ci95,
+        n_scored=len(scored),
         n_failed=len(errors),
         first_error=errors[0] if errors else None,
     )
@@ -299,21 +298,58 @@ def _summarise_parts(final: Sequence[Row], incomplete: bool) -> dict[str, PartNu
     found = {}
     for name in names:
         having = [each for each in scored if each.error_class or name in dict(each.parts)]
-        values = [[dict(each.parts).get(name, 0.0) for each in of_sample] for of_sample in group_by_sample(having)]
-        plain = [value for each in values for value in each]
-        interval = None if incomplete else compute_metric_interval(values)
-        found[name] = PartNumbers(score=sum(plain) / len(plain), score_ci95=interval, n=len(plain))
+        score, interval = measure(having, incomplete, lambda row, name=name: dict(row.parts).get(name, 0.0))
+        found[name] = PartNumbers(score=score or 0.0, score_ci95=interval, n=len(having))
     return found
 
 
+# What few runs have is loaded where a run has it.
+
+
+def _summarise_labels(final: Sequence[Row], labels: LabelSet, incomplete: bool) -> LabelSummary | None:
+    if not labels:
+        return None
+    from eval.analysis.summary.label_metrics import summarise_labels
+
+    return summarise_labels(final, labels.names, incomplete)
+
+
+def _summarise_epochs(final: Sequence[Row], epochs: int) -> EpochNumbers | None:
+    from eval.analysis.summary.epochs import summarise_epochs
+
+    return summarise_epochs(final, epochs)
+
+
+def _summarise_review(final: Sequence[Row], incomplete: bool) -> HumanReview | None:
+    if not any(each.human for each in final):
+        return None
+    from eval.analysis.summary.human_review import summarise_review
+
+    return summarise_review(final, incomplete)
+
+
+def _summarise_attribution(final: Sequence[Row], found: "RunAttribution | None", incomplete: bool) -> dict[str, Any]:
+    if found is None:
+        return {"attribution": None, "critics": {}}
+    from eval.analysis.summary.lost_points import count_lost_points, summarise_critics
+
+    return {
+        "attribution": count_lost_points(final, found.links, incomplete),
+        "critics": summarise_critics(found.critics.counts, incomplete),
+    }
+
+
 def _measure_judge(rows: Sequence[Row]) -> JudgeAgreement | None:
-    judged = [(was_accepted(each), *each.judged) for each in rows if each.judged is not None]
+    judged = [each for each in rows if each.judged is not None]
     if not judged:
         return None
+    from eval.analysis.summary.human_review import compare_with_people, measure_agreement, was_accepted
+
+    pairs = [(was_accepted(each), *(each.judged or (False, False))) for each in judged]
     return JudgeAgreement(
-        rule=measure_agreement([(correct, rule) for correct, rule, _ in judged]),
-        exact=measure_agreement([(correct, exact) for correct, _, exact in judged]),
-        people=compare_with_people([each for each in rows if each.judged is not None]),
+        rule=measure_agreement([(accepted, rule) for accepted, rule, _ in pairs]),
+        exact=measure_agreement([(accepted, exact) for accepted, _, exact in pairs]),
+        people=compare_with_people(judged),
     )
 
 

@@ -9,13 +9,13 @@ epoch) the last attempt counts; usage and the agents' seconds add up over all at
 """
 
 import json
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TypeVar
+
+from pydantic import TypeAdapter
 
 from eval.analysis.statistics.intervals import Interval
-from eval.analysis.statistics.kappa import HumanAgreement
 from eval.runs.record import Usage
 from eval.scorers.score import ACCURACY
 
@@ -90,6 +90,18 @@ class Agreement:
     n: int
     share: float
     kappa: float | None  # Cohen's; None where both always give the same one verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class HumanAgreement:
+    """Agreement of a judge with people."""
+
+    n: int  # labelled answers
+    n_accepted: int  # of which: accepted by the judge
+    n_confirmed: int  # labels that say the same as the judge
+    share: float | None  # of all the judge's verdicts with which people would agree; None: see `kappa`
+    kappa: float | None  # None: only accepted, or only rejected answers are labelled
+    kappa_ci95: Interval | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,27 +385,9 @@ def read_summary(path: Path) -> Summary:
 
 
 def build_from_json(kind: type[T], data: object) -> T:
-    """Build a dataclass, with dataclasses in its fields, from what `json.loads` returned.
+    """Build a dataclass, with dataclasses in its fields, from what `json.loads` returned; unknown keys are left out.
 
     Raises:
-        ValueError: a field is missing or unknown, or has another shape.
+        ValueError: a field is missing, or has another type.
     """
-    try:
-        return cast(T, _build(kind, data))
-    except (TypeError, KeyError, AttributeError, IndexError) as error:
-        raise ValueError(f"not a {kind.__name__}: {error}") from error
-
-
-def _build(kind: object, data: object) -> object:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if isinstance(kind, type) and is_dataclass(kind) and isinstance(data, dict):
-        hints = get_type_hints(kind)
-        known = {each.name for each in fields(kind)}
-        return kind(**{name: _build(hints[name], value) for name, value in data.items() if name in known})
-    if origin is UnionType:
-        return None if data is None else _build(next(each for each in arguments if each is not NoneType), data)
-    if origin is tuple and isinstance(data, list):
-        return tuple(_build(arguments[0], each) for each in data)
-    if origin is dict and isinstance(data, dict):
-        return {key: _build(arguments[1], value) for key, value in data.items()}
-    return data
+    return TypeAdapter(kind).validate_python(data)

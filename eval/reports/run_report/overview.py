@@ -8,8 +8,7 @@ from statistics import median
 from urllib.parse import quote, urlencode
 
 from eval.analysis.attribution.broken_link import name_link
-from eval.analysis.statistics.intervals import compute_share_interval
-from eval.analysis.statistics.metric_interval import compute_metric_interval
+from eval.analysis.statistics.intervals import compute_metric_interval, compute_share_interval
 from eval.analysis.summary.summary import Counts, CriticNumbers, LostPoints, Summary
 from eval.reports.html.charts import Chart, Format, Point, Tone, format_number
 from eval.reports.notes import format_duration, format_floor, format_interval, format_usd

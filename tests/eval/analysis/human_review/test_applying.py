@@ -1,11 +1,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from eval.analysis.human_review.applying import (
-    LabelIndex,
-    attach_labels,
-    overrule_score,
-)
+from eval.analysis.human_review import attach_labels
+from eval.analysis.human_review.applying import LabelIndex, overrule_score
 from eval.analysis.human_review.labels import HumanLabel, LabelBook, append_label, describe_label
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, TaskInfo

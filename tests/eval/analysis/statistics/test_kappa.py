@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from eval.analysis.statistics.kappa import estimate_agreement
+from eval.analysis.summary.human_review import estimate_agreement
 
 
 def test_kappa_of_labels_on_all_answers_is_that_of_the_table() -> None:

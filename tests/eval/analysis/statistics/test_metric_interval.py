@@ -4,8 +4,7 @@ from random import Random
 
 import pytest
 
-from eval.analysis.statistics.intervals import compute_clustered_interval
-from eval.analysis.statistics.metric_interval import compute_metric_interval
+from eval.analysis.statistics.intervals import compute_clustered_interval, compute_metric_interval
 
 
 def test_right_or_wrong_answers_have_the_interval_of_the_accuracy() -> None:
