@@ -88,7 +88,7 @@ def _write_page(sweep: Sweep, result: SweepResult) -> Path | None:
         if len(runs) < 2:
             return None
         compared = compare_read_runs(runs, intersection=False)
-        named = [replace(each, name=found[run.folder]) for each, run in zip(compared.runs, runs, strict=True)]
+        named = [replace(each, name=found[run.path]) for each, run in zip(compared.runs, runs, strict=True)]
         write_comparison(page := sweep.folder / PAGE_FILE, replace(compared, runs=named), runs)
     except UserError:  # one run alone, or one that is broken: the table says so
         return None

@@ -4,30 +4,36 @@ result = compare_runs([find_run("baseline"), find_run("careful")], intersection=
 result.comparisons[0].p_holm, result.comparisons[0].notes
 """
 
+import hashlib
+import json
 import string
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from eval.analysis.comparison.answers import Answers, GivenAnswer, read_answers
 from eval.analysis.comparison.comparison import Comparison, Flip, HeldOut, compare_answers, compare_held_out
-from eval.analysis.comparison.differences import Differences, Setup, find_differences, read_setup
 from eval.analysis.comparison.pairing import CommonSamples, find_common, find_obstacle, have_same_scorer
 from eval.analysis.statistics.paired_tests import adjust_p_values
 from eval.analysis.tuned_on import UsedToTune, describe_unknown, read_tuning_use
-from eval.runs.folder import format_path, format_resume_hint
+from eval.config.measured import find_changes
+from eval.runs.folder import format_path, format_resume_hint, read_kept_prompts
 from eval.runs.record import NOT_RUN
+from eval.runs.run_info import RunInfo
 from eval.runs.store import open_run
+from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 
 _LABELS = string.ascii_uppercase
 MAX_RUNS = len(_LABELS)
+_DIGEST_CHARS = 12
+_NOTHING = "none"
 _ASK = "--intersection compares the questions that both have in common and have answered"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComparedRun:
     """A run as the result names it."""
 
@@ -38,13 +44,37 @@ class ComparedRun:
     system: str
     model: str
     prompts: str | None
-    tools: dict[str, list[str]]
-    tools_are_seen: bool
+    tools: dict[str, list[str]]  # agent → names
+    tools_are_seen: bool  # as they were offered; False: as configured, by a run that did not record what was offered
     epochs: int
     n_missing: int
     task_version: str
     simulated: bool
     rescored_from: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadRun(ComparedRun):
+    """A run as it was read."""
+
+    path: Path
+    config: Mapping[str, object]
+    prompt_set: PromptSet | None  # used last; None: none was kept
+    n_prompt_sets: int  # more than one: it was resumed with others
+    answers: Answers
+    used: UsedToTune | None  # samples that its prompts were tuned on; None: unknown
+
+    def __str__(self) -> str:
+        return f"{self.label} ({self.name})"
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Options, prompts and tools that differ: name → "of the first → of the second"."""
+
+    options: dict[str, str]
+    prompts: dict[str, str]
+    tools: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -86,28 +116,11 @@ class ComparisonResult:
 
     def to_dict(self) -> dict[str, object]:
         return {
-            "runs": [asdict(run) for run in self.runs],
+            "runs": [{each.name: getattr(run, each.name) for each in fields(ComparedRun)} for run in self.runs],
             "comparisons": [each.to_dict() for each in self.comparisons],
             "simulated": self.notice is not None,
             "notice": self.notice,
         }
-
-
-@dataclass(frozen=True)
-class ReadRun:
-    """A run as it was read."""
-
-    label: str
-    folder: Path
-    run_id: str
-    simulated: bool
-    rescored_from: str | None
-    answers: Answers
-    setup: Setup
-    used: UsedToTune | None  # samples that its prompts were tuned on; None: unknown
-
-    def __str__(self) -> str:
-        return f"{self.label} ({self.folder.name})"
 
 
 def compare_runs(folders: Sequence[Path], intersection: bool) -> ComparisonResult:
@@ -118,7 +131,7 @@ def compare_runs(folders: Sequence[Path], intersection: bool) -> ComparisonResul
         intersection: compare the samples that two runs have in common, if they have not answered the same samples.
 
     Raises:
-        UserError: two runs cannot be compared, one is named twice, or a store cannot be read.
+        UserError: two runs cannot be compared, one is named twice, or a store or its prompts cannot be read.
     """
     return compare_read_runs(read_runs(folders), intersection)
 
@@ -138,7 +151,7 @@ def compare_read_runs(runs: Sequence[ReadRun], intersection: bool) -> Comparison
     pairs = [_compare_pair(runs[0], other, intersection) for other in runs[1:]]
     p_values = adjust_p_values([pair.comparison.score.p for pair in pairs])
     return ComparisonResult(
-        [_describe_run(run) for run in runs],
+        runs,
         [replace(pair, p_holm=p) for pair, p in zip(pairs, p_values, strict=True)],
     )
 
@@ -158,36 +171,34 @@ def _read_run(label: str, folder: Path) -> ReadRun:
         info, answers = store.read_info(), read_answers(store)
     if why := info.describe_gold():
         raise UserError(f"{format_path(folder)} cannot be compared: {why}.")
+    kept = list(read_kept_prompts(folder, info.prompts).values())
     return ReadRun(
         label=label,
-        folder=folder,
+        name=folder.name,
+        folder=format_path(folder),
         run_id=info.run_id,
+        system=info.system or str(info.part("system").get("name", "")),
+        model=info.model or str(info.part("model").get("name", "")),
+        prompts=kept[-1].name if kept else None,
+        tools=_read_configured_tools(info) if info.tools is None else info.tools,
+        tools_are_seen=info.tools is not None,
+        epochs=answers.epochs,
+        n_missing=answers.n_missing,
+        task_version=answers.task_version,
         simulated=info.simulated,
         rescored_from=info.rescored_from or None,
+        path=folder,
+        config=info.config,
+        prompt_set=kept[-1] if kept else None,
+        n_prompt_sets=len(kept),
         answers=answers,
-        setup=read_setup(folder, info),
         used=read_tuning_use(info),
     )
 
 
-def _describe_run(run: ReadRun) -> ComparedRun:
-    setup = run.setup
-    return ComparedRun(
-        label=run.label,
-        name=run.folder.name,
-        folder=format_path(run.folder),
-        run_id=run.run_id,
-        system=setup.system,
-        model=setup.model,
-        prompts=setup.prompts.name if setup.prompts else None,
-        tools={agent: list(names) for agent, names in setup.tools.items()},
-        tools_are_seen=setup.tools_are_seen,
-        epochs=run.answers.epochs,
-        n_missing=run.answers.n_missing,
-        task_version=run.answers.task_version,
-        simulated=run.simulated,
-        rescored_from=run.rescored_from,
-    )
+def _read_configured_tools(info: RunInfo) -> dict[str, list[str]]:
+    agents = info.part("system").get("agents") or {}
+    return {name: sorted(each["tools"]) for name, each in agents.items() if each and each.get("tools")}
 
 
 def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunComparison:
@@ -209,13 +220,39 @@ def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunCom
         comparison=comparison,
         used_to_tune=compare_held_out(first.answers, second.answers, ids, used),
         left_out=dict(common.left_out) if common else {},
-        differs=find_differences(first.setup, second.setup),
+        differs=Differences(
+            options=find_changes(first.config, second.config),
+            prompts=_compare_values(_digest_prompts(first.prompt_set), _digest_prompts(second.prompt_set)),
+            tools=_compare_values(_join_tools(first), _join_tools(second)),
+        ),
         notes=(
             *_list_pair_notes(first, second, common),
             *_list_price_notes(first, second, comparison),
             *(note for run in (first, second) for note in _list_run_notes(run, ids)),
         ),
     )
+
+
+def _compare_values(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    pairs = {key: (before.get(key, _NOTHING), now.get(key, _NOTHING)) for key in {**before, **now}}
+    return {key: f"{old} → {new}" for key, (old, new) in pairs.items() if old != new}
+
+
+def _digest_prompts(prompts: PromptSet | None) -> dict[str, str]:
+    """Return agent → digest of its text, and the number of its demos."""
+    if prompts is None:
+        return {}
+    return {agent: _digest_prompt(text, prompts.demos.get(agent, [])) for agent, text in prompts.texts.items()}
+
+
+def _digest_prompt(text: str, demos: list[dict[str, object]]) -> str:
+    content = text + ("\n" + json.dumps(demos) if demos else "")
+    with_demos = f" with {len(demos)} demos" if demos else ""
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS] + with_demos
+
+
+def _join_tools(run: ReadRun) -> dict[str, str]:
+    return {agent: ", ".join(names) or _NOTHING for agent, names in run.tools.items()}
 
 
 def explain_refusal(first: ReadRun, second: ReadRun, reason: str, intersection_hint: bool = True) -> str:
@@ -232,7 +269,7 @@ def explain_refusal(first: ReadRun, second: ReadRun, reason: str, intersection_h
     )
     unfinished = [run for run in (first, second) if run.answers.n_missing]
     if unfinished and reason.endswith("missing"):
-        hint = format_resume_hint(unfinished[0].folder)
+        hint = format_resume_hint(unfinished[0].path)
         return f"{first} and {second} cannot be compared yet: {reason}; {hint}{ask}."
     return f"{first} and {second} had different tasks: {reason}; {choose}choose other runs."
 
@@ -273,9 +310,9 @@ def _list_run_notes(run: ReadRun, ids: Sequence[str]) -> Iterator[str]:
         yield f"{run.label}: {n_leaked} {met} away (its report lists them); right answers to these prove little"
     if run.rescored_from:
         yield f"{run.label} holds the answers of {run.rescored_from}, scored again"
-    if run.setup.n_prompt_sets > 1:
+    if run.n_prompt_sets > 1:
         yield f"{run.label} was resumed with other prompts; those used last are shown"
-    if not run.setup.tools_are_seen:
+    if not run.tools_are_seen:
         yield f"{run.label} did not record which tools were offered; those configured are shown"
 
 

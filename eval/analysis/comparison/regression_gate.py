@@ -29,9 +29,8 @@ from eval.analysis.statistics.regression import (
     measure_ratio,
     measure_shares,
 )
-from eval.analysis.summary.label_metrics import NO_ANSWER, OTHER, OTHER_TARGET
 from eval.analysis.summary.rows import find_given_label
-from eval.runs.folder import format_path
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, OTHER_TARGET
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import ACCURACY, join_metrics, name_metric, read_scorer_name
 from mas.runtime.errors import UserError
@@ -340,12 +339,12 @@ _MEASURES: dict[str, Callable[[_Pair], _Measured]] = {
 def _describe_run(run: ReadRun, ids: Iterable[str]) -> GatedRun:
     answers = [each for id in ids for each in _list(run.answers, id)]
     return GatedRun(
-        name=run.folder.name,
-        folder=format_path(run.folder),
+        name=run.name,
+        folder=run.folder,
         run_id=run.run_id,
-        system=run.setup.system,
-        model=run.setup.model,
-        prompts=run.setup.prompts.name if run.setup.prompts else None,
+        system=run.system,
+        model=run.model,
+        prompts=run.prompts,
         n_answers=len(answers),
         n_errors=sum(each.error_class is not None for each in answers),
     )

@@ -10,7 +10,7 @@ program, becomes an entry that says so.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,17 +140,17 @@ def _read_evaluation(entry: RunEntry) -> RunEntry:
     folder = entry.folder
     summary = read_object(folder / _SUMMARY) if _is_fresh(folder) else EMPTY
     if not as_text(summary.get("run_id")):
-        return _read_store(entry)
-    usage, sessions = as_mapping(summary.get("usage")), as_list(summary.get("sessions"))
-    started_at = as_text(as_mapping(sessions[0]).get("started_at")) if sessions else ""
+        summary = _read_store(folder)
+    sessions = as_list(summary.get("sessions"))
     is_floor, stopped = summary.get("incomplete") is True, as_text(summary.get("stopped"))
     state, reason = (COMPLETE, "") if not is_floor else _read_state(folder / DATABASE, stopped)
     data, split = as_text(summary.get("data")), as_text(summary.get("split"))
-    scored = summary if summary.get("score") is not None else {"score": summary.get("accuracy"), **summary}
+    score, no_measurement = as_number(summary.get("score")), as_text(summary.get("no_measurement"))
+    score = as_number(summary.get("accuracy")) if score is None else score
     interval = as_interval(summary.get("score_ci95")) or as_interval(summary.get("accuracy_ci95"))
-    no_measurement, n = as_text(summary.get("no_measurement")), as_number(summary.get("n"))
+    n, n_answered = as_number(summary.get("n")), as_number(summary.get("n_answered"))
     judged = as_number(as_mapping(summary.get("scorer_usage")).get("known_cost_usd")) or 0.0
-    cost = as_number(usage.get("cost_usd"))
+    cost = as_number(as_mapping(summary.get("usage")).get("cost_usd"))
     return replace(
         entry,
         state=state,
@@ -163,50 +163,44 @@ def _read_evaluation(entry: RunEntry) -> RunEntry:
         data=f"{data}/{split}" if data and split else data,
         prompts=as_text(summary.get("prompts")),
         metric=as_text(summary.get("metric")) or ACCURACY,
-        score=None if no_measurement else as_number(scored.get("score")),
+        score=None if no_measurement else score,
         score_ci95=None if no_measurement else interval,
-        is_floor=is_floor,
+        is_floor=is_floor and n_answered is None,
         n=None if n is None else int(n),
+        n_answered=None if n_answered is None else int(n_answered),
         cost_usd=None if cost is None else cost + judged,
-        started_at=started_at or entry.started_at,
+        started_at=as_text(as_mapping(sessions[0]).get("started_at") if sessions else "") or entry.started_at,
         seconds=as_number(summary.get("wall_seconds")),
     )
 
 
-def _read_store(entry: RunEntry) -> RunEntry:
-    """Read a run whose summary is missing, or older than its records."""
+def _read_store(folder: Path) -> Mapping[str, object]:
+    """Return what is known of a run whose summary is missing, or older than its records, by the summary's keys."""
     from eval.runs.foreign_run import refuse_unreadable
     from eval.runs.store import RunStore, StoreError
 
-    folder = entry.folder
     try:
         with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
             info, state = store.read_info(), store.read_state()
-            last = store.read_last_attempts()
-            n = len(store.list_planned_ids()) * info.epochs
-            cost = store.cost_usd()
+            n, n_answered = len(store.list_planned_ids()) * info.epochs, len(store.read_last_attempts())
+            return {
+                "run_id": info.run_id,
+                "system": info.system,
+                "model": info.model,
+                "simulated": info.simulated,
+                "no_measurement": info.describe_gold(),
+                "data": info.part("data").get("name"),
+                "prompts": info.prompts_name,
+                "incomplete": not state.finished or n_answered < n,
+                "stopped": state.sessions[-1].stopped if state.sessions else None,
+                "n": n,
+                "n_answered": n_answered,
+                "usage": {"cost_usd": store.cost_usd()},
+                "sessions": [{"started_at": info.started_at}],
+                "wall_seconds": state.wall_seconds,
+            }
     except StoreError as error:
         raise UserError(str(error)) from error
-    session = state.sessions[-1] if state.sessions else None
-    stopped = (session.stopped or "") if session else ""
-    found = (COMPLETE, "") if state.finished and len(last) >= n else _read_state(folder / DATABASE, stopped)
-    return replace(
-        entry,
-        state=found[0],
-        reason=found[1],
-        run_id=info.run_id,
-        system=as_text(info.system),
-        model=as_text(info.model),
-        simulated=info.simulated is True,
-        no_measurement=as_text(info.describe_gold()),
-        data=as_text(info.part("data").get("name")),
-        prompts=as_text(info.prompts_name),
-        n=n,
-        n_answered=len(last),
-        cost_usd=cost,
-        started_at=as_text(info.started_at) or entry.started_at,
-        seconds=as_number(state.wall_seconds),
-    )
 
 
 def _read_tuning(entry: RunEntry) -> RunEntry:

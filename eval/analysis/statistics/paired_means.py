@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.intervals import Interval, compute_t_quantile
 from eval.analysis.statistics.paired_interval import ALPHA
 
 
@@ -53,7 +53,5 @@ def _compute_standard_error(differences: Sequence[float], mean: float) -> float 
 def _compute_interval(mean: float, error: float | None, n: int, alpha: float) -> Interval | None:
     if error is None:
         return None
-    from scipy.stats import t
-
-    half = float(t.ppf(1 - alpha / 2, n - 1)) * error
+    half = compute_t_quantile(1 - alpha / 2, n) * error
     return mean - half, mean + half

@@ -20,7 +20,7 @@ from functools import cache
 from statistics import NormalDist
 from typing import NamedTuple
 
-from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.intervals import Interval, compute_t_quantile
 from eval.analysis.statistics.paired_interval import ALPHA, DifferenceSums, compute_paired_interval, sum_differences
 
 POWER = 0.8
@@ -150,7 +150,7 @@ def compute_smallest_difference(error: float | None, n_questions: int, alpha: fl
     """
     if error is None:
         return None
-    found = (_quantile(1 - alpha / 2, n_questions) + _quantile(POWER, n_questions)) * error
+    found = (compute_t_quantile(1 - alpha / 2, n_questions) + compute_t_quantile(POWER, n_questions)) * error
     return found if found <= 1 else None
 
 
@@ -176,14 +176,6 @@ def _check(pairs: Sequence[Pair]) -> None:
         for score in (*pair.first, *pair.second):
             if not 0 <= score <= 1:
                 raise ValueError(f"pairs[{place}] has the score {score}; expected 0 to 1")
-
-
-@cache
-def _quantile(share: float, n: int) -> float:
-    """Return a quantile of Student's t for n samples."""
-    from scipy.stats import t
-
-    return float(t.ppf(share, n - 1))
 
 
 def _are_binary(pairs: Sequence[Pair]) -> bool:

@@ -16,11 +16,10 @@ metric's difference, and the interval is Student's t.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Literal
 
-from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.intervals import Interval, compute_t_quantile
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 
 Verdict = Literal["pass", "fail", "inconclusive"]
@@ -56,7 +55,7 @@ class Effect:
         """Return the variance of one question's difference."""
         if self.paired:
             return (self.paired.standard_error or 0.0) ** 2 * self.n_questions
-        differences = [_mean(pair.second) - _mean(pair.first) for pair in self.contributions]
+        differences = [fmean(pair.second) - fmean(pair.first) for pair in self.contributions]
         return _compute_variance(differences) + self.extra / (len(differences) - 1)
 
     def compute_bounds(self, level: float) -> Interval:
@@ -69,7 +68,7 @@ class Effect:
             raise ValueError(f"{self.n_questions} question; expected {MIN_QUESTIONS} at least")
         if self.paired and (found := self.paired.compute_interval(2 * level)):
             return found
-        half = _compute_t_quantile(1 - level, self.n_questions) * math.sqrt(self.compute_variance() / self.n_questions)
+        half = compute_t_quantile(1 - level, self.n_questions) * math.sqrt(self.compute_variance() / self.n_questions)
         return self.gain - half, self.gain + half
 
 
@@ -86,7 +85,7 @@ class Judgement:
 
 def measure_shares(pairs: Sequence[Pair]) -> Effect:
     """Return the difference of the mean scores, from 0 to 1, of two runs."""
-    first, second = (_mean([_mean(pair[side]) for pair in pairs]) for side in (0, 1))
+    first, second = (fmean([fmean(pair[side]) for pair in pairs]) for side in (0, 1))
     paired = run_paired_test(pairs)
     return Effect(first, second, paired.difference, pairs, paired)
 
@@ -101,7 +100,7 @@ def measure_ratio(pairs: Sequence[Pair]) -> Effect:
         ValueError: a mean is not positive, or one question takes all of an amount.
     """
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    first, second = (_mean([_mean(values) for values in side]) for side in sides)
+    first, second = (fmean([fmean(values) for values in side]) for side in sides)
     if first <= 0 or second <= 0:
         raise ValueError(f"the means are {first} and {second}; expected positive amounts")
     less = [_leave_out(side, mean) for side, mean in zip(sides, (first, second), strict=True)]
@@ -112,7 +111,7 @@ def _leave_out(questions: Sequence[Sequence[float]], mean: float) -> list[list[f
     """Return each answer's part of the change of minus the logarithm of the mean; log1p raises where all is taken."""
     n, found = len(questions), list[list[float]]()
     for values in questions:
-        own = _mean(values)
+        own = fmean(values)
         change = (n - 1) * math.log1p(-own / (n * mean))
         found.append([change * value / own if own else 0.0 for value in values])
     return found
@@ -145,24 +144,13 @@ def _estimate_sizes(effect: Effect, margin: float, level: float) -> tuple[int | 
     questions = math.ceil(max(total / wanted, least, MIN_QUESTIONS))
     if effect.epochs < 2 or n < least:
         return questions, None
-    within = _mean([_compute_variance(side) for pair in effect.contributions for side in pair]) * 2  # of one answer
+    within = fmean([_compute_variance(side) for pair in effect.contributions for side in pair]) * 2  # of one answer
     between = max(total - within / effect.epochs, 0.0)
     left = n * wanted - between
     epochs = math.ceil(max(within / left, 1.0)) if left > 0 else math.inf
     return questions, int(epochs) if epochs <= MAX_EPOCHS else None
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
 def _compute_variance(values: Sequence[float]) -> float:
-    mean = _mean(values)
+    mean = fmean(values)
     return math.fsum((each - mean) ** 2 for each in values) / (len(values) - 1)
-
-
-@cache
-def _compute_t_quantile(share: float, n: int) -> float:
-    from scipy.stats import t
-
-    return float(t.ppf(share, n - 1))

@@ -11,6 +11,7 @@ right ones. Majority: X. Wang et al., "Self-Consistency" (2022).
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean
 
 from eval.analysis.statistics.intervals import Tally, compute_clustered_interval, compute_icc, compute_mean_interval
 from eval.analysis.summary.rows import Row, count_correct, group_by_sample
@@ -35,7 +36,7 @@ def summarise_epochs(final: Iterable[Row], epochs: int) -> EpochNumbers | None:
         pass_at={str(k): _estimate(k, tallies, estimate_pass_at) for k in range(1, epochs + 1)},
         pass_hat={str(k): _estimate(k, tallies, estimate_pass_hat) for k in range(1, epochs + 1)},
         # One vote a sample, however many epochs.
-        majority=Estimate(value=_mean(votes), ci95=compute_mean_interval(votes, max_n=len(votes))),
+        majority=Estimate(value=fmean(votes), ci95=compute_mean_interval(votes, max_n=len(votes))),
     )
 
 
@@ -57,16 +58,12 @@ def score_majority(rows: Sequence[Row]) -> float:
             verdicts[each.vote].append(each.correct)
     most = max(map(len, verdicts.values()), default=0)
     tied = [sum(each) / most for each in verdicts.values() if len(each) == most]
-    return _mean(tied) if tied else 0.0
+    return fmean(tied) if tied else 0.0
 
 
 def _estimate(k: int, tallies: Sequence[Tally], estimator: Callable[[int, int, int], float]) -> Estimate:
     values = [estimator(correct, n, k) for correct, n in tallies]
     if k == 1:  # the accuracy itself
-        return Estimate(value=_mean(values), ci95=compute_clustered_interval(tallies))
+        return Estimate(value=fmean(values), ci95=compute_clustered_interval(tallies))
     max_n = sum(n for _, n in tallies) / k
-    return Estimate(value=_mean(values), ci95=compute_mean_interval(values, max_n=max_n))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+    return Estimate(value=fmean(values), ci95=compute_mean_interval(values, max_n=max_n))

@@ -22,10 +22,8 @@ from eval.analysis.statistics.intervals import (
     compute_share_interval,
 )
 from eval.analysis.summary.rows import Row, group_by_sample
-from eval.analysis.summary.summary import LabelNumbers, LabelSummary
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, OTHER_TARGET, LabelNumbers, LabelSummary
 
-OTHER, NO_ANSWER = "(another answer)", "(no answer)"
-OTHER_TARGET = "(another target)"
 _EXTRA_ANSWERS = 0.5
 
 _Cell = tuple[str, str]  # target and answer

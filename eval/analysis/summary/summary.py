@@ -19,6 +19,7 @@ from eval.analysis.statistics.intervals import Interval
 from eval.runs.record import Usage
 from eval.scorers.score import ACCURACY
 
+OTHER, NO_ANSWER, OTHER_TARGET = "(another answer)", "(no answer)", "(another target)"  # keys of the confusion
 SUMMARY_VERSION = 2  # increased whenever a field changes its name or its meaning
 
 T = TypeVar("T")

@@ -128,9 +128,9 @@ def _name_differences(pair: RunComparison) -> Iterator[str]:
 
 def _list_prompts(runs: Sequence[ReadRun]) -> Iterator[dict[str, object]]:
     """Yield the prompts that differ from the first run's, as both texts."""
-    first = runs[0].setup.prompts
+    first = runs[0].prompt_set
     for other in runs[1:]:
-        second = other.setup.prompts
+        second = other.prompt_set
         before, now = (each.texts if each else {} for each in (first, second))
         for agent in {**before, **now}:
             if before.get(agent) != now.get(agent):

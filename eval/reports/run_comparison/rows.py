@@ -59,7 +59,7 @@ def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int)
     wanted = frozenset(ids)
     found: list[dict[str, QuestionRow]] = []
     for run in runs:
-        with open_run(run.folder) as store:
+        with open_run(run.path) as store:
             records = (each for each in store.records() if each.sample_id in wanted)
             plan = [each for each in store.read_plan() if each.id in wanted]
             found.append({row.id: row for row in gatherer.gather(records, plan, len(plan))})

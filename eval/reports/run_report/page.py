@@ -9,8 +9,7 @@ there is room, are compressed and read when they are opened: 1,000 answers with 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from eval.analysis.summary.label_metrics import NO_ANSWER, OTHER
-from eval.analysis.summary.summary import Counts, Summary
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, Counts, Summary
 from eval.reports.html.charts import CHARTS
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template

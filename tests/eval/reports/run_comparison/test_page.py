@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from eval.analysis.comparison.answers import build_answers
-from eval.analysis.comparison.compare_runs import RunComparison, compare_read_runs, read_runs
+from eval.analysis.comparison.compare_runs import Differences, RunComparison, compare_read_runs, read_runs
 from eval.analysis.comparison.comparison import HeldOut, compare_answers
-from eval.analysis.comparison.differences import Differences
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.reports.html.blocks import decode_data
 from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses
