@@ -19,15 +19,7 @@ from dataclasses import dataclass
 
 from eval.scorers.score import AnsweredSample
 
-_NAMES = {
-    "gold",
-    "example",
-    "pred",
-    "prediction",
-    "trace",
-    "pred_name",
-    "pred_trace",
-}  # of parameters, as DSPy has them
+_NAMES = {"gold", "example", "pred", "prediction", "trace", "pred_name", "pred_trace"}  # parameters, as DSPy has them
 _OF_ANSWER, _OF_PREDICTOR = 3, 5  # arguments: (gold, pred, trace) and (…, pred_name, pred_trace)
 _LEAST = 2
 

@@ -126,23 +126,21 @@ def convert_to_score(returned: object) -> Score:
     Raises:
         ScorerError: another type, or out of range.
     """
+    value: object = returned
+    explanation: object = None
+    parts: object = {}
     if isinstance(returned, Score):
-        return Score(_read_value(returned.value), str(returned.explanation), _read_parts(returned.parts))
-    if isinstance(returned, Mapping):
+        value, explanation, parts = returned.value, returned.explanation, returned.parts
+    elif isinstance(returned, Mapping):
         if "value" not in returned or (unknown := set(returned) - {"value", "explanation", "parts"}):
             wrong = "no `value`" if "value" not in returned else f"the unknown key {min(map(str, unknown))!r}"
             raise ScorerError(f"the function returned a dictionary with {wrong}; {EXPECTED}")
-        value = _read_value(returned["value"])
-        return Score(
-            value,
-            str(returned.get("explanation") or _explain_read_value(value)),
-            _read_parts(returned.get("parts") or {}),
-        )
-    if _is_prediction(returned):
-        value = _read_value(getattr(returned, "score", None))
-        return Score(value, _read_feedback(returned) or _explain_read_value(value))
-    value = _read_value(returned)
-    return Score(value, _explain_read_value(value))
+        value, explanation, parts = returned["value"], returned.get("explanation"), returned.get("parts") or {}
+    elif _is_prediction(returned):
+        value, explanation = getattr(returned, "score", None), _read_feedback(returned)
+    number = _read_value(value)
+    word = "right" if number >= 1 else "wrong" if number <= 0 else f"partly right: {number:g}"
+    return Score(number, str(explanation or word), _read_parts(parts))
 
 
 def _is_prediction(value: object) -> bool:
@@ -184,10 +182,6 @@ def _read_number(value: object) -> float | None:
 
 def _describe_type(value: object) -> str:
     return "nothing (is a `return` missing?)" if value is None else f"{name_type(value)}"
-
-
-def _explain_read_value(value: float) -> str:
-    return "right" if value >= 1 else "wrong" if value <= 0 else f"partly right: {value:g}"
 
 
 def _load(target: str) -> Callable[..., object]:

@@ -20,17 +20,14 @@ _WORD = re.compile(r"\w+")
 
 @dataclass
 class RougeLScorer(Scorer):
-    """Without options. Two texts without any word are compared as wholes."""
+    """Without options."""
 
     def __call__(self, question: str, answer: str | None, target: str) -> Score:
-        said, wanted = (_WORD.findall(text.casefold()) for text in (answer or "", target))
-        if not (answer or "").strip():
-            return Score(0.0, "there is no answer", {"precision": 0.0, "recall": 0.0})
-        if not said or not wanted:
-            same = (answer or "").strip().casefold() == target.strip().casefold()
-            return score_overlap(float(same), float(same), "words in order")
-        common = measure_common_subsequence(said, wanted)
-        return score_overlap(common / len(said), common / len(wanted), "words in order")
+        return score_overlap(answer, target, _split_words, measure_common_subsequence, "words in order")
+
+
+def _split_words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
 
 
 def measure_common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:

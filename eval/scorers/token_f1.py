@@ -10,6 +10,7 @@ an, the; words in any order, each as often as it occurs in both.
 import re
 import string
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from eval.scorers.score import Score, Scorer
@@ -20,17 +21,14 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass
 class TokenF1Scorer(Scorer):
-    """Without options. Two texts that have no word left are compared as wholes."""
+    """Without options."""
 
     def __call__(self, question: str, answer: str | None, target: str) -> Score:
-        said, wanted = split_words(answer or ""), split_words(target)
-        if not (answer or "").strip():
-            return Score(0.0, "there is no answer", {"precision": 0.0, "recall": 0.0})
-        if not said or not wanted:
-            same = (answer or "").strip().casefold() == target.strip().casefold()
-            return score_overlap(float(same), float(same), "words")
-        common = (Counter(said) & Counter(wanted)).total()
-        return score_overlap(common / len(said), common / len(wanted), "words")
+        return score_overlap(answer, target, split_words, _count_common, "words")
+
+
+def _count_common(said: Sequence[str], wanted: Sequence[str]) -> int:
+    return (Counter(said) & Counter(wanted)).total()
 
 
 def split_words(text: str) -> list[str]:
@@ -38,8 +36,23 @@ def split_words(text: str) -> list[str]:
     return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
-def score_overlap(precision: float, recall: float, unit: str) -> Score:
-    """Return the F1 of two shares as a score, explained without the target."""
+def score_overlap(
+    answer: str | None,
+    target: str,
+    split: Callable[[str], list[str]],
+    count_common: Callable[[Sequence[str], Sequence[str]], int],
+    unit: str,
+) -> Score:
+    """Return the F1 of what two texts have in common; two texts without any word are compared as wholes."""
+    text = (answer or "").strip()
+    if not text:
+        return Score(0.0, "there is no answer", {"precision": 0.0, "recall": 0.0})
+    said, wanted = split(text), split(target)
+    if said and wanted:
+        common = count_common(said, wanted)
+        precision, recall = common / len(said), common / len(wanted)
+    else:
+        precision = recall = float(text.casefold() == target.strip().casefold())
     value = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     word = "right" if value == 1 else "partly right" if value else "wrong"
     shares = f"{precision:.0%} of the answer's {unit} are expected, {recall:.0%} of the expected ones are in it"

@@ -40,10 +40,10 @@ def is_right_answer(expected: Mapping[str, object], answer: str | None, question
     if kind not in TYPES:
         raise ScorerError(f"the expected answer has the type {kind!r}; choose one of: {', '.join(TYPES)}")
     text = unicodedata.normalize("NFKC", answer or "").replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").strip()
-    if not text or any(_holds(text, str(each)) for each in _as_list(expected.get("not"))):
+    if not text or any(_holds(text, str(each)) for each in as_list(expected.get("not"))):
         return False
     if kind in ("number", "numbers"):
-        values = [value] if kind == "number" else _as_list(value)
+        values = [value] if kind == "number" else as_list(value)
         return _holds_numbers(values, expected.get("tolerance", 0), text, question)
     if kind == "refusal":
         return _REFUSAL.search(text) is not None
@@ -51,7 +51,7 @@ def is_right_answer(expected: Mapping[str, object], answer: str | None, question
         return _EMPTY.search(text) is not None and _REFUSAL.search(text) is None
     if kind == "text":
         return _holds(text, str(value))
-    items = [str(each) for each in _as_list(value)]
+    items = [str(each) for each in as_list(value)]
     return all(_holds(text, item) for item in items) and (not expected.get("ordered") or _is_in_order(text, items))
 
 
@@ -79,5 +79,6 @@ def _read_numbers(text: str) -> set[float]:
     return {float(each.replace(",", "")) for each in _NUMBER.findall(_DATE.sub(" ", text))}
 
 
-def _as_list(value: object) -> list[object]:
+def as_list(value: object) -> list[object]:
+    """Return a list or tuple as a list; anything else is empty."""
     return list(value) if isinstance(value, list | tuple) else []

@@ -25,7 +25,7 @@ from urllib.parse import unquote
 
 from eval.benchmarks.databases.text2sql import find_databases
 from eval.benchmarks.dataset import EXPECTED
-from eval.scorers.expected.answers import is_right_answer
+from eval.scorers.expected.answers import as_list, is_right_answer
 from eval.scorers.expected.tables import is_same_table, run_gold_query
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
 from mas.runtime.errors import UserError
@@ -88,12 +88,12 @@ class ExpectedScorer(SampleScorer):
             answer = _as_mapping(expected["answer"])
             parts["answer"] = float(is_right_answer(answer, sample.answer, sample.question))
         if "tables" in expected:
-            parts["tables"] = self._score_tables(_as_list(expected["tables"]), _as_list(sample.outputs.get("tables")))
+            parts["tables"] = self._score_tables(as_list(expected["tables"]), as_list(sample.outputs.get("tables")))
         if "agents" in expected:
-            ran = {str(each) for each in _as_list(sample.outputs.get("agents"))}
-            parts["agents"] = _score_set({str(each) for each in _as_list(expected["agents"])}, ran)
+            ran = {str(each) for each in as_list(sample.outputs.get("agents"))}
+            parts["agents"] = _score_set({str(each) for each in as_list(expected["agents"])}, ran)
         if "http" in expected:
-            parts["http"] = _score_requests(_as_list(expected["http"]), _as_list(sample.outputs.get("requests")))
+            parts["http"] = _score_requests(as_list(expected["http"]), as_list(sample.outputs.get("requests")))
         return parts
 
     def _score_tables(self, expected: Sequence[object], found: Sequence[object]) -> float:
@@ -134,10 +134,10 @@ def _read_expected(sample: AnsweredSample) -> Mapping[str, object]:
 
 def _find_breach(must_not: Mapping[str, object], sample: AnsweredSample) -> str | None:
     shown = json.dumps([sample.answer, sample.outputs.get("tables")], ensure_ascii=False, default=str).casefold()
-    if any(str(text).casefold() in shown for text in _as_list(must_not.get("texts"))):
+    if any(str(text).casefold() in shown for text in as_list(must_not.get("texts"))):
         return "the answer or a table shows what must not be shown"
-    methods = {str(method).upper() for method in _as_list(must_not.get("methods"))}
-    sent = {str(_as_mapping(each).get("method")).upper() for each in _as_list(sample.outputs.get("requests"))}
+    methods = {str(method).upper() for method in as_list(must_not.get("methods"))}
+    sent = {str(_as_mapping(each).get("method")).upper() for each in as_list(sample.outputs.get("requests"))}
     return f"a request was sent with {', '.join(sorted(methods & sent))}" if methods & sent else None
 
 
@@ -171,7 +171,7 @@ def _clean_query(query: object) -> dict[str, str]:
 
 
 def _read_rows(table: Mapping[str, object]) -> list[list[object]]:
-    return [list(row) for row in _as_list(table.get("rows")) if isinstance(row, list | tuple)]
+    return [list(row) for row in as_list(table.get("rows")) if isinstance(row, list | tuple)]
 
 
 def _explain(parts: Mapping[str, float], sample: AnsweredSample) -> str:
@@ -184,7 +184,3 @@ def _explain(parts: Mapping[str, float], sample: AnsweredSample) -> str:
 
 def _as_mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _as_list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else []
