@@ -14,7 +14,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from eval.benchmarks.columns import AS_GAIA, Choose, ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
@@ -24,12 +23,10 @@ from mas.agents.in_memory import find_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
-if TYPE_CHECKING:
-    import pandas
-
 MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
 OTHER_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "'|'"}  # character to what is typed
 EXCEL = (".xlsx", ".xlsm", ".xls")
+Place = tuple[int, int]  # row and column of a cell, from 1
 WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are awkward on a command line
 
 
@@ -171,8 +168,7 @@ class ExcelDataset(_TableDataset):
             with pandas.ExcelFile(path) as book:
                 sheet = self._choose_sheet(path, [str(each) for each in book.sheet_names])
                 frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
-                widths = _read_zero_widths(book, sheet)
-                formulas = _find_formulas(path, sheet)
+            widths, formulas = _read_formats(path, sheet)
         except UserError:
             raise
         except Exception as error:
@@ -200,29 +196,24 @@ _BAD: Mapping[str | None, str] = {
 }
 
 
-def _read_zero_widths(book: "pandas.ExcelFile", sheet: str) -> dict[tuple[int, int], int]:
-    """Return (row, column) → digits of each cell whose format is zeros alone, such as 007 for 7; pandas ignores it."""
-    from openpyxl import Workbook
+def _read_formats(path: Path, sheet: str) -> tuple[dict[Place, int], set[Place]]:
+    """Return the digits of each cell whose format is zeros alone, such as 007 for 7, and the cells with a formula.
 
-    if not isinstance(book.book, Workbook):  # .xls
-        return {}
-    found: dict[tuple[int, int], int] = {}
-    for number, row in enumerate(book.book[sheet].iter_rows(), start=1):
-        for at, cell in enumerate(row, start=1):
-            if cell.value is not None and set(cell.number_format) == {"0"}:
-                found[number, at] = len(cell.number_format)
-    return found
-
-
-def _find_formulas(path: Path, sheet: str) -> set[tuple[int, int]]:
-    """Return (row, column) of the formulas: a library that wrote the workbook may have stored no value with them."""
+    pandas ignores the formats, and a library that wrote the workbook may have stored no value with a formula.
+    """
     from openpyxl import load_workbook
 
+    widths, formulas = dict[Place, int](), set[Place]()
     if path.suffix.lower() == ".xls":
-        return set()
+        return widths, formulas
     with closing(load_workbook(path, read_only=True)) as book:
-        rows = enumerate(book[sheet].iter_rows(), start=1)
-        return {(number, at) for number, row in rows for at, cell in enumerate(row, start=1) if cell.data_type == "f"}
+        for number, row in enumerate(book[sheet].iter_rows(), start=1):
+            for at, cell in enumerate(row, start=1):
+                if cell.data_type == "f":
+                    formulas.add((number, at))
+                elif cell.value is not None and set(str(cell.number_format)) == {"0"}:
+                    widths[number, at] = len(str(cell.number_format))
+    return widths, formulas
 
 
 def _show_cell(value: object, zero_width: int) -> str | None:
