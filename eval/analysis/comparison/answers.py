@@ -95,15 +95,18 @@ class Answers:
     def task_version(self) -> str:
         return digest_task(self.questions_sha256, self.scorer)
 
-    def list_epochs(self, sample_id: str, with_missing: bool = True) -> list[GivenAnswer | None]:
-        """Return the answers to a sample by epoch; missing ones are None, or left out."""
+    def list_epochs(self, sample_id: str) -> list[GivenAnswer | None]:
+        """Return the answers to a sample by epoch; missing ones are None."""
         given = self.given.get(sample_id, {})
-        found = [given.get(epoch) for epoch in range(1, self.epochs + 1)]
-        return found if with_missing else [each for each in found if each is not None]
+        return [given.get(epoch) for epoch in range(1, self.epochs + 1)]
+
+    def list_given(self, sample_id: str) -> list[GivenAnswer]:
+        """Return the answers to a sample that there are."""
+        return [each for each in self.list_epochs(sample_id) if each is not None]
 
     def count_leaked(self, ids: Iterable[str]) -> int:
         """Return how many samples met a web result that gives them away."""
-        return sum(any(each and each.leaked for each in self.list_epochs(sample_id)) for sample_id in ids)
+        return sum(any(each.leaked for each in self.list_given(sample_id)) for sample_id in ids)
 
     def list_scores(self, sample_id: str, with_missing: bool = True, extra: str | None = None) -> tuple[float, ...]:
         """Return the value of each epoch's answer, 0 to 1; in error or missing it is 0.
@@ -113,7 +116,7 @@ class Answers:
             with_missing: also of epochs without an answer.
             extra: name of the extra scorer whose values are meant; None: those of the deciding one.
         """
-        given = self.list_epochs(sample_id, with_missing)
+        given = self.list_epochs(sample_id) if with_missing else self.list_given(sample_id)
         if extra is None:
             return tuple(0.0 if each is None else each.value for each in given)
         return tuple(0.0 if each is None else dict(each.extra).get(extra, 0.0) for each in given)

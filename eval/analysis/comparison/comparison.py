@@ -121,7 +121,8 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
     """
     chosen, whole = list(first.questions) if ids is None else list(ids), ids is None
     scores = pair_scores(first, second, ids)
-    asked = [(first.list_epochs(each, whole), second.list_epochs(each, whole)) for each in chosen]
+    list_answers: Callable[[Answers, str], _Epochs] = Answers.list_epochs if whole else Answers.list_given
+    asked = [(list_answers(first, each), list_answers(second, each)) for each in chosen]
     questions = [first.questions[each] for each in chosen]
     values = [value for pair in scores for side in pair for value in side]
     return Comparison(

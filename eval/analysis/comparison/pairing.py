@@ -85,5 +85,5 @@ def _find_difference(sample_id: str, first: Answers, second: Answers) -> str | N
     same_file = first.files.get(sample_id) == second.files.get(sample_id)
     if (one.question, one.target) != (other.question, other.target) or not same_file:
         return OTHER_CONTENT
-    answered = first.list_epochs(sample_id, with_missing=False) and second.list_epochs(sample_id, with_missing=False)
+    answered = first.list_given(sample_id) and second.list_given(sample_id)
     return None if answered else UNANSWERED

@@ -220,11 +220,7 @@ class _Pair:
         return pair_scores(*self.sides, self.ids)
 
     def list_amounts(self, amount: Callable[[GivenAnswer], float]) -> list[Pair]:
-        return [Pair(*([amount(each) for each in _list(side, id)] for side in self.sides)) for id in self.ids]
-
-
-def _list(answers: Answers, sample_id: str) -> list[GivenAnswer]:
-    return [each for each in answers.list_epochs(sample_id, with_missing=False) if each is not None]
+        return [Pair(*([amount(each) for each in side.list_given(id)] for side in self.sides)) for id in self.ids]
 
 
 def _judge(pair: _Pair, metric: str, settings: GateSettings) -> JudgedMetric:
@@ -278,10 +274,8 @@ def _measure_f1(pair: _Pair) -> _Measured:
 
 
 def _list_cells(answers: Answers, sample_id: str, labels: LabelSet) -> list[Cell]:
-    target = answers.questions[sample_id].target
-    return [
-        (labels.find(target) or OTHER_TARGET, _find_answer(each, target, labels)) for each in _list(answers, sample_id)
-    ]
+    target, given = answers.questions[sample_id].target, answers.list_given(sample_id)
+    return [(labels.find(target) or OTHER_TARGET, _find_answer(each, target, labels)) for each in given]
 
 
 def _find_answer(answer: GivenAnswer, target: str | None, labels: LabelSet) -> str:
@@ -291,7 +285,7 @@ def _find_answer(answer: GivenAnswer, target: str | None, labels: LabelSet) -> s
 
 def _measure_cost(pair: _Pair) -> _Measured:
     for run in (pair.base, pair.new):
-        answers = [each for id in pair.ids for each in _list(run.answers, id)]
+        answers = [each for id in pair.ids for each in run.answers.list_given(id)]
         if unknown := sum(each.cost_usd is None for each in answers):
             raise UserError(
                 f"cost cannot be compared: that of {format_count(unknown, 'answer')} of {run} is unknown; "
@@ -303,7 +297,7 @@ def _measure_cost(pair: _Pair) -> _Measured:
 
 def _measure_latency(pair: _Pair) -> _Measured:
     for run in (pair.base, pair.new):
-        answers = [each for id in pair.ids for each in _list(run.answers, id)]
+        answers = [each for id in pair.ids for each in run.answers.list_given(id)]
         _refuse_cached(run, LATENCY, sum(each.cached_calls for each in answers), "calls", "cache.lm=off")
         n_tools = sum(each.cached_tool_calls for each in answers)
         _refuse_cached(run, LATENCY, n_tools, "tool calls", "cache.tools=off")
@@ -337,7 +331,7 @@ _MEASURES: dict[str, Callable[[_Pair], _Measured]] = {
 
 
 def _describe_run(run: ReadRun, ids: Iterable[str]) -> GatedRun:
-    answers = [each for id in ids for each in _list(run.answers, id)]
+    answers = [each for id in ids for each in run.answers.list_given(id)]
     return GatedRun(
         name=run.name,
         folder=run.folder,
