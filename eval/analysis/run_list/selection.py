@@ -121,6 +121,7 @@ def _matches(value: str, patterns: Sequence[str]) -> bool:
 
 def _rank(run: RunEntry, order: str) -> float:
     started = parse_time(run.started_at)
-    values = {"score": run.score, "cost": run.cost_usd, "size": run.size_bytes, "time": run.seconds}
-    value = (started and started.timestamp()) if order == "date" else values[order]
+    date = started.timestamp() if started else None
+    values = {"date": date, "score": run.score, "cost": run.cost_usd, "size": run.size_bytes, "time": run.seconds}
+    value = values[order]
     return -1.0 if value is None else value

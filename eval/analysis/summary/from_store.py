@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import PaceChange, RunNames, SessionSummary, Summary, build_from_json
+from eval.analysis.summary.summary import PaceChange, SessionSummary, Summary, build_from_json
 from eval.analysis.tuned_on import read_tuning_use
 from eval.benchmarks.columns import parse_tags
 from eval.runs.folder import is_in_use
 from eval.runs.record import Record, Usage, build_missing_record
-from eval.runs.run_info import SILENT, RunInfo, SessionInfo
+from eval.runs.run_info import SILENT, SessionInfo
 from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import read_scorer_name
@@ -41,12 +41,20 @@ def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None
         StoreError: the store cannot be read.
     """
     info, state = store.read_info(), store.read_state()
+    folder, config = store.path.resolve().parent, info.config
+    prompts = Path(str(config["prompts"])).name if config.get("prompts") else None
     details = RunDetails(
         run_id=info.run_id,
+        folder=folder.name,
+        system=info.system or info.part("system").get("name"),
+        model=info.model or None,
+        data=info.part("data").get("name"),
+        split=config.get("split"),
+        prompts=info.prompts_name or prompts,  # the arms of a tuning run use others than their configuration names
+        scorer=read_scorer_name(info.part("scorer")),
         simulated=info.simulated,
         no_measurement=info.describe_gold(),
         wall_seconds=state.wall_seconds + _measure_open_session(state.sessions, store),
-        names=read_names(info, store.path.resolve().parent.name),
         labels=LabelSet(tuple(info.task.labels)),
         tags={each.id: each.tags for each in store.read_plan()},
         shown_tags=parse_tags(info.part("data").get("tags")),
@@ -63,7 +71,7 @@ def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None
         attribution=attribution,
         agents_with_tools=tuple(agent for agent, tools in (info.tools or {}).items() if tools),
     )
-    records = attach_labels(store.records(without_trajectory=True), info, find_gold_folder(store.path.resolve().parent))
+    records = attach_labels(store.records(without_trajectory=True), info, find_gold_folder(folder))
     return summarise(chain(records, read_missing(store)), details)
 
 
@@ -73,21 +81,6 @@ def read_missing(store: RunStore) -> Iterator[Record]:
     for epoch in range(1, info.epochs + 1):
         for planned in store.list_missing(epoch):
             yield build_missing_record(info.run_id, planned, epoch)
-
-
-def read_names(info: RunInfo, folder_name: str) -> RunNames:
-    """Return the names of what a run was made of."""
-    config = info.config
-    prompts = Path(str(config["prompts"])).name if config.get("prompts") else None
-    return RunNames(
-        folder=folder_name,
-        system=info.system or info.part("system").get("name"),
-        model=info.model or None,
-        data=info.part("data").get("name"),
-        split=config.get("split"),
-        prompts=info.prompts_name or prompts,  # the arms of a tuning run use others than their configuration names
-        scorer=read_scorer_name(info.part("scorer")),
-    )
 
 
 def _find_stop_reason(sessions: Sequence[SessionInfo], store: RunStore) -> str | None:

@@ -5,7 +5,7 @@ count_reviews(tally.counts, incomplete=False)["critic_expert"].precision
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from eval.analysis.attribution.broken_link import BrokenLink
 from eval.analysis.attribution.critics import CriticCount, SampleReviews
@@ -32,11 +32,13 @@ def count_lost_points(
     for each in scored:
         if each.value < 1:
             found[_find(each, links)].add(id(each))
-    numbers = []
-    for (kind, name), ids in found.items():
-        points, interval = measure(scored, incomplete, lambda row, ids=ids: 1.0 - row.value if id(row) in ids else 0.0)
-        numbers.append(LostPoints(kind=kind, name=name, n=len(ids), points=points or 0.0, points_ci95=interval))
+    numbers = [_count_link(link, ids, scored, incomplete) for link, ids in found.items()]
     return tuple(sorted(numbers, key=lambda each: (-each.points, each.kind, each.name)))
+
+
+def _count_link(link: _Link, ids: Collection[int], scored: Sequence[Row], incomplete: bool) -> LostPoints:
+    points, interval = measure(scored, incomplete, lambda row: 1.0 - row.value if id(row) in ids else 0.0)
+    return LostPoints(kind=link[0], name=link[1], n=len(ids), points=points or 0.0, points_ci95=interval)
 
 
 def _find(row: Row, links: Mapping[tuple[str, int], BrokenLink]) -> _Link:
@@ -55,27 +57,21 @@ def _summarise_critic(count: CriticCount, incomplete: bool) -> CriticNumbers:
     reviews = list(count.by_sample.values())
     precision = _share([(each.rejected_wrong, each.rejected_wrong + each.rejected_right) for each in reviews])
     recall = _share([(each.rejected_wrong, each.rejected_wrong + each.approved_wrong) for each in reviews])
-    known = count.unknown_cost_calls == 0
+    counts = ("n_reviews", "n_unknown", "n_rejecting", "n_recovered", "lm_calls", "input_tokens", "output_tokens")
     return CriticNumbers(
         judges=tuple(sorted(count.judges)),
         is_exact=count.n_drafts == count.n_reviews,
-        n_reviews=count.n_reviews,
         approved_right=_sum(reviews, "approved_right"),
         misses=_sum(reviews, "approved_wrong"),
         false_alarms=_sum(reviews, "rejected_right"),
         hits=_sum(reviews, "rejected_wrong"),
-        n_unknown=count.n_unknown,
         precision=precision[0],
         precision_ci95=None if incomplete else precision[1],
         recall=recall[0],
         recall_ci95=None if incomplete else recall[1],
-        n_rejecting=count.n_rejecting,
-        n_recovered=count.n_recovered,
-        lm_calls=count.lm_calls,
-        input_tokens=count.input_tokens,
-        output_tokens=count.output_tokens,
-        cost_usd=count.known_cost_usd if known else None,
+        cost_usd=None if count.unknown_cost_calls else count.known_cost_usd,
         seconds=round(count.seconds, 3),
+        **{name: getattr(count, name) for name in counts},
     )
 
 

@@ -6,8 +6,8 @@ summarise(store.records(without_trajectory=True), details).accuracy      # 0.377
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from eval.analysis.summary.rows import (
     NO_LABELS,
@@ -28,18 +28,16 @@ from eval.analysis.summary.summary import (
     LabelSummary,
     LeakedResult,
     Leaks,
-    PaceChange,
     PartNumbers,
     Retried,
     Reviews,
-    RunNames,
-    SessionSummary,
+    RunFacts,
     Summary,
     TuningOverlap,
 )
 from eval.analysis.tuned_on import UsedToTune
 from eval.benchmarks.dataset import EXPECTED
-from eval.runs.record import NOT_RUN, Record, Usage
+from eval.runs.record import NOT_RUN, Record
 from eval.runs.store import UNFINISHED
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import has_partial_credit, name_metric, read_value
@@ -56,43 +54,18 @@ MISSING = (NOT_RUN, *UNFINISHED)  # error classes of the samples that resuming r
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunDetails:
-    """Everything a summary says of a run that its records do not hold."""
+class RunDetails(RunFacts):
+    """Everything a summary says of a run that its records do not hold, and what is needed to read them."""
 
-    run_id: str
-    simulated: bool = False
-    no_measurement: str = ""  # why the run measures no system
-    wall_seconds: float = 0.0  # of all sessions
-    names: RunNames = field(default_factory=RunNames)
     labels: LabelSet = NO_LABELS  # that the targets are
     tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # sample id → tag → value
     shown_tags: tuple[str, ...] = ()  # as `data.tags` names them
     extra_scorers: Mapping[str, str | None] = field(default_factory=dict)  # name → scorer
-    stopped: str | None = None  # why the run ended before all its samples did
     epochs: int | None = None  # as planned; None: as many as the records have
     sample_ids: Collection[str] | None = None  # as planned; None: all that have a record
-    bad_rows: tuple[str, ...] = ()  # of the dataset, that were skipped
-    command: tuple[str, ...] = ()  # overrides as typed
-    sessions: tuple[SessionSummary, ...] = ()
-    pace_history: tuple[PaceChange, ...] = ()
-    unfinished: Usage | None = None  # of samples that were interrupted and have no record yet
     attribution: "RunAttribution | None" = None  # None: not computed
     agents_with_tools: tuple[str, ...] = ()
     used: UsedToTune | None = None  # samples that the run's prompts were tuned on; None: unknown
-
-
-class Attempt(Protocol):
-    """A `Record` or a `Row`."""
-
-    @property
-    def sample_id(self) -> str: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def attempt(self) -> int: ...
-
-
-AttemptT = TypeVar("AttemptT", bound=Attempt)
 
 
 def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
@@ -113,22 +86,17 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
     final = select_final_attempts(attempts)
     epochs = run.epochs or len({each.epoch for each in final})
     incomplete = any(each.error_class in MISSING for each in final)
+    facts: dict[str, Any] = {each.name: getattr(run, each.name) for each in fields(RunFacts)}
+    facts |= {"incomplete": incomplete, "notice": SIMULATED_NOTICE if run.simulated else None}
     return Summary(
-        run_id=run.run_id,
-        **asdict(run.names),
-        simulated=run.simulated,
-        notice=SIMULATED_NOTICE if run.simulated else None,
-        no_measurement=run.no_measurement,
-        stopped=run.stopped,
-        incomplete=incomplete,
+        **{**facts, "wall_seconds": round(run.wall_seconds, 3)},
         **vars(_count(final, incomplete)),
-        metric=name_metric(run.names.scorer, [each.value for each in final]),
+        metric=name_metric(run.scorer, [each.value for each in final]),
         n_unscored=sum(not each.scored for each in final),
         n_questions=len({each.sample_id for each in final}),
         epochs=epochs,
         n_outside_plan=n_outside,
         n_bad_rows=len(run.bad_rows),
-        bad_rows=run.bad_rows,
         by_level=_count_by_level(final, incomplete),
         by_tag=_count_by_tag(final, run.tags, incomplete),
         tags=run.shown_tags,
@@ -152,30 +120,25 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         blocked_pages=_count_blocked(attempts),
         usage=spending.usage.total(),
         scorer_usage=spending.scorer_usage.total(),
-        unfinished=run.unfinished,
         by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
         reviews_by_agent={agent: Reviews(**counts) for agent, counts in spending.reviews.items()},
         calls_by_tool=dict(spending.calls_by_tool.most_common()),
         agents_without_calls=() if spending.calls_by_tool else run.agents_with_tools,
         tool_errors=dict(spending.tool_errors.most_common()),
         first_tool_errors=spending.first_tool_errors,
-        wall_seconds=round(run.wall_seconds, 3),
         waited_seconds=round(spending.waited_seconds, 3),
         peak_memory_mb=max((each.peak_memory_mb or 0.0 for each in run.sessions), default=0.0) or None,
-        command=run.command,
-        sessions=run.sessions,
-        pace_history=run.pace_history,
     )
 
 
-def is_planned(attempt: Attempt, epochs: int | None, sample_ids: Collection[str] | None) -> bool:
+def is_planned(attempt: Record | Row, epochs: int | None, sample_ids: Collection[str] | None) -> bool:
     """Return whether the plan has this (sample, epoch): it may have shrunk (`run.allow_config_change`)."""
     return (epochs is None or attempt.epoch <= epochs) and (sample_ids is None or attempt.sample_id in sample_ids)
 
 
-def select_final_attempts(attempts: Iterable[AttemptT]) -> list[AttemptT]:
+def select_final_attempts(attempts: Iterable[Row]) -> list[Row]:
     """Return the last attempt at each (sample, epoch), in the order in which these first appear."""
-    final: dict[tuple[str, int], AttemptT] = {}
+    final: dict[tuple[str, int], Row] = {}
     for each in attempts:
         key = (each.sample_id, each.epoch)
         if key not in final or each.attempt > final[key].attempt:
@@ -295,12 +258,13 @@ def _summarise_parts(final: Sequence[Row], incomplete: bool) -> dict[str, PartNu
         not 0 <= value <= 1 for each in scored for _, value in each.parts
     ):
         return {}
-    found = {}
-    for name in names:
-        having = [each for each in scored if each.error_class or name in dict(each.parts)]
-        score, interval = measure(having, incomplete, lambda row, name=name: dict(row.parts).get(name, 0.0))
-        found[name] = PartNumbers(score=score or 0.0, score_ci95=interval, n=len(having))
-    return found
+    return {name: _summarise_part(name, scored, incomplete) for name in names}
+
+
+def _summarise_part(name: str, scored: Sequence[Row], incomplete: bool) -> PartNumbers:
+    having = [each for each in scored if each.error_class or name in dict(each.parts)]
+    score, interval = measure(having, incomplete, lambda row: dict(row.parts).get(name, 0.0))
+    return PartNumbers(score=score or 0.0, score_ci95=interval, n=len(having))
 
 
 # What few runs have is loaded where a run has it.

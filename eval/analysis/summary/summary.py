@@ -26,19 +26,6 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunNames:
-    """Names of the parts that a run was made of; None for what the run did not record."""
-
-    folder: str | None = None
-    system: str | None = None
-    model: str | None = None
-    data: str | None = None
-    split: str | None = None
-    prompts: str | None = None
-    scorer: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Counts:
     """Answers of a run, or of one level."""
 
@@ -308,16 +295,29 @@ class PaceChange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunFacts(RunNames):
-    """Everything in a summary that is not a number."""
+class RunFacts:
+    """Everything in a summary that its records do not hold; None for what the run did not record."""
 
     run_id: str
+    folder: str | None = None  # name
+    system: str | None = None
+    model: str | None = None
+    data: str | None = None
+    split: str | None = None
+    prompts: str | None = None
+    scorer: str | None = None
     simulated: bool = False
     notice: str | None = None
     no_measurement: str = ""  # why the run measures no system (`eval/attribute.py`); empty: it does
     stopped: str | None = None  # why the run ended before all its samples did
     incomplete: bool = False  # True: the accuracies are floors, without intervals
     version: int = SUMMARY_VERSION
+    wall_seconds: float = 0.0  # of all sessions
+    bad_rows: tuple[str, ...] = ()  # of the dataset, that were skipped
+    command: tuple[str, ...] = ()  # overrides as typed
+    sessions: tuple[SessionSummary, ...] = ()
+    pace_history: tuple[PaceChange, ...] = ()
+    unfinished: Usage | None = None  # of samples that were interrupted; outside `usage` until they have a record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,7 +330,6 @@ class Summary(Counts, RunFacts):
     epochs: int  # as planned
     n_outside_plan: int
     n_bad_rows: int
-    bad_rows: tuple[str, ...]
     by_level: dict[str, Counts]
     by_epochs: EpochNumbers | None  # None: one epoch, no target, or incomplete
     errors_by_class: dict[str, int]
@@ -345,19 +344,14 @@ class Summary(Counts, RunFacts):
     blocked_pages: BlockedPages
     usage: Usage
     scorer_usage: Usage
-    unfinished: Usage | None  # of samples that were interrupted; outside `usage` until they have a record
     by_agent: dict[str, float]  # wall seconds
     reviews_by_agent: dict[str, Reviews]
     calls_by_tool: dict[str, int]
     agents_without_calls: tuple[str, ...]  # that have tools, if no tool was called in the whole run
     tool_errors: dict[str, int]  # of the calls
     first_tool_errors: dict[str, str]  # message of each tool's first failure
-    wall_seconds: float  # of all sessions
     waited_seconds: float  # of all samples
     peak_memory_mb: float | None  # of the process, the highest of all sessions; None: unknown
-    command: tuple[str, ...]  # overrides as typed
-    sessions: tuple[SessionSummary, ...]
-    pace_history: tuple[PaceChange, ...]
     labels: LabelSummary | None = None  # None: the targets are answers
     by_tag: dict[str, dict[str, Counts]] = field(default_factory=dict)  # tag → value → counts; tags with several values
     tags: tuple[str, ...] = ()  # that `data.tags` names

@@ -6,7 +6,6 @@ from typing import Any
 from rich.console import Console
 
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import RunNames
 from eval.reports.summary_table import print_report_path, print_summary, print_wrong_answers
 from eval.runs.record import Record, Usage
 from mas.simulation import SIMULATED_NOTICE
@@ -73,11 +72,11 @@ def test_the_table_fits_a_narrow_terminal(record: Make) -> None:
 
 def test_a_cost_says_why_it_is_unknown_or_zero(record: Make) -> None:
     unpriced = record("a", usage=Usage(lm_calls=1))
-    assert "cost: n/a (price of odd-1 unknown)" in shown([unpriced], names=RunNames(model="odd-1"))
+    assert "cost: n/a (price of odd-1 unknown)" in shown([unpriced], model="odd-1")
     cut_off = record("a", usage=Usage(lm_calls=3, output_tokens=9, known_cost_usd=0.25, unknown_cost_calls=1))
-    assert "cost: at least $0.2500 (1 call of unknown cost)\n" in shown([cut_off], names=RunNames(model="odd-1"))
+    assert "cost: at least $0.2500 (1 call of unknown cost)\n" in shown([cut_off], model="odd-1")
     all_cut_off = record("a", usage=Usage(lm_calls=2, unknown_cost_calls=2))
-    assert "cost: n/a (2 calls of unknown cost)\n" in shown([all_cut_off], names=RunNames(model="odd-1"))
+    assert "cost: n/a (2 calls of unknown cost)\n" in shown([all_cut_off], model="odd-1")
     free = record("a", usage=Usage(lm_calls=1, cost_usd=0.0))
     assert "cost: $0.0000 (simulated)" in shown([free], simulated=True)
 

@@ -3,9 +3,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from eval.analysis.statistics.intervals import (
-    compute_accuracy_interval,
-)
+from eval.analysis.statistics.intervals import compute_share_interval
 from eval.analysis.summary.epochs import (
     estimate_pass_at,
     estimate_pass_hat,
@@ -91,8 +89,8 @@ def test_each_number_stands_with_its_interval(record: Make) -> None:
     assert [numbers.pass_at[k].value for k in "123"] == pytest.approx([0.5, (1 + 2 / 3 + 0 + 1) / 4, 0.75])
     assert [numbers.pass_hat[k].value for k in "123"] == pytest.approx([0.5, (1 + 0 + 0 + 1 / 3) / 4, 0.25])
     assert numbers.majority.value == 0.5
-    assert numbers.pass_at["3"].ci95 == pytest.approx(compute_accuracy_interval(3, 4))
-    assert numbers.pass_hat["3"].ci95 == pytest.approx(compute_accuracy_interval(1, 4))
+    assert numbers.pass_at["3"].ci95 == pytest.approx(compute_share_interval(3 / 4, 4, 4))
+    assert numbers.pass_hat["3"].ci95 == pytest.approx(compute_share_interval(1 / 4, 4, 4))
     assert numbers.pass_at["1"] == numbers.pass_hat["1"]
 
 

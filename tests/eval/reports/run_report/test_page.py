@@ -10,7 +10,6 @@ from eval.analysis.attribution.critics import CriticTally
 from eval.analysis.attribution.run_attribution import RunAttribution
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import (
-    RunNames,
     SessionSummary,
 )
 from eval.reports.run_report.page import write_report
@@ -99,7 +98,7 @@ def test_data_stays_text(tmp_path: Path, record: Make) -> None:
         record(evil, **dict.fromkeys(names, evil), trajectory=[{**step, "error": evil}]),
         record("b", error=evil, error_class=evil, error_component=evil, score=None),
     ]
-    facts: dict[str, Any] = {"stopped": evil, "command": (evil,), "names": RunNames(model=evil)}
+    facts: dict[str, Any] = {"stopped": evil, "command": (evil,), "model": evil}
     html = page(
         tmp_path,
         records,
