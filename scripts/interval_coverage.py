@@ -26,10 +26,10 @@ from scipy.stats import binom
 from eval.analysis.statistics.intervals import (
     CRITICAL,
     Interval,
-    compute_accuracy_interval,
     compute_clustered_interval,
     compute_mean_interval,
     compute_metric_interval,
+    compute_share_interval,
 )
 from eval.analysis.statistics.paired_interval import compute_paired_interval
 from eval.analysis.statistics.paired_means import compare_means
@@ -310,7 +310,7 @@ def compute_exact(right: int, n: int) -> Interval:
 
 
 METHODS: dict[str, Callable[[int, int], Interval | None]] = {
-    "Wilson with Student's quantile: used here": compute_accuracy_interval,
+    "Wilson with Student's quantile: used here": lambda right, n: compute_share_interval(right / n, n, n),
     "Wilson": compute_wilson,
     "Jeffreys": compute_jeffreys,
     "Agresti-Coull": compute_agresti_coull,

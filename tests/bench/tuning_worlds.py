@@ -231,7 +231,7 @@ def true_gain(n_seeds: int = 10) -> tuple[float, float]:
 
 def table(results: Sequence[Result]) -> str:
     """Markdown, one line a part and optimizer."""
-    from eval.analysis.statistics.intervals import compute_accuracy_interval
+    from eval.analysis.statistics.intervals import compute_share_interval
 
     lines = [
         "| part | optimizer | runs | published | share (95 %) | true gain of each | leaked "
@@ -242,7 +242,7 @@ def table(results: Sequence[Result]) -> str:
     for part, optimizer in groups:
         mine = [each for each in results if (each.job.part, each.job.optimizer) == (part, optimizer)]
         published = sum(each.published for each in mine)
-        low, high = compute_accuracy_interval(published, len(mine)) or (0.0, 1.0)
+        low, high = compute_share_interval(published / len(mine), len(mine), len(mine)) if mine else (0.0, 1.0)
         gains = [each.gain for each in mine if each.gain is not None]
         reasons = Counter(each.finish_reason for each in mine if not each.published)
         true = [f"{100 * each.true_gain:+.1f}" for each in mine if each.true_gain is not None and part != "planted"]

@@ -11,7 +11,7 @@ Graded values have Wilson's interval for the number of right-or-wrong answers wh
 independent answer is added to their variance, since few values that happen to be alike do not show how far others are
 from them. Other methods in figures: docs/explanation/intervals.md.
 
-    compute_accuracy_interval(20, 53)                        # (0.2569…, 0.5151…)
+    compute_share_interval(20 / 53, 53, 53)                  # (0.2569…, 0.5151…): one answer to each of 53 questions
     compute_clustered_interval([(3, 3), (0, 3), (1, 3)])     # (correct, answers) of each question
     compute_metric_interval([(0.25,), (0.75,), (0.5,)])      # graded: the values of each question's answers
 """
@@ -30,24 +30,10 @@ Interval = tuple[float, float]
 Tally = tuple[int, int]  # correct, answers: of one question
 
 
-def compute_accuracy_interval(n_correct: int, n: int) -> Interval | None:
-    """Return the bounds, within 0 to 1; None for `n == 0`.
-
-    The n answers are assumed to be independent; for repeats of the same samples see `compute_clustered_interval`.
-
-    Raises:
-        ValueError: `n_correct` is negative or above `n`.
-    """
-    if not 0 <= n_correct <= n:
-        raise ValueError(f"n_correct={n_correct} of n={n}; expected 0 to n")
-    return compute_share_interval(n_correct / n, n, n) if n else None
-
-
 def compute_clustered_interval(questions: Sequence[Tally]) -> Interval | None:
     """Return the bounds of the share of correct answers over all samples; None without any answer.
 
-    What varies is which samples were drawn and the answers to each. With one answer per sample it is
-    `compute_accuracy_interval`.
+    What varies is which samples were drawn and the answers to each.
     """
     answers = sum(n for _, n in questions)
     if not answers:

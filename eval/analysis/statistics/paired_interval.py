@@ -15,7 +15,7 @@ At D = 0 the test is then the normal approximation of the sign-flip test, so tha
 agree. Coverage: docs/explanation/intervals.md.
 
     compute_paired_interval(sum_differences([0.2, -0.2, 0.0, 0.6], max_weight=5))    # (-0.3504…, 0.5646…)
-    compute_score_interval(wins=8, losses=4, n=20)                                   # (-0.1421…, 0.4948…)
+    compute_paired_interval(DifferenceSums(20, gained=8, lost=4, squares=12, max_weight=1))    # (-0.1421…, 0.4948…)
 """
 
 import math
@@ -86,18 +86,6 @@ def compute_paired_statistic(difference: float, sums: DifferenceSums) -> float:
     """Return the distance of the observed mean difference from a hypothetical true one, in standard errors."""
     score = compute_score_statistic(difference, sums.gained, sums.lost, sums.n)
     return math.sqrt(_compute_weight(difference, sums)) * score
-
-
-def compute_score_interval(wins: float, losses: float, n: int, alpha: float = ALPHA) -> Interval:
-    """Return the bounds, -1 to 1, of the second system's share of right answers minus the first's.
-
-    Args:
-        wins: samples that only the second answered right.
-        losses: samples that only the first did.
-        n: all samples, at least 1.
-        alpha: two-sided level.
-    """
-    return compute_paired_interval(DifferenceSums(n, wins, losses, wins + losses, max_weight=1), alpha)
 
 
 def compute_score_statistic(difference: float, wins: float, losses: float, n: int) -> float:

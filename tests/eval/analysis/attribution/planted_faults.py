@@ -24,7 +24,7 @@ from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
 from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.attribution.predictor_attribution import RightAnswers
 from eval.analysis.attribution.target_matcher import TargetMatcher
-from eval.analysis.statistics.intervals import compute_accuracy_interval
+from eval.analysis.statistics.intervals import compute_share_interval
 from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, read_config
@@ -74,7 +74,7 @@ class Fault:
         return self.named[self.place]
 
     def __str__(self) -> str:
-        low, high = compute_accuracy_interval(self.n_found, self.n) or (0.0, 1.0)
+        low, high = compute_share_interval(self.n_found / self.n, self.n, self.n) if self.n else (0.0, 1.0)
         others = ", ".join(f"{name} {n}" for name, n in self.named.most_common() if name != self.place)
         share = f"{self.n_found / self.n:.0%} ({low:.0%} to {high:.0%})" if self.n else "n/a"
         return f"| {self.system} | {self.planted} | {self.n} | {share} | {others or 'none'} |"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.attribution.target_matcher import TargetMatcher
-from eval.analysis.statistics.intervals import compute_accuracy_interval
+from eval.analysis.statistics.intervals import compute_share_interval
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 from eval.workflows.replayed_proof.correction import Correction
@@ -60,7 +60,7 @@ def add_up(faults: Sequence[Fault], title: str) -> Fault:
 
 
 def format_share(fault: Fault) -> str:
-    low, high = compute_accuracy_interval(fault.n_found, fault.n) or (0.0, 1.0)
+    low, high = compute_share_interval(fault.n_found / fault.n, fault.n, fault.n) if fault.n else (0.0, 1.0)
     return f"{fault.n_found / fault.n:.0%} ({low:.0%} to {high:.0%})" if fault.n else "n/a"
 
 

@@ -12,13 +12,17 @@ from eval.analysis.statistics.paired_interval import (
     DifferenceSums,
     compute_paired_interval,
     compute_paired_statistic,
-    compute_score_interval,
     sum_differences,
 )
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 
 fifths = st.lists(st.integers(-5, 5).map(lambda each: each / 5), min_size=2, max_size=60)
 graded = st.lists(st.floats(-1, 1), min_size=2, max_size=60)
+
+
+def compute_tango(wins: int, losses: int, n: int) -> tuple[float, float]:
+    """Return the interval of one right-or-wrong answer to each of n questions."""
+    return compute_paired_interval(DifferenceSums(n, wins, losses, wins + losses, max_weight=1))
 
 
 def as_pairs(differences: list[float]) -> list[Pair]:
@@ -61,8 +65,8 @@ def test_it_mirrors_holds_what_was_seen_and_grows_with_the_level(differences: li
 
 def test_wins_and_losses_have_tangos_interval_and_repeats_of_the_same_answers_add_nothing() -> None:
     once = [1.0] * 8 + [-1.0] * 4 + [0.0] * 8
-    assert compute_paired_interval(sum_differences(once, 1)) == compute_score_interval(8, 4, 20)
-    assert compute_paired_interval(sum_differences(once, 5)) == compute_score_interval(8, 4, 20)
+    assert compute_paired_interval(sum_differences(once, 1)) == compute_tango(8, 4, 20)
+    assert compute_paired_interval(sum_differences(once, 5)) == compute_tango(8, 4, 20)
 
 
 @pytest.mark.parametrize(("n", "wins", "losses"), [(20, 0.05, 0), (53, 0.02, 0), (53, 0, 0.025), (165, 0.02, 0)])
@@ -88,7 +92,7 @@ def test_without_significance_it_contains_zero(differences: list[float], alpha: 
 
 def test_five_wins_are_not_significant_by_either() -> None:
     result = run_paired_test([Pair((0,), (1,))] * 5 + [Pair((1,), (1,))] * 48)
-    assert (result.p, compute_score_interval(5, 0, 53)[0] > 0) == (0.0625, True)
+    assert (result.p, compute_tango(5, 0, 53)[0] > 0) == (0.0625, True)
     assert result.ci95 and result.ci95[0] == 0.0
     at_10 = result.compute_interval(0.1)
     assert at_10 and at_10[0] > 0

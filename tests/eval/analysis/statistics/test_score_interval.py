@@ -5,7 +5,12 @@ import math
 import pytest
 from scipy.optimize import minimize_scalar
 
-from eval.analysis.statistics.paired_interval import compute_score_interval, compute_score_statistic
+from eval.analysis.statistics.paired_interval import DifferenceSums, compute_paired_interval, compute_score_statistic
+
+
+def compute_tango(wins: int, losses: int, n: int) -> tuple[float, float]:
+    """Return the interval of one right-or-wrong answer to each of n questions."""
+    return compute_paired_interval(DifferenceSums(n, wins, losses, wins + losses, max_weight=1))
 
 
 def slow_score(difference: float, wins: int, losses: int, n: int) -> float:
@@ -25,24 +30,24 @@ def slow_score(difference: float, wins: int, losses: int, n: int) -> float:
     ("wins", "losses", "n"), [(8, 4, 20), (6, 0, 53), (1, 1, 20), (0, 3, 53), (40, 20, 165), (5, 0, 165)]
 )
 def test_a_score_test_just_does_not_reject_its_ends(wins: int, losses: int, n: int) -> None:
-    for end, sign in zip(compute_score_interval(wins, losses, n), (1, -1), strict=True):
+    for end, sign in zip(compute_tango(wins, losses, n), (1, -1), strict=True):
         assert slow_score(end, wins, losses, n) == pytest.approx(sign * 1.959964, abs=1e-3)
         assert compute_score_statistic(end, wins, losses, n) == pytest.approx(sign * 1.959964, abs=1e-5)
 
 
 def test_it_mirrors_and_holds_what_was_seen() -> None:
-    low, high = compute_score_interval(8, 3, 53)
-    assert compute_score_interval(3, 8, 53) == (pytest.approx(-high), pytest.approx(-low))
+    low, high = compute_tango(8, 3, 53)
+    assert compute_tango(3, 8, 53) == (pytest.approx(-high), pytest.approx(-low))
     assert low < 5 / 53 < high
 
 
 def test_without_any_difference_it_is_as_wide_as_the_number_of_questions_makes_it() -> None:
     z2 = 1.959964**2
     for n in (5, 20, 165):
-        low, high = compute_score_interval(0, 0, n)
+        low, high = compute_tango(0, 0, n)
         assert (low, high) == (pytest.approx(-z2 / (n + z2), abs=1e-6), pytest.approx(z2 / (n + z2), abs=1e-6))
 
 
 def test_the_utmost_differences_end_at_one() -> None:
-    assert compute_score_interval(20, 0, 20)[1] == 1.0
-    assert compute_score_interval(0, 20, 20)[0] == -1.0
+    assert compute_tango(20, 0, 20)[1] == 1.0
+    assert compute_tango(0, 20, 20)[0] == -1.0
