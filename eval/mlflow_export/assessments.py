@@ -36,7 +36,7 @@ def build_assessments(record: Record, run_id: str, start_ns: int) -> Iterator[As
     """
     key = get_record_key(record)
     done_ms = start_ns // 1_000_000 + round(record.wall_seconds * 1000)
-    for assessment in _list_assessments(record):
+    for assessment in list_assessments(record):
         assessment.assessment_id = derive_assessment_id(key, assessment.name)
         assessment.trace_id, assessment.span_id = derive_trace_id(key), derive_span_id(key, ROOT)
         assessment.run_id, assessment.metadata = run_id, {"mlflow.assessment.sourceRunId": run_id}
@@ -44,7 +44,8 @@ def build_assessments(record: Record, run_id: str, start_ns: int) -> Iterator[As
         yield assessment
 
 
-def _list_assessments(record: Record) -> Iterator[Assessment]:
+def list_assessments(record: Record) -> Iterator[Assessment]:
+    """Yield the assessments without ids and times."""
     error, scorer = clean_text(record.error or "") or None, _scorer(record)
     if record.scored:
         yield Expectation(GOLD, clean_text(record.target or ""), source=AssessmentSource("HUMAN", "dataset"))
@@ -65,17 +66,6 @@ def _list_assessments(record: Record) -> Iterator[Assessment]:
         yield Feedback(_human_name(verdict), verdict.label.replace("_", " "), rationale=why, source=source)
     harness = AssessmentSource("CODE", "harness")
     yield Feedback(ERROR_CLASS, record.error_class or NO_ERROR, rationale=error, source=harness)
-
-
-def list_assessment_names(record: Record) -> list[str]:
-    """Return the names of the assessments that `build_assessments` makes."""
-    return [
-        *([GOLD, CORRECT] if record.scored else []),
-        *map(_part_name, record.parts),
-        *map(_extra_name, record.extra_scores),
-        *map(_human_name, record.human),
-        ERROR_CLASS,
-    ]
 
 
 def _part_name(name: str) -> str:

@@ -32,13 +32,14 @@ class ExpectedCounts:
 
     def add(self, record: Record) -> None:
         """Count a record by the rules of `build_trace`; an attempt that a later one replaces has lost its verdict."""
-        from eval.mlflow_export.assessments import list_assessment_names
+        from eval.mlflow_export.assessments import list_assessments
         from eval.mlflow_export.traces import list_shown_steps
 
         key = (record.sample_id, record.epoch)
         lost = self._last_has_verdict.get(key, False)
         self._last_has_verdict[key] = record.scored
-        self.sent = self.sent.plus(Sent(1, len(list_shown_steps(record)), len(list_assessment_names(record)) - lost))
+        n_assessments = len(list(list_assessments(record))) - lost
+        self.sent = self.sent.plus(Sent(1, len(list_shown_steps(record)), n_assessments))
 
 
 def count_in_mlflow(run: TrackedRun) -> Sent:

@@ -8,78 +8,55 @@ They are added up record by record, so that a run's trajectories need not be in 
 """
 
 import statistics
-from collections import Counter
-from typing import NamedTuple
+from collections import Counter, defaultdict
 
 from eval.execution.budget import has_failed
 from eval.runs.record import Record
 from mas.runtime.trace import Span as Step
-
-_REJECTED = "reject"
-
-
-class _Final(NamedTuple):
-    """Facts of the last attempt at one sample and epoch."""
-
-    attempt: int
-    seconds: float
 
 
 class RunNumbers:
     """Calls and seconds over all attempts, since all were paid for; latencies over the last ones."""
 
     def __init__(self) -> None:
-        self._final: dict[tuple[str, int], _Final] = {}
-        self._agent_calls: Counter[str] = Counter()
-        self._agent_errors: Counter[str] = Counter()
-        self._tool_calls: Counter[str] = Counter()
-        self._tool_errors: Counter[str] = Counter()
-        self._decisions: Counter[str] = Counter()
-        self._rejections: Counter[str] = Counter()
+        self._last_attempts: dict[tuple[str, int], tuple[int, float]] = {}  # (sample id, epoch) → (attempt, seconds)
+        self._counts: Counter[str] = Counter()  # by the metric's name
+        self._decisions: defaultdict[str, list[bool]] = defaultdict(list)  # agent → each of them: did it reject?
         self._lm_seconds: list[float] = []
 
     def add(self, record: Record) -> None:
         """Add a record, in any order, and each once."""
-        key = (record.sample_id, record.epoch)
-        if key not in self._final or record.attempt > self._final[key].attempt:
-            self._final[key] = _Final(record.attempt, record.wall_seconds)
+        key, attempt = (record.sample_id, record.epoch), (record.attempt, record.wall_seconds)
+        self._last_attempts[key] = max(attempt, self._last_attempts.get(key, attempt))
         for step in record.trajectory:
             self._add_step(Step(**step))
 
     def _add_step(self, step: Step) -> None:
-        name, failed = step.name, bool(step.error)
         if step.kind == "agent":
-            self._agent_calls[name] += 1
-            self._agent_errors[name] += failed
-            for event in step.events:
-                if event.get("name") == "decision":
-                    self._decisions[name] += 1
-                    self._rejections[name] += event.get("decision") == _REJECTED
+            self._count(f"agents/{step.name}", bool(step.error))
+            decisions = [event.get("decision") for event in step.events if event.get("name") == "decision"]
+            if decisions:
+                self._decisions[step.name] += [decision == "reject" for decision in decisions]
         elif step.kind == "tool":
-            self._tool_calls[name] += 1
-            self._tool_errors[name] += has_failed(vars(step))
-        elif step.kind == "lm" and step.end_seconds is not None and not _is_replayed(step):
-            self._lm_seconds.append(step.seconds)
+            self._count(f"tools/{step.name}", has_failed(vars(step)))
+        elif step.kind == "lm" and step.end_seconds is not None:
+            is_stored = step.attributes.get("replayed") or step.attributes.get("cached")  # no latency of the model
+            self._lm_seconds += [] if is_stored else [step.seconds]
+
+    def _count(self, name: str, failed: bool) -> None:
+        self._counts[f"{name}_calls"] += 1
+        self._counts[f"{name}_errors"] += failed
 
     def build_metrics(self) -> dict[str, float]:
         """Return all metrics under their names in MLflow."""
-        found: dict[str, float] = {}
-        for name, calls in self._agent_calls.items():
-            found[f"agents/{name}_calls"] = calls
-            found[f"agents/{name}_errors"] = self._agent_errors[name]
-        for name, decisions in self._decisions.items():
-            found[f"agents/{name}_reject_rate"] = self._rejections[name] / decisions
-        for name, calls in self._tool_calls.items():
-            found[f"tools/{name}_calls"] = calls
-            found[f"tools/{name}_errors"] = self._tool_errors[name]
-        question_seconds = [each.seconds for each in self._final.values()]
-        found |= _percentiles("latency/question", question_seconds) | _percentiles("latency/lm_call", self._lm_seconds)
-        return found
-
-
-def _is_replayed(step: Step) -> bool:
-    """Return whether the reply came from the run's call log or the shared cache, so its latency is not the model's."""
-    return bool(step.attributes.get("replayed") or step.attributes.get("cached"))
+        rates = {f"agents/{name}_reject_rate": statistics.mean(each) for name, each in self._decisions.items()}
+        question_seconds = [seconds for _, seconds in self._last_attempts.values()]
+        return {
+            **self._counts,
+            **rates,
+            **_percentiles("latency/question", question_seconds),
+            **_percentiles("latency/lm_call", self._lm_seconds),
+        }
 
 
 def _percentiles(name: str, seconds: list[float]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.analysis.statistics.intervals import Interval
-from eval.analysis.summary.summary import AccuracyWithout, EpochNumbers, LabelSummary, Summary
+from eval.analysis.summary.summary import Summary
 from eval.mlflow_export.tracked_run import TrackedRun, to_ms
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Usage
@@ -247,84 +247,72 @@ def _dataset(info: RunInfo, summary: Summary | None, redact: Callable[[str], str
 
 def _metrics(summary: Summary | None) -> dict[str, float]:
     """Return the summary's numbers, without the unknown ones: MLflow has no null."""
-    if summary is None:
-        return {}
-    usage = vars(summary.usage)
-    every = {**vars(summary), **usage, **_interval("accuracy", summary.accuracy_ci95)}
-    found: dict[str, object] = {key: every.get(key) for key in (*_FIRST, *_COUNTS)}
-    metric = summary.metric.replace(" ", "_")
-    graded = summary.metric != ACCURACY
-    if graded:
-        found |= {metric: summary.score, **_interval(metric, summary.score_ci95)}
-    for level, counts in summary.by_level.items():
-        found[f"{metric}/level_{level}"] = counts.score if graded else counts.accuracy
-        found |= _interval(f"{metric}/level_{level}", counts.score_ci95 if graded else counts.accuracy_ci95)
-        found[f"{metric}/level_{level}_n"] = counts.n
-    found |= {f"errors/{name}": count for name, count in summary.errors_by_class.items()}
-    found |= {f"limits/{name}": count for name, count in summary.limits.items()}
-    found |= {f"agents/{name}_seconds": seconds for name, seconds in summary.by_agent.items()}
-    for agent, reviews in summary.reviews_by_agent.items():
-        found |= {f"agents/{agent}_{name}": count for name, count in vars(reviews).items()}
-    for lost in summary.attribution or ():
-        name = f"lost/{lost.name}" if lost.kind in ("agent", "tool") else f"lost/{lost.kind}_{lost.name}"
-        found |= {name: lost.points, **_interval(name, lost.points_ci95)}
-    for critic, numbers in summary.critics.items():
-        found |= {f"critics/{critic}_{key}": value for key, value in vars(numbers).items() if key != "is_exact"}
-        for key in ("precision", "recall"):
-            found |= _interval(f"critics/{critic}_{key}", getattr(numbers, f"{key}_ci95"))
-    found |= {f"retried/{name}": value for name, value in vars(summary.retried).items()}
-    found |= usage
-    if summary.scorer_usage.lm_calls:
-        found |= {f"judge/{name}": value for name, value in vars(summary.scorer_usage).items()}
-    for tag, values in summary.by_tag.items():
-        for value, counts in values.items():
-            name = f"{metric}/{tag}_{value}"
-            found |= {name: counts.score, **_interval(name, counts.score_ci95), f"{name}_n": counts.n}
-    found |= _labels(summary.labels) if summary.labels else {}
-    for name, part in summary.parts.items():
-        found |= {f"part/{name}": part.score, **_interval(f"part/{name}", part.score_ci95), f"part/{name}_n": part.n}
-    for name, extra in summary.extra_scorers.items():
-        found |= {f"extra/{name}": extra.score, **_interval(f"extra/{name}", extra.score_ci95)}
-        found[f"extra/{name}_failed"] = extra.n_failed
-    if summary.by_epochs:
-        found |= _epochs(summary.by_epochs)
-    found |= {"leaks/questions": summary.leaks.n_questions, "leaks/blocked_pages": summary.blocked_pages.n}
-    found |= _without("leaks", summary.leaks)
-    if overlap := summary.used_to_tune:
-        found |= {"tuned_on/questions": overlap.n_questions, **_without("tuned_on", overlap)}
+    found: dict[str, object] = {}
+    for name, value, bounds in _list_numbers(summary) if summary else ():
+        found[name] = value
+        found |= dict(zip((f"{name}_ci95_low", f"{name}_ci95_high"), bounds or (), strict=False))
     return {name: round(float(value), 6) for name, value in found.items() if isinstance(value, int | float)}
 
 
-def _interval(name: str, bounds: Interval | None) -> dict[str, float]:
-    return dict(zip((f"{name}_ci95_low", f"{name}_ci95_high"), bounds or (), strict=False))
+def _list_numbers(summary: Summary) -> Iterator[tuple[str, object, Interval | None]]:
+    """Yield the name in MLflow, the value, and the interval if there is one."""
+    plain = {**vars(summary), **vars(summary.usage)}
+    metric, is_graded = summary.metric.replace(" ", "_"), summary.metric != ACCURACY
+    yield "accuracy", summary.accuracy, summary.accuracy_ci95
+    if is_graded:
+        yield metric, summary.score, summary.score_ci95
+    for level, counts in summary.by_level.items():
+        name, of_level = f"{metric}/level_{level}", (counts.score, counts.score_ci95)
+        yield name, *(of_level if is_graded else (counts.accuracy, counts.accuracy_ci95))
+        yield f"{name}_n", counts.n, None
+    for tag, values in summary.by_tag.items():
+        yield from _list_scores({f"{metric}/{tag}_{value}": counts for value, counts in values.items()}, "n")
+    yield from _list_scores({f"part/{name}": part for name, part in summary.parts.items()}, "n")
+    yield from _list_scores({f"extra/{name}": extra for name, extra in summary.extra_scorers.items()}, "failed")
+    for lost in summary.attribution or ():
+        kind = "" if lost.kind in ("agent", "tool") else f"{lost.kind}_"
+        yield f"lost/{kind}{lost.name}", lost.points, lost.points_ci95
+    for critic, numbers in summary.critics.items():
+        for key in vars(numbers).keys() - {"is_exact"}:
+            yield f"critics/{critic}_{key}", getattr(numbers, key), getattr(numbers, f"{key}_ci95", None)
+    if labels := summary.labels:
+        yield "labels/macro_f1", labels.macro_f1, labels.macro_f1_ci95
+        for name, each in labels.by_label.items() if len(labels.by_label) <= MAX_LABELS else ():
+            for key in ("precision", "recall", "f1"):
+                yield f"labels/{name}_{key}", getattr(each, key), getattr(each, f"{key}_ci95")
+            yield f"labels/{name}_n", each.n, None
+        plain |= {"labels/other_answers": labels.n_other, "labels/no_answer": labels.n_no_answer}
+    if epochs := summary.by_epochs:
+        estimates = {"majority": epochs.majority}
+        estimates |= {f"pass_at_{k}": each for k, each in epochs.pass_at.items()}
+        estimates |= {f"pass_hat_{k}": each for k, each in epochs.pass_hat.items()}
+        for name, estimate in estimates.items():
+            yield f"epochs/{name}", estimate.value, estimate.ci95
+        plain["epochs/icc"] = epochs.icc
+    for name, overlap in {"leaks": summary.leaks, "tuned_on": summary.used_to_tune}.items():
+        if overlap:
+            yield f"{name}/questions", overlap.n_questions, None
+            yield f"{name}/accuracy_without", overlap.accuracy_without, overlap.accuracy_without_ci95
+    yield "leaks/blocked_pages", summary.blocked_pages.n, None
+    families = {
+        "errors/": summary.errors_by_class,
+        "limits/": summary.limits,
+        "agents/": {f"{name}_seconds": seconds for name, seconds in summary.by_agent.items()},
+        "retried/": vars(summary.retried),
+        "judge/": vars(summary.scorer_usage) if summary.scorer_usage.lm_calls else {},
+        "": {name: value for name, value in plain.items() if name in _PLAIN_METRICS or "/" in name},
+    }
+    families |= {f"agents/{agent}_": vars(reviews) for agent, reviews in summary.reviews_by_agent.items()}
+    for family, values in families.items():
+        for name, value in values.items():
+            yield f"{family}{name}", value, None
 
 
-def _epochs(by_epochs: EpochNumbers) -> dict[str, float]:
-    """Return `epochs/pass_at_2` and so on."""
-    estimates = {"majority": by_epochs.majority}
-    estimates |= {f"pass_at_{k}": each for k, each in by_epochs.pass_at.items()}
-    estimates |= {f"pass_hat_{k}": each for k, each in by_epochs.pass_hat.items()}
-    found = {"epochs/icc": by_epochs.icc}
-    for name, each in estimates.items():
-        found |= {f"epochs/{name}": each.value, **_interval(f"epochs/{name}", each.ci95)}
-    return found
-
-
-def _labels(labels: LabelSummary) -> dict[str, float | None]:
-    """Return `labels/macro_f1`, `labels/refund_recall` and so on; of very many labels the macro F1 alone."""
-    found = {"labels/macro_f1": labels.macro_f1, **_interval("labels/macro_f1", labels.macro_f1_ci95)}
-    found |= {"labels/other_answers": labels.n_other, "labels/no_answer": labels.n_no_answer}
-    for name, each in labels.by_label.items() if len(labels.by_label) <= MAX_LABELS else ():
-        for key in ("precision", "recall", "f1"):
-            metric = f"labels/{name}_{key}"
-            found |= {metric: getattr(each, key), **_interval(metric, getattr(each, f"{key}_ci95"))}
-        found[f"labels/{name}_n"] = each.n
-    return found
-
-
-def _without(name: str, numbers: AccuracyWithout) -> dict[str, float | None]:
-    metric = f"{name}/accuracy_without"
-    return {metric: numbers.accuracy_without, **_interval(metric, numbers.accuracy_without_ci95)}
+def _list_scores(scores: Mapping[str, Any], count: str) -> Iterator[tuple[str, object, Interval | None]]:
+    """Yield the score of each, with its interval, and a count: `n` or `failed`."""
+    for name, each in scores.items():
+        yield name, each.score, each.score_ci95
+        yield f"{name}_{count}", each.n if count == "n" else each.n_failed, None
 
 
 def _flatten(tree: JsonObject, prefix: str = "") -> Iterator[tuple[str, str]]:
