@@ -17,7 +17,13 @@ from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
 
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
+CREDENTIALS = USER_VARIABLE, PASSWORD_VARIABLE, TOKEN_VARIABLE = (
+    "MLFLOW_TRACKING_USERNAME",
+    "MLFLOW_TRACKING_PASSWORD",
+    "MLFLOW_TRACKING_TOKEN",
+)
 DATABASES = ("postgresql", "mysql", "mssql", "sqlite")
+_NO_ADDRESS = SplitResult("", "", "", "", "")
 
 _ADDRESS = re.compile(r"(https?://)(?:([^\s/?#]*)@|([^\s/?#@:\[]*:(?!\d*[/?#])\S*)@)", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,}")  # given as a user's name
@@ -53,11 +59,6 @@ class LocalTracking:
     def address(self) -> str:
         return f"sqlite:///{self.path() / 'mlflow.db'}"
 
-    @property
-    def shown_uri(self) -> str:
-        """Address for messages."""
-        return self.address()
-
     def artifact_location(self) -> str:
         """Return an absolute address: MLflow's own default is the folder in which the command was started."""
         return (self.path() / "mlflow-artifacts").as_uri()
@@ -68,13 +69,10 @@ class LocalTracking:
 
 @dataclass
 class ServerTracking:
-    """An MLflow server. User, password and token stay in the environment; the fields name the variables."""
+    """An MLflow server. User, password and token are in the address, or in MLflow's own environment variables."""
 
     uri: str | None = None  # http(s)://…; null: the environment variable MLFLOW_TRACKING_URI
     experiment: str = "mas-harness"
-    username_env: str = "MLFLOW_TRACKING_USERNAME"
-    password_env: str = "MLFLOW_TRACKING_PASSWORD"
-    token_env: str = "MLFLOW_TRACKING_TOKEN"
     wait_seconds: float = 120.0  # at the end of a run, for what the server does not have yet
 
     def check(self) -> None:
@@ -83,82 +81,70 @@ class ServerTracking:
             UserError: there is no address, it is invalid, or a user has no password.
         """
         _check_common(self.experiment, self.wait_seconds)
-        if not (given := self._given()):
+        source = "tracking.uri" if self.uri else URI_VARIABLE  # as typed the address may hold a password
+        if not self._given():
             raise UserError(
                 f"tracking=server needs the server's address; give tracking.uri=https://…, or set {URI_VARIABLE}."
             )
-        parts = _split(given)
-        if parts is None:
-            raise UserError(
-                f"{self._source()} is not the address of a server; one looks like https://mlflow.example.org."
-            )
+        parts = self._split()
+        if not parts.scheme:
+            raise UserError(f"{source} is not the address of a server; one looks like https://mlflow.example.org.")
         if parts.scheme.partition("+")[0] in DATABASES:
             raise UserError(
-                f"{self._source()} names a database ({parts.scheme}), which has no place for a run's files; give the "
+                f"{source} names a database ({parts.scheme}), which has no place for a run's files; give the "
                 "http:// address of the MLflow server in front of it, or take tracking=local."
             )
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(f"{self._source()} must begin with http:// or https:// and name a host.")
+            raise UserError(f"{source} must begin with http:// or https:// and name a host.")
         if "@" in parts.path + parts.query + parts.fragment:
+            raise UserError(f"{source} has an @ behind a /, ? or #; write these as %2F, %3F, %23 in a password.")
+        credentials = self._credentials()
+        if credentials[USER_VARIABLE] and not credentials[PASSWORD_VARIABLE]:
+            named_by = source if parts.username else USER_VARIABLE  # never as typed: it may be a token
             raise UserError(
-                f"{self._source()} has an @ behind a /, ? or #; write these as %2F, %3F, %23 in a password."
-            )
-        if self._user() and not self._password():
-            source = self._source() if parts.username else self.username_env  # never as typed: it may be a token
-            raise UserError(
-                f"the MLflow user that {source} names has no password; set the environment variable "
-                f"{self.password_env}, or {self.token_env} for a token."
+                f"the MLflow user that {named_by} names has no password; set the environment variable "
+                f"{PASSWORD_VARIABLE}, or {TOKEN_VARIABLE} for a token."
             )
 
     def secrets(self) -> Sequence[str]:
         """Return password and token, the password as written in the address, and a user's name that is a token."""
-        parts = _split(self._given())
-        user = (parts.username if parts else None) or ""
-        written = (parts.password if parts else None) or ""
-        found = {self._password(), self._token(), written, user if _TOKEN.fullmatch(user) else ""}
+        parts, credentials = self._split(), self._credentials()
+        user = parts.username or ""
+        found = {
+            *(credentials[PASSWORD_VARIABLE], credentials[TOKEN_VARIABLE], parts.password or ""),
+            user if _TOKEN.fullmatch(user) else "",
+        }
         return sorted(secret for secret in found if len(secret) >= MIN_SECRET_CHARS)
 
     def address(self) -> str:
         """Return the address without user and password: MLflow repeats it in error messages."""
-        parts = _split(self._given())
-        if parts is None:
-            return ""
+        parts = self._split()
         return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
-
-    @property
-    def shown_uri(self) -> str:
-        """Address for messages."""
-        return self.address()
 
     def artifact_location(self) -> None:
         """Return None: the server has its own."""
 
     def environment(self) -> Mapping[str, str]:
-        credentials = {
-            "MLFLOW_TRACKING_USERNAME": self._user(),
-            "MLFLOW_TRACKING_PASSWORD": self._password(),
-            "MLFLOW_TRACKING_TOKEN": self._token(),
-        }
-        given = {variable: value for variable, value in credentials.items() if value}
-        return {**_ENVIRONMENT, URI_VARIABLE: self.address(), **given}
+        credentials = {variable: value for variable, value in self._credentials().items() if value}
+        return {**_ENVIRONMENT, URI_VARIABLE: self.address(), **credentials}
 
     def _given(self) -> str:
         return (self.uri or os.environ.get(URI_VARIABLE) or "").strip()
 
-    def _source(self) -> str:
-        """Return the name of the option or variable with the address; as typed it may hold a password."""
-        return "tracking.uri" if self.uri else URI_VARIABLE
+    def _split(self) -> SplitResult:
+        """Return the parts of the address; all are empty if it is none."""
+        try:
+            parts = urlsplit(self._given())
+            _ = parts.port  # raises for an invalid port
+        except ValueError:
+            return _NO_ADDRESS
+        return parts if parts.scheme and "://" in self._given() else _NO_ADDRESS
 
-    def _user(self) -> str:
-        parts = _split(self._given())
-        return unquote((parts.username if parts else None) or "") or os.environ.get(self.username_env) or ""
-
-    def _password(self) -> str:
-        parts = _split(self._given())
-        return unquote((parts.password if parts else None) or "") or os.environ.get(self.password_env) or ""
-
-    def _token(self) -> str:
-        return os.environ.get(self.token_env) or ""
+    def _credentials(self) -> dict[str, str]:
+        """Return user, password and token by MLflow's variables for them; what is in the address takes precedence."""
+        parts = self._split()
+        written = {USER_VARIABLE: unquote(parts.username or ""), PASSWORD_VARIABLE: unquote(parts.password or "")}
+        return {name: written.get(name) or os.environ.get(name, "") for name in CREDENTIALS}
 
 
 @dataclass
@@ -186,15 +172,6 @@ def remove_passwords(text: str) -> str:
 def _without_password(address: re.Match[str]) -> str:
     user = (address[2] if address[2] is not None else address[3]).partition(":")[0]
     return address[1] + (f"{user}@" if user and not _TOKEN.fullmatch(user) else "")
-
-
-def _split(address: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(address)
-        _ = parts.port  # raises for an invalid port
-    except ValueError:
-        return None
-    return parts if parts.scheme and "://" in address else None
 
 
 def _check_common(experiment: str, wait_seconds: float) -> None:

@@ -69,15 +69,9 @@ class ExportRequest:
     @classmethod
     def build(cls, tracking: Tracking, secrets: Iterable[str], sync_command: str = "") -> Self:
         """Build the request without user, password and token: these are in the environment, under MLflow's names."""
-        longest_first = sort_secrets([*secrets, *tracking.secrets()])
-        if isinstance(tracking, LocalTracking):
-            return cls(asdict(tracking), True, longest_first, sync_command)
-        fields: dict[str, object] = {
-            "uri": tracking.address(),
-            "experiment": tracking.experiment,
-            "wait_seconds": tracking.wait_seconds,
-        }
-        return cls(fields, False, longest_first, sync_command)
+        is_local = isinstance(tracking, LocalTracking)
+        fields = asdict(tracking) if is_local else {**asdict(tracking), "uri": tracking.address()}
+        return cls(fields, is_local, sort_secrets([*secrets, *tracking.secrets()]), sync_command)
 
     def to_line(self) -> str:
         return json.dumps(asdict(self)) + "\n"
@@ -219,7 +213,7 @@ def format_view_line(tracking: Tracking, link: dict[str, str] | None) -> str | N
         return None
     page = f"#/experiments/{link['experiment_id']}/runs/{link['run_id']}"
     if not isinstance(tracking, LocalTracking):
-        return f"see it: {tracking.shown_uri}/{page}"
+        return f"see it: {tracking.address()}/{page}"
     own = tracking.path() != OUTPUTS
-    ui = f"mlflow ui --backend-store-uri {tracking.shown_uri}" if own else "make ui"
+    ui = f"mlflow ui --backend-store-uri {tracking.address()}" if own else "make ui"
     return f"see it: {ui}, then http://127.0.0.1:5000/{page}"

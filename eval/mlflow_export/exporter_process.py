@@ -12,7 +12,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, NoReturn
@@ -34,7 +34,7 @@ MAX_PAUSE_SECONDS = 30.0  # between attempts while the run goes on
 MAX_FAILURES = 20  # in a row, of an MLflow that works, once the run is over: a record that cannot be sent stays so
 PATIENCE_SECONDS = 10.0  # with an MLflow that fails and fails, once the run is over
 LOCK_SECONDS = 60.0  # for the process of an earlier session, which may be sending its last batch
-_NICENESS = 10  # the run comes first
+_NICENESS = 19  # the lowest priority: the run comes first
 _UNREACHABLE = ("ConnectionError", "ConnectTimeout", "ReadTimeout", "NewConnectionError")  # of requests and urllib3
 
 Redact = Callable[[str], str]
@@ -54,7 +54,7 @@ class Export(ABC):
             redact: takes secrets out of a text.
         """
         self.folder, self.settings, self.redact = folder, settings, redact
-        self.state = ExportState(uri=settings.shown_uri, experiment=settings.experiment)
+        self.state = ExportState(uri=settings.address(), experiment=settings.experiment)
         self._run: TrackedRun | None = None
 
     @property
@@ -156,7 +156,6 @@ class Exporter:
         while not self.end.over.is_set():
             self._persist(self._follow, while_running=True)
             self.end.over.wait(POLL_SECONDS)
-        _raise_priority()
         if self.end.died:
             self.log.warning("the run's process has died")
         state = replace(self._complete(), cpu_seconds=time.process_time(), seconds_after_the_end=self.end.seconds_since)
@@ -302,7 +301,7 @@ class Exporter:
 
     def _note_failure(self, error: BaseException) -> None:
         self._failures += 1
-        self._failure = self.export.redact(_describe_failure(error, self.export.settings.shown_uri))
+        self._failure = self.export.redact(_describe_failure(error, self.export.settings.address()))
         self.log.warning("MLflow did not accept it", error=self._failure)
 
 
@@ -333,7 +332,7 @@ def run_exporter(open_export: Callable[[Path, Tracking, Redact], Export], live: 
     Exit codes: 0 everything is in MLflow · 3 not everything, or nothing.
     """
     if live:
-        _lower_priority()
+        os.nice(_NICENESS)
     code = _export_folder(Path(sys.argv[1]).absolute(), open_export, live)
     os._exit(code)  # an ordinary exit would wait for the thread that reads standard input
 
@@ -356,18 +355,3 @@ def _export_folder(folder: Path, open_export: Callable[[Path, Tracking, Redact],
     finally:
         lock.release()
         file.close()
-
-
-def _lower_priority() -> None:
-    """Give way to the run: on Linux this process gets the CPU time that no other wants."""
-    os.nice(_NICENESS)
-    if sys.platform == "linux":
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-
-
-def _raise_priority() -> None:
-    """Restore the normal scheduling policy: the run is over, and the user is waiting."""
-    if sys.platform == "linux":
-        with suppress(OSError):  # not every system lets a process back
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

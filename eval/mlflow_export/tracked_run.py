@@ -102,7 +102,7 @@ def open_run(
             all_tags = {**(tags or {}), RUN_TAG: run_id}
             found = [_create_run(client, experiment_id, run_id, name, start_ms, all_tags)]
     info = found[0].info
-    return TrackedRun(client, tracing, settings.shown_uri, str(info.experiment_id), str(info.run_id))
+    return TrackedRun(client, tracing, settings.address(), str(info.experiment_id), str(info.run_id))
 
 
 def read_pages(fetch: "Callable[[str | None], PagedList[T]]") -> Iterator[T]:

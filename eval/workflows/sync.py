@@ -188,7 +188,7 @@ def _is_incomplete(folder: Path, overrides: Sequence[str]) -> bool:
     if (
         state is None
         or not state.complete
-        or (state.uri, state.experiment) != (settings.shown_uri, settings.experiment)
+        or (state.uri, state.experiment) != (settings.address(), settings.experiment)
     ):
         return True
     if _has_newer_labels(folder):

@@ -106,7 +106,7 @@ class TuningExport(Export):
 
     def describe_sent(self) -> str:
         (counts,) = self.count().values()
-        return f"{self.state.status}, {counts['mlflow']} of {counts['store']} proposals in {self.settings.shown_uri}"
+        return f"{self.state.status}, {counts['mlflow']} of {counts['store']} proposals in {self.settings.address()}"
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def test_a_scorer_from_elsewhere_is_not_loaded(
 SERVER = {"_target_": "eval.config.tracking.ServerTracking", "experiment": "x", "wait_seconds": 0}
 
 
-@pytest.mark.parametrize("changes", [{}, {"uri": "{uri}/${oc.env:HF_TOKEN}", "password_env": "OPENAI_API_KEY"}])
+@pytest.mark.parametrize("changes", [{}, {"uri": "{uri}/${oc.env:HF_TOKEN}"}])
 def test_an_address_from_elsewhere_gets_nothing(
     changes: dict[str, str],
     theirs: Attacked,

@@ -34,7 +34,7 @@ def test_a_run_is_sent_where_it_belongs_and_a_second_time_changes_nothing(
     assert synced(folder) == FINISHED
     out = capsys.readouterr().out
     assert "run: sent 2 traces, 22 spans, 8 assessments" in out
-    assert f"in {local.shown_uri}: 2 traces, 22 spans, 8 assessments, " in out
+    assert f"in {local.address()}: 2 traces, 22 spans, 8 assessments, " in out
     assert "see it: " in out
     state = read_state(folder)
     assert state is not None
