@@ -2,9 +2,8 @@
 
 Every cell draws many evaluations with a known truth: numbers of questions and epochs, correlation of the answers to one
 question (0: chance alone; 1: a question is always answered the same), and true differences of 0, 2 and 10 points. The
-intervals are computed by the functions that the commands use. A last table compares the interval of single answers with
-other published ones, exactly: as a sum over all numbers of right answers. The goal is 93 to 99.9 %; the standard
-error of a cell is a third of a point with 4,000 draws.
+intervals are computed by the functions that the commands use. The goal is 93 to 99.9 %; the standard error of a cell is
+a third of a point with 4,000 draws.
 
     python scripts/interval_coverage.py                 # the tables, in about ten minutes
     python scripts/interval_coverage.py --document      # and writes them into docs/explanation/intervals.md
@@ -12,24 +11,22 @@ error of a cell is a third of a point with 4,000 draws.
 
 import argparse
 import math
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import betaincinv, ndtr, ndtri
-from scipy.stats import binom
+from scipy.special import ndtr, ndtri
 
 from eval.analysis.statistics.intervals import (
-    CRITICAL,
     Interval,
     compute_clustered_interval,
     compute_mean_interval,
     compute_metric_interval,
-    compute_share_interval,
 )
 from eval.analysis.statistics.paired_interval import compute_paired_interval
 from eval.analysis.statistics.paired_means import compare_means
@@ -38,7 +35,6 @@ from eval.analysis.summary.epochs import estimate_pass_at, estimate_pass_hat
 from eval.analysis.summary.label_metrics import compute_f1_interval, compute_macro_interval
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "intervals.md"
-BEGIN, END = "<!-- coverage: written by scripts/interval_coverage.py --document -->", "<!-- end of coverage -->"
 SIZES, EPOCHS, CORRELATIONS, EFFECTS = (20, 53, 165), (1, 5), (0.0, 0.5, 1.0), (0.0, 0.02, 0.10)
 ACCURACIES = (0.35, 0.85)
 LEAST = 93.0
@@ -272,69 +268,6 @@ def tabulate_corners(draws: int = DRAWS) -> Iterator[str]:
         yield f"| {name} | {' | '.join(format_range([each]) for each in found)} |"
 
 
-def shift_to_middle(right: int, n: int) -> tuple[float, float]:
-    """Return the share and its variance with two right and two wrong answers more, or nearly so."""
-    share = (right + CRITICAL**2 / 2) / (n + CRITICAL**2)
-    return share, share * (1 - share) / (n + CRITICAL**2)
-
-
-def compute_wilson(right: int, n: int) -> Interval:
-    share, _ = shift_to_middle(right, n)
-    half = CRITICAL * math.sqrt(right * (n - right) / n + CRITICAL**2 / 4) / (n + CRITICAL**2)
-    return share - half, share + half
-
-
-def compute_agresti_coull(right: int, n: int) -> Interval:
-    share, variance = shift_to_middle(right, n)
-    half = CRITICAL * math.sqrt(variance)
-    return max(share - half, 0.0), min(share + half, 1.0)
-
-
-def compute_jeffreys(right: int, n: int) -> Interval:
-    low, high = (float(betaincinv(right + 0.5, n - right + 0.5, each)) for each in (0.025, 0.975))
-    return low if right else 0.0, high if right < n else 1.0
-
-
-def compute_mid_p(right: int, n: int) -> Interval:
-    def count_more(share: float) -> float:
-        return float(binom.sf(right, n, share) + 0.5 * binom.pmf(right, n, share))
-
-    low = brentq(lambda share: count_more(share) - 0.025, 0, 1) if right else 0.0
-    high = brentq(lambda share: count_more(share) - 0.975, 0, 1) if right < n else 1.0
-    return float(low), float(high)
-
-
-def compute_exact(right: int, n: int) -> Interval:
-    low = float(betaincinv(right, n - right + 1, 0.025)) if right else 0.0
-    return low, float(betaincinv(right + 1, n - right, 0.975)) if right < n else 1.0
-
-
-METHODS: dict[str, Callable[[int, int], Interval | None]] = {
-    "Wilson with Student's quantile: used here": lambda right, n: compute_share_interval(right / n, n, n),
-    "Wilson": compute_wilson,
-    "Jeffreys": compute_jeffreys,
-    "Agresti-Coull": compute_agresti_coull,
-    "mid-P": compute_mid_p,
-    "Clopper-Pearson": compute_exact,
-}
-
-
-def tabulate_methods() -> Iterator[str]:
-    """Yield exact coverage and mean width of each method for single answers, over the simulated accuracies."""
-    yield "| method | " + " | ".join(f"{n} questions" for n in SIZES) + " |"
-    yield "|---" * (1 + len(SIZES)) + "|"
-    shares = [accuracy + effect for effect in EFFECTS for accuracy in ACCURACIES]
-    for name, method in METHODS.items():
-        cells = []
-        for n in SIZES:
-            counts = np.arange(n + 1)
-            bounds = np.array([method(right, n) for right in counts.tolist()])
-            held = [binom.pmf(counts, n, p)[(bounds[:, 0] <= p) & (p <= bounds[:, 1])].sum() for p in shares]
-            width = np.mean([binom.pmf(counts, n, p) @ (bounds[:, 1] - bounds[:, 0]) for p in shares])
-            cells.append(f"{format_range([100 * each for each in held])}; width {100 * width:.1f}")
-        yield f"| {name} | {' | '.join(cells)} |"
-
-
 def list_cells(n: int, epochs: int, correlation: float) -> Iterator[Cell]:
     for effect in EFFECTS:
         for accuracy in ACCURACIES:
@@ -347,19 +280,24 @@ def format_range(found: list[float]) -> str:
     return text if low >= LEAST else f"**{text}**"
 
 
+def write_tables(lines: Iterable[str], page: Path, mark: str, is_documented: bool) -> None:
+    """Print lines as they come, and write them into a page between two comments that begin and end with the mark."""
+    kept = []
+    for line in lines:
+        print(line, flush=True)
+        kept.append(line)
+    if is_documented:
+        before, begin, rest = re.split(rf"(<!-- {mark}: .* -->\n)", page.read_text("utf-8"))
+        _, end, after = rest.partition(f"<!-- end of {mark} -->")
+        page.write_text("".join([before, begin, *(f"{line}\n" for line in kept), end, after]), "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--document", action="store_true", help=f"write the tables into {PAGE.name}")
     parser.add_argument("--draws", type=int, default=DRAWS)
     given = parser.parse_args()
-    lines = []
-    for table in (tabulate(given.draws), [""], tabulate_corners(given.draws), [""], tabulate_methods()):
-        for line in table:
-            print(line, flush=True)
-            lines.append(line)
-    if given.document:
-        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-        PAGE.write_text("\n".join([before + BEGIN, *lines, END + rest.partition(END)[2]]), "utf-8")
+    write_tables(chain(tabulate(given.draws), [""], tabulate_corners(given.draws)), PAGE, "coverage", given.document)
 
 
 if __name__ == "__main__":

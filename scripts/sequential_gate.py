@@ -23,10 +23,9 @@ from eval.analysis.statistics.paired_tests import Pair, PairedResult, plan_looks
 from optimize.gate.gate import CONTINUE, SUCCESS, GateSettings, Look, decide_look
 from optimize.gate.power import ACCURACY, compute_smallest_gain
 from optimize.gate.sealed_log import FIRST_LEVEL
-from scripts.interval_coverage import Cell, draw_right
+from scripts.interval_coverage import Cell, draw_right, write_tables
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "sequential-test.md"
-BEGIN, END = "<!-- looks: written by scripts/sequential_gate.py --document -->", "<!-- end of looks -->"
 SIZES = ((30, 1), (53, 1), (53, 5), (165, 1), (165, 5))  # questions, answers of each side to every one
 PARTS_OF_GAIN = (0.0, 0.5, 1.0, 1.5)  # of the planned gain
 LOOKS = 4
@@ -111,13 +110,7 @@ def main() -> None:
     parser.add_argument("--document", action="store_true", help=f"write the table into {PAGE.name}")
     parser.add_argument("--gates", type=int, default=GATES)
     given = parser.parse_args()
-    lines = []
-    for line in tabulate(given.gates):
-        print(line, flush=True)
-        lines.append(line)
-    if given.document:
-        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-        PAGE.write_text("\n".join([before + BEGIN, *lines, END + rest.partition(END)[2]]), "utf-8")
+    write_tables(tabulate(given.gates), PAGE, "looks", given.document)
 
 
 if __name__ == "__main__":
