@@ -60,12 +60,13 @@ def run_command(
     """
     codes: list[int] = []
 
-    def edit(arguments: Sequence[str]) -> list[str]:
-        return add_original_arguments(arguments, resume_key, read_original)
-
     def run_all() -> int:
         try:
-            run_jobs(lambda composed: codes.append(_run_job(task, composed)), config_name, edit)
+            run_jobs(
+                lambda composed: codes.append(_run_job(task, composed)),
+                config_name,
+                lambda arguments: add_original_arguments(arguments, resume_key, read_original),
+            )
         except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
             return USER_ERROR if end.code else FINISHED
         return FINISHED
@@ -82,47 +83,29 @@ def _run_job(task: Task, composed: DictConfig) -> int:
         return _report_mistake(error)
 
 
-def find_resume_argument(arguments: Sequence[str], key: str) -> tuple[int | None, str]:
-    """Return the place on the command line at which `key` names the run to resume, and its name; None if it does not.
-
-    Raises:
-        UserError: it is named more than once, or for several jobs.
-    """
-    given_runs = list(_find_values(arguments, key))
-    if len(given_runs) > 1:
-        raise UserError(f"{key} is given {len(given_runs)} times; name the one run to resume.")
-    here, run = next(((n, value) for n, value in given_runs if value not in ("", "null")), (None, ""))
-    if here is not None and {"-m", "--multirun"} & set(arguments):  # an empty one is refused with the other values
-        raise UserError(f"{key} goes on with one run; leave --multirun out, and resume its runs one after the other.")
-    return here, run
-
-
 def add_original_arguments(arguments: Sequence[str], key: str, read_original: ReadOriginal) -> list[str]:
-    """Return the command line with that of the run to resume before what is given now, if `key` names a run.
+    """Return the command line with that of the run to resume before `key`; what is given now takes precedence.
 
     Args:
         arguments: the command line.
-        key: of the option, such as `run.resume`.
+        key: of the option that names a run to resume, such as `run.resume`.
         read_original: returns the command line that a run was started with, from its name and what is given now.
 
     Raises:
-        UserError: there is no such run, or it is to be resumed by several jobs at once, or its command line is refused.
+        UserError: a run is named more than once or for several jobs, there is none, or its command line is refused.
     """
-    here, run = find_resume_argument(arguments, key)
-    return list(arguments) if here is None else insert_arguments(arguments, here, read_original(run, arguments))
-
-
-def insert_arguments(arguments: Sequence[str], here: int, original: Sequence[str]) -> list[str]:
-    """Return the command line with the original one inserted; what is given now takes precedence."""
-    given = {read_option_name(argument) for argument in arguments}
-    kept = [each for each in original if read_option_name(each) not in given]
-    return [*arguments[:here], *kept, *arguments[here:]]
-
-
-def _find_values(arguments: Sequence[str], key: str) -> Iterator[tuple[int, str]]:
-    for place, argument in enumerate(arguments):
-        if "=" in argument and read_option_name(argument) == key:
-            yield place, argument.partition("=")[2].strip().strip("'\"")
+    names = [read_option_name(each) if "=" in each else "" for each in arguments]
+    if names.count(key) > 1:
+        raise UserError(f"{key} is given {names.count(key)} times; name the one run to resume.")
+    here = names.index(key) if key in names else None
+    run = arguments[here].partition("=")[2].strip().strip("'\"") if here is not None else ""
+    if here is None or run in ("", "null"):  # an empty one is refused with the other values
+        return list(arguments)
+    if {"-m", "--multirun"} & set(arguments):
+        raise UserError(f"{key} goes on with one run; leave --multirun out, and resume its runs one after the other.")
+    given = set(map(read_option_name, arguments))
+    original = [each for each in read_original(run, arguments) if read_option_name(each) not in given]
+    return [*arguments[:here], *original, *arguments[here:]]
 
 
 def read_option_name(override: str) -> str:
@@ -140,8 +123,7 @@ def run_cli(command: Callable[[], int]) -> int:
     logging.setLogRecordFactory(_CleanRecord)
     with (
         survive_broken_pipe() as output,
-        _write_privately(),
-        _ignore_lost_interrupts(),
+        _set_up_process(),
         handle_signals(_raise_interrupt, TERMINATION_SIGNALS),
     ):
         code = _report_end(command)  # a run's own StopController handles the signals while samples run
@@ -152,13 +134,23 @@ def run_cli(command: Callable[[], int]) -> int:
 
 
 @contextmanager
-def _write_privately() -> Iterator[None]:
-    """Make new files and folders readable by their user alone."""
-    before = os.umask(_PRIVATE)
+def _set_up_process() -> Iterator[None]:
+    """Make new files and folders readable by their user alone, and lost interrupts silent.
+
+    A signal that arrives in a weak reference's callback, where Python can raise nothing, leaves no traceback.
+    """
+    before, mask = sys.unraisablehook, os.umask(_PRIVATE)
+
+    def report(ignored: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(ignored.exc_value, KeyboardInterrupt):
+            before(ignored)
+
+    sys.unraisablehook = report
     try:
         yield
     finally:
-        os.umask(before)
+        sys.unraisablehook = before
+        os.umask(mask)
 
 
 def _report_end(command: Callable[[], int]) -> int:
@@ -189,22 +181,6 @@ class _CleanRecord(logging.LogRecord):
 def _print_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print the traceback of a defect of this program; its message may hold the text of a page or a model."""
     print_line("".join(traceback.format_exception(kind, error, trace)).rstrip(), error=True)
-
-
-@contextmanager
-def _ignore_lost_interrupts() -> Iterator[None]:
-    """Print no traceback of a signal that arrived in a weak reference's callback, where Python can raise nothing."""
-    before = sys.unraisablehook
-
-    def report(ignored: "sys.UnraisableHookArgs") -> None:
-        if not isinstance(ignored.exc_value, KeyboardInterrupt):
-            before(ignored)
-
-    sys.unraisablehook = report
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
 
 
 def _report_mistake(error: Exception) -> int:
@@ -238,16 +214,14 @@ def handle_signals(handle: Callable[[str], None], names: Mapping[signal.Signals,
     def receive(number: int, frame: FrameType | None) -> None:
         handle(names[signal.Signals(number)])
 
-    before = {number: signal.signal(number, receive) for number in names if not _is_ignored_hangup(number)}
+    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    handled = [number for number in names if not (number == signal.SIGHUP and is_ignored)]
+    before = {number: signal.signal(number, receive) for number in handled}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _is_ignored_hangup(number: signal.Signals) -> bool:
-    return number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN
 
 
 def _raise_interrupt(name: str) -> NoReturn:

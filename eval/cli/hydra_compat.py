@@ -53,8 +53,12 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
     Raises:
         UserError: a flag is unknown, or does not go with the others.
     """
+
+    def refuse(message: str) -> None:
+        raise UserError(f"the flags cannot be read: {message}; options are given as name=value, and --help lists them.")
+
     parser = get_args_parser()
-    parser.error = _refuse_flags  # type: ignore[method-assign,assignment]
+    parser.error = refuse  # type: ignore[method-assign,assignment]
     flags, unknown = parser.parse_known_args(arguments)
     if unknown_flags := [argument for argument in unknown if argument.startswith("-")]:
         raise UserError(f"{unknown_flags[0]} is not a flag; options are given as name=value, and --help lists them.")
@@ -63,26 +67,20 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
     given = [f"--{name.replace('_', '-')}" for name in _ALONE if getattr(flags, name)]
     if len(given) > 1:
         raise UserError(f"{' and '.join(given)} cannot be given together; leave out all but one.")
-    if flags.resolve and not (flags.cfg or flags.help):
-        raise UserError("--resolve is for what --cfg shows; give --cfg job with it, or leave it out.")
-    if flags.package and not flags.cfg:
-        raise UserError("--package is for what --cfg shows; give --cfg job with it, or leave it out.")
+    for name, is_alone in (("resolve", not (flags.cfg or flags.help)), ("package", not flags.cfg)):
+        if getattr(flags, name) and is_alone:
+            raise UserError(f"--{name} is for what --cfg shows; give --cfg job with it, or leave it out.")
     if flags.experimental_rerun:
         raise UserError("--experimental-rerun is not for this command; to resume a run see --help: resume.")
     return flags
-
-
-def _refuse_flags(message: str) -> None:
-    raise UserError(f"the flags cannot be read: {message}; options are given as name=value, and --help lists them.")
 
 
 def prepare_arguments(arguments: Sequence[str]) -> list[str]:
     """Return the command line as Hydra takes it: texts quoted, and a list of scorers as a choice for each."""
     expanded = [part for each in arguments for part in _expand_scorers(each)]
     chosen = f"+scorer@{EXTRA_SCORERS}."  # typed again for a run that is resumed, it would be there twice
-    return _quote_texts(
-        [part for place, part in enumerate(expanded) if not (part.startswith(chosen) and part in expanded[:place])]
-    )
+    once = [part for place, part in enumerate(expanded) if not (part.startswith(chosen) and part in expanded[:place])]
+    return [_quote_text(each) for each in once]
 
 
 def _expand_scorers(argument: str) -> list[str]:
@@ -106,15 +104,11 @@ def _expand_scorers(argument: str) -> list[str]:
     return [f"+scorer@{EXTRA_SCORERS}.{each}={each}" for each in names]
 
 
-def _quote_texts(arguments: Sequence[str]) -> list[str]:
-    """Quote values that Hydra cannot read without quotes, or would change: run.name=ünï cödé, split=2024_01.
+def _quote_text(argument: str) -> str:
+    """Quote a value that Hydra cannot read without quotes, or would change: run.name=ünï cödé, split=2024_01.
 
     Other values with characters that mean something to Hydra (quotes, interpolations) are left as they are.
     """
-    return [_quote_text(each) for each in arguments]
-
-
-def _quote_text(argument: str) -> str:
     if (found := _UNQUOTED.fullmatch(argument)) and (not argument.isascii() or _LIKE_A_NUMBER.fullmatch(found[2])):
         return f'{found[1]}="{found[2]}"'
     if found := _PLAIN_LIST.fullmatch(argument):
@@ -252,10 +246,11 @@ _GROUP = re.compile(r"  - (?P<group>\w+): (?P<default>\S+)\s*# (?P<meaning>.+)")
 def register_help() -> None:
     """Register `${help_choices:eval}` and `${help_options:eval}` for `hydra.help.template`.
 
-    The file in `conf/` is read as text: its comments are what a user wants to see, and YAML drops them.
+    The file in `conf/` is read as text: its comments are what a user wants to see, and YAML drops them. Hydra makes a
+    template of the texts, so `$` is escaped.
     """
     for name, text in (("help_choices", describe_choices), ("help_options", describe_options)):
-        OmegaConf.register_new_resolver(name, lambda command, text=text: _escape_dollars(text(command)), replace=True)
+        OmegaConf.register_new_resolver(name, lambda command, text=text: text(command).replace("$", "$$"), replace=True)
 
 
 def describe_choices(command: str) -> str:
@@ -282,11 +277,6 @@ def _list_choices(group: str, default: str) -> str:
 
 def _read_lines(command: str) -> list[str]:
     return (CONF / f"{command}.yaml").read_text("utf-8").splitlines()
-
-
-def _escape_dollars(text: str) -> str:
-    """Escape `$` for the template that Hydra makes of the text."""
-    return text.replace("$", "$$")
 
 
 def is_mistake(error: BaseException) -> bool:
@@ -316,9 +306,15 @@ def run_jobs(
     """
     _prepare()
     register_help()
-    if VERBOSE in sys.argv:
-        sys.argv[1:] = [each for each in sys.argv[1:] if each != VERBOSE]
-        job = _show_logs(job)
+    is_verbose = VERBOSE in sys.argv  # no override, so that the run's own command line stays as it is
+    sys.argv[1:] = [each for each in sys.argv[1:] if each != VERBOSE]
+
+    @functools.wraps(job)
+    def run_job(composed: DictConfig) -> None:
+        if is_verbose:
+            composed.log.terminal = True
+        job(composed)
+
     flags = read_flags(sys.argv[1:])
     if (
         flags.config_name is flags.config_path is None and not flags.shell_completion
@@ -326,18 +322,7 @@ def run_jobs(
         check_overrides(flags.overrides, config_name)
     sys.argv[1:] = prepare_arguments(edit(sys.argv[1:]))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors over several lines and exits
-    hydra.main(config_path=str(CONF), config_name=config_name, version_base="1.3")(job)()
-
-
-def _show_logs(job: Callable[[DictConfig], None]) -> Callable[[DictConfig], None]:
-    """Return the job with its log on the terminal; no override, so that the run's own command line stays as it is."""
-
-    @functools.wraps(job)
-    def run_verbosely(composed: DictConfig) -> None:
-        composed.log.terminal = True
-        job(composed)
-
-    return run_verbosely
+    hydra.main(config_path=str(CONF), config_name=config_name, version_base="1.3")(run_job)()
 
 
 class MultirunJob(NamedTuple):
@@ -449,7 +434,7 @@ def _join_lines(text: str) -> str:
 
 
 def list_sweep_jobs(multirun: Path) -> list[list[str]]:
-    """Return the swept overrides of each job, as Hydra's own sweeper will make them; empty for other sweepers.
+    """Return the swept overrides of each job, as Hydra's own sweeper will make them.
 
     Args:
         multirun: the file `multirun.yaml` that Hydra writes before the first job.
@@ -457,8 +442,6 @@ def list_sweep_jobs(multirun: Path) -> list[list[str]]:
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 
     hydra = OmegaConf.load(multirun).hydra
-    if not str(hydra.sweeper.get("_target_", "")).endswith(".BasicSweeper"):
-        return []
     parameters = [f"{key}={value}" for key, value in (hydra.sweeper.get("params") or {}).items()]
     overrides = OverridesParser.create().parse_overrides([*parameters, *hydra.overrides.task])
     swept = tuple(f"{each.get_key_element()}=" for each in overrides if each.is_sweep_override())

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest
-from eval.cli.command import add_original_arguments, find_resume_argument, insert_arguments
+from eval.cli.command import add_original_arguments
 from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import read_config
@@ -63,21 +63,16 @@ def test_other_command_lines_stay_as_they_are(arguments: list[str]) -> None:
 
 
 def test_the_run_to_go_on_with_may_be_named_by_another_key() -> None:
-    assert find_resume_argument(["a=1", "resume=old", "b=2"], "resume") == (1, "old")
-    assert find_resume_argument(["a=1", "run.resume=old"], "resume") == (None, "")
-    assert find_resume_argument(["resume=", "resume.x=1"], "resume") == (None, "")
+    def add(*arguments: str) -> list[str]:
+        return add_original_arguments(arguments, "resume", lambda run, given: [f"name={run}", "b=1", "~d"])
+
+    assert add("a=1", "resume=old", "b=2") == ["a=1", "name=old", "~d", "resume=old", "b=2"]
+    for other in (["a=1", "run.resume=old"], ["resume=", "resume.x=1"]):
+        assert add(*other) == other
     with pytest.raises(UserError, match="resume is given 2 times"):
-        find_resume_argument(["resume=a", "+resume=b"], "resume")
+        add("resume=a", "+resume=b")
     with pytest.raises(UserError, match="resume goes on with one run; leave --multirun out"):
-        find_resume_argument(["-m", "resume=a"], "resume")
-
-
-def test_what_is_given_now_takes_the_place_of_what_was_given_then() -> None:
-    original = ["a=1", "+b.c=2", "model=offline", "~d"]
-    assert insert_arguments(["x=0", "resume=old", "b.c=3"], 1, original) == [
-        "x=0", "a=1", "model=offline", "~d", "resume=old", "b.c=3",
-    ]  # fmt: skip
-    assert insert_arguments(["resume=old"], 0, []) == ["resume=old"]
+        add("-m", "resume=a")
 
 
 def test_what_cannot_be_resumed_is_said(interrupted: Path, tmp_path: Path) -> None:
