@@ -19,7 +19,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 import argparse
 
 from eval.cli.arguments import UserErrorParser
-from eval.cli.command import exit_now, run_cli
+from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
 from eval.runs.folder import find_run
 from mas.runtime.errors import UserError
 
@@ -29,7 +29,7 @@ DEFAULT_LIMIT = 30
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Ask the wrong questions of a run again with one agent's output corrected; the model is paid again."
     usage = "python eval/attribute.py RUN [--agents NAME,NAME] [--limit N] [name=value ...]"
-    parser = UserErrorParser(usage=usage, description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage=usage, description=description)
     parser.add_argument("run", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder")
     options = "run.epochs=…, run.max_cost_usd=…, run.concurrency=…, run.name=… and other options of the run's course"
     parser.add_argument("changes", nargs="*", metavar="name=value", help=options)
@@ -52,13 +52,13 @@ def task(arguments: list[str]) -> int:
     from eval.execution.console import Output
     from eval.workflows.replayed_proof.plan import read_request
     from eval.workflows.replayed_proof.proof import prove
-    from eval.workflows.replayed_proof.table import choose_exit_code, print_proof
+    from eval.workflows.replayed_proof.table import print_proof
 
     request = read_request(run, given.agents, given.limit, given.changes)
     output = Output()
     proof = prove(request, output)
     print_proof(proof, output)
-    return choose_exit_code(proof)
+    return STOPPED if proof.stopped else FINISHED
 
 
 if __name__ == "__main__":

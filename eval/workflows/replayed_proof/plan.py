@@ -7,14 +7,14 @@ Everything is checked here, before anything is spent.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from omegaconf import OmegaConf
 
-from eval.analysis.attribution.broken_link import BrokenLink, build_matcher
+from eval.analysis.attribution.broken_link import BrokenLink
 from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
@@ -78,7 +78,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
         info = store.read_info()
         if info.gold_informed:
             raise UserError(f"{original.name} was itself given the right answers; name the run that it was made of.")
-        samples = _load_samples(unchanged[0])
+        samples = select_samples(unchanged[0].data.load(unchanged[0].split).samples, unchanged[0].selection)
         _check_same(info, unchanged, prompts, samples)
         wrong = [each for each in store.final_records() if each.target is not None and not each.correct]
         ids = list(dict.fromkeys(each.sample_id for each in wrong))[:limit]
@@ -97,16 +97,15 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     if unknown := [each for each in agents if each not in agent_names(config.system)]:
         known = ", ".join(agent_names(config.system))
         raise UserError(f"--agents names {', '.join(unknown)}; the agents of {config.system.name} are {known}.")
+    blamed = Counter(link.name for link in links.values() if link.kind in ("agent", "format"))
     labels = LabelSet(tuple(info.task.labels))
-    suspects = find_suspects(config, records, labels, _list_blamed(links), agents)
+    suspects = find_suspects(config, records, labels, [name for name, _ in blamed.most_common()], agents)
     if not suspects.tested:
         reasons = "; ".join(f"{agent}: {why}" for agent, why in suspects.skipped.items())
         raise UserError(f"no agent can be corrected{f' ({reasons})' if reasons else ''}; name some with --agents.")
     chosen = [each for each in samples if each.id in ids]
-    matchers = {each.id: build_matcher(each.target or "", labels) for each in chosen}
-    corrections = [Correction(each.agent, each.kind, matchers, each.judged) for each in suspects.tested]
     names = {sample_id: link.name for sample_id, link in links.items()}
-    return Request(original, config, stored, prompts, chosen, corrections, suspects.skipped, names, info)
+    return Request(original, config, stored, prompts, chosen, suspects.tested, suspects.skipped, names, info)
 
 
 def _check_overrides(overrides: Sequence[str]) -> None:
@@ -135,24 +134,14 @@ def _compose(arguments: Sequence[str]) -> tuple[EvalConfig, dict[str, object]]:
     return config, cast(dict[str, object], OmegaConf.to_container(composed, resolve=True))
 
 
-def _load_samples(config: EvalConfig) -> list[Sample]:
-    return list(select_samples(config.data.load(config.split).samples, config.selection))
-
-
 def _check_same(
-    info: RunInfo, now: tuple[EvalConfig, dict[str, object]], prompts: PromptSet | None, samples: Sequence[Sample]
+    info: RunInfo, now: tuple[EvalConfig, dict[str, object]], prompts: PromptSet, samples: Sequence[Sample]
 ) -> None:
     config, stored = now
     kept = config.redact_tree(stored)
     present = RunInfo(
-        prompts_sha256=digest(prompts) if prompts else "",
+        prompts_sha256=digest(prompts),
         program_sha256=read_program_digest(config.system),
         task=describe_task(samples, kept.get("scorer"), getattr(config.data, "revision", None)),
     )
     check_unchanged(info, kept, present, allow=False)
-
-
-def _list_blamed(links: Mapping[str, BrokenLink]) -> list[str]:
-    """Return the agents that are the first broken link of most of the samples, the most frequent first."""
-    counts = Counter(link.name for link in links.values() if link.kind in ("agent", "format"))
-    return [name for name, _ in counts.most_common()]

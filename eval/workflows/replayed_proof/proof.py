@@ -102,18 +102,11 @@ def prove(request: Request, output: Output) -> Proof:
     with ExitStack() as stack:
         resources = stack.enter_context(config.system.open_resources(config.tools, missing.note))
         missing.report(output.print)
-        arms = [Arm(CONTROL, folder / CONTROL, request.prompts, resources, gold_informed=CONTROL)]
-        for each in request.corrections:
-            arms.append(
-                Arm(
-                    each.agent,
-                    folder / each.agent,
-                    request.prompts,
-                    resources,
-                    change_program=each.change_program,
-                    gold_informed=each.agent,
-                )
-            )
+        changes = {CONTROL: None, **{each.agent: each.change_program for each in request.corrections}}
+        arms = [
+            Arm(name, folder / name, request.prompts, resources, change_program=change, gold_informed=name)
+            for name, change in changes.items()
+        ]
         stopped = evaluate_pairs(arms, config, request.samples, _build_info(request), stop, output.console)
     proof = _judge(request, folder, arms, stopped)
     (folder / PROOF_FILE).write_text(json.dumps(proof.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -18,7 +18,7 @@ from eval.analysis.attribution.broken_link import build_matcher
 from eval.config.evaluation import EvalConfig
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
-from eval.workflows.replayed_proof.correction import Kind
+from eval.workflows.replayed_proof.correction import Correction, Kind
 from mas.system import agent_names
 
 MAX_BLAMED = 3  # agents that are tested because the record blames them
@@ -27,15 +27,8 @@ RIGHT, WRONG, OTHER = "right draft", "wrong draft", "other work"  # of other wor
 
 
 @dataclass(frozen=True)
-class Suspect:
-    agent: str
-    kind: Kind
-    judged: str | None  # of a critic: the agent whose work it reviews
-
-
-@dataclass(frozen=True)
 class Suspects:
-    tested: list[Suspect] = field(default_factory=list)
+    tested: list[Correction] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)  # agent → why it is not corrected
 
 
@@ -56,31 +49,31 @@ def find_suspects(
     authors = {each.draft.agent for each in steps if each.draft is not None} - _list_earlier(judged)
     last = Counter(each.work[-1].agent for each in steps if each.work)
     finisher = max(last, key=lambda name: last[name], default=None)  # some answers ended before it
+    matchers = {each.sample_id: build_matcher(each.target or "", labels) for each in records}
     names = agent_names(config.system)
     found = Suspects()
-    for agent in dict.fromkeys(chosen or blamed):
-        kind: Kind = "hint"
-        if agent not in names:
-            found.skipped[agent] = f"it makes several calls of a model; name those to correct, of {', '.join(names)}"
-            continue
+
+    def test(agent: str) -> None:
+        kind: Kind = "answer" if agent in authors else "hint"
         if agent in judged:
             kind = "review" if judged[agent] in authors else "approval"
-        elif agent == finisher:
+        found.tested.append(Correction(agent, kind, matchers, judged.get(agent)))
+
+    for agent in dict.fromkeys(chosen or blamed):
+        if agent not in names:
+            found.skipped[agent] = f"it makes several calls of a model; name those to correct, of {', '.join(names)}"
+        elif agent == finisher and agent not in judged:
             found.skipped[agent] = "its output is the answer, which would always be right"
-            continue
-        elif agent in authors:
-            kind = "answer"
-        if kind == "hint" and config.simulated:
+        elif config.simulated and agent not in judged and agent not in authors:
             found.skipped[agent] = "its correction is a hint in its prompt, which the simulated model does not read"
-            continue
-        found.tested.append(Suspect(agent, kind, judged.get(agent)))
+        else:
+            test(agent)
     if not chosen:
         del found.tested[MAX_BLAMED:]
         tested = {each.agent for each in found.tested}
         for critic in find_one_sided_critics(records, judged, labels):
             if critic not in tested:
-                kind = "review" if judged[critic] in authors else "approval"
-                found.tested.append(Suspect(critic, kind, judged[critic]))
+                test(critic)
     return found
 
 
@@ -113,12 +106,8 @@ def _list_earlier(judged_by: Mapping[str, str]) -> set[str]:
 
 def _are_one_sided(counts: Counter[tuple[str, bool]]) -> bool:
     """Return whether wrong drafts are approved, or right ones or other work rejected, nearly always."""
-    return (
-        _is_rare(counts[WRONG, True], counts[WRONG, False])
-        or _is_rare(counts[RIGHT, False], counts[RIGHT, True])
-        or _is_rare(counts[OTHER, False], counts[OTHER, True])
-    )
-
-
-def _is_rare(exceptions: int, others: int) -> bool:
-    return others > 0 and exceptions <= MAX_EXCEPTIONS * (exceptions + others)
+    for work, rejects in ((WRONG, False), (RIGHT, True), (OTHER, True)):
+        alike, exceptions = counts[work, rejects], counts[work, not rejects]
+        if alike and exceptions <= MAX_EXCEPTIONS * (exceptions + alike):
+            return True
+    return False

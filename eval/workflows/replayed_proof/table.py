@@ -6,7 +6,6 @@ print_proof(proof, Output())
 from collections import Counter
 from collections.abc import Mapping
 
-from eval.cli.command import FINISHED, STOPPED
 from eval.execution.console import Output
 from eval.reports.notes import format_percent
 from eval.runs.folder import format_path
@@ -71,7 +70,3 @@ def judge(proven: ProvenAgent) -> str:
 
 def _count(names: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {n}" for name, n in Counter(names.values()).most_common())
-
-
-def choose_exit_code(proof: Proof) -> int:
-    return STOPPED if proof.stopped else FINISHED

@@ -10,11 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from eval.analysis.attribution.broken_link import find_broken_link
-from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.analysis.statistics.intervals import compute_share_interval
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
-from eval.workflows.replayed_proof.correction import Correction
 from eval.workflows.replayed_proof.proof import Scores, judge_corrections, name_responsible
 from eval.workflows.replayed_proof.suspects import find_suspects
 from tests.eval.analysis.attribution.planted_faults import BENCHES, Bench, Fault
@@ -40,9 +38,7 @@ class ProofBench(Bench):
 
     def _prove(self, faulty: str | None, wrong: Sequence[Record], blamed: dict[str, str]) -> dict[str, str]:
         names = [name for name, _ in Counter(blamed.values()).most_common() if name in self.agents]
-        suspects = find_suspects(self.config, wrong, LabelSet(()), names)
-        matchers = {each.sample_id: TargetMatcher(each.target or "") for each in wrong}
-        corrections = [Correction(each.agent, each.kind, matchers, each.judged) for each in suspects.tested]
+        corrections = find_suspects(self.config, wrong, LabelSet(()), names).tested
         control = _read_scores(self.run(faulty, only=blamed))
         corrected = [_read_scores(self.run(faulty, each, only=blamed)) for each in corrections]
         agents = judge_corrections(corrections, control, corrected, [0] * len(corrected))
