@@ -21,13 +21,12 @@ from eval.cli.command import FINISHED, STOPPED, WORST_FIRST, exit_now, run_cli
 from eval.cli.hydra_compat import MISTAKES, describe_mistake
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import NoTracking
-from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Make the table of a sweep (python eval/run.py -m …) again from its runs, and print it."
-    parser = UserErrorParser(usage="python eval/sweep.py SWEEP", description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage="python eval/sweep.py SWEEP", description=description)
     parser.add_argument(
         "sweep", metavar="SWEEP", help="latest, a name under outputs/multirun, or the path of a sweep's folder"
     )
@@ -37,7 +36,6 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 def remake_table(arguments: list[str]) -> int:
     from dotenv import load_dotenv
 
-    from eval.runs.store import StoreError
     from eval.workflows.sweep import find_sweep, read_sweep
     from eval.workflows.sweep_table import make_table, read_tracking
 
@@ -50,8 +48,6 @@ def remake_table(arguments: list[str]) -> int:
         tracking = NoTracking()
     try:
         result = make_table(sweep, tracking, secrets=())
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
     except OSError as error:
         print_line(f"stopped: the files cannot be written: {error}", error=True)
         return STOPPED

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError
-from eval.cli.hydra_compat import MultirunJob, describe_mistake, get_task_overrides, is_mistake, list_sweep_jobs
+from eval.cli.hydra_compat import MultirunJob, describe_mistake, is_mistake, list_sweep_jobs
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import NoTracking, Tracking, remove_passwords
@@ -136,7 +136,7 @@ _running: RunningSweep | None = None
 def run_as_job(place: MultirunJob, run: Callable[[], int]) -> int:
     """Run one job of a multirun and note how it ended, be it by a mistake, by Ctrl-C or by a defect."""
     running = _get_running(*place)
-    job = running.current = _get_job(running.sweep, place.number)
+    job = running.current = running.sweep.jobs[place.number]
     running.write()
     try:
         job.exit_code = run()
@@ -190,12 +190,6 @@ def _get_running(folder: Path, number: int) -> RunningSweep:
         note_run(_running.sweep.id, folder)
         _clean_multirun_file(folder)  # a job may end before it is known what is secret
     return _running
-
-
-def _get_job(sweep: Sweep, number: int) -> Job:
-    while len(sweep.jobs) <= number:  # other sweepers than Hydra's own decide as they go what comes next
-        sweep.jobs.append(Job(len(sweep.jobs), [remove_passwords(each) for each in get_task_overrides()]))
-    return sweep.jobs[number]
 
 
 def _describe_failure(error: BaseException) -> tuple[int | None, str]:

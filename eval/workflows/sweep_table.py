@@ -15,21 +15,20 @@ from eval.analysis.comparison.compare_runs import MAX_RUNS, compare_read_runs, r
 from eval.analysis.comparison.pairing import find_obstacle, pair_scores
 from eval.analysis.statistics.paired_tests import adjust_p_values, run_paired_test
 from eval.analysis.summary.from_store import summarise_store
-from eval.analysis.summary.summary import Summary
 from eval.analysis.sweep import JobComparison, JobResult, SweepResult
-from eval.cli.command import FAILURES, FINISHED, STOPPED, get_signal_name
+from eval.cli.command import STOPPED, get_signal_name
 from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
-from eval.execution.console import Console
+from eval.execution.console import Console, Output
 from eval.mlflow_export.exporter_launcher import SWEEP, ExporterLauncher
 from eval.reports.run_comparison.page import write_comparison
+from eval.reports.summary_table import choose_exit_code
 from eval.reports.sweep_table import print_sweep, render_markdown
 from eval.runs.folder import DATABASE, check_entries, format_path, format_resume_hint
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.mlflow_state import read_link
 from eval.runs.own_runs import is_own_run
-from eval.runs.run_info import Config
-from eval.runs.store import RunStore, StoreError, open_run
+from eval.runs.store import open_run, read_run_info
 from eval.workflows.sweep import Job, RunningSweep, Sweep
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
@@ -41,7 +40,7 @@ def finish_sweep(running: RunningSweep) -> None:
     """Make the table of a sweep that has just ended; a failure is a warning, and changes no exit code."""
     try:
         make_table(running.sweep, running.tracking, running.secrets)
-    except (OSError, StoreError, KeyboardInterrupt) as error:
+    except (OSError, KeyboardInterrupt) as error:
         why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
         again = f"make it with: python eval/sweep.py {running.sweep.folder.name}"
         print_line(f"warning: the sweep's table could not be made: {why}; {again}", error=True)
@@ -51,24 +50,23 @@ def make_table(sweep: Sweep, tracking: Tracking | NoTracking, secrets: Sequence[
     """Make the table, print it, write it to the sweep's folder and send it to MLflow.
 
     Raises:
-        StoreError: a run's store cannot be read.
         OSError: the sweep's folder cannot be written.
     """
     result = build_result(sweep)
     sweep.write(result.to_dict())
     (sweep.folder / TABLE_FILE).write_text(render_markdown(result), "utf-8")
-    console = Console()
-    print_sweep(result, console)
-    _print(f"sweep: {format_path(sweep.folder)}", console)
+    output = Output()
+    print_sweep(result, output.console)
+    output.print(f"sweep: {format_path(sweep.folder)}")
     if page := _write_page(sweep, result):
-        _print(f"page: {format_path(page)}", console)
+        output.print(f"page: {format_path(page)}")
     for job, its_result in zip(sweep.jobs, result.jobs, strict=True):
         if its_result.exit_code == STOPPED and (run := sweep.find_run(job)):
-            _print(f"job {job.job}: {format_resume_hint(run)}", console)
+            output.print(f"job {job.job}: {format_resume_hint(run)}")
     if any(each.exit_code in (STOPPED, None) for each in result.jobs):
-        _print(f"then make the table again: {SWEEP.format_sync_command(sweep.folder)}", console)
+        output.print(f"then make the table again: {SWEEP.format_sync_command(sweep.folder)}")
     if not isinstance(tracking, NoTracking):
-        _track(sweep.folder, tracking, secrets, console)
+        _track(sweep.folder, tracking, secrets, output)
     return result
 
 
@@ -95,56 +93,40 @@ def _write_page(sweep: Sweep, result: SweepResult) -> Path | None:
     return page
 
 
-def _track(folder: Path, tracking: Tracking, secrets: Sequence[str], console: Console) -> None:
+def _track(folder: Path, tracking: Tracking, secrets: Sequence[str], output: Output) -> None:
     """Send the sweep's page. A failure of MLflow is a warning, and so is Ctrl-C."""
-    _print("sending the sweep's page to MLflow …", console)
+    output.print("sending the sweep's page to MLflow …")
     with ExporterLauncher(tracking, folder, secrets, SWEEP) as exporter:
-        outcome = exporter.finish(lambda text: _print(text, console))
+        outcome = exporter.finish(output.print)
     if outcome.warning:
-        print_line(f"warning: the sweep's page is not in MLflow: {outcome.warning}", error=True)
+        output.print(f"warning: the sweep's page is not in MLflow: {outcome.warning}", error=True)
     elif outcome.view_line:
-        _print(outcome.view_line, console)
-
-
-def _print(text: str, console: Console) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+        output.print(outcome.view_line)
 
 
 def read_tracking(sweep: Sweep) -> Tracking | NoTracking:
     """Return the tracking settings of the last job that had a run; user and password are the environment's now.
 
     Raises:
-        UserError: MLflow cannot be used as the run used it, or the run's store cannot be read.
+        UserError: MLflow cannot be used as the run used it, the run's store cannot be read, or the run was made
+            elsewhere: the address in it may be anybody's.
     """
     runs = [run for job in sweep.jobs if (run := sweep.find_run(job)) and (run / DATABASE).is_file()]
-    own = _read_own_tracking(runs[-1]) if runs else {}
-    if not own:
+    if not runs:
+        return NoTracking()
+    check_entries(runs[-1])
+    info = read_run_info(runs[-1])
+    if not is_own_run(info.run_id, runs[-1]):
+        raise UserError(f"{format_path(runs[-1])} was made elsewhere, or moved since, so the address in it is not used")
+    if not (own := info.part("tracking")):
         return NoTracking()
     tracking: Tracking | NoTracking = build_part(OmegaConf.create({"tracking": own}).tracking, "tracking")
     tracking.check()
     return tracking
 
 
-def _read_own_tracking(run: Path) -> Config:
-    """Return the configuration of tracking.
-
-    Raises:
-        UserError: the run was made elsewhere: the address in it may be anybody's.
-    """
-    check_entries(run)
-    with open_run(run) as store:
-        info = store.read_info()
-    if is_own_run(info.run_id, run):
-        return info.part("tracking")
-    raise UserError(f"{format_path(run)} was made elsewhere, or moved since, so the address in it is not used")
-
-
 def build_result(sweep: Sweep) -> SweepResult:
-    """Return the result as the runs are now: one of them may have been resumed since.
-
-    Raises:
-        StoreError: a run's store cannot be read.
-    """
+    """Return the result as the runs are now: one of them may have been resumed since."""
     jobs = [_read_job(job, sweep.find_run(job)) for job in sweep.jobs]
     return SweepResult([result for result, _ in jobs], _compare_jobs([answers for _, answers in jobs]))
 
@@ -156,23 +138,16 @@ def _read_job(job: Job, run: Path | None) -> tuple[JobResult, Answers | None]:
         return result, None
     try:
         check_entries(run)
-        with refuse_unreadable(run), RunStore(run / DATABASE, read_only=True) as store:
+        with refuse_unreadable(run), open_run(run) as store:
             summary, info = summarise_store(store), store.read_info()
             if not store.read_last_attempts():  # it ended before its first answer
                 return replace(result, error=job.error or summary.stopped), None
             answers = read_answers(store)
-    except (StoreError, UserError) as error:
+    except UserError as error:
         return replace(result, error=str(error)), None
-    floor = info.part("run").get("fail_under")
-    result = replace(result, run_id=info.run_id, error=None, exit_code=_choose_exit_code(summary, floor))
-    return replace(result, summary=summary, mlflow=read_link(run)), answers
-
-
-def _choose_exit_code(summary: Summary, floor: float | None) -> int:
-    if summary.stopped:
-        return STOPPED
-    below = floor is not None and (summary.score or 0.0) < floor
-    return FAILURES if below or summary.n_error else FINISHED
+    code = choose_exit_code(summary, info.part("run").get("fail_under"), Console(quiet=True))
+    result = replace(result, run_id=info.run_id, error=None, exit_code=code, summary=summary, mlflow=read_link(run))
+    return result, answers
 
 
 def _compare_jobs(answers: Sequence[Answers | None]) -> list[JobComparison]:
