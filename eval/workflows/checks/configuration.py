@@ -38,13 +38,12 @@ def check_configuration(overrides: list[str], deep: bool = False) -> Iterator[Fi
             raise
         yield Finding("configuration", MISSING, describe_mistake(error))
         return
-    chosen = ", ".join(f"{part}={getattr(getattr(config, part), 'name', '')}" for part in PARTS if part in _NAMED)
-    yield Finding("configuration", OK, chosen)
-    missing = False
+    yield Finding("configuration", OK, ", ".join(f"{part}={getattr(config, part).name}" for part in _NAMED))
+    is_missing = False
     for finding in _check_parts(config, deep):
-        missing |= finding.state == MISSING
+        is_missing |= finding.state == MISSING
         yield finding
-    if not missing:
+    if not is_missing:
         yield _run_check("run", lambda: _check_run(config), "the configuration can run")
 
 

@@ -4,7 +4,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -50,16 +50,11 @@ def check_disk(folder: Path) -> Finding:
     return Finding("disk", OK, f"{free / 1e9:,.1f} GB free in {format_path(existing)}")
 
 
-def check_browser() -> Finding:
-    if found := next(filter(None, map(shutil.which, BROWSERS)), None):
-        return Finding("browser", OK, found)
-    return Finding("browser", WARNING, "no Chromium or Chrome: `make browser` needs one", "apt-get install chromium")
-
-
-def check_ocr() -> Finding:
-    if found := shutil.which("tesseract"):
-        return Finding("ocr", OK, found)
-    return Finding("ocr", WARNING, "no tesseract: text in images is not read", "apt-get install tesseract-ocr")
+def check_program(name: str, programs: Sequence[str], missing: str, package: str) -> Finding:
+    """Check that one of several programs is installed."""
+    if path := next(filter(None, map(shutil.which, programs)), None):
+        return Finding(name, OK, path)
+    return Finding(name, WARNING, missing, f"apt-get install {package}")
 
 
 def check_isolation() -> Finding:
@@ -77,12 +72,11 @@ def check_readers(sample: Path) -> Iterator[Finding]:
     """Read one file of each kind from a folder, at any depth."""
     files = (path for path in sorted(sample.rglob("*.*")) if path.name not in NOT_ATTACHED)
     one_of_each = {path.suffix: path for path in files}
-    broken = [suffix for suffix, path in one_of_each.items() if not _is_readable(path)]
-    if broken:
+    if broken := [suffix for suffix, path in one_of_each.items() if not _is_readable(path)]:
         yield Finding("files", WARNING, f"sample files cannot be read: {', '.join(broken)}", "make setup")
     else:
-        tried = ", ".join(sorted(one_of_each))
-        yield Finding("files", OK, f"read: {', '.join(READERS)}, plain text (tried: {tried})")
+        what = f"read: {', '.join(READERS)}, plain text (tried: {', '.join(sorted(one_of_each))})"
+        yield Finding("files", OK, what)
     if not ocr.is_installed():
         what = f"{', '.join(PICTURES)} and scanned PDF pages: size alone, since their text needs tesseract"
         yield Finding("files", WARNING, what, "apt-get install tesseract-ocr")
@@ -115,19 +109,15 @@ def check_mlflow_store(tracking: object) -> Finding:
     if isinstance(tracking, NoTracking):
         return Finding("mlflow", OK, "off (tracking=off)")
     folder = getattr(tracking, "folder", None)
-    return _open_store((PROJECT_ROOT / folder if folder else OUTPUTS) / "mlflow.db")
-
-
-def _open_store(file: Path) -> Finding:
+    file = (PROJECT_ROOT / folder if folder else OUTPUTS) / "mlflow.db"
     if not file.exists():
         return Finding("mlflow", OK, f"{format_path(file)}: not there yet, the first run makes it")
     try:
         with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as connection:
             connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.Error as error:
-        return Finding(
-            "mlflow", WARNING, f"{format_path(file)} is no MLflow store: {error}", "move it away, or tracking=off"
-        )
+        what = f"{format_path(file)} is no MLflow store: {error}"
+        return Finding("mlflow", WARNING, what, "move it away, or tracking=off")
     return Finding("mlflow", OK, f"{format_path(file)}, {file.stat().st_size / 1e6:,.1f} MB")
 
 
@@ -135,5 +125,5 @@ def check_machine() -> Iterator[Finding]:
     """Check what tools may use; a run can do without any of it."""
     yield from check_readers(SAMPLE)
     yield check_isolation()
-    yield check_browser()
-    yield check_ocr()
+    yield check_program("browser", BROWSERS, "no Chromium or Chrome: `make browser` needs one", "chromium")
+    yield check_program("ocr", ["tesseract"], "no tesseract: text in images is not read", "tesseract-ocr")
