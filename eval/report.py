@@ -18,14 +18,13 @@ import argparse
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import STOPPED, exit_now, run_cli
-from eval.runs.folder import DATABASE, find_run
-from mas.runtime.errors import UserError
+from eval.runs.folder import find_run
 from mas.runtime.terminal import print_line
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Make all files of a run again from its database, and print its summary."
-    parser = UserErrorParser(usage="python eval/report.py RUN", description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage="python eval/report.py RUN", description=description)
     parser.add_argument("run", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder")
     return parser.parse_args(arguments)
 
@@ -37,13 +36,11 @@ def task(arguments: list[str]) -> int:
     from eval.reports.files import write_reports
     from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results
     from eval.runs.foreign_run import refuse_unreadable
-    from eval.runs.store import RunStore, StoreError
+    from eval.runs.store import open_run
 
     try:
-        with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
+        with refuse_unreadable(folder), open_run(folder) as store:
             summary = write_reports(folder, store)
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
     except OSError as error:
         print_line(f"stopped: the files cannot be written: {error}", error=True)
         return STOPPED

@@ -13,11 +13,12 @@ import re
 import shutil
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -46,9 +47,9 @@ from eval.runs.folder import (
 )
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.own_runs import is_own_run, note_run
-from eval.runs.record import HumanVerdict, PlannedQuestion, Record, Usage
-from eval.runs.run_info import RunInfo, TaskInfo, dump_config
-from eval.runs.store import RunStore, StoreError, check_free
+from eval.runs.record import PlannedQuestion, Record, Usage
+from eval.runs.run_info import RunInfo, dump_config
+from eval.runs.store import RunStore, StoreError, check_free, open_run, read_run_info
 from eval.scorers.exact import ExactScorer
 from eval.scorers.gaia import question_scorer
 from eval.scorers.labels import find_labels
@@ -62,6 +63,7 @@ from mas.runtime.text import format_count
 _AT_ONCE = 16  # verdicts of a function that waits
 TUNING_NOTE = "note: the verdicts of tuning runs stay: no sealed test is repeated with corrected targets"
 _SHOWN_LINES = 5
+_NO_TARGETS: dict[str, Any] = {"dataset_sha256": "", "labels": []}  # of a TaskInfo whose targets are others now
 _TARGET_FIELD = "target_field"  # of a function that is a DSPy metric
 _ID, _QUESTION, _ANSWER = (str(GAIA_COLUMNS[key]) for key in ("id", "question", "answer"))
 Gold = Mapping[str, str | None]  # sample id → gold answer; None: unscored
@@ -110,22 +112,16 @@ def _list_rescored(originals: Sequence[Path]) -> dict[str, list[set[str]]]:
     found: dict[str, list[set[str]]] = {}
     for parent in {each.parent for each in originals}:
         for folder in list_runs(parent):
-            try:
-                with RunStore(folder / DATABASE, read_only=True) as store:
-                    if name := store.read_info().rescored_from:
-                        found.setdefault(name, []).append(_list_applied_ids(store))
-            except (StoreError, ValueError, TypeError):  # a run from elsewhere may hold anything
-                continue
+            with suppress(UserError, ValueError, TypeError), open_run(folder) as store:  # one from elsewhere: anything
+                if name := store.read_info().rescored_from:
+                    records = store.records(without_trajectory=True)
+                    found.setdefault(name, []).append({each.id for record in records for each in record.human})
     return found
-
-
-def _list_applied_ids(store: RunStore) -> set[str]:
-    return {verdict.id for record in store.records(without_trajectory=True) for verdict in record.human}
 
 
 def _list_applying(original: Path, labels: LabelIndex) -> set[str]:
     """Return the ids of the labels that hold for the answers of a run; none for one that was itself scored again."""
-    with refuse_unreadable(original), _open_source(original) as store:
+    with refuse_unreadable(original), open_run(original) as store:
         info = store.read_info()
         if info.rescored_from:
             return set()
@@ -208,9 +204,9 @@ def rescore_run(
     """
     if is_in_use(original / DATABASE):
         raise UserError(f"{original} is still running; score it again when it has ended.")
-    with _open_source(original) as source:
+    info = read_run_info(original)
+    with RunStore(original / DATABASE, read_only=True) as source:
         chosen = compose_config(overrides)
-        info = source.read_info()
         if why := info.describe_gold():
             raise UserError(f"{format_path(original)} is not scored again: {why}.")
         config = dict(info.config)
@@ -251,7 +247,7 @@ def rescore_run(
             sweep=None,
             rescored_from=original.name,
             rescored_by=list(command),
-            task=_forget_targets(info.task) if changes.targets else replace(info.task, task_version=""),
+            task=replace(info.task, task_version="", **(_NO_TARGETS if changes.targets else {})),
         )
         for place in read_kept_prompts(original, info.prompts):
             shutil.copytree(original / place, folder / place)
@@ -260,13 +256,6 @@ def rescore_run(
         with RunStore(folder / DATABASE) as target:
             run_blocking(_copy(source, target, [(None, scorer), *extra_scorers.items()], changes, info))
     return folder
-
-
-def _open_source(original: Path) -> RunStore:
-    try:
-        return RunStore(original / DATABASE, read_only=True)
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
 
 
 def _is_of_labels(gold: Path) -> bool:
@@ -415,7 +404,11 @@ async def _copy(source: RunStore, target: RunStore, scorers: Scorers, changes: _
         found = [changes.labels.find(record, files.get(record.sample_id)) for record in some]
         again = [record for record in some if not changes.only_labelled or record.sample_id in gold]
         for record, labelled in zip(some, found, strict=True):
-            record.human = list_verdicts(record, labelled, is_applied=True) or _keep_verdicts(record)
+            record.human = list_verdicts(record, labelled, is_applied=True) or [
+                each
+                for each in record.human
+                if each.is_of_question  # of a run that was itself scored again
+            ]
             record.run_id, record.target = info.run_id, gold.get(record.sample_id, record.target)
             if record in again:
                 _forget_score(record)
@@ -427,15 +420,6 @@ async def _copy(source: RunStore, target: RunStore, scorers: Scorers, changes: _
         for record, labelled in zip(some, found, strict=True):
             overrule_score(record, labelled)
             target.write(record)
-
-
-def _keep_verdicts(record: Record) -> list[HumanVerdict]:
-    """Return the labels on a run that was itself scored again: its corrected targets stay, its verdicts do not."""
-    return [each for each in record.human if each.is_of_question]
-
-
-def _forget_targets(task: TaskInfo) -> TaskInfo:
-    return replace(task, task_version="", dataset_sha256="", labels=[])
 
 
 def _forget_score(record: Record) -> None:

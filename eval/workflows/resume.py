@@ -15,11 +15,11 @@ from pathlib import Path
 from eval.analysis.summary.summary import Summary, read_summary
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import RESUME, find_changes
-from eval.runs.folder import DATABASE, LATEST, find_run, list_runs
+from eval.runs.folder import LATEST, find_run, list_runs
 from eval.runs.foreign_run import check_command, refuse_unreadable
 from eval.runs.own_runs import read_command
 from eval.runs.run_info import RunInfo, select_run_overrides
-from eval.runs.store import RunStore, StoreError, list_pending
+from eval.runs.store import list_pending, open_run, read_run_info
 from mas.agents.in_memory import list_in_memory
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
@@ -38,11 +38,8 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
         UserError: there is no such run, or it was made elsewhere and the user has not said that it is trusted.
     """
     folder = find_run_to_resume(run)
-    try:
-        with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
-            info = store.read_info()
-    except StoreError as error:
-        raise UserError(f"{RESUME}={run}: {error}.") from error
+    with refuse_unreadable(folder):
+        info = read_run_info(folder)
     if original_run := info.rescored_from:
         raise UserError(
             f"{RESUME}={run}: that run holds the answers of {original_run}, scored again, and has run nothing "
@@ -78,9 +75,8 @@ def find_run_to_resume(run: str) -> Path:
 
 def _is_rescored(folder: Path) -> bool:
     try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            return bool(store.read_info().rescored_from)
-    except StoreError:  # reported when it is opened
+        return bool(read_run_info(folder).rescored_from)
+    except UserError:  # reported when it is opened
         return False
 
 
@@ -152,15 +148,8 @@ def _read_complete_summary(folder: Path) -> Summary | None:
 def _is_complete(folder: Path, config: EvalConfig, resolved: Mapping[str, object]) -> bool:
     prompts = config.read_prompts()
     info = RunInfo(prompts_sha256=digest(prompts) if prompts else "")
-    try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            changed = check_unchanged(
-                store.read_info(), config.redact_tree(resolved), info, config.run.allow_config_change
-            )
-            ids = [planned.id for planned in store.read_plan()]
-            finished = store.read_state().finished
-            left = list_pending(ids, config.run.epochs, store.read_last_attempts(), config.run.retry_errors)
-            damaged = store.is_restored
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
-    return bool(finished) and not changed and not left and not damaged
+    with open_run(folder) as store:
+        changed = check_unchanged(store.read_info(), config.redact_tree(resolved), info, config.run.allow_config_change)
+        ids = [planned.id for planned in store.read_plan()]
+        left = list_pending(ids, config.run.epochs, store.read_last_attempts(), config.run.retry_errors)
+        return store.read_state().finished is True and not (changed or left or store.is_restored)
