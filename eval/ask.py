@@ -27,7 +27,7 @@ from mas.runtime.text import replace_surrogates
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     """Parse the command line; a question in the first place is taken as it is, even if it looks like a flag."""
     usage = 'python eval/ask.py "QUESTION" [--file FILE] [--verbose] [name=value ...]'
-    parser = UserErrorParser(usage=usage, description="Answer one question and show the steps.", allow_abbrev=False)
+    parser = UserErrorParser(usage=usage, description="Answer one question and show the steps.")
     parser.add_argument("question", help="in quotes; whatever characters it has")
     parser.add_argument("--file", type=Path, help="one attached file")
     parser.add_argument("--verbose", action="store_true", help="with the stack of a failure")

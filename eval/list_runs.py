@@ -33,7 +33,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
         "List runs and tuning runs. Filters: system=, model=, data=, prompts=, name= (names, patterns), state=, kind=, "
         "since=, older= (a date, or an age such as 7d). Other words are looked for. sort= orders."
     )
-    parser = UserErrorParser(usage=_USAGE, description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage=_USAGE, description=description)
     parser.add_argument("words", nargs="*", metavar="WORD", help="a folder, filter=value, or a text")
     parser.add_argument("--json", action="store_true", help="print the runs as JSON")
     page = OUTPUTS / "index.html"

@@ -31,7 +31,7 @@ _ALLOWED = ("run.dir", "run.name")
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Score finished runs again, by another rule or against corrected targets; no model is called."
     usage = "python eval/rescore.py RUN [scorer=NAME] [gold=FILE.jsonl | gold=outputs/gold] [name=value ...]"
-    parser = UserErrorParser(usage=usage, description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage=usage, description=description)
     runs = "latest, a name under outputs/eval, the path of a run's folder, or a folder of runs, such as outputs"
     parser.add_argument("runs", nargs="+", metavar="RUN", help=runs)
     changes = (

@@ -24,7 +24,7 @@ from mas.system import can_be_served
 
 def task(arguments: list[str]) -> int:
     usage = "python eval/serve.py system=bos [name=value ...]"
-    parser = UserErrorParser(usage=usage, description="Serve a system over HTTP.", allow_abbrev=False)
+    parser = UserErrorParser(usage=usage, description="Serve a system over HTTP.")
     parser.add_argument("overrides", nargs="*", metavar="name=value", help="options, as of eval/run.py")
     config = read_config(compose_config(parser.parse_args(arguments).overrides))
     if not can_be_served(config.system):

@@ -29,7 +29,7 @@ PORT = 8770  # 0: any that is free
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     usage = "python eval/view.py [FOLDER] [port=8770] [user=NAME]"
-    parser = UserErrorParser(usage=usage, description="Show runs in the browser.", allow_abbrev=False)
+    parser = UserErrorParser(usage=usage, description="Show runs in the browser.")
     words = "FOLDER: of runs, or of one run (outputs); port=…, 0: any that is free; user=…: your name on labels"
     parser.add_argument("words", nargs="*", metavar="FOLDER", help=words)
     given = parser.parse_args(arguments)

@@ -43,7 +43,6 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = UserErrorParser(
         usage="python optimize/diff.py A B [--html FILE]",
         description="How two prompt sets differ, agent by agent and word by word.",
-        allow_abbrev=False,
     )
     whose = "a set under prompts/, the path of a folder, or RUN:ID, a candidate of a tuning run"
     parser.add_argument("a", metavar="A", help=whose)

@@ -54,7 +54,6 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
             "[--from system.target=… [--name NAME]]"
         ),
         description="Take prompts out of a tuning run or a DSPy program.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "run", nargs="?", metavar="RUN", help="latest, a name under outputs/optimize, or the path of a run's folder"

@@ -23,7 +23,7 @@ from optimize.session.run_files import find_tuning_run
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Write the page of a tuning run again from its files."
-    parser = UserErrorParser(usage="python optimize/report.py RUN", description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage="python optimize/report.py RUN", description=description)
     parser.add_argument("run", metavar="RUN", help="latest, a name under outputs/optimize, or the path of its folder")
     return parser.parse_args(arguments)
 

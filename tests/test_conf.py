@@ -57,8 +57,9 @@ def composed(*overrides: str, command: str = "eval") -> DictConfig:
 
 
 def choice(group: str, option: str) -> list[str]:
-    if group == "table":  # a part of these
-        return choice("data", "csv")
+    parts = {"table": ("data", "csv"), "calls": ("model", "litellm")}  # of these choices
+    if group in parts:
+        return choice(*parts[group])
     where = "prices@model.prices" if group == "prices" else group  # a group inside of a model's file
     return [f"{where}={option}", *MANDATORY.get((group, option), [])]
 

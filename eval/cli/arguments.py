@@ -12,7 +12,10 @@ from mas.runtime.errors import UserError
 
 
 class UserErrorParser(argparse.ArgumentParser):
-    """Raises UserError where argparse would print its usage and exit with 2."""
+    """Raises UserError where argparse would print its usage and exit with 2; options are written in full."""
+
+    def __init__(self, usage: str, description: str) -> None:
+        super().__init__(usage=usage, description=description, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; {self.format_usage().strip()}")

@@ -23,7 +23,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
         "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--intersection] [--settings] [--html FILE] [--json FILE] "
         "[--gate [--metrics NAMES] [--margin SHARE] [--alpha SHARE] [--markdown FILE] [--junit FILE]]"
     )
-    parser = UserErrorParser(usage=usage, description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage=usage, description=description)
     parser.add_argument(
         "runs", nargs="+", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder"
     )

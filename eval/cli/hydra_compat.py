@@ -359,7 +359,9 @@ def describe_mistake(error: BaseException) -> str:
     """Return one sentence: what is wrong, what was expected and what to do."""
     if isinstance(error, UserError):
         return str(error)
-    text = _join_messages(error).partition("Config search path:")[0].partition("See https://hydra.cc")[0]
+    text = (
+        "\n".join(map(str, walk_chain(error))).partition("Config search path:")[0].partition("See https://hydra.cc")[0]
+    )
     if found := re.search(r"Could not find '([^']*)'.*?Available options in '[^']*':\s*(.*)", text, re.DOTALL):
         group, _, name = found[1].rpartition("/")
         return f"{group}={name} is not known; {suggest(name, found[2].split())}."
@@ -423,10 +425,6 @@ def _list_groups(key: str) -> set[str]:
     if "." in key or not HydraConfig.initialized():
         return set()
     return {group for group in map(str, HydraConfig.get().runtime.choices) if group.isidentifier()}
-
-
-def _join_messages(error: BaseException) -> str:
-    return "\n".join(map(str, walk_chain(error)))
 
 
 def _join_lines(text: str) -> str:

@@ -5,7 +5,6 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Protocol
 
 from mas.agents.in_memory import list_in_memory
 from mas.runtime.errors import UserError
@@ -15,24 +14,15 @@ _ADDRESS = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
 _CONNECT_SECONDS = 5.0
 
 
-class ExecutorSettings(Protocol):
-    """A dataclass whose fields are the keys of its file in `conf/executor/`."""
-
-    name: str
-
-
 @dataclass
 class LocalSettings:
-    """The keys of `conf/executor/local.yaml`."""
-
-    name: str = "local"
+    """`conf/executor/local.yaml`, which has no keys."""
 
 
 @dataclass
 class RaySettings:
     """The keys of `conf/executor/ray.yaml`."""
 
-    name: str = "ray"
     workers: int | None = None  # null: one for each core of this machine, or for each CPU of the cluster
     address: str | None = None  # null: a Ray of its own on this machine; auto; HOST:PORT
     files: list[str] = field(default_factory=list)  # of the program, relative to the current folder
@@ -85,3 +75,6 @@ class RaySettings:
                 f"executor.address={address}: nothing answers there ({error}); give the address of a running cluster's "
                 "head, or start one with: ray start --head."
             ) from error
+
+
+ExecutorSettings = LocalSettings | RaySettings

@@ -24,8 +24,9 @@ UNMEASURED = (
 def find_changes(before: Mapping[str, object], now: Mapping[str, object]) -> dict[str, str]:
     """Return the options that differ and change what is measured: key → "old → new"."""
     old, new = dict(_leaves(before)), dict(_leaves(now))
-    keys = [key for key in {**old, **new} if not _is_unmeasured(key)]
-    return {key: f"{old.get(key)} → {new.get(key)}" for key in keys if old.get(key) != new.get(key)}
+    branches = tuple(f"{each}." for each in UNMEASURED)
+    keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and not f"{key}.".startswith(branches)]
+    return {key: f"{old.get(key)} → {new.get(key)}" for key in keys}
 
 
 def _leaves(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -34,7 +35,3 @@ def _leaves(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str,
             yield from _leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-def _is_unmeasured(key: str) -> bool:
-    return any(key == each or key.startswith(f"{each}.") for each in UNMEASURED)

@@ -19,7 +19,7 @@ from eval.mlflow_export.values import (
     to_storable,
     truncate,
 )
-from eval.runs.record import HumanVerdict, Record
+from eval.runs.record import Record
 from eval.scorers.score import read_value
 
 GOLD, CORRECT, ERROR_CLASS = "expected_response", "correct", "error_class"
@@ -58,12 +58,14 @@ def list_assessments(record: Record) -> Iterator[Assessment]:
         kind = "LLM_JUDGE" if f"{EXTRA}{extra}" in judged else "CODE"
         source = AssessmentSource(kind, truncate(extra, 250))
         why = clean_text(found.error or found.explanation) or None
-        yield Feedback(_extra_name(extra), to_storable(read_value(found.value)), rationale=why, source=source)
+        name = truncate(f"extra_{extra}", 250)
+        yield Feedback(name, to_storable(read_value(found.value)), rationale=why, source=source)
     for verdict in record.human:
         text = f"corrected to {verdict.target}" if verdict.target is not None else ""
         why = clean_text(": ".join(filter(None, (text, verdict.note)))) or None
         source = AssessmentSource("HUMAN", truncate(verdict.who or "unknown", 250))
-        yield Feedback(_human_name(verdict), verdict.label.replace("_", " "), rationale=why, source=source)
+        name = HUMAN_QUESTION if verdict.is_of_question else HUMAN_ANSWER
+        yield Feedback(name, verdict.label.replace("_", " "), rationale=why, source=source)
     harness = AssessmentSource("CODE", "harness")
     yield Feedback(ERROR_CLASS, record.error_class or NO_ERROR, rationale=error, source=harness)
 
@@ -74,14 +76,6 @@ def _part_name(name: str) -> str:
         return FORMAT_OK
     taken = name in (GOLD, CORRECT, ERROR_CLASS, FORMAT_OK)
     return truncate(f"part_{name}" if taken else name, 250)
-
-
-def _human_name(verdict: HumanVerdict) -> str:
-    return HUMAN_QUESTION if verdict.is_of_question else HUMAN_ANSWER
-
-
-def _extra_name(name: str) -> str:
-    return truncate(f"extra_{name}", 250)
 
 
 def _scorer(record: Record) -> AssessmentSource:

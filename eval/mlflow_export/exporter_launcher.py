@@ -135,6 +135,7 @@ class ExporterLauncher:
         return self._kind.format_sync_command(self.folder)
 
     def _start(self, tracking: Tracking, secrets: Iterable[str], module: str) -> None:
+        of_server = (*NETWORK, *_TLS, *_STORAGE) if isinstance(tracking, ServerTracking) else ()
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, str(self.folder)],
             stdin=subprocess.PIPE,
@@ -142,7 +143,7 @@ class ExporterLauncher:
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,  # so Ctrl-C in the terminal does not reach it
-            env=build_child_environment(*_OWN, *_name_server_variables(tracking), **tracking.environment()),
+            env=build_child_environment(*_OWN, *of_server, **tracking.environment()),
         )
         self._write(ExportRequest.build(tracking, secrets, self.sync_command).to_line())
 
@@ -158,19 +159,13 @@ class ExporterLauncher:
         if isinstance(self.tracking, NoTracking):
             return ExportOutcome()
         code = self._wait(self.tracking.wait_seconds, show)
-        state, link = read_state(self.folder), read_link(self.folder)
-        warning: str | None = None
-        if self._problem:
-            warning = self._problem
-        elif code is None:
-            warning = "MLflow does not have the whole run yet"
+        state, link, problem = read_state(self.folder), read_link(self.folder), self._problem
+        if code is None:
+            problem = problem or "MLflow does not have the whole run yet"
         elif state is None or code not in (0, 3) or (code and not state.warning):
             why = f"by signal {-code}" if code < 0 else f"with code {code}, see {self.folder / LOG}"
-            warning = f"the process that sends the run to MLflow ended {why}"
-        if warning:
-            warning = f"{warning}; complete it with: {self.sync_command}"
-        elif state:
-            warning = state.warning
+            problem = f"the process that sends the run to MLflow ended {why}"
+        warning = f"{problem}; complete it with: {self.sync_command}" if problem else state and state.warning
         return ExportOutcome(link, warning, format_view_line(self.tracking, link))
 
     def _wait(self, wait_seconds: float, show: Callable[[str], None]) -> int | None:
@@ -201,10 +196,6 @@ class ExporterLauncher:
         self._close_input()
         if self._process and self._process.poll() is None:
             Thread(target=self._process.wait, daemon=True).start()  # it ends by itself; its exit code must be collected
-
-
-def _name_server_variables(tracking: Tracking) -> tuple[str, ...]:
-    return (*NETWORK, *_TLS, *_STORAGE) if isinstance(tracking, ServerTracking) else ()
 
 
 def format_view_line(tracking: Tracking, link: dict[str, str] | None) -> str | None:

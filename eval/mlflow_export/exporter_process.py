@@ -8,6 +8,7 @@
 
 import json
 import os
+import random
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import ClassVar, NoReturn
 
 from structlog.types import FilteringBoundLogger
-from tenacity import RetryCallState, RetryError, Retrying, wait_random_exponential
 
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter_launcher import ExportRequest, RunEnd
@@ -31,6 +31,7 @@ from mas.runtime.errors import walk_chain
 POLL_SECONDS = 1.0
 BEAT_SECONDS = 10.0
 MAX_PAUSE_SECONDS = 30.0  # between attempts while the run goes on
+_MAX_LAST_PAUSE_SECONDS = 3.0  # … and once it is over
 MAX_FAILURES = 20  # in a row, of an MLflow that works, once the run is over: a record that cannot be sent stays so
 PATIENCE_SECONDS = 10.0  # with an MLflow that fails and fails, once the run is over
 LOCK_SECONDS = 60.0  # for the process of an earlier session, which may be sending its last batch
@@ -153,9 +154,10 @@ class Exporter:
         Returns:
             The state as written to `mlflow.json`.
         """
+        pause = POLL_SECONDS
         while not self.end.over.is_set():
-            self._persist(self._follow, while_running=True)
-            self.end.over.wait(POLL_SECONDS)
+            pause = POLL_SECONDS if self._try(self._follow) else min(2 * pause, MAX_PAUSE_SECONDS)
+            self.end.over.wait(random.uniform(POLL_SECONDS, pause))
         if self.end.died:
             self.log.warning("the run's process has died")
         state = replace(self._complete(), cpu_seconds=time.process_time(), seconds_after_the_end=self.end.seconds_since)
@@ -209,8 +211,8 @@ class Exporter:
         """Send what only the end can bring, as far as there is time and MLflow accepts it."""
         done = all(self._persist(step) for step in (self._send_rest, self.export.end, self._count))
         reachable = done or (self.export.is_open and self._is_writable())
-        if reachable and not done:
-            self._close_run()
+        if reachable and not done and not self._try(self.export.end):
+            self._try(self.export.close_run)  # at least its status: MLflow refuses some of the rest
         state = self.export.state
         state = state if done and state.complete else self._build_incomplete_state()
         if reachable:
@@ -225,15 +227,11 @@ class Exporter:
         self._note_success()
         return True
 
-    def _close_run(self) -> None:
-        """Set at least the run's status: there was no time for everything, or MLflow refuses some of it."""
-        if not self._try(self.export.end):
-            self._try(self.export.close_run)
-
-    def _try(self, step: Callable[[], None]) -> bool:
+    def _try(self, step: Callable[[], object]) -> bool:
+        """Return whether a step succeeded; whatever MLflow raises is kept for the warning."""
         try:
             step()
-        except Exception as error:  # noqa: BLE001 - the run counts as incomplete in any case
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run counts as incomplete until it is repeated
             self._note_failure(error)
             return False
         return True
@@ -266,27 +264,14 @@ class Exporter:
         self.export.state = replace(self.export.state, counts=counts, complete=describe_shortfall(counts) is None)
         return counts
 
-    def _persist(self, step: Callable[[], object], while_running: bool = False) -> bool:
+    def _persist(self, step: Callable[[], object]) -> bool:
         """Repeat a step until it succeeds or the time is up; return whether it succeeded."""
-
-        def note(attempt: RetryCallState) -> None:
-            if attempt.outcome and (error := attempt.outcome.exception()):
-                self._note_failure(error)
-
-        def give_up(_: RetryCallState) -> bool:
-            return self.end.over.is_set() if while_running else not self._has_time_left()
-
-        def pause(seconds: float) -> None:
-            if while_running:
-                self.end.over.wait(seconds)
-            else:
-                time.sleep(min(seconds, self.wait_seconds, 3.0))
-
-        wait = wait_random_exponential(multiplier=1, max=MAX_PAUSE_SECONDS)
-        try:
-            Retrying(wait=wait, stop=give_up, sleep=pause, after=note)(step)
-        except RetryError:
-            return False
+        pause = POLL_SECONDS / 2
+        while not self._try(step):
+            if not self._has_time_left():
+                return False
+            time.sleep(min(random.uniform(0.0, pause), self.wait_seconds))
+            pause = min(2 * pause, _MAX_LAST_PAUSE_SECONDS)
         return True
 
     def _has_time_left(self) -> bool:

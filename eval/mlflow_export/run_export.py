@@ -77,8 +77,7 @@ class RunExport(Export):
         self.store = RunStore(folder / DATABASE, read_only=True)
         self.sent = Sent()  # what this process has sent
         self.expected = ExpectedCounts()  # of the records read so far
-        self._refused = 0  # records that MLflow does not accept
-        self._unsent = 0  # records that were read for the page's numbers alone
+        self._missing = 0  # records that MLflow does not accept, or that were read for the page's numbers alone
         self._refusals = 0  # of the next batch
         self._row = 0  # the last one that is done
         self._gold = find_gold_folder(folder.resolve())
@@ -109,7 +108,7 @@ class RunExport(Export):
                 try:
                     self._send([record])
                 except Exception:  # noqa: BLE001 - whatever MLflow has against it, the others must not wait for it
-                    self._refused += 1
+                    self._missing += 1
         self._refusals = 0
         self._finish_batch(row, records)
         return len(records)
@@ -130,7 +129,7 @@ class RunExport(Export):
     def send_all_again(self) -> None:
         """Begin with the first record, also with what seems to be there: a crash leaves traces without their spans."""
         self._there, self._row, self.expected, self._numbers = set(), 0, ExpectedCounts(), RunNumbers()
-        self._refused = self._unsent = 0
+        self._missing = 0
 
     def _has(self, record: Record) -> bool:
         """Return whether MLflow had the record; one that people have labelled since is sent again."""
@@ -156,12 +155,15 @@ class RunExport(Export):
     def end(self) -> None:
         """Write the whole page and the files, and close the run."""
         while (batch := self._read_batch())[1]:  # there was no time to send these; the page's numbers count them
-            self._unsent += sum(not self._has(record) for record in batch[1])
+            self._missing += sum(not self._has(record) for record in batch[1])
             self._finish_batch(*batch)
         summary = summarise_store(self.store, attribute_run(self.store))
         self._write_page(summary)
         self._register_prompts(is_now=False)
-        self._write_files()
+        self._link_summary()
+        files = compare_files(self.run, self.folder, prompts := self._prompts(), known_only=True)["files"]
+        if files["store"] != files["mlflow"]:
+            write_artifacts(self.run, self.folder, prompts)
         self._close_run(summary)
 
     def close_run(self) -> None:
@@ -184,8 +186,8 @@ class RunExport(Export):
         }
 
     def count_sent(self) -> Counts:
-        sent = self.expected.sent.traces - self._refused - self._unsent
-        return {"traces": {"store": len(self.store.list_finished_keys()), "mlflow": sent}}
+        there = self.expected.sent.traces - self._missing
+        return {"traces": {"store": len(self.store.list_finished_keys()), "mlflow": there}}
 
     def show_warning(self, warning: str | None) -> None:
         self.run.client.set_tag(self.run.run_id, COMPLETE_TAG, truncate(warning or "complete", MAX_TAG_CHARS))
@@ -207,13 +209,6 @@ class RunExport(Export):
         if prompts := self._prompts():
             system = self.store.read_info().part("system")
             register_prompts(self.run, *(name_owner(each, system) for each in prompts.values()), is_now=is_now)
-
-    def _write_files(self) -> None:
-        prompts = self._prompts()
-        self._link_summary()
-        files = compare_files(self.run, self.folder, prompts, known_only=True)["files"]
-        if files["store"] != files["mlflow"]:
-            write_artifacts(self.run, self.folder, prompts)
 
     def _link_summary(self) -> None:
         """Add the link to `summary.json`, for its copy in MLflow. The run's own process has written it and waits."""

@@ -159,12 +159,8 @@ def list_outdated_metrics(wanted: Mapping[str, float], shown: Mapping[str, float
     """
     if not wanted:
         return []
-    return [name for name, value in shown.items() if _is_ours(name) and name not in wanted and not math.isnan(value)]
-
-
-def _is_ours(name: str) -> bool:
-    family, slash, _ = name.partition("/")
-    return family in _FAMILIES if slash else name in _PLAIN_METRICS
+    ours = [name for name in shown if name in _PLAIN_METRICS or ("/" in name and name.partition("/")[0] in _FAMILIES)]
+    return [name for name in ours if name not in wanted and not math.isnan(shown[name])]
 
 
 def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet]) -> list[str]:
@@ -294,7 +290,7 @@ def _list_numbers(summary: Summary) -> Iterator[tuple[str, object, Interval | No
             yield f"{name}/questions", overlap.n_questions, None
             yield f"{name}/accuracy_without", overlap.accuracy_without, overlap.accuracy_without_ci95
     yield "leaks/blocked_pages", summary.blocked_pages.n, None
-    families = {
+    families: dict[str, Mapping[str, object]] = {
         "errors/": summary.errors_by_class,
         "limits/": summary.limits,
         "agents/": {f"{name}_seconds": seconds for name, seconds in summary.by_agent.items()},

@@ -43,7 +43,6 @@ Part = Mapping[str, Any]  # of a message, as DSPy has it: {"type": "text", "text
 Message = Mapping[str, Any]  # {"role": …, "parts": […]}
 
 MESSAGE_FORMAT = "openai"  # MLflow's name for it, the value of mlflow.message.format
-_ROLES = {"developer": "system"}
 _APART = ("system", "messages", "tools")
 
 
@@ -88,7 +87,7 @@ def _messages(message: Message) -> Iterable[JsonObject]:
 
 def _role(message: Message) -> str:
     role = str(message.get("role", "user"))
-    return _ROLES.get(role, role)
+    return "system" if role == "developer" else role
 
 
 def _content(value: object) -> str:
@@ -143,8 +142,10 @@ class RecordTrace:
 def build_trace(record: Record, experiment_id: str, run_id: str) -> RecordTrace:
     """Build the trace of a finished record; `run_id` is MLflow's id of the run."""
     key = get_record_key(record)
-    start_ns = _start_ns(record)
+    # Nanoseconds since 1970, exact to the microsecond that `started_at` has.
+    start_ns = round(datetime.fromisoformat(record.started_at).timestamp() * 1_000_000) * 1000
     spans = _SpanBuilder(record, key, start_ns).build()
+    response = f"error: {record.error}" if record.error else ""
     info = TraceInfo(
         trace_id=derive_trace_id(key),
         trace_location=TraceLocation.from_experiment_id(experiment_id),
@@ -152,7 +153,7 @@ def build_trace(record: Record, experiment_id: str, run_id: str) -> RecordTrace:
         execution_duration=round(record.wall_seconds * 1000),
         state=TraceState.ERROR if record.error else TraceState.OK,
         request_preview=format_request_preview(record),
-        response_preview=truncate(_response(record), PREVIEW_CHARS),
+        response_preview=truncate(response if record.answer is None else record.answer, PREVIEW_CHARS),
         client_request_id=truncate(record.thread_id, 50) or None,
         trace_metadata=_metadata(record, run_id),
         tags=_tags(record),
@@ -170,12 +171,6 @@ def format_request_preview(record: Record) -> str:
     attempt = f" · attempt {record.attempt}" if record.attempt > 1 else ""
     end = truncate(f" · {record.sample_id}{epoch}{attempt}", PREVIEW_CHARS // 2)
     return truncate(record.question, PREVIEW_CHARS - len(end)) + end
-
-
-def _response(record: Record) -> str:
-    if record.answer is not None:
-        return record.answer
-    return f"error: {record.error}" if record.error else ""
 
 
 def _metadata(record: Record, run_id: str) -> dict[str, str]:
@@ -357,9 +352,3 @@ def _tokens(counts: JsonObject) -> dict[str, int]:
 def _cost(cost_usd: float | None) -> dict[str, float]:
     """Return the cost in US dollars. Records know a call's whole cost, not how it divides."""
     return {"input_cost": 0.0, "output_cost": 0.0, "total_cost": float(cost_usd or 0.0)}
-
-
-def _start_ns(record: Record) -> int:
-    """Return the start in nanoseconds since 1970, exact to the microsecond that `started_at` has."""
-    started = datetime.fromisoformat(record.started_at)
-    return round(started.timestamp() * 1_000_000) * 1000

@@ -11,9 +11,7 @@ settings' `environment()`.
 
 import logging
 import os
-import random
 import socket
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,7 +41,6 @@ BATCH_TRACES = 20  # in one call of log_spans; larger batches were no quicker
 BATCH_CHARS = 4_000_000  # of their attributes: servers refuse a body of many megabytes
 SILENCE = timedelta(minutes=2)  # after which a run may be dead; heartbeats come every ten seconds
 _LOCK_SECONDS = 60.0  # for another process that creates MLflow's tables
-_MAX_YIELD_SECONDS = 2.0
 
 
 class Sent(NamedTuple):
@@ -100,7 +97,7 @@ def open_run(
             if has_traces:
                 _check_not_elsewhere(client, experiment_id, run_id, name)
             all_tags = {**(tags or {}), RUN_TAG: run_id}
-            found = [_create_run(client, experiment_id, run_id, name, start_ms, all_tags)]
+            found = [client.create_run(experiment_id, start_time=start_ms, tags=all_tags, run_name=name)]
     info = found[0].info
     return TrackedRun(client, tracing, settings.address(), str(info.experiment_id), str(info.run_id))
 
@@ -141,24 +138,6 @@ def _check_not_elsewhere(client: "MlflowClient", experiment_id: str, run_id: str
             f"{name} is in the experiment {there} there already, and its traces can be in one only; "
             f"give tracking.experiment='{there}', or another MLflow."
         )
-
-
-def _create_run(
-    client: "MlflowClient", experiment_id: str, run_id: str, name: str, start_ms: int, tags: Mapping[str, str]
-) -> "Run":
-    """Create the run, and only one: two processes may have looked at the same moment, and found none.
-
-    A process that sees another run next to its own deletes its own. Both may; so each tries again, after a pause of
-    random length.
-    """
-    while True:
-        mine = client.create_run(experiment_id, start_time=start_ms, tags=dict(tags), run_name=name)
-        if all(each.info.run_id == mine.info.run_id for each in _find_runs(client, [experiment_id], run_id)):
-            return mine
-        client.delete_run(mine.info.run_id)
-        time.sleep(random.uniform(0, _MAX_YIELD_SECONDS))
-        if found := _find_runs(client, [experiment_id], run_id):
-            return found[0]
 
 
 @contextmanager
@@ -290,13 +269,11 @@ def _read_last_beat(run: "Run") -> datetime:
 
 
 def _is_running(pid: str) -> bool:
-    if not pid.isdecimal() or int(pid) <= 0:
-        return False
     try:
         os.kill(int(pid), 0)
-    except ProcessLookupError:
+    except (ValueError, ProcessLookupError):
         return False
-    except (PermissionError, OverflowError):
+    except PermissionError:  # it is somebody else's
         return True
     return True
 

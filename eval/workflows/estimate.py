@@ -8,23 +8,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
-from eval.analysis.summary.summary import Summary, read_summary
+from eval.analysis.summary.summary import read_summary
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
-from eval.runs.folder import DATABASE
 from eval.runs.record import Usage
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import read_run_info
 from mas.agents.in_memory import is_in_memory
 from mas.llm.prices import Price, find_price
+from mas.runtime.errors import UserError
 from mas.system import read_program_digest
 
 _NEWEST = 20  # runs that are looked at
-_UNREADABLE = (
-    *(OSError, StoreError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError),
-    yaml.YAMLError,
-)
 _PROGRAM = ("name", "target", "state", "url")  # keys of a system's configuration that say which program runs
 
 
@@ -87,12 +81,12 @@ def find_typical_answer(config: EvalConfig, runs_folder: Path | None = None) -> 
         config: of a run.
         runs_folder: where earlier runs lie; None: outputs/eval.
     """
-    return next(_earlier(config, runs_folder or OUTPUTS / "eval"), None) or GUESSES.get(config.system.name)
+    return next(_list_earlier(config, runs_folder), None) or GUESSES.get(config.system.name)
 
 
 def is_measured(config: EvalConfig, runs_folder: Path | None = None) -> bool:
     """Return whether an earlier complete run had this program and this model."""
-    return next(_earlier(config, runs_folder or OUTPUTS / "eval"), None) is not None
+    return next(_list_earlier(config, runs_folder), None) is not None
 
 
 def list_prices(config: EvalConfig) -> list[Price | None]:
@@ -120,7 +114,7 @@ def _money(config: EvalConfig, tokens_in: float, tokens_out: float) -> str:
     return f"{'at most' if len(prices) > 1 else '≈'} ${dearest:,.2f}{judged}"
 
 
-def _earlier(config: EvalConfig, runs_folder: Path) -> Iterator[Typical]:
+def _list_earlier(config: EvalConfig, runs_folder: Path | None) -> Iterator[Typical]:
     """Yield the complete runs of this program with this model, if it is a real one, the newest first.
 
     The user's own program is the same while its source is; of one that only memory holds nobody can say so.
@@ -128,28 +122,19 @@ def _earlier(config: EvalConfig, runs_folder: Path) -> Iterator[Typical]:
     program = {key: getattr(config.system, key, None) for key in _PROGRAM}
     if config.simulated or (program["target"] and is_in_memory(program["target"])):
         return
-    summaries = sorted(runs_folder.glob("*/summary.json"), key=lambda path: path.parent.name, reverse=True)
-    for path in summaries[:_NEWEST]:
+    # A change to one of ours hardly changes its cost.
+    digest = read_program_digest(config.system) if hasattr(config.system, "target") else None
+    summaries = sorted((runs_folder or OUTPUTS / "eval").glob("*/summary.json"), key=lambda path: path.parent.name)
+    for path in summaries[: -_NEWEST - 1 : -1]:
         try:
             summary = read_summary(path)
-            if summary.stopped is not None or summary.simulated or summary.model != config.model_name:
+            if summary.stopped is not None or summary.simulated or summary.model != config.model_name or not summary.n:
                 continue
-            saved = yaml.safe_load(path.with_name("config.yaml").read_text("utf-8"))["system"]
-            if {key: saved.get(key) for key in _PROGRAM} == program and _has_source(config, path.parent):
-                yield _typical(summary, path.parent.name)
-        except _UNREADABLE:
+            info = read_run_info(path.parent)
+        except (OSError, UserError, ValueError, LookupError, TypeError, AttributeError):
             continue  # another program's folder, or one that was cut short
-
-
-def _has_source(config: EvalConfig, folder: Path) -> bool:
-    """Return whether an earlier run had the source of the user's program as it is now."""
-    digest = read_program_digest(config.system)
-    if not digest or not hasattr(config.system, "target"):  # a change to one of ours hardly changes its cost
-        return True
-    with RunStore(folder / DATABASE, read_only=True) as store:
-        return store.read_info().program_sha256 == digest
-
-
-def _typical(summary: Summary, name: str) -> Typical:
-    usage, n = summary.usage, summary.n
-    return Typical(usage.lm_calls / n, usage.input_tokens / n, usage.output_tokens / n, f"from {name}")
+        saved = info.part("system")
+        if {key: saved.get(key) for key in _PROGRAM} == program and (not digest or info.program_sha256 == digest):
+            usage, n = summary.usage, summary.n
+            source = f"from {path.parent.name}"
+            yield Typical(usage.lm_calls / n, usage.input_tokens / n, usage.output_tokens / n, source)

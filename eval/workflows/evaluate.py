@@ -21,6 +21,7 @@ from eval.execution.console import MissingServices, Output
 from eval.execution.executors.contract import Executor, PendingSample
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.run_session import RunSession, SessionRecorder, begin_session, read_spent_usd
+from eval.execution.scoring import SCORER
 from eval.execution.termination import StopController
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.files import write_reports, write_summary
@@ -29,10 +30,9 @@ from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder, read
 from eval.runs.logs import RunLogs, log_parts
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools, select_run_overrides
-from eval.runs.store import RunStore, StoreError, list_pending
+from eval.runs.store import RunStore, StoreError, list_pending, read_run_info
 from eval.scorers.labels import find_labels
-from eval.workflows.estimate import format_estimate, format_measured
-from eval.workflows.first_sample import describe_fault, runs_first_alone
+from eval.workflows.estimate import format_estimate, format_measured, is_measured
 from eval.workflows.resume import check_unchanged, find_run_to_resume
 from eval.workflows.sweep import AddToSweep
 from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
@@ -41,6 +41,12 @@ from mas.simulation import SIMULATED_NOTICE
 from mas.system import Resources, list_critics, read_program_digest
 
 _SHOWN_WRONG = 3  # answers, at the end of a run
+_FEW = 5  # answers that are not worth waiting for, until the first one is there
+# Exceptions that say nothing about the question: the server takes no such request, the program cannot be loaded.
+_FAULTS = (
+    *("LMInvalidRequestError", "LMUnsupportedModelError", "LMUnsupportedFeatureError", "LMNotConfiguredError"),
+    *("LMConfigurationError", "LMProviderError", "ImportError", "ModuleNotFoundError", "NameError"),
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,9 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
         raise UserError("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
     info = _describe(request, samples, split.bad_rows)
     resumed = find_run_to_resume(config.run.resume) if config.run.resume else None
-    changes = _find_changes(resumed, config, info) if resumed else {}
+    changes: dict[str, str] = {}
+    if resumed:
+        changes = check_unchanged(read_run_info(resumed), info.config, info, config.run.allow_config_change)
     missing = MissingServices(config.simulated)
     with config.system.open_resources(config.tools, missing.note) as resources, ExitStack() as stack:
         missing.note_broken(resources.broken)
@@ -202,16 +210,19 @@ def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[st
     )
 
 
-def _find_changes(resumed: Path, config: EvalConfig, info: RunInfo) -> dict[str, str]:
-    with _open_store(resumed, read_only=True) as store:
-        return check_unchanged(store.read_info(), info.config, info, config.run.allow_config_change)
-
-
-def _open_store(folder: Path, read_only: bool = False) -> RunStore:
+def _open_store(folder: Path) -> RunStore:
     try:
-        return RunStore(folder / DATABASE, read_only=read_only)
+        return RunStore(folder / DATABASE)
     except StoreError as error:
         raise UserError(f"{error}.") from error
+
+
+def _describe_fault(record: Record) -> str | None:
+    """Return why the other samples would fail like this one; None: they need not."""
+    if record.error is None or record.limit is not None:
+        return None
+    kind = record.error_details.type if record.error_details else None
+    return record.error if record.error_class == SCORER or kind in _FAULTS else None
 
 
 class _Evaluation:
@@ -294,13 +305,17 @@ class _Evaluation:
         return self.config.needs_model and not self.config.model.simulated
 
     def begin_alone(self, n_pending: int) -> Callable[[Record], None] | None:
-        """Return a function to be called after the first sample, if that is to be run alone."""
+        """Return a function to be called after the first sample, if that is to be run alone.
+
+        The first sample of a paid run shows a fault that would fail all of them; what it took is the estimate.
+        """
         config = self.config
-        if not self.is_paid or config.run.resume or not runs_first_alone(config, n_pending):
+        is_long = n_pending > _FEW and config.run.max_same_errors is not None
+        if not self.is_paid or config.run.resume or not is_long or is_measured(config):
             return None
 
         def judge_first(record: Record) -> None:
-            if fault := describe_fault(record):
+            if fault := _describe_fault(record):
                 self.stop.stop_now(f"the first question failed in a way in which all would: {fault}", "errors")
             elif record.usage.lm_calls:
                 self.output.print(format_measured(config, record.usage, n_pending - 1))

@@ -32,9 +32,9 @@ from eval.execution.console import Console, KeptOutput
 from eval.reports.data_frames import RunName, find_folders, samples_df
 from eval.reports.notes import format_floor, format_interval
 from eval.reports.summary_table import print_summary
-from eval.runs.folder import DATABASE
 from eval.runs.foreign_run import refuse_unreadable
-from eval.runs.store import RunStore, StoreError, check_free
+from eval.runs.store import check_free
+from eval.runs.store import open_run as open_store
 from mas.agents.in_memory import name_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count, name_type
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from eval.analysis.comparison.compare_runs import ComparisonResult
     from eval.analysis.comparison.regression_gate import GateResult
-    from eval.workflows.evaluate import Ended, Request
 
 ScorerFunction = Callable[..., object]
 _BY_SUFFIX = {".csv": "csv", ".parquet": "parquet", ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel"}
@@ -120,7 +119,7 @@ class Comparison:
         return self.result.to_dict()
 
     def __str__(self) -> str:
-        return _render(self._print)[0]
+        return _record(self._print).export_text()
 
     def _repr_html_(self) -> str:
         return render_html(self._print)
@@ -159,6 +158,7 @@ def evaluate(
         KeyboardInterrupt: the run was interrupted; its folder keeps what is finished.
     """
     from eval.workflows.evaluate import Request
+    from eval.workflows.evaluate import evaluate as run_evaluation
 
     with ExitStack() as stack, report_mistakes():
         overrides = list_overrides(stack, program, samples, scorer, model, options)
@@ -169,11 +169,14 @@ def evaluate(
         if config.run.dir:
             check_free(Path(config.run.dir))
         resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
-        request = Request(config, resolved, config.check(), overrides)
-        ended, notes = _run(request, progress)
+        output = KeptOutput(progress)
+        try:
+            ended = run_evaluation(Request(config, resolved, config.check(), overrides), output)
+        except InterruptedRunError as interrupt:
+            raise KeyboardInterrupt(str(interrupt) or " ".join(output.lines)) from interrupt
     if ended.summary is None:
-        raise UserError(" ".join(notes))
-    return Run(ended.folder, ended.summary, tuple(notes))
+        raise UserError(" ".join(output.lines))
+    return Run(ended.folder, ended.summary, tuple(output.lines))
 
 
 def open_run(run: RunName = "latest") -> Run:
@@ -186,11 +189,8 @@ def open_run(run: RunName = "latest") -> Run:
         UserError: there is no such run, or it cannot be read.
     """
     (folder,) = find_folders([run])
-    try:
-        with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
-            return Run(folder, summarise_store(store, attribute_run(store)))
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
+    with refuse_unreadable(folder), open_store(folder) as store:
+        return Run(folder, summarise_store(store, attribute_run(store)))
 
 
 def compare(run_a: RunName, run_b: RunName, *, intersection: bool = False) -> Comparison:
@@ -297,16 +297,12 @@ def _check_own_models(overrides: Sequence[str]) -> None:
     """
     if "system=dspy" not in overrides or sys.modules["dspy"].settings.lm is not None:
         return
-    loaded = getattr(_build_system(_select_system(overrides)), "loaded", None)
+    loaded = getattr(_build_system(overrides), "loaded", None)
     if without := [name for name, each in getattr(loaded, "predictors", {}).items() if each.lm is None]:
         raise UserError(
             f'the program has no language model ({", ".join(without)}): give model=…, such as model="gpt-4o-mini", or '
             "one of DSPy's own with dspy.configure(lm=…)."
         )
-
-
-def _select_system(overrides: Sequence[str]) -> list[str]:
-    return [each for each in overrides if read_option_name(each).startswith("system")]
 
 
 def _is_dspy_program(program: Callable[..., object]) -> bool:
@@ -342,7 +338,9 @@ def _names_dspy_program(target: str) -> bool:
 
 
 def _build_system(overrides: Sequence[str]) -> System:
-    return cast(System, build_part(compose_config(overrides)["system"], "system"))
+    """Build the system that the options choose."""
+    own = [each for each in overrides if read_option_name(each).startswith("system")]
+    return cast(System, build_part(compose_config(own)["system"], "system"))
 
 
 def _describe_scorer(stack: ExitStack, scorer: str | ScorerFunction) -> list[str]:
@@ -387,7 +385,7 @@ def _choose_columns(rows: Sequence[object], given: Sequence[str], overrides: Seq
     """Return the options that map the keys of the rows to the fields of a DSPy program, as far as they are clear."""
     names = {read_option_name(each) for each in overrides}
     first = rows[0] if isinstance(rows[0], Mapping) else {}
-    loaded = getattr(_build_system(_select_system(overrides)), "loaded", None)
+    loaded = getattr(_build_system(overrides), "loaded", None)
     taken = list(given) or [name for name in getattr(loaded, "inputs", ()) if name in first and name != "file"]
     if "data.inputs" in names or not taken:
         return []
@@ -404,17 +402,6 @@ def _choose_columns(rows: Sequence[object], given: Sequence[str], overrides: Seq
     ]
 
 
-def _run(request: "Request", progress: bool) -> "tuple[Ended, list[str]]":
-    """Run an evaluation; return its end, and the lines that the command would have printed."""
-    from eval.workflows.evaluate import evaluate
-
-    output = KeptOutput(progress)
-    try:
-        return evaluate(request, output), output.lines
-    except InterruptedRunError as interrupt:
-        raise KeyboardInterrupt(str(interrupt) or " ".join(output.lines)) from interrupt
-
-
 @contextmanager
 def report_mistakes() -> Iterator[None]:
     """Raise mistakes in the options as UserErrors."""
@@ -426,13 +413,12 @@ def report_mistakes() -> Iterator[None]:
         raise UserError(describe_mistake(error)) from None
 
 
-def _render(show: Callable[[Console], None]) -> tuple[str, str]:
-    """Return what is shown on a console as text and as HTML, in which everything is escaped."""
+def _record(show: Callable[[Console], None]) -> Console:
     console = Console(record=True, file=io.StringIO(), width=_WIDTH, force_jupyter=False, force_terminal=False)
     show(console)
-    return console.export_text(clear=False), console.export_html(inline_styles=True, code_format=_PAGE)
+    return console
 
 
 def render_html(show: Callable[[Console], None]) -> str:
-    """Return what is shown on a console as HTML, for a notebook."""
-    return _render(show)[1]
+    """Return what is shown on a console as HTML, for a notebook; everything is escaped."""
+    return _record(show).export_html(inline_styles=True, code_format=_PAGE)

@@ -47,7 +47,7 @@ from eval.runs.folder import (
 )
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.own_runs import is_own_run, note_run
-from eval.runs.record import PlannedQuestion, Record, Usage
+from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, dump_config
 from eval.runs.store import RunStore, StoreError, check_free, open_run, read_run_info
 from eval.scorers.exact import ExactScorer
@@ -231,11 +231,16 @@ def rescore_run(
         else:
             scorer = _build_scorer(config)
         if gold and by_labels:
-            changes = replace(changes, labels=LabelIndex(_read_label_book(gold)))
-            changes = replace(changes, targets=_list_corrected(source.read_plan(), changes.labels, info))
+            labels, files = LabelIndex(_read_label_book(gold)), info.task.file_sha256
+            corrected = {each.id: labels.find(each, files.get(each.id)).corrected_target for each in source.read_plan()}
+            targets = {sample_id: target for sample_id, target in corrected.items() if target is not None}
+            changes = replace(changes, labels=labels, targets=targets)
         elif gold:
             changes = replace(changes, targets=_read_targets(gold, {each.id for each in source.read_plan()}))
-        folder = _new_folder(original, chosen, parent)
+        if chosen.run.dir:
+            check_free(Path(chosen.run.dir))
+        name = chosen.run.name or f"{get_run_name(original)}_rescored"
+        folder = make_run_folder("eval", name, chosen.run.dir, parent)
         config["run"] = {**(config.get("run") or {}), "name": chosen.run.name}
         (folder / "config.yaml").write_text(dump_config(config), encoding="utf-8")
         info = replace(
@@ -274,11 +279,6 @@ def _read_label_book(place: Path) -> LabelBook:
     if not book.labels:
         raise UserError(f"gold={format_path(place)} has no labels yet; review answers with python eval/view.py.")
     return book
-
-
-def _list_corrected(plan: Sequence[PlannedQuestion], labels: LabelIndex, info: RunInfo) -> Gold:
-    found = {each.id: labels.find(each, info.task.file_sha256.get(each.id)).corrected_target for each in plan}
-    return {sample_id: target for sample_id, target in found.items() if target is not None}
 
 
 @dataclass(frozen=True)
@@ -348,13 +348,6 @@ def _build_scorer(config: Mapping[str, object]) -> Scorer:
     scorer = build_part(node.scorer, "scorer")
     scorer.check()
     return scorer  # type: ignore[no-any-return]
-
-
-def _new_folder(original: Path, chosen: DictConfig, parent: Path | None) -> Path:
-    given = chosen.run.dir
-    if given:
-        check_free(Path(given))
-    return make_run_folder("eval", chosen.run.name or f"{get_run_name(original)}_rescored", given, parent)
 
 
 def _read_targets(file: Path, ids: Collection[str]) -> dict[str, str | None]:

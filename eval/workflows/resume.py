@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from eval.analysis.summary.summary import Summary, read_summary
+from eval.analysis.summary.summary import read_summary
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import RESUME, find_changes
 from eval.runs.folder import LATEST, find_run, list_runs
@@ -124,8 +124,11 @@ def show_finished_run(config: EvalConfig, resolved: Mapping[str, object]) -> int
         UserError: there is no such run, or it was started otherwise.
     """
     folder = find_run_to_resume(str(config.run.resume))
-    summary = _read_complete_summary(folder)
-    if summary is None or not _is_complete(folder, config, resolved):
+    try:
+        summary = read_summary(folder / "summary.json")
+    except (OSError, ValueError):
+        return None
+    if summary.stopped or not _is_complete(folder, config, resolved):
         return None
     from eval.execution.console import Console
     from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results
@@ -135,14 +138,6 @@ def show_finished_run(config: EvalConfig, resolved: Mapping[str, object]) -> int
     print_results(summary, folder, console)
     print_last_lines(summary, folder, console)
     return choose_exit_code(summary, config.run.fail_under, console)
-
-
-def _read_complete_summary(folder: Path) -> Summary | None:
-    try:
-        summary = read_summary(folder / "summary.json")
-    except (OSError, ValueError):
-        return None
-    return None if summary.stopped else summary
 
 
 def _is_complete(folder: Path, config: EvalConfig, resolved: Mapping[str, object]) -> bool:

@@ -3,7 +3,6 @@
 exit_code = run_sync(Evaluations(), ["latest", "tracking=local"], usage="python eval/sync.py RUN | --all …")
 """
 
-import argparse
 import io
 import math
 import shlex
@@ -26,6 +25,7 @@ from eval.cli.command import (
     WORST_FIRST,
     InterruptedRunError,
     get_signal_name,
+    read_option_name,
 )
 from eval.cli.hydra_compat import MISTAKES, compose_config, describe_mistake
 from eval.cli.paths import PROJECT_ROOT
@@ -133,21 +133,20 @@ class Evaluations(RunSource):
 
 def run_sync(source: RunSource, arguments: list[str], usage: str) -> int:
     """Run the command `sync.py RUN | --all [tracking=…]`; return the exit code."""
-    given = _read_arguments(source, arguments, usage)
+    names, overrides, sends_all = _read_arguments(source, arguments, usage)
     load_dotenv(PROJECT_ROOT / ".env")
     try:
-        return (
-            _sync_all(given.overrides) if given.all else sync_run(source, source.find(given.runs[0]), given.overrides)
-        )
+        return _sync_all(overrides) if sends_all else sync_run(source, source.find(names[0]), overrides)
     except KeyboardInterrupt as interrupt:
         raise InterruptedRunError(
             f"stopped by {get_signal_name(interrupt)}; what was sent stays in MLflow; the same command sends the rest."
         ) from interrupt
 
 
-def _read_arguments(source: RunSource, arguments: list[str], usage: str) -> argparse.Namespace:
+def _read_arguments(source: RunSource, arguments: list[str], usage: str) -> tuple[list[str], list[str], bool]:
+    """Return the names of runs, the options of tracking, and whether all runs are to be sent."""
     description = f"Send to MLflow what is missing there of {source.noun}, and count what is there."
-    parser = UserErrorParser(usage=usage, description=description, allow_abbrev=False)
+    parser = UserErrorParser(usage=usage, description=description)
     place = f"outputs/{source.kind.outputs}"
     if source.has_all:
         parser.add_argument(
@@ -156,14 +155,13 @@ def _read_arguments(source: RunSource, arguments: list[str], usage: str) -> argp
     parser.add_argument("words", nargs="*", metavar="RUN", help=f"latest, a name under {place}, or a run's folder")
     parser.set_defaults(all=False)
     given = parser.parse_args(arguments)
-    given.overrides = [word for word in given.words if "=" in word]
-    for override in given.overrides:
-        if (option := override.partition("=")[0]).partition(".")[0] != "tracking":
-            raise UserError(f"{option} is not an option here; give tracking=… and its options only.")
-    given.runs = [word for word in given.words if "=" not in word]
-    if len(given.runs) != (0 if given.all else 1):
+    overrides = [word for word in given.words if "=" in word]
+    if other := next((name for name in map(read_option_name, overrides) if not name.startswith("tracking")), None):
+        raise UserError(f"{other} is not an option here; give tracking=… and its options only.")
+    names = [word for word in given.words if "=" not in word]
+    if len(names) != (0 if given.all else 1):
         raise UserError(f"name {source.noun}{', or give --all' if source.has_all else ''}; {usage}.")
-    return given
+    return names, overrides, given.all
 
 
 def _sync_all(overrides: Sequence[str]) -> int:
@@ -185,26 +183,18 @@ def _is_incomplete(folder: Path, overrides: Sequence[str]) -> bool:
     if isinstance(settings, NoTracking):
         return False
     state = read_state(folder)
-    if (
-        state is None
-        or not state.complete
-        or (state.uri, state.experiment) != (settings.address(), settings.experiment)
-    ):
+    if state is None or not state.complete:
         return True
-    if _has_newer_labels(folder):
+    if (state.uri, state.experiment) != (settings.address(), settings.experiment):
         return True
-    with open_run(folder) as store:  # a session whose exporter died at once leaves the state of the one before
-        return state.counts.get("traces", {}).get("store") != len(store.list_finished_keys())
-
-
-def _has_newer_labels(folder: Path) -> bool:
-    """Return whether people have labelled answers of the run since it was sent."""
     gold, sent_at = find_gold_folder(folder), (folder / STATE).stat().st_mtime
-    if not any(each.stat().st_mtime > sent_at for each in gold.glob("*.jsonl")):
-        return False
     with open_run(folder) as store:
-        records = store.records(without_trajectory=True)
-        return any(each.human for each in attach_labels(records, store.read_info(), gold, keeps_withdrawn=True))
+        if any(each.stat().st_mtime > sent_at for each in gold.glob("*.jsonl")):  # labels of people since it was sent
+            records = store.records(without_trajectory=True)
+            if any(each.human for each in attach_labels(records, store.read_info(), gold, keeps_withdrawn=True)):
+                return True
+        # A session whose exporter died at once leaves the state of the one before.
+        return state.counts.get("traces", {}).get("store") != len(store.list_finished_keys())
 
 
 def send_labels(folders: Sequence[Path], gold: Path) -> None:
@@ -286,7 +276,11 @@ def _lock_run(source: RunSource, folder: Path) -> Iterator[None]:
         raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
     lock = RunLock(folder / STATE)
     try:
-        _take_exporter_lock(lock, folder)
+        try:
+            lock.take()
+        except RunInUseError:  # a run whose time for MLflow was over leaves its exporter behind, which ends in a moment
+            print_line(f"waiting for the process that is just sending {folder.name} to MLflow …")
+            lock.take(EXPORTER_SECONDS)
     except RunInUseError as error:
         raise UserError(f"another process is just sending {folder.name} to MLflow; wait for it.") from error
     except OSError as error:
@@ -299,15 +293,6 @@ def _lock_run(source: RunSource, folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _take_exporter_lock(lock: RunLock, folder: Path) -> None:
-    """Take the lock; a run whose time for MLflow was over leaves its exporter behind, which ends in a moment."""
-    try:
-        lock.take()
-    except RunInUseError:
-        print_line(f"waiting for the process that is just sending {folder.name} to MLflow …")
-        lock.take(EXPORTER_SECONDS)
-
-
 def _send(source: RunSource, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:
     from eval.mlflow_export.exporter_process import Exporter
 
@@ -317,7 +302,12 @@ def _send(source: RunSource, folder: Path, settings: Tracking, overrides: Sequen
     end = RunEnd(io.StringIO(f"{RUN_ENDED}\n"))
     end.over.wait()
     with closing(file), closing(source.open_export(folder, settings, request.redact)) as export:
-        _report_mistakes(export)
+        try:
+            _ = export.run  # a mistake of the user is raised
+        except UserError:
+            raise
+        except Exception:  # noqa: BLE001 - a failure of MLflow: the exporter meets it again, and reports it
+            pass
         # `tracking.wait_seconds` is how long a run waits; this goes on as long as MLflow accepts something.
         command = shlex.join([*shlex.split(source.kind.format_sync_command(folder)), *overrides])
         exporter = Exporter(export, end, math.inf, log, live=False, sync_command=command)
@@ -331,13 +321,3 @@ def _send(source: RunSource, folder: Path, settings: Tracking, overrides: Sequen
     if line := format_view_line(settings, read_link(folder)):
         print_line(line)
     return FINISHED if state.complete else STOPPED
-
-
-def _report_mistakes(export: "Export") -> None:
-    """Open the run in MLflow, so that a mistake of the user is raised; failures of MLflow are left to the exporter."""
-    try:
-        _ = export.run
-    except UserError:
-        raise
-    except Exception:  # noqa: BLE001 - the exporter meets it again, and reports it
-        return

@@ -88,7 +88,6 @@ def test_a_mistake_is_one_sentence_before_anything_is_asked(
 def test_a_proof_is_written_into_no_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(run.rglob("*"))
     capsys.readouterr()
-    for place, sentence in ((run, "has files that are no run"), (run / "sub", "is within the run")):
-        assert attribute(str(run), "--agents", "solve", f"run.dir={place}") == USER_ERROR
-        assert sentence in capsys.readouterr().err
+    assert attribute(str(run), "--agents", "solve", f"run.dir={run}") == USER_ERROR
+    assert "has files that are no run" in capsys.readouterr().err
     assert sorted(run.rglob("*")) == before

@@ -22,7 +22,6 @@ from eval.analysis.attribution.run_attribution import read_with_steps
 from eval.analysis.statistics.paired_interval import ALPHA
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, adjust_p_values, run_paired_test
 from eval.benchmarks.columns import read_labels
-from eval.config.evaluation import EvalConfig
 from eval.execution.console import MissingServices, Output
 from eval.execution.termination import StopController
 from eval.runs.folder import DATABASE, get_run_name, make_run_folder
@@ -89,9 +88,11 @@ def prove(request: Request, output: Output) -> Proof:
     Raises:
         UserError: the folder cannot be written, or a program cannot be built.
     """
-    config = _share_budget(request.config, 1 + len(request.corrections))
+    config, n_arms = request.config, 1 + len(request.corrections)
+    if (budget := config.run.max_cost_usd) is not None:
+        config = replace(config, run=replace(config.run, max_cost_usd=budget / n_arms))
     folder = make_run_folder("attribution", config.run.name or get_run_name(request.original), config.run.dir)
-    n_answers = len(request.samples) * config.run.epochs * (1 + len(request.corrections))
+    n_answers = len(request.samples) * config.run.epochs * n_arms
     if config.simulated:
         output.print(SIMULATED_NOTICE, style="bold yellow")
     elif config.needs_model:
@@ -111,12 +112,6 @@ def prove(request: Request, output: Output) -> Proof:
     proof = _judge(request, folder, arms, stopped)
     (folder / PROOF_FILE).write_text(json.dumps(proof.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
     return proof
-
-
-def _share_budget(config: EvalConfig, n_arms: int) -> EvalConfig:
-    if config.run.max_cost_usd is None:
-        return config
-    return replace(config, run=replace(config.run, max_cost_usd=config.run.max_cost_usd / n_arms))
 
 
 def _build_info(request: Request) -> RunInfo:

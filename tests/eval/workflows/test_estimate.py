@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
@@ -40,13 +39,13 @@ def config(*overrides: str) -> EvalConfig:
 
 def run(parent: Path, name: str, lm_calls: int, **changes: Any) -> None:
     usage = Usage(lm_calls=lm_calls, input_tokens=1000 * lm_calls, output_tokens=10 * lm_calls)
-    target = changes.pop("target", None)
+    target, digest = changes.pop("target", None), changes.pop("digest", "")
     summary = replace(summarise([], RunDetails(run_id=name)), **{"n": 10, "usage": usage, "model": "mine", **changes})
     (parent / name).mkdir(parents=True)
     (parent / name / "summary.json").write_text(json.dumps(summary.to_dict()))
-    (parent / name / "config.yaml").write_text(
-        yaml.safe_dump({"system": {"name": changes.get("system", "gaia"), "target": target}})
-    )
+    system = {"name": changes.get("system", "gaia"), "target": target}
+    with RunStore(parent / name / DATABASE) as store:
+        store.write_info(RunInfo(config={"system": system}, program_sha256=digest))
 
 
 def test_without_an_earlier_run_it_is_a_guess_and_says_so(tmp_path: Path) -> None:
@@ -82,9 +81,8 @@ def test_a_program_whose_source_has_changed_is_another_one(tmp_path: Path, monke
     found = config("system=callable", "system.target=estimated_agent:answer", "system.needs_model=true")
     found.system.check()
     runs = tmp_path / "runs"
-    run(runs, "2026-01-01_00-00-00_a", 20, system="callable", target="estimated_agent:answer")
-    with RunStore(runs / "2026-01-01_00-00-00_a" / DATABASE) as store:
-        store.write_info(RunInfo(program_sha256=read_program_digest(found.system)))
+    digest = read_program_digest(found.system)
+    run(runs, "2026-01-01_00-00-00_a", 20, system="callable", target="estimated_agent:answer", digest=digest)
     assert is_measured(found, runs)
     source.write_text("def answer(question): return '2'\n")
     assert not is_measured(found, runs)
