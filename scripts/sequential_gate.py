@@ -10,10 +10,14 @@ planned gain is the one that the power analysis says 80 of 100 tests show.
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+if __name__ == "__main__":  # as a script only this folder is on the path
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 

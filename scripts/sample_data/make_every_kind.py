@@ -9,15 +9,20 @@ stay, these are for trying out whether tools and agents find what is there. Pict
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from random import Random
 
-from eval.benchmarks.toy_set import Drawn, Family
+if __name__ == "__main__":  # as a script only this folder is on the path
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from eval.benchmarks.toy_set import Family
 from scripts.sample_data import attached as sample_attached
 from scripts.sample_data import kinds as sample_kinds
 from scripts.sample_data import marked as sample_marked
 from scripts.sample_data import media as sample_sound
 from scripts.sample_data import places as sample_places
+from scripts.sample_data.make_sample import draw
 
 _LOOKUPS = ("csv_lookup", "xlsx_lookup", "json_lookup")
 FAMILIES: dict[str, Family] = {
@@ -33,23 +38,14 @@ def write_every_kind(folder: Path, seed: int) -> None:
     """Write `folder/metadata.jsonl` and the attachments beside it; a question's id is the name of its family."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
-    for family in FAMILIES:
-        drawn = draw(family, seed)
+    for family, make in FAMILIES.items():
+        drawn = draw(make, Random(f"{seed}/{family}"), difficulty=1)
         name = f"{family}{drawn.suffix}"
         (folder / name).write_bytes(drawn.content)
         asked = {"task_id": family, "Question": drawn.question, "Level": drawn.level}
         rows.append({**asked, "Final answer": drawn.answer, "file_name": name})
     lines = "".join(f"{json.dumps(row)}\n" for row in rows)
     (folder / "metadata.jsonl").write_text(lines, encoding="utf-8")
-
-
-def draw(family: str, seed: int) -> Drawn:
-    """A question that does not give its own answer away: a small number may stand in it by chance."""
-    rng = Random(f"{seed}/{family}")
-    while True:
-        drawn = FAMILIES[family](rng, 1)
-        if drawn.answer.lower() not in drawn.question.lower():
-            return drawn
 
 
 def main() -> None:

@@ -9,9 +9,13 @@ Files that an earlier version wrote under other names stay: delete the folder fi
 
 import argparse
 import json
+import sys
 import uuid
 from pathlib import Path
 from random import Random
+
+if __name__ == "__main__":  # as a script only this folder is on the path
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from eval.benchmarks.sample_set import SAMPLE
 from eval.benchmarks.toy_set import Drawn, Family
@@ -48,7 +52,7 @@ def write_sample(folder: Path) -> None:
 
 def _write_question(folder: Path, split: str, family: str, index: int) -> dict[str, object]:
     rng = Random(f"{SEED}/{split}/{family}/{index}")
-    drawn = _draw((FAMILIES | KINDS)[family], rng, DIFFICULTIES[index])
+    drawn = draw((FAMILIES | KINDS)[family], rng, DIFFICULTIES[index])
     task_id = str(uuid.UUID(int=rng.getrandbits(128), version=4))
     file_name = f"{task_id}{drawn.suffix}" if drawn.suffix else ""
     if file_name:
@@ -62,7 +66,7 @@ def _write_question(folder: Path, split: str, family: str, index: int) -> dict[s
     }
 
 
-def _draw(family: Family, rng: Random, difficulty: int) -> Drawn:
+def draw(family: Family, rng: Random, difficulty: int) -> Drawn:
     """A question that does not give its own answer away: a small number may stand in it by chance."""
     while True:
         drawn = family(rng, difficulty)
