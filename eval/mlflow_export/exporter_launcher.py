@@ -147,12 +147,17 @@ class ExporterLauncher:
         )
         self._write(ExportRequest.build(tracking, secrets, self.sync_command).to_line())
 
-    def _write(self, line: str) -> None:
-        if self._process is None or self._process.stdin is None or self._process.stdin.closed:
+    def _write(self, line: str, is_last: bool = False) -> None:
+        """Write to the exporter's standard input; after the last line it ends."""
+        source = self._process.stdin if self._process else None
+        if source is None or source.closed:
             return
         with suppress(OSError):  # it has died already; `finish` will report that
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
+            source.write(line)
+            source.flush()
+        if is_last:
+            with suppress(OSError):
+                source.close()
 
     def finish(self, show: Callable[[str], None]) -> ExportOutcome:
         """Report the end of the run, and wait for the exporter; Ctrl-C ends the waiting, not the export."""
@@ -165,7 +170,9 @@ class ExporterLauncher:
         elif state is None or code not in (0, 3) or (code and not state.warning):
             why = f"by signal {-code}" if code < 0 else f"with code {code}, see {self.folder / LOG}"
             problem = f"the process that sends the run to MLflow ended {why}"
-        warning = f"{problem}; complete it with: {self.sync_command}" if problem else state and state.warning
+        warning = state.warning if state else None
+        if problem:
+            warning = f"{problem}; complete it with: {self.sync_command}"
         return ExportOutcome(link, warning, format_view_line(self.tracking, link))
 
     def _wait(self, wait_seconds: float, show: Callable[[str], None]) -> int | None:
@@ -173,8 +180,7 @@ class ExporterLauncher:
         process = self._process
         if process is None:
             return None
-        self._write(f"{RUN_ENDED}\n")
-        self._close_input()
+        self._write(f"{RUN_ENDED}\n", is_last=True)
         until = time.monotonic() + wait_seconds + _GRACE_SECONDS
         try:
             with suppress(subprocess.TimeoutExpired):
@@ -184,16 +190,11 @@ class ExporterLauncher:
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             return None
 
-    def _close_input(self) -> None:
-        if self._process and self._process.stdin:
-            with suppress(OSError):
-                self._process.stdin.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close_input()
+        self._write("", is_last=True)
         if self._process and self._process.poll() is None:
             Thread(target=self._process.wait, daemon=True).start()  # it ends by itself; its exit code must be collected
 

@@ -29,9 +29,9 @@ from eval.mlflow_export.completeness import (
 )
 from eval.mlflow_export.exporter_process import Counts, Export, Redact, run_exporter
 from eval.mlflow_export.prompt_registry import name_owner, register_prompts
-from eval.mlflow_export.run_metrics import RunNumbers
 from eval.mlflow_export.run_page import (
     MAX_TAG_CHARS,
+    RunNumbers,
     RunPage,
     build_page,
     build_run_name,

@@ -11,7 +11,9 @@ only what differs from MLflow's page is sent.
 import json
 import math
 import re
+import statistics
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +21,14 @@ from typing import Any
 
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summary import Summary
+from eval.execution.budget import has_failed
 from eval.mlflow_export.tracked_run import TrackedRun, to_ms
 from eval.mlflow_export.values import truncate
-from eval.runs.record import Usage
+from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, RunState
 from eval.scorers.score import ACCURACY, GRADED_SCORERS, MEAN_SCORE
 from mas.prompt_sets.prompt_set import PromptSet, name_prompt_file
+from mas.runtime.trace import Span as Step
 
 JsonObject = Mapping[str, Any]  # of the configuration
 
@@ -324,3 +328,57 @@ def _name(text: str) -> str:
     """Replace characters that MLflow does not allow in a name, and what makes it an unusual path."""
     parts = re.sub(r"[^\w\-. /]", "_", text, flags=re.ASCII).split("/")
     return "/".join(part for part in parts if part.strip(". "))[:250]
+
+
+class RunNumbers:
+    """Numbers that `summary.json` does not have, added up record by record: trajectories need not be in memory.
+
+    Calls and seconds are of all attempts, since all were paid for; latencies of the last ones.
+    """
+
+    def __init__(self) -> None:
+        self._last_attempts: dict[tuple[str, int], tuple[int, float]] = {}  # (sample id, epoch) → (attempt, seconds)
+        self._counts: Counter[str] = Counter()  # by the metric's name
+        self._decisions: defaultdict[str, list[bool]] = defaultdict(list)  # agent → each of them: did it reject?
+        self._lm_seconds: list[float] = []
+
+    def add(self, record: Record) -> None:
+        """Add a record, in any order, and each once."""
+        key, attempt = (record.sample_id, record.epoch), (record.attempt, record.wall_seconds)
+        self._last_attempts[key] = max(attempt, self._last_attempts.get(key, attempt))
+        for step in record.trajectory:
+            self._add_step(Step(**step))
+
+    def _add_step(self, step: Step) -> None:
+        if step.kind == "agent":
+            self._count(f"agents/{step.name}", bool(step.error))
+            decisions = [event.get("decision") for event in step.events if event.get("name") == "decision"]
+            if decisions:
+                self._decisions[step.name] += [decision == "reject" for decision in decisions]
+        elif step.kind == "tool":
+            self._count(f"tools/{step.name}", has_failed(vars(step)))
+        elif step.kind == "lm" and step.end_seconds is not None:
+            is_stored = step.attributes.get("replayed") or step.attributes.get("cached")  # no latency of the model
+            self._lm_seconds += [] if is_stored else [step.seconds]
+
+    def _count(self, name: str, failed: bool) -> None:
+        self._counts[f"{name}_calls"] += 1
+        self._counts[f"{name}_errors"] += failed
+
+    def build_metrics(self) -> dict[str, float]:
+        """Return all metrics under their names in MLflow."""
+        rates = {f"agents/{name}_reject_rate": statistics.mean(each) for name, each in self._decisions.items()}
+        question_seconds = [seconds for _, seconds in self._last_attempts.values()]
+        return {
+            **self._counts,
+            **rates,
+            **_percentiles("latency/question", question_seconds),
+            **_percentiles("latency/lm_call", self._lm_seconds),
+        }
+
+
+def _percentiles(name: str, seconds: list[float]) -> dict[str, float]:
+    if not seconds:
+        return {}
+    cuts = statistics.quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
+    return {f"{name}_p50_seconds": cuts[49], f"{name}_p95_seconds": cuts[94]}

@@ -1,7 +1,7 @@
 """A record as a trace of MLflow: one span per step, with the conversation of each call to a model.
 
     trace = build_trace(record, experiment_id="1", run_id="0f3a…")
-    trace.info, trace.spans            # for TracingClient.start_trace and log_spans
+    trace.info, trace.data.spans       # for TracingClient.start_trace and log_spans
 
 MLflow's page shows a conversation only in the form of OpenAI's chat completions, with a `content` that is a text, and
 with texts for id, name and arguments of a tool call. Records hold requests and replies as DSPy does: messages made of
@@ -13,11 +13,11 @@ parts, the system prompt apart.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mlflow.entities import Span, TraceInfo, TraceState
+from mlflow.entities import Span, Trace, TraceData, TraceInfo, TraceState
 from mlflow.entities.trace_location import TraceLocation
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -131,16 +131,8 @@ _RESOURCE = Resource({})
 _FLAGS = TraceFlags(TraceFlags.SAMPLED)
 
 
-@dataclass(frozen=True)
-class RecordTrace:
-    """Trace of one sample, epoch and attempt."""
-
-    info: TraceInfo  # with the assessments
-    spans: list[Span]
-
-
-def build_trace(record: Record, experiment_id: str, run_id: str) -> RecordTrace:
-    """Build the trace of a finished record; `run_id` is MLflow's id of the run."""
+def build_trace(record: Record, experiment_id: str, run_id: str) -> Trace:
+    """Build the trace of one sample, epoch and attempt, with its assessments; `run_id` is MLflow's id of the run."""
     key = get_record_key(record)
     # Nanoseconds since 1970, exact to the microsecond that `started_at` has.
     start_ns = round(datetime.fromisoformat(record.started_at).timestamp() * 1_000_000) * 1000
@@ -159,7 +151,7 @@ def build_trace(record: Record, experiment_id: str, run_id: str) -> RecordTrace:
         tags=_tags(record),
         assessments=list(build_assessments(record, run_id, start_ns)),
     )
-    return RecordTrace(info, spans)
+    return Trace(info, TraceData(spans))
 
 
 def format_request_preview(record: Record) -> str:

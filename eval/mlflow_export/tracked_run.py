@@ -25,11 +25,9 @@ from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:  # MLflow is heavy, and reads its environment when it is imported: see `connect`
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment, Run
+    from mlflow.entities import Experiment, Run, Trace
     from mlflow.store.entities.paged_list import PagedList
     from mlflow.tracing.client import TracingClient
-
-    from eval.mlflow_export.traces import RecordTrace
 
 T = TypeVar("T")
 
@@ -211,18 +209,18 @@ class TrackedRun:
         for batch in _batches(traces):
             for trace in batch:
                 self.tracing.start_trace(trace.info)  # first: after log_spans it would have to merge into what is there
-            spans = list(chain.from_iterable(trace.spans for trace in batch))
+            spans = list(chain.from_iterable(trace.data.spans for trace in batch))
             self.tracing.log_spans(self.experiment_id, spans)
             sent = sent.plus(Sent(len(batch), len(spans), sum(len(trace.info.assessments) for trace in batch)))
         return sent
 
 
-def _batches(traces: "Iterable[RecordTrace]") -> "Iterator[Sequence[RecordTrace]]":
+def _batches(traces: "Iterable[Trace]") -> "Iterator[Sequence[Trace]]":
     """As many traces as one call may carry, one at least."""
-    batch: list[RecordTrace] = []
+    batch: list[Trace] = []
     chars = 0
     for trace in traces:
-        size = sum(len(value) for span in trace.spans for value in span._span.attributes.values())
+        size = sum(len(value) for span in trace.data.spans for value in span._span.attributes.values())
         if batch and (len(batch) >= BATCH_TRACES or chars + size > BATCH_CHARS):
             yield batch
             batch, chars = [], 0

@@ -108,7 +108,7 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
         with _open_store(folder) as store:
             run = _Evaluation(request, folder, store, samples, missing, output or Output())
             try:
-                summary, tracked = _run_session(run, executor, info, changes, split.notes)
+                summary, tracked = run.answer(executor, info, changes, split.notes)
                 ended = run.show(summary, tracked)
             except (OSError, StoreError) as error:  # a full disk: no sample fails this way, the run's own files can
                 if not run.has_begun():
@@ -126,39 +126,6 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
     if run.stop.interrupted:
         raise InterruptedRunError  # a multirun must not start its next job
     return ended
-
-
-def _run_session(
-    run: "_Evaluation", executor: Executor, info: RunInfo, changes: Mapping[str, str], notes: Sequence[str]
-) -> tuple[Summary, ExportOutcome]:
-    """Run one session from its first entry in the run's folder to the end of its export to MLflow.
-
-    Args:
-        run: steps of the evaluation.
-        executor: of the run's program.
-        info: of the run, known before its first sample.
-        changes: options that differ from the session before.
-        notes: of the dataset, to be printed.
-    """
-    config, folder = run.config, run.folder
-    recorder = run.begin(info, changes)
-    with ExporterLauncher(config.tracking, folder, config.secrets()) as exporter:
-        with RunLogs(folder, config.secrets(), config.log) as logs:
-            session = RunSession(config, recorder, folder, logs, run.output.console, run.stop)
-            log_parts(logs.entry_point, info.config, run.request.prompts, executor.program)
-            pending = run.list_pending(config.run.retry_errors)
-            run.missing.report(run.output.print)
-            run.announce(len(pending), notes)
-            logs.entry_point.info("run started", questions=len(pending), changes=dict(changes))
-            with run.stop.handle_signals():
-                stopped = session.run(executor, pending, run.begin_alone(len(pending)))
-                summary = run.end(recorder, stopped)
-            logs.entry_point.info("files written", answers=summary.n)
-            logs.entry_point.info(
-                "run ended", stopped=summary.stopped, accuracy=summary.accuracy, peak_memory_mb=summary.peak_memory_mb
-            )
-        run.store.close()
-        return summary, exporter.finish(run.output.print)
 
 
 def _create_executor(request: Request, resources: Resources, samples: Sequence[Sample], stack: ExitStack) -> Executor:
@@ -250,6 +217,32 @@ class _Evaluation:
             limits.max_same_errors,
             say=lambda line: output.print(line, error=True),
         )
+
+    def answer(
+        self, executor: Executor, info: RunInfo, changes: Mapping[str, str], notes: Sequence[str]
+    ) -> tuple[Summary, ExportOutcome]:
+        """Run one session from its first entry in the run's folder to the end of its export to MLflow.
+
+        `changes`: options that differ from the session before; `notes`: of the dataset.
+        """
+        config, folder = self.config, self.folder
+        recorder = self.begin(info, changes)
+        with ExporterLauncher(config.tracking, folder, config.secrets()) as exporter:
+            with RunLogs(folder, config.secrets(), config.log) as logs:
+                session = RunSession(config, recorder, folder, logs, self.output.console, self.stop)
+                log_parts(logs.entry_point, info.config, self.request.prompts, executor.program)
+                pending = self.list_pending(config.run.retry_errors)
+                self.missing.report(self.output.print)
+                self.announce(len(pending), notes)
+                logs.entry_point.info("run started", questions=len(pending), changes=dict(changes))
+                with self.stop.handle_signals():
+                    stopped = session.run(executor, pending, self.begin_alone(len(pending)))
+                    summary = self.end(recorder, stopped)
+                logs.entry_point.info("files written", answers=summary.n)
+                ended = {name: getattr(summary, name) for name in ("stopped", "accuracy", "peak_memory_mb")}
+                logs.entry_point.info("run ended", **ended)
+            self.store.close()
+            return summary, exporter.finish(self.output.print)
 
     def begin(self, info: RunInfo, changes: Mapping[str, str]) -> SessionRecorder:
         """Write what the run's folder keeps before the first sample.

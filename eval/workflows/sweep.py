@@ -24,7 +24,7 @@ from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError
 from eval.cli.hydra_compat import MultirunJob, describe_mistake, is_mistake, list_sweep_jobs
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
-from eval.config.tracking import NoTracking, Tracking, remove_passwords
+from eval.config.tracking import remove_passwords
 from eval.runs.folder import LATEST, check_entries, write_lines
 from eval.runs.own_runs import is_own_run, note_run
 from eval.runs.run_info import SweepJob
@@ -56,6 +56,8 @@ class Sweep:
     started_at: str  # UTC, ISO 8601
     ended_at: str | None = None
     jobs: list[Job] = field(default_factory=list)
+    current: Job | None = None  # that this process runs
+    config: EvalConfig | None = None  # of the last job that this process ran
 
     def find_run(self, job: Job) -> Path | None:
         """Return the folder of the job's run."""
@@ -71,6 +73,21 @@ class Sweep:
         own = {"id": self.id, "started_at": self.started_at, "ended_at": self.ended_at}
         content = {**own, "jobs": [asdict(job) for job in self.jobs], **(result or {})}
         write_lines(self.folder / SWEEP_FILE, [json.dumps(content, indent=2)])
+
+    def note_progress(self) -> None:
+        """Write `sweep.json`, and remove secrets from what Hydra keeps: the command line as it was typed.
+
+        A full disk does not end a run here; the run reports it itself.
+        """
+        with suppress(OSError):
+            self.write()
+        path = self.folder / _MULTIRUN_FILE
+        with suppress(OSError):
+            text = path.read_text("utf-8")
+            clean = remove_passwords(text)  # a job may end before it is known what is secret
+            clean = self.config.redact(clean) if self.config else clean
+            if clean != text:
+                path.write_text(clean, "utf-8")
 
 
 def read_sweep(folder: Path) -> Sweep:
@@ -114,51 +131,33 @@ def find_sweep(name: str) -> Path:
     return path.absolute()
 
 
-@dataclass
-class RunningSweep:
-    """The sweep of this process."""
-
-    sweep: Sweep
-    current: Job | None = None
-    tracking: Tracking | NoTracking = field(default_factory=NoTracking)  # of the last job
-    secrets: list[str] = field(default_factory=list)
-    redact: Callable[[str], str] = str  # takes these out of a text
-
-    def write(self) -> None:
-        """Write `sweep.json`. A full disk does not end a run here; the run reports it itself."""
-        with suppress(OSError):
-            self.sweep.write()
-
-
-_running: RunningSweep | None = None
+_running: Sweep | None = None  # of this process
 
 
 def run_as_job(place: MultirunJob, run: Callable[[], int]) -> int:
     """Run one job of a multirun and note how it ended, be it by a mistake, by Ctrl-C or by a defect."""
-    running = _get_running(*place)
-    job = running.current = running.sweep.jobs[place.number]
-    running.write()
+    sweep = _get_running(*place)
+    job = sweep.current = sweep.jobs[place.number]
+    sweep.note_progress()
     try:
         job.exit_code = run()
     except BaseException as error:
         job.exit_code, job.error = _describe_failure(error)
         raise
     finally:
-        running.current = None
-        running.write()
+        sweep.current = None
+        sweep.note_progress()
     return job.exit_code
 
 
 def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob:
     """Note the folder of the current job's run in the sweep, and return the place of the run in it."""
-    running, job = _running, _running.current if _running else None
-    assert running is not None and job is not None, "called by a job of the sweep"
-    sweep = running.sweep
+    sweep, job = _running, _running.current if _running else None
+    assert sweep is not None and job is not None, "called by a job of the sweep"
     job.folder = os.path.relpath(folder.resolve(), sweep.folder.resolve())  # so `outputs/` can be moved as a whole
     job.differs = [config.redact(each) for each in job.differs]
-    running.tracking, running.secrets, running.redact = config.tracking, config.secrets(), config.redact
-    _clean_multirun_file(sweep.folder, config.redact)
-    running.write()
+    sweep.config = config
+    sweep.note_progress()
     return SweepJob(
         id=sweep.id,
         name=sweep.folder.name,
@@ -170,25 +169,23 @@ def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob:
     )
 
 
-def end_sweep() -> RunningSweep | None:
+def end_sweep() -> Sweep | None:
     """End the sweep of this process, if there is one, and return it."""
     global _running
-    running, _running = _running, None
-    if running is not None:
-        running.sweep.ended_at = datetime.now(UTC).isoformat()
-        running.write()
-        _clean_multirun_file(running.sweep.folder, running.redact)
-    return running
+    sweep, _running = _running, None
+    if sweep is not None:
+        sweep.ended_at = datetime.now(UTC).isoformat()
+        sweep.note_progress()
+    return sweep
 
 
-def _get_running(folder: Path, number: int) -> RunningSweep:
+def _get_running(folder: Path, number: int) -> Sweep:
     global _running
-    if _running is None or _running.sweep.folder != folder or number == 0:
+    if _running is None or _running.folder != folder or number == 0:
         planned = list_sweep_jobs(folder / _MULTIRUN_FILE)  # also those that will never be reached
         jobs = [Job(number, [remove_passwords(each) for each in differs]) for number, differs in enumerate(planned)]
-        _running = RunningSweep(Sweep(folder, uuid.uuid4().hex[:12], datetime.now(UTC).isoformat(), jobs=jobs))
-        note_run(_running.sweep.id, folder)
-        _clean_multirun_file(folder)  # a job may end before it is known what is secret
+        _running = Sweep(folder, uuid.uuid4().hex[:12], datetime.now(UTC).isoformat(), jobs=jobs)
+        note_run(_running.id, folder)
     return _running
 
 
@@ -198,12 +195,3 @@ def _describe_failure(error: BaseException) -> tuple[int | None, str]:
     if is_mistake(error):
         return USER_ERROR, remove_passwords(describe_mistake(error))
     return None, f"a defect of this program ({type(error).__name__})"
-
-
-def _clean_multirun_file(folder: Path, redact: Callable[[str], str] = str) -> None:
-    """Remove secrets: Hydra keeps the command line as it was typed, an address with a password in it included."""
-    path = folder / _MULTIRUN_FILE
-    with suppress(OSError):
-        text = path.read_text("utf-8")
-        if (clean := redact(remove_passwords(text))) != text:
-            path.write_text(clean, "utf-8")

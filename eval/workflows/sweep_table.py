@@ -29,20 +29,23 @@ from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.mlflow_state import read_link
 from eval.runs.own_runs import is_own_run
 from eval.runs.store import open_run, read_run_info
-from eval.workflows.sweep import Job, RunningSweep, Sweep
+from eval.workflows.sweep import Job, Sweep
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
 TABLE_FILE, PAGE_FILE = "sweep.md", "sweep.html"
 
 
-def finish_sweep(running: RunningSweep) -> None:
+def finish_sweep(sweep: Sweep) -> None:
     """Make the table of a sweep that has just ended; a failure is a warning, and changes no exit code."""
     try:
-        make_table(running.sweep, running.tracking, running.secrets)
+        if config := sweep.config:
+            make_table(sweep, config.tracking, config.secrets())
+        else:
+            make_table(sweep, NoTracking(), secrets=())
     except (OSError, KeyboardInterrupt) as error:
         why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
-        again = f"make it with: python eval/sweep.py {running.sweep.folder.name}"
+        again = f"make it with: python eval/sweep.py {sweep.folder.name}"
         print_line(f"warning: the sweep's table could not be made: {why}; {again}", error=True)
 
 

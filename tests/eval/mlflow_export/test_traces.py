@@ -1,30 +1,31 @@
 import json
 from typing import Any
 
+import mlflow.entities
 import pytest
 
-from eval.mlflow_export.traces import RecordTrace, build_trace, format_request_preview
+from eval.mlflow_export.traces import build_trace, format_request_preview
 from eval.runs.record import Record, Usage
 from mas.runtime.trace import Trace, record_trace, span
 from tests.eval.mlflow_export.records import a_record, call
 
 
-def made(record: Record) -> RecordTrace:
+def made(record: Record) -> mlflow.entities.Trace:
     return build_trace(record, experiment_id="7", run_id="mlflow-run")
 
 
-def tree(found: RecordTrace) -> list[tuple[str, str, str | None]]:
+def tree(found: mlflow.entities.Trace) -> list[tuple[str, str, str | None]]:
     """Name, type and parent's name of each span, in order."""
-    names = {span.span_id: span.name for span in found.spans}
-    return [(each.name, each.span_type, names[each.parent_id] if each.parent_id else None) for each in found.spans]
+    names = {span.span_id: span.name for span in found.data.spans}
+    return [(each.name, each.span_type, names[each.parent_id] if each.parent_id else None) for each in found.data.spans]
 
 
-def feedback(found: RecordTrace) -> dict[str, Any]:
+def feedback(found: mlflow.entities.Trace) -> dict[str, Any]:
     return {each.name: each.value for each in found.info.assessments}
 
 
 def test_a_call_has_its_conversation_tokens_and_cost() -> None:
-    lm = made(a_record()).spans[2]
+    lm = made(a_record()).data.spans[2]
     assert lm.inputs["messages"][1] == {"role": "user", "content": "What is 17 * 23?"}
     assert lm.outputs["choices"][0]["message"]["content"] == "391"
     assert lm.get_attribute("mlflow.message.format") == "openai"
@@ -42,7 +43,7 @@ def test_an_unknown_cost_is_zero_and_says_so() -> None:
     with record_trace(trace), span("question", "q"):
         call(cost_usd=None, model="local")
     found = made(a_record(trajectory=[vars(each) for each in trace.spans], usage=Usage(lm_calls=1)))
-    lm = found.spans[1]
+    lm = found.data.spans[1]
     assert lm.llm_cost == {"input_cost": 0.0, "output_cost": 0.0, "total_cost": 0.0}
     assert lm.get_attribute("cost_unknown") is True
     assert (lm.name, lm.get_attribute("mlflow.llm.provider")) == ("local", None)
@@ -51,14 +52,14 @@ def test_an_unknown_cost_is_zero_and_says_so() -> None:
 
 def test_retries_decisions_and_limits_are_events() -> None:
     found = made(a_record(limit="lm_calls"))
-    events = [(each.name, [event.name for event in each.events]) for each in found.spans]
+    events = [(each.name, [event.name for event in each.events]) for each in found.data.spans]
     assert events[0] == ("question", ["step", "limit reached"]), "the orchestrator's own span would be empty"
     assert events[2:5] == [("gpt-4o-mini", []), ("gpt-4o-mini", ["retry"]), ("expert", [])]
-    decision = found.spans[7].events[0]
+    decision = found.data.spans[7].events[0]
     assert (decision.name, decision.attributes["decision"]) == ("decision", "reject")
-    assert found.spans[0].events[0].attributes["step"] == "expert"
-    assert found.spans[0].events[1].attributes == {"limit": "lm_calls"}
-    assert found.spans[3].events[0].attributes == {"attempt": 2}
+    assert found.data.spans[0].events[0].attributes["step"] == "expert"
+    assert found.data.spans[0].events[1].attributes == {"limit": "lm_calls"}
+    assert found.data.spans[3].events[0].attributes == {"attempt": 2}
 
 
 def failed_record(**changes: Any) -> Record:
@@ -75,8 +76,8 @@ def failed_record(**changes: Any) -> Record:
 def test_an_error_is_the_trace_s_state_and_an_exception_event() -> None:
     found = made(failed_record())
     assert found.info.state.value == "ERROR"
-    assert [each.status.status_code.value for each in found.spans] == ["ERROR", "ERROR"]
-    (raised,) = found.spans[1].events
+    assert [each.status.status_code.value for each in found.data.spans] == ["ERROR", "ERROR"]
+    (raised,) = found.data.spans[1].events
     assert raised.name == "exception"
     assert raised.attributes == {"exception.type": "ValueError", "exception.message": "no number"}
     assert found.info.response_preview == "error: the tool calculator failed: no number"
@@ -90,7 +91,7 @@ def test_a_question_in_error_counts_as_wrong() -> None:
 
 def test_an_error_without_an_exception_is_told_on_the_question() -> None:
     found = made(a_record(error="no complete reply: too late", error_class="timeout", score=None))
-    about = found.spans[0].events[-1].attributes
+    about = found.data.spans[0].events[-1].attributes
     assert about == {"exception.type": "timeout", "exception.message": "no complete reply: too late"}
 
 
@@ -104,7 +105,7 @@ def test_gold_verdict_and_diagnostics_are_assessments() -> None:
     correct = found.info.assessments[1]
     assert correct.rationale == "equal numbers"
     assert correct.metadata == {"mlflow.assessment.sourceRunId": "mlflow-run"}
-    assert correct.span_id == found.spans[0].span_id
+    assert correct.span_id == found.data.spans[0].span_id
     assert all(each.assessment_id.startswith("a-") and len(each.assessment_id) == 34 for each in found.info.assessments)
 
 
@@ -163,7 +164,7 @@ def test_a_span_that_was_cut_off_ends_with_the_question() -> None:
     trajectory = [dict(step) for step in a_record().trajectory]
     trajectory[2]["end_seconds"] = None
     record = a_record(trajectory=trajectory, wall_seconds=5.0)
-    cut = made(record).spans[2]
+    cut = made(record).data.spans[2]
     assert cut.get_attribute("cut_off") is True
     assert cut.end_time_ns == 1795168800250_000_000 + 5_000_000_000
 
