@@ -15,8 +15,7 @@ import re
 import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -181,9 +180,12 @@ def suggest(name: str, known: Collection[str]) -> str:
     return f"did you mean {close[0]}? Otherwise {listed}" if close else listed
 
 
+def _list_choices(group: str) -> list[str]:
+    return sorted(file.stem for file in (CONF / group).glob("*.yaml"))
+
+
 def _describe_choices(group: str) -> str:
-    choices = ", ".join(sorted(file.stem for file in (CONF / group).glob("*.yaml")))
-    return f"choose one of: {choices}; or leave it out"
+    return f"choose one of: {', '.join(_list_choices(group))}; or leave it out"
 
 
 def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictConfig:
@@ -200,22 +202,17 @@ def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictC
     """
     check_overrides(overrides, config_name)
     _prepare()
-    with _COMPOSING, _lend_hydra(), initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose(config_name, prepare_arguments(overrides))
+    with _COMPOSING:
+        before = GlobalHydra.instance().hydra  # of the user's own application, which may call this program
+        GlobalHydra.instance().clear()
+        try:
+            with initialize_config_dir(str(CONF), version_base="1.3"):
+                return compose(config_name, prepare_arguments(overrides))
+        finally:
+            GlobalHydra.instance().hydra = before  # Hydra has made another instance
 
 
 _COMPOSING = Lock()  # Hydra has one state per process
-
-
-@contextmanager
-def _lend_hydra() -> Iterator[None]:
-    """Put the state of a Hydra application aside: the user's own may call this program."""
-    before = GlobalHydra.instance().hydra
-    GlobalHydra.instance().clear()
-    try:
-        yield
-    finally:
-        GlobalHydra.instance().hydra = before  # Hydra has made another instance
 
 
 def format_override(name: str, value: object) -> str:
@@ -257,10 +254,11 @@ def describe_choices(command: str) -> str:
     """Return a line for each group: its meaning and its choices, the default marked with a star."""
     groups = [found for line in _read_lines(command) if (found := _GROUP.match(line))]
     width = max(len(each["group"]) for each in groups)
-    return "\n".join(
-        f"{each['group']:<{width}}  {each['meaning']}\n{'':<{width}}  {_list_choices(each['group'], each['default'])}"
-        for each in groups
-    )
+    lines = []
+    for group, default, meaning in (found.groups() for found in groups):
+        choices = ", ".join(f"{name}*" if name == default else name for name in _list_choices(group))
+        lines += [f"{group:<{width}}  {meaning}", f"{'':<{width}}  {choices}"]
+    return "\n".join(lines)
 
 
 def describe_options(command: str) -> str:
@@ -270,24 +268,18 @@ def describe_options(command: str) -> str:
     return "\n".join(lines[first : lines.index("hydra:")]).strip()
 
 
-def _list_choices(group: str, default: str) -> str:
-    names = sorted(file.stem for file in (CONF / group).glob("*.yaml"))
-    return ", ".join(f"{name}*" if name == default else name for name in names)
-
-
 def _read_lines(command: str) -> list[str]:
     return (CONF / f"{command}.yaml").read_text("utf-8").splitlines()
 
 
 def is_mistake(error: BaseException) -> bool:
-    """Return whether the error is a mistake of the user, which `describe_mistake` can describe."""
-    return isinstance(error, MISTAKES) or (isinstance(error, ValueError) and _raised_by_hydra(error))
+    """Return whether the error is a mistake of the user, which `describe_mistake` can describe.
 
-
-def _raised_by_hydra(error: BaseException) -> bool:
-    """Some mistakes are plain ValueErrors in Hydra: `model=1`, or `-sc` for a shell that it does not know."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith("hydra.")
+    Some are plain ValueErrors of Hydra: `model=1`, or `-sc` for a shell that it does not know.
+    """
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    is_of_hydra = isinstance(error, ValueError) and bool(modules) and modules[-1].startswith("hydra.")
+    return is_of_hydra or isinstance(error, MISTAKES)
 
 
 def run_jobs(

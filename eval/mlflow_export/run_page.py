@@ -303,8 +303,8 @@ def _list_numbers(summary: Summary) -> Iterator[tuple[str, object, Interval | No
         "": {name: value for name, value in plain.items() if name in _PLAIN_METRICS or "/" in name},
     }
     families |= {f"agents/{agent}_": vars(reviews) for agent, reviews in summary.reviews_by_agent.items()}
-    for family, values in families.items():
-        for name, value in values.items():
+    for family, content in families.items():
+        for name, value in content.items():
             yield f"{family}{name}", value, None
 
 
