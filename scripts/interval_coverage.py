@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from eval.analysis.statistics.intervals import (
@@ -89,11 +90,7 @@ def draw_graded(random: Random, cell: Cell) -> tuple[Array, Array]:
 def find_shift(mean: float) -> float:
     """Return the shift of a normal value, cut to 0..1, that has this mean."""
     levels = ndtri((np.arange(2_000) + 0.5) / 2_000)
-    low, high = -6.0, 6.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if np.clip(0.5 + middle - levels, 0, 1).mean() < mean else (low, middle)
-    return low
+    return float(brentq(lambda shift: np.clip(0.5 + shift - levels, 0, 1).mean() - mean, -6, 6))
 
 
 def contains(bounds: Interval | None, truth: float) -> bool:

@@ -268,7 +268,8 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
 
     Args:
         composed: what Hydra made of `conf/` and the command line.
-        raw_ids: `ids` as typed, put into `composed`; Hydra has made a float of `1e10` and an int of `007`.
+        raw_ids: `ids` as typed; Hydra has made a float of `1e10` and an int of `007`. They and the split that is used
+            are put into `composed`.
 
     Raises:
         UserError: a value of the wrong kind, out of range, or missing.
@@ -284,6 +285,7 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
     check_branches(schema, rest)
     plain: _Plain = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
     _check_ranges(plain)
+    composed.split = plain.split or parts["data"].default_split
     return EvalConfig(
         **parts,
         selection=Selection(plain.limit, plain.ids, plain.level, plain.shuffle, plain.seed),
@@ -293,7 +295,7 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
         cache=plain.cache,
         log=plain.log,
         prompts=plain.prompts,
-        split=plain.split or parts["data"].default_split,
+        split=composed.split,
         extra_scorers=extra_scorers,
         executor=executor,
     )

@@ -22,7 +22,6 @@ CREDENTIALS = USER_VARIABLE, PASSWORD_VARIABLE, TOKEN_VARIABLE = (
     "MLFLOW_TRACKING_PASSWORD",
     "MLFLOW_TRACKING_TOKEN",
 )
-DATABASES = ("postgresql", "mysql", "mssql", "sqlite")
 _NO_ADDRESS = SplitResult("", "", "", "", "")
 
 _ADDRESS = re.compile(r"(https?://)(?:([^\s/?#]*)@|([^\s/?#@:\[]*:(?!\d*[/?#])\S*)@)", re.IGNORECASE)
@@ -87,17 +86,14 @@ class ServerTracking:
                 f"tracking=server needs the server's address; give tracking.uri=https://…, or set {URI_VARIABLE}."
             )
         parts = self._split()
-        if not parts.scheme:
-            raise UserError(f"{source} is not the address of a server; one looks like https://mlflow.example.org.")
-        if parts.scheme.partition("+")[0] in DATABASES:
+        # An @ behind the host is one of a password with a /, ? or # in it.
+        is_cut = "@" in parts.path + parts.query + parts.fragment
+        if parts.scheme not in ("http", "https") or not parts.hostname or is_cut:
             raise UserError(
-                f"{source} names a database ({parts.scheme}), which has no place for a run's files; give the "
-                "http:// address of the MLflow server in front of it, or take tracking=local."
+                f"{source} is not the http:// or https:// address of an MLflow server; one looks like "
+                "https://mlflow.example.org. A database has no place for a run's files; in a password write /, ? and # "
+                "as %2F, %3F and %23."
             )
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(f"{source} must begin with http:// or https:// and name a host.")
-        if "@" in parts.path + parts.query + parts.fragment:
-            raise UserError(f"{source} has an @ behind a /, ? or #; write these as %2F, %3F, %23 in a password.")
         credentials = self._credentials()
         if credentials[USER_VARIABLE] and not credentials[PASSWORD_VARIABLE]:
             named_by = source if parts.username else USER_VARIABLE  # never as typed: it may be a token

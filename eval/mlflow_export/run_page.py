@@ -206,7 +206,7 @@ def _tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
         "model": str(info.model or part["model"].get("name", "")),
         "scorer": str(part["scorer"].get("_target_", "")).rpartition(".")[2],
         "dataset": str(part["data"].get("name", "")),
-        "split": str(config.get("split") or part["data"].get("default_split") or ""),
+        "split": str(config.get("split") or ""),
         "prompts": Path(str(config.get("prompts") or "none")).name,
         "tools": ", ".join(sorted(part["system"].get("tools") or {})),
     }

@@ -29,22 +29,13 @@ def message(overrides: list[str], config_name: str = "eval") -> str:
 
 REFUSED: dict[str, tuple[list[str], str]] = {
     "a question without quotes": (["How many?"], "'How many?' is not an option; options are given as name=value"),
-    "no name": (["=5"], "'=5' is not an option"),
-    "nothing": ([""], "'' is not an option"),
-    "a name alone": (["model"], "'model' is not an option"),
     "a wrong name": (["modle=offline"], "modle is not an option; did you mean model? Otherwise choose one of: "),
     "a name like no other": (["qqqq=1"], "qqqq is not an option; choose one of: "),
     "added, a wrong name": (["+modle=offline"], "modle is not an option; did you mean model?"),
     "a wrong choice": (["model=ofline"], "model=ofline is not known; did you mean offline? Otherwise choose one of: "),
-    "a choice of another command": (["optimizer=gepa"], "optimizer is not "),
-    "a group twice": (["+model=offline"], "+model=offline is not possible: model has a choice already; write model=o"),
-    "a group taken away": (["~model"], "~model is not possible: model cannot be taken away; choose one of: "),
-    "a group set to null": (["model=null"], "model=null is not possible: model is a config group; choose one of: "),
     "a group set to a number": (["model=1"], "a config group was given null, a number, true or false; name a choice"),
     "an unknown option of a group": (["run.epoch=3"], "run.epoch is not an option; did you mean epochs? Otherwise "),
     "an option that is not there": (["~run.nope"], "run.nope cannot be taken away: it does not exist; --help lists"),
-    "several values": (["model.name=a,b"], "model.name=a,b gives several values; add --multirun for one run after"),
-    "not to be read": (["model.name=[a"], "the command line cannot be read: "),
 }
 
 
