@@ -229,7 +229,7 @@ def rescore_run(
         if changes.only_labelled and "judge" in cast(Mapping[str, object], config.get("scorer") or {}):
             scorer: Scorer = CorrectedRule()
         else:
-            scorer = _build_scorer(config)
+            scorer = _build_scorer(config.get("scorer"), "scorer")
         if gold and by_labels:
             labels, files = LabelIndex(_read_label_book(gold)), info.task.file_sha256
             corrected = {each.id: labels.find(each, files.get(each.id)).corrected_target for each in source.read_plan()}
@@ -315,12 +315,7 @@ def _choose_extra_scorers(
         kept = cast(dict[str, dict[str, object]], config.get("extra_scorers") or {}) if is_own else {}
         nodes = {name: node for name, node in kept.items() if "judge" not in node}
     config["extra_scorers"] = nodes
-    found: dict[str, Scorer] = {
-        name: build_part(OmegaConf.create(node), f"extra_scorers.{name}") for name, node in nodes.items()
-    }
-    for scorer in found.values():
-        scorer.check()
-    return found
+    return {name: _build_scorer(node, f"extra_scorers.{name}") for name, node in nodes.items()}
 
 
 def _choose_scorer(config: Mapping[str, object], chosen: DictConfig) -> dict[str, object]:
@@ -336,16 +331,15 @@ def _choose_scorer(config: Mapping[str, object], chosen: DictConfig) -> dict[str
     return scorer
 
 
-def _build_scorer(config: Mapping[str, object]) -> Scorer:
-    if "scorer" not in config:
+def _build_scorer(node: object, key: str) -> Scorer:
+    if not isinstance(node, Mapping):
         raise UserError("the run does not say how it was scored; give scorer=….")
-    node = OmegaConf.create({"scorer": config["scorer"]})
-    if "judge" in node.scorer:
+    if "judge" in node:
         raise UserError(
             "scorer=graded calls a model, and rescoring calls none; give another scorer, such as scorer=gaia, or "
             "start a new run."
         )
-    scorer = build_part(node.scorer, "scorer")
+    scorer = build_part(OmegaConf.create(dict(node)), key)
     scorer.check()
     return scorer  # type: ignore[no-any-return]
 

@@ -76,7 +76,8 @@ def write_data(name: str, folder: Path) -> dict[str, str]:
 def dataset(name: str, tmp_path: Path) -> Iterator[Dataset]:
     with name_object(ROWS, "samples") as target:
         settings = {"target": target} if name == "in_memory" else write_data(name, tmp_path)
-        node = OmegaConf.merge(OmegaConf.load(CONF / f"{name}.yaml"), settings)
+        files = ["gaia", name] if name == "gaia_level1" else [name]  # the first one is in the defaults of the second
+        node = OmegaConf.merge(*(OmegaConf.load(CONF / f"{file}.yaml") for file in files), settings)
         assert isinstance(node, DictConfig)
         node.pop("defaults", None)
         built = build_part(node, "data")
