@@ -5,11 +5,8 @@ variables, servers and files is checked here. Values of environment variables ar
 """
 
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from eval.benchmarks.selection import select_samples
 from eval.cli.hydra_compat import MISTAKES, compose_config, describe_mistake, is_mistake
@@ -18,7 +15,7 @@ from eval.config.evaluation import PARTS, EvalConfig, read_config
 from eval.runs.store import check_free
 from eval.workflows.checks.installation import MISSING, OK, WARNING, Finding
 from eval.workflows.checks.machine import check_disk, check_mlflow_store
-from eval.workflows.checks.tools import check_tools
+from eval.workflows.checks.tools import check_tools, hide_credentials
 from mas.llm.profiles.model import Model
 from mas.llm.profiles.openai_chat import OPENAI_URL, OpenAIChatModel
 from mas.runtime.errors import UserError
@@ -128,8 +125,7 @@ def _ask_endpoint(base_url: str, key: str, wanted: list[str], redact: Callable[[
     """List the endpoint's models; return state, result and remedy."""
     import openai  # half a second
 
-    url = urlsplit(base_url)
-    place = f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+    place = hide_credentials(base_url)
     client = openai.OpenAI(base_url=base_url, api_key=key, timeout=TIMEOUT_SECONDS, max_retries=0)
     try:
         there = [each.id for each in client.models.list().data]
@@ -177,13 +173,12 @@ def _load_samples(config: EvalConfig) -> Finding:
 
 
 def _check_hub() -> Finding:
+    import httpx
+
     hub = os.environ.get("HF_ENDPOINT") or HUB
     try:
-        with urllib.request.urlopen(urllib.request.Request(hub, method="HEAD"), timeout=TIMEOUT_SECONDS):
-            return Finding("network", OK, f"{hub} answers")
-    except urllib.error.HTTPError:
-        return Finding("network", OK, f"{hub} answers")
-    except (OSError, ValueError) as error:
-        cause = getattr(error, "reason", None) or error
-        what = f"{hub} does not answer ({cause}): only what was fetched earlier can be used"
+        httpx.head(hub, timeout=TIMEOUT_SECONDS)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        what = f"{hub} does not answer ({error}): only what was fetched earlier can be used"
         return Finding("network", WARNING, what, "be online, or have the files: data.path=FOLDER, or data=sample")
+    return Finding("network", OK, f"{hub} answers")

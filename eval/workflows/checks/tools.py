@@ -59,7 +59,7 @@ def _check_search(settings: WebSettings, deep: bool, redact: Callable[[str], str
         return Finding("search", OK, f"{variable} is set (tools.web.search_api_key_env); --deep tries it")
     from mas.tools.web import tavily_search
 
-    place = _place(settings.search_base_url)
+    place = hide_credentials(settings.search_base_url)
     if why_not := _find_failure(tavily_search.search_tavily(QUERY, settings)):
         remedy = "check the key and its plan" if variable in why_not else "be online, or try again later"
         return Finding("search", WARNING, f"{place}: {redact(why_not)}", remedy)
@@ -71,8 +71,8 @@ def _check_wikipedia(settings: WebSettings) -> Finding:
 
     if why_not := _find_failure(wiki_search.search_wikipedia(QUERY, settings, results=1)):
         remedy = "be online" if settings.contact else "be online; give tools.web.contact, which Wikipedia asks for"
-        return Finding("wikipedia", WARNING, f"{_place(settings.wikipedia_api)}: {why_not}", remedy)
-    return Finding("wikipedia", OK, f"{_place(settings.wikipedia_api)} answers")
+        return Finding("wikipedia", WARNING, f"{hide_credentials(settings.wikipedia_api)}: {why_not}", remedy)
+    return Finding("wikipedia", OK, f"{hide_credentials(settings.wikipedia_api)} answers")
 
 
 def _check_browser(settings: BrowserSettings) -> Finding:
@@ -94,7 +94,7 @@ def _find_failure(request: Coroutine[object, object, object]) -> str:
     return ""
 
 
-def _place(address: str) -> str:
+def hide_credentials(address: str) -> str:
     """Return the address without a user name and a password."""
     url = urlsplit(address)
     return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
