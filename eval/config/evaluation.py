@@ -194,17 +194,14 @@ class EvalConfig:
     @property
     def simulated(self) -> bool:
         """True if any model of the run is simulated, the judge included."""
-        return (self.needs_model and bool(self.model.simulated)) or any(
-            judge.simulated for judge in self.judges.values()
-        )
+        models = [*self.judges.values(), *([self.model] if self.needs_model else [])]
+        return any(model.simulated for model in models)
 
     @property
     def judges(self) -> dict[str, Model]:
         """Return the models that judge answers, by the key of their scorer."""
-        scorers = {
-            "scorer": self.scorer,
-            **{f"extra_scorers.{name}": each for name, each in self.extra_scorers.items()},
-        }
+        scorers = {"scorer": self.scorer}
+        scorers |= {f"extra_scorers.{name}": each for name, each in self.extra_scorers.items()}
         found = {key: getattr(scorer, "judge", None) for key, scorer in scorers.items()}
         return {key: judge for key, judge in found.items() if judge is not None}
 
@@ -288,13 +285,8 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
     composed.split = plain.split or parts["data"].default_split
     return EvalConfig(
         **parts,
+        **{name: getattr(plain, name) for name in ("prompts", "tools", "run", "limits", "cache", "log")},
         selection=Selection(plain.limit, plain.ids, plain.level, plain.shuffle, plain.seed),
-        tools=plain.tools,
-        run=plain.run,
-        limits=plain.limits,
-        cache=plain.cache,
-        log=plain.log,
-        prompts=plain.prompts,
         split=composed.split,
         extra_scorers=extra_scorers,
         executor=executor,

@@ -186,8 +186,8 @@ class RunExport(Export):
         }
 
     def count_sent(self) -> Counts:
-        there = self.expected.sent.traces - self._missing
-        return {"traces": {"store": len(self.store.list_finished_keys()), "mlflow": there}}
+        in_mlflow = self.expected.sent.traces - self._missing
+        return {"traces": {"store": len(self.store.list_finished_keys()), "mlflow": in_mlflow}}
 
     def show_warning(self, warning: str | None) -> None:
         self.run.client.set_tag(self.run.run_id, COMPLETE_TAG, truncate(warning or "complete", MAX_TAG_CHARS))
