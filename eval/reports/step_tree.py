@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 
 from eval.analysis.attribution.critics import was_last_approval_right
 from eval.reports.notes import NOT_AVAILABLE, format_usd
-from eval.runs.record import Record
+from eval.runs.record import NOT_RUN, Record
 from mas.runtime.terminal import shorten_line
 from mas.runtime.trace import Span
 from mas.runtime.untrusted import remove_marks
@@ -127,12 +127,27 @@ def build_calls(trajectory: Sequence[Mapping[str, object]]) -> dict[str, dict[st
     return {str(span.id): _build_call(span) for span in spans if span.kind == "lm"}
 
 
-def find_misled_critic(record: Record, steps: Sequence[Step]) -> Step | None:
-    """Return the step of the critic that decided last, if it approved work that was not right."""
-    found = [each for each in steps if each.decision]
-    if record.correct or not found or found[-1].decision != _APPROVE or was_last_approval_right(record):
-        return None
-    return found[-1]
+def describe_steps(record: Record) -> tuple[list[dict[str, object]], str]:
+    """Return the steps of a record as `steps.js` draws them, and the critic that approved work that was not right.
+
+    The step of that critic, which is the one that decided last, is marked as misled.
+    """
+    steps = build_steps(record.trajectory)
+    described = [each.to_dict() for each in steps]
+    critics = [place for place, each in enumerate(steps) if each.decision]
+    if record.correct or not critics or steps[critics[-1]].decision != _APPROVE or was_last_approval_right(record):
+        return described, ""
+    described[critics[-1]]["misled"] = True
+    return described, steps[critics[-1]].title
+
+
+def mark_answer(record: Record) -> str:
+    """Return the verdict on an answer as pages show it."""
+    if record.error is not None:
+        return "not run" if record.error_class == NOT_RUN else "error"
+    if not record.scored:
+        return "unscored"
+    return "right" if record.correct else "partial" if record.value else "wrong"
 
 
 def _build_call(span: Span) -> dict[str, object]:

@@ -1,10 +1,12 @@
-"""Addresses of the viewer.
+"""The viewer: its addresses, on a loopback port until Ctrl-C ends it.
+
+serve_viewer(Catalogue(OUTPUTS), port=8770, user="ada")
 
 | Address | Answer |
 |---|---|
 | `/` | all runs |
 | `/runs/ID` | a live run or tuning run, or where a finished one leads |
-| `/runs/ID/events` | its state as server-sent events, once a second |
+| `/runs/ID/events` | what changes on its page, as server-sent events, once a second |
 | `/runs/ID/pages/NAME` | a page that the run has written, in a sandbox |
 | `/pages/ID` | a page that is of no run, such as a comparison, in a sandbox |
 | `/runs/ID/review` | queue of answers to review |
@@ -14,9 +16,11 @@
 
 import asyncio
 import json
+import os
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -29,28 +33,37 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from eval.analysis.run_list.read_runs import read_runs
+from eval.analysis.run_list.read_runs import EVALUATION, TUNING, read_entry, read_runs
+from eval.cli.command import FINISHED, handle_signals
 from eval.cli.paths import PROJECT_ROOT
+from eval.execution.projection import format_duration
 from eval.reports.html.rows import ROWS
 from eval.reports.html.templates import FOLDER, Scripts, load_scripts, load_template, write_json
+from eval.reports.notes import format_interval, format_percent
 from eval.reports.run_list.page import Links, render_index
-from eval.runs.folder import DATABASE, is_in_use
+from eval.runs.folder import DATABASE, format_path
 from eval.runs.run_info import TUNING_FILE
 from eval.runs.store import StoreError
-from eval.viewer.catalogue import Catalogue, describe_parts, list_notices
-from eval.viewer.live_run import POLL_SECONDS, Follower, LiveRun
+from eval.viewer.catalogue import Catalogue
+from eval.viewer.live_run import LiveRun
 from eval.viewer.live_tuning import LiveTuning
-from eval.viewer.protection import WRITE_HEADER, Access
+from eval.viewer.protection import HOST, WRITE_HEADER, Access, Guard
 from eval.viewer.review_queue import ReviewQueue, Verdict
+from eval.workflows.service import open_listener
 from mas.runtime.errors import UserError
+from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.security.child_environment import build_child_environment
+from mas.runtime.terminal import escape_controls, print_line
 from mas.runtime.text import format_count
+from mas.simulation import SIMULATED_NOTICE
 
 _HERE = Path(__file__).parent
 _MAX_BODY_BYTES = 200_000
 _MAX_QUEUES = 4
 _RESCORE_LINES = 200
-_SCRIPTS = (_HERE / "page.js",)
+_POLL_SECONDS = 1.0
+_NICENESS = 5
+_LAST_SECONDS = 1  # for connections at the end
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -71,7 +84,7 @@ class Desk:
     access: Access
     user: str
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    watched: dict[Path, "Watched"] = field(default_factory=dict)  # live runs that are open in a browser
+    watched: dict[Path, "LivePage"] = field(default_factory=dict)  # live runs that are open in a browser
     queues: dict[Path, ReviewQueue] = field(default_factory=dict)  # the newest last
     rescoring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -90,13 +103,36 @@ class Desk:
         return folder
 
 
-@dataclass
-class Watched:
-    """A live run and its one reader."""
+class LivePage:
+    """What changes on the page of a live run, read once a second at most for all browsers together."""
 
-    follower: Follower
-    n_browsers: int = 0
-    turns: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(self, folder: Path) -> None:
+        is_tuning = (folder / TUNING_FILE).is_file()
+        self.live = LiveTuning(folder) if is_tuning else LiveRun(folder)
+        self.n_browsers = 0
+        filters: dict[str, Callable[..., str]] = {
+            "percent": format_percent,
+            "interval": format_interval,
+            "duration": format_duration,
+            "usd": lambda usd: f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:,.4f}",
+            "count": lambda n, noun: format_count(int(n), noun),
+        }
+        self._template = load_template(_HERE / f"live_{'tuning' if is_tuning else 'run'}.html.jinja", filters)
+        self._turns = asyncio.Lock()
+        self._read_at, self._newest = float("-inf"), Json()
+
+    async def read(self) -> Json:
+        """Return the newest parts: whoever comes first reads them, others within a second get the same."""
+        async with self._turns:
+            if time.monotonic() - self._read_at >= _POLL_SECONDS:
+                self._newest = await run_in_threadpool(self._render)
+                self._read_at = time.monotonic()
+            return self._newest
+
+    def _render(self) -> Json:
+        state = self.live.poll()
+        html = escape_controls(self._template.render(state))
+        return {"html": html, "title": state["title"], "ended": state["state"] == "ended"}
 
 
 def make_application(desk: Desk) -> Starlette:
@@ -135,6 +171,10 @@ async def _describe_error(request: Request, error: Exception) -> Response:
 
 def _render(desk: Desk, template: str, scripts: Scripts, **values: object) -> HTMLResponse:
     text = load_template(_HERE / template).render(scripts=scripts, user=desk.user, **values)
+    return _answer_page(text, scripts)
+
+
+def _answer_page(text: str, scripts: Scripts) -> HTMLResponse:
     return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY.format(scripts=scripts.policy)})
 
 
@@ -145,33 +185,29 @@ async def show_start(desk: Desk, request: Request) -> Response:
         lambda page: f"/pages/{quote(catalogue.name(page), safe='')}",
     )
     found = await run_in_threadpool(read_runs, [catalogue.folder])
-    text, scripts = await run_in_threadpool(render_index, found, catalogue.folder, links)
-    return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY.format(scripts=scripts.policy)})
+    return _answer_page(*await run_in_threadpool(render_index, found, catalogue.folder, links))
 
 
 async def show_run(desk: Desk, request: Request) -> Response:
     folder = desk.find_run(request)
-    is_evaluation, is_tuning = (folder / DATABASE).is_file(), (folder / TUNING_FILE).is_file()
-    run_id = desk.catalogue.name(folder)
-    data: Json = {"id": run_id, "run": folder.name, "live": is_evaluation}
-    about = await run_in_threadpool(describe_parts, folder) if is_evaluation or is_tuning else ""
-    notices = await run_in_threadpool(list_notices, folder) if about else []
-    locked = folder / (TUNING_FILE if is_tuning else DATABASE)
-    running = (is_evaluation or is_tuning) and await run_in_threadpool(is_in_use, locked)
-    page = "live_tuning" if is_tuning else "live"
-    scripts = load_scripts(*ROWS, *_SCRIPTS, _HERE / f"{page}.js")
-    pages = desk.catalogue.list_pages(folder)
+    has_queue = (folder / DATABASE).is_file()
+    is_live = has_queue or (folder / TUNING_FILE).is_file()
     return _render(
         desk,
-        f"{page}.html.jinja",
-        scripts,
-        data=data,
-        about=about,
-        notices=notices,
-        running=running,
-        pages=pages,
-        is_evaluation=is_evaluation,
+        "live.html.jinja",
+        load_scripts(_HERE / "live.js"),
+        data={"id": desk.catalogue.name(folder), "run": folder.name, "live": is_live},
+        notices=await run_in_threadpool(_list_notices, folder),
+        pages=desk.catalogue.list_pages(folder),
+        has_queue=has_queue,
     )
+
+
+def _list_notices(folder: Path) -> list[str]:
+    """Return what a reader must know before any number of a run: its model is simulated, it measures nothing."""
+    entry = read_entry(folder, TUNING if (folder / TUNING_FILE).is_file() else EVALUATION)
+    no_measurement = f"No measurement: {entry.no_measurement}." if entry.no_measurement else ""
+    return [each for each in (SIMULATED_NOTICE if entry.simulated else "", no_measurement) if each]
 
 
 async def stream_events(desk: Desk, request: Request) -> Response:
@@ -182,33 +218,30 @@ async def stream_events(desk: Desk, request: Request) -> Response:
 
 
 async def _watch(desk: Desk, folder: Path) -> AsyncIterator[str]:
-    """Yield the state of a run whenever it has changed. All browsers that watch the run share one reader."""
-    watched, last = desk.watched.setdefault(folder, Watched(Follower(_follow(folder)))), ""
-    watched.n_browsers += 1
+    """Yield the parts of a live page whenever they have changed."""
+    if (page := desk.watched.get(folder)) is None:
+        page = desk.watched[folder] = LivePage(folder)
+    page.n_browsers += 1
+    last = Json()
     try:
         while not desk.stopping.is_set():
             try:
-                async with watched.turns:
-                    snapshot = await run_in_threadpool(watched.follower.read)
+                newest = await page.read()
             except (StoreError, ValueError, TypeError, LookupError, AttributeError) as error:  # a run from elsewhere
                 yield _format_event("failed", {"error": f"The run cannot be read: {error}"[:500]})
                 return
-            if (text := _format_event("state", snapshot)) != last:
-                yield text
-                last = text
-            if snapshot["state"] == "ended":
+            if newest != last:
+                yield _format_event("state", newest)
+                last = newest
+            if newest["ended"]:
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(desk.stopping.wait(), POLL_SECONDS)
+                await asyncio.wait_for(desk.stopping.wait(), _POLL_SECONDS)
     finally:
-        watched.n_browsers -= 1
-        if not watched.n_browsers:
+        page.n_browsers -= 1
+        if not page.n_browsers:
             desk.watched.pop(folder, None)
-            watched.follower.close()
-
-
-def _follow(folder: Path) -> LiveRun | LiveTuning:
-    return LiveTuning(folder) if (folder / TUNING_FILE).is_file() else LiveRun(folder)
+            page.live.close()
 
 
 def _format_event(name: str, data: Json) -> str:
@@ -252,8 +285,8 @@ async def show_review(desk: Desk, request: Request) -> Response:
         "header": WRITE_HEADER,
         "runs": desk.catalogue.list_evaluations(),
     }
-    scripts = load_scripts(*ROWS, FOLDER / "steps.js", *_SCRIPTS, _HERE / "review.js")
-    notices = [] if refusal else await run_in_threadpool(list_notices, folder)
+    scripts = load_scripts(*ROWS, FOLDER / "steps.js", _HERE / "review.js")
+    notices = [] if refusal else await run_in_threadpool(_list_notices, folder)
     return _render(
         desk, "review.html.jinja", scripts, data=data, notices=notices, refusal=refusal, unreadable=unreadable
     )
@@ -318,3 +351,36 @@ async def rescore(desk: Desk, request: Request) -> Response:
                 process.terminate()
     lines = output.decode("utf-8", "replace").splitlines()[-_RESCORE_LINES:]
     return Response(write_json({"code": process.returncode, "lines": lines}), media_type="application/json")
+
+
+def serve_viewer(catalogue: Catalogue, port: int, user: str) -> int:
+    """Serve the pages until a signal ends it, which ends open event streams, too; return the exit code.
+
+    Raises:
+        UserError: the port is in use.
+    """
+    import uvicorn
+
+    with suppress(OSError):
+        os.nice(_NICENESS)  # a run on this machine comes first
+    with closing(open_listener(HOST, port, "port")) as listener:
+        access = Access.make(listener.getsockname()[1])
+        desk = Desk(catalogue, access, user)
+        config = uvicorn.Config(
+            Guard(make_application(desk), access),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_LAST_SECONDS,
+        )
+        server = uvicorn.Server(config)
+
+        def stop(name: str) -> None:
+            server.force_exit, server.should_exit = server.should_exit, True
+            background_loop().call_soon_threadsafe(desk.stopping.set)
+
+        with handle_signals(stop):
+            print_line(f"{format_path(catalogue.folder)} at {access.url} (for you alone; Ctrl-C ends it)")
+            run_blocking(server.serve([listener]))
+    return FINISHED

@@ -11,12 +11,10 @@ import stat
 from pathlib import Path
 
 from eval.analysis.human_review import GOLD
-from eval.analysis.run_list.foreign_json import as_text, read_object
 from eval.analysis.run_list.read_runs import EVALUATION, TUNING, find_run_folders, read_entry
 from eval.cli.paths import OUTPUTS
 from eval.runs.folder import DATABASE
-from eval.runs.run_info import TUNING_FILE, RunInfo
-from eval.runs.store import RunStore, StoreError
+from eval.runs.run_info import TUNING_FILE
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 
@@ -89,30 +87,3 @@ def list_notices(folder: Path) -> list[str]:
     entry = read_entry(folder, TUNING if (folder / TUNING_FILE).is_file() else EVALUATION)
     no_measurement = f"No measurement: {entry.no_measurement}." if entry.no_measurement else ""
     return [each for each in (SIMULATED_NOTICE if entry.simulated else "", no_measurement) if each]
-
-
-def describe_parts(folder: Path) -> str:
-    """Return in one line what a run was made of; empty if that cannot be read."""
-    if (folder / TUNING_FILE).is_file():
-        return _describe_tuning(folder)
-    try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            info = store.read_info()
-    except StoreError:
-        return ""
-    data, epochs = info.part("data").get("name"), f", {info.epochs} epochs" if info.epochs > 1 else ""
-    parts = (("system", info.system), ("model", _name_model(info)), ("data", data), ("prompts", info.prompts_name))
-    return " · ".join(f"{name} {value}" for name, value in parts if value) + epochs
-
-
-def _describe_tuning(folder: Path) -> str:
-    entry, info = read_entry(folder, TUNING), read_object(folder / TUNING_FILE)
-    model = f"{entry.model} (simulated)" if entry.simulated else entry.model
-    parts = (("system", entry.system), ("model", model), ("data", entry.data), ("new set", entry.prompts))
-    return " · ".join(
-        f"{name} {value}" for name, value in (*parts, ("optimizer", as_text(info.get("optimizer")))) if value
-    )
-
-
-def _name_model(info: RunInfo) -> str:
-    return f"{info.model} (simulated)" if info.simulated else info.model

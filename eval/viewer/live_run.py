@@ -1,7 +1,7 @@
-"""A run as it goes on: counts from its store, steps from its log, read once a second for all browsers together.
+"""A run as it goes on: counts from its store, steps from its log; nothing is written and nothing locked.
 
     live = LiveRun(folder)
-    live.poll()             # {"state": "running", "done": 12, "total": 66, …}; nothing is written and nothing locked
+    live.poll()             # {"state": "running", "done": 12, "total": 66, …}: the values of live_run.html.jinja
 
 Only new rows and new lines of the log are read, so that a poll costs the same at the beginning and at the end.
 """
@@ -9,41 +9,49 @@ Only new rows and new lines of the log are read, so that a poll costs the same a
 import json
 import os
 import stat
-import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 from eval.analysis.statistics.intervals import compute_clustered_interval
 from eval.execution.projection import Progress, project
+from eval.reports.step_tree import mark_answer
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, RunState
 from eval.runs.store import RunStore
-from eval.viewer.steps import describe_event
 from mas.runtime.terminal import shorten_line
+from mas.runtime.untrusted import remove_marks
 
-POLL_SECONDS = 1.0
 MAX_RUNNING, MAX_STEPS, MAX_RECENT = 64, 6, 12
 _MAX_CHARS = 240
+_MAX_STEP_CHARS, _MAX_ARGUMENT_CHARS = 200, 60
 _LOG = Path("logs") / "multi_agent_system.log"
 _READ_BYTES = 1_000_000  # of the log at a time; of a longer piece the end, since steps only pass by
 _LOCK_POLLS = 5  # polls without a new row, until the lock is looked at
+_QUIET = (  # events that only repeat others
+    *("orchestrator started", "orchestrator finished", "step", "message", "lm started", "question started"),
+    *("tool started", ""),
+)
 Json = dict[str, object]
 
 
 @dataclass
-class _Running:
+class Running:
     """Answer that is being made."""
 
     sample_id: str
+    question: str
     epoch: int
     since: str
     steps: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_STEPS))
     agent: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return _measure_seconds(self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +106,23 @@ class LiveRun:
         self._info, self._questions = RunInfo(), dict[str, str]()
         self._row = self._quiet_polls = 0
         self._answers: dict[tuple[str, int], _Answer] = {}
-        self._recent: deque[Json] = deque(maxlen=MAX_RECENT)
-        self._running: dict[tuple[str, int, int], _Running] = {}
+        self._recent: deque[tuple[str, ...]] = deque(maxlen=MAX_RECENT)
+        self._running: dict[tuple[str, int, int], Running] = {}
         self._log = LogTail(folder / _LOG)
         self._cost_usd, self._is_cost_known = 0.0, True
         self._done_before = 0  # answers of earlier sessions, which say nothing of this one's pace
         self._is_running: bool | None = None  # None: not looked at yet
 
     def poll(self) -> Json:
-        """Read what is new and return the state of the page.
+        """Read what is new and return the values of the page.
 
         Raises:
             StoreError: the run's store cannot be read.
         """
         if self._store is None:
-            self._open()
-        assert self._store is not None
+            self._store = RunStore(self.folder / DATABASE, read_only=True)
+            self._info = self._store.read_info()
+            self._questions = {each.id: each.question for each in self._store.read_plan()}
         state = self._store.read_state()
         n_new = 0
         for row, record in self._store.records_after(self._row):
@@ -126,11 +135,6 @@ class LiveRun:
             self._is_running = is_in_use(self.folder / DATABASE)
         return self._describe(state)
 
-    def _open(self) -> None:
-        self._store = RunStore(self.folder / DATABASE, read_only=True)
-        self._info = self._store.read_info()
-        self._questions = {each.id: each.question for each in self._store.read_plan()}
-
     def _count(self, record: Record, state: RunState) -> None:
         key = (record.sample_id, record.epoch)
         before = self._answers.get(key)
@@ -141,16 +145,9 @@ class LiveRun:
         session = state.sessions[-1].started_at if state.sessions else ""
         self._done_before += record.started_at < session
         self._running.pop((*key, record.attempt), None)
-        self._recent.appendleft(
-            {
-                "id": record.sample_id,
-                "question": shorten_line(record.question, _MAX_CHARS),
-                "mark": _mark(record),
-                "answer": shorten_line(record.error or record.answer or "(none)", _MAX_CHARS),
-                "target": shorten_line(record.target or "", _MAX_CHARS),
-                "seconds": round(record.wall_seconds, 1),
-            }
-        )
+        texts = (record.question, record.error or record.answer or "(none)", record.target or "")
+        shown = (shorten_line(each, _MAX_CHARS) for each in texts)
+        self._recent.appendleft((mark_answer(record), *shown, f"{round(record.wall_seconds, 1):g} s"))
 
     def _follow_log(self) -> None:
         for line in self._log.read():
@@ -162,48 +159,60 @@ class LiveRun:
             if event in ("question finished", "question failed") or (known and known.attempt >= attempt):
                 self._running.pop(key, None)
                 continue
-            running = self._running.setdefault(key, _Running(sample_id, epoch, str(line.get("timestamp") or "")))
-            running.agent = str(line.get("agent") or running.agent)
+            if (running := self._running.get(key)) is None:
+                question = shorten_line(self._questions.get(sample_id, ""), _MAX_CHARS)
+                running = Running(sample_id, question, epoch, str(line.get("timestamp") or ""))
+                self._running[key] = running
+            running.agent = shorten_line(str(line.get("agent") or running.agent), 60)
             if step := describe_event(line):
                 running.steps.append(step)
 
     def _describe(self, state: RunState) -> Json:
         answers = list(self._answers.values())
         scored = [each for each in answers if each.is_scored]
-        total = len(self._questions) * self._info.epochs
-        low_high = compute_clustered_interval(self._tally()) if scored else None
-        elapsed = self._measure_elapsed(state)
-        at_once = self._info.part("run").get("concurrency")
-        new = Progress(
-            len(answers) - self._done_before,
-            max(total - self._done_before, 0),
-            at_once if isinstance(at_once, int) and at_once > 0 else 1,
-        )
-        share_new = (len(answers) - self._done_before) / max(len(answers), 1)
-        projected = project(new, elapsed, self._cost_usd * share_new if self._is_cost_known else None)
-        left = projected.cost_usd is not None and new.done > 0
-        cost_all = self._cost_usd - self._cost_usd * share_new + (projected.cost_usd or 0.0) if left else None
+        total, done = len(self._questions) * self._info.epochs, len(answers)
+        correct = sum(each.value == 1.0 for each in scored)
         last = state.sessions[-1] if state.sessions else None
+        is_live = bool(last and self._is_running and not last.ended_at)
+        elapsed = _measure_seconds(last.started_at) if last and is_live else state.wall_seconds
+        at_once = self._info.part("run").get("concurrency")
+        new = done - self._done_before
+        progress = Progress(
+            new, max(total - self._done_before, 0), at_once if isinstance(at_once, int) and at_once > 0 else 1
+        )
+        cost_new = self._cost_usd * new / max(done, 1)
+        projected = project(progress, elapsed, cost_new if self._is_cost_known else None)
+        is_projected = self._is_running and projected.cost_usd is not None and new > 0
+        running = sorted(self._running.values(), key=lambda each: each.since) if self._is_running else []
         return {
             "state": "running" if self._is_running else "ended",
+            "title": f"{done}/{total} {self.folder.name}",
+            "about": self._describe_parts(),
             "stopped": (last.stopped if last else None) or "",
-            "done": len(answers),
+            "done": done,
             "total": total,
-            "correct": sum(each.value == 1.0 for each in scored),
+            "correct": correct,
             "wrong": sum(each.value < 1.0 and not each.is_error for each in scored),
             "errors": sum(each.is_error for each in answers),
             "scored": len(scored),
-            "share": sum(each.value == 1.0 for each in scored) / len(scored) if scored else None,
-            "interval": list(low_high) if low_high else None,
+            "share": correct / len(scored) if scored else None,
+            "interval": compute_clustered_interval(self._tally()) if scored else None,
             "cost_usd": self._cost_usd,
             "is_cost_known": self._is_cost_known,
-            "projected_cost_usd": cost_all if self._is_running else None,
+            "projected_cost_usd": self._cost_usd - cost_new + (projected.cost_usd or 0.0) if is_projected else None,
             "eta_seconds": projected.eta_seconds if self._is_running else None,
             "elapsed_seconds": elapsed,
-            "running": self._list_running() if self._is_running else [],
-            "n_running": len(self._running) if self._is_running else 0,
+            "running": running[:MAX_RUNNING],
+            "n_running": len(running),
             "recent": list(self._recent),
         }
+
+    def _describe_parts(self) -> str:
+        info = self._info
+        model = f"{info.model} (simulated)" if info.simulated else info.model
+        parts = {"system": info.system, "model": model, "data": info.part("data").get("name")}
+        listed = [f"{name} {value}" for name, value in (parts | {"prompts": info.prompts_name}).items() if value]
+        return " · ".join(listed) + (f", {info.epochs} epochs" if info.epochs > 1 else "")
 
     def _tally(self) -> list[tuple[int, int]]:
         tallies: dict[str, tuple[int, int]] = {}
@@ -213,82 +222,43 @@ class LiveRun:
                 tallies[sample_id] = (correct + (each.value == 1.0), n + 1)
         return list(tallies.values())
 
-    def _list_running(self) -> list[Json]:
-        now = datetime.now(UTC)
-        found = sorted(self._running.values(), key=lambda each: each.since)[:MAX_RUNNING]
-        return [
-            {
-                "id": each.sample_id,
-                "question": shorten_line(self._questions.get(each.sample_id, ""), _MAX_CHARS),
-                "epoch": each.epoch,
-                "agent": shorten_line(each.agent, 60),
-                "seconds": _measure_seconds(each.since, now),
-                "steps": list(each.steps),
-            }
-            for each in found
-        ]
-
-    def _measure_elapsed(self, state: RunState) -> float:
-        if not state.sessions:
-            return 0.0
-        last = state.sessions[-1]
-        end = datetime.now(UTC)
-        if last.ended_at or not self._is_running:
-            return state.wall_seconds
-        return _measure_seconds(last.started_at, end)
-
     def close(self) -> None:
         if self._store is not None:
             self._store.close()
 
 
-def _measure_seconds(since: str, now: datetime) -> float:
+def _measure_seconds(since: str) -> float:
     try:
         begin = datetime.fromisoformat(since)
     except ValueError:
         return 0.0
     begin = begin if begin.tzinfo else begin.replace(tzinfo=UTC)
-    return max(round((now - begin).total_seconds(), 1), 0.0)
+    return max(round((datetime.now(UTC) - begin).total_seconds(), 1), 0.0)
 
 
-def _mark(record: Record) -> str:
-    if record.error is not None:
-        return "error"
-    if not record.scored:
-        return "unscored"
-    return "right" if record.correct else "partial" if record.value else "wrong"
+def describe_event(line: Mapping[str, object]) -> str:
+    """Return a line of the log in words; empty for what only repeats others."""
+    event, name, seconds = str(line.get("event") or ""), str(line.get("component") or ""), line.get("seconds")
+    took = f", {seconds:.1f} s" if isinstance(seconds, int | float) else ""
+    if event in _QUIET:
+        return ""
+    if event == "agent started":
+        text = f"{name} …"
+    elif event == "agent finished":
+        text = f"{name} finished{took}"
+    elif event == "lm finished":
+        text = f"{name}: {line.get('input_tokens', '?')} + {line.get('output_tokens', '?')} tokens{took}"
+    elif event == "decision":
+        text = f"{name}: {line.get('decision', '')}: {line.get('feedback', '')}"
+    elif event == "tool finished":
+        text = f"{name}({_list_arguments(line.get('arguments'))}) → {remove_marks(str(line.get('observation', '')))}"
+    else:
+        text = f"{name}: {event}: {line['error']}" if line.get("error") else f"{name}: {event}"
+    return shorten_line(text, _MAX_STEP_CHARS)
 
 
-class Live(Protocol):
-    """A run or tuning run as it goes on."""
-
-    def poll(self) -> Json: ...
-
-    def close(self) -> None: ...
-
-
-class Follower:
-    """One reader of a live run, shared by all browsers: a snapshot is read again only when it is older than a poll.
-
-    Each browser asks for the newest snapshot; whoever comes first reads, the others get the same.
-    """
-
-    def __init__(self, live: Live, poll_seconds: float = POLL_SECONDS) -> None:
-        self._live, self._poll_seconds = live, poll_seconds
-        self._read_at, self._snapshot = float("-inf"), Json()
-        self.n_polls = 0
-
-    def read(self) -> Json:
-        """Return the snapshot; called under a lock.
-
-        Raises:
-            StoreError: the run's store cannot be read.
-        """
-        if time.monotonic() - self._read_at >= self._poll_seconds:
-            self.n_polls += 1
-            self._snapshot = self._live.poll()
-            self._read_at = time.monotonic()
-        return self._snapshot
-
-    def close(self) -> None:
-        self._live.close()
+def _list_arguments(arguments: object) -> str:
+    if not isinstance(arguments, Mapping):
+        return "…"
+    values = ((name, json.dumps(value, ensure_ascii=False, default=str)) for name, value in arguments.items())
+    return ", ".join(f"{name}={shorten_line(text, _MAX_ARGUMENT_CHARS)}" for name, text in values)

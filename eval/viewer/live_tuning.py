@@ -1,7 +1,7 @@
 """A tuning run as it goes on: phases, spend, candidates and their validation scores, read from its folder as data.
 
     live = LiveTuning(folder)
-    live.poll()             # {"state": "running", "phase": "search", "candidates": [...], "sealed": None, …}
+    live.poll()             # {"state": "running", "phases": […], …}: the values of live_tuning.html.jinja
 
 Of the sealed test only the number of answers is read: a score that anybody saw before the verdict could decide whether
 the test goes on, and then its p would mean nothing.
@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.analysis.run_list.foreign_json import (
-    Interval,
     as_interval,
     as_list,
     as_mapping,
@@ -24,6 +23,7 @@ from eval.analysis.run_list.foreign_json import (
 )
 from eval.analysis.run_list.read_runs import TUNING, read_entry
 from eval.execution.projection import Progress, project
+from eval.reports.notes import NOT_AVAILABLE, format_interval, format_percent
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.run_info import TUNING_FILE, TUNING_PROGRESS
 from eval.runs.store import RunStore, StoreError
@@ -44,8 +44,8 @@ class LiveTuning:
         self._arms: dict[Path, RunStore] = {}
 
     def poll(self) -> Json:
-        """Return the state of the page."""
-        info = read_object(self.folder / TUNING_FILE)
+        """Return the values of the page."""
+        entry, info = read_entry(self.folder, TUNING), read_object(self.folder / TUNING_FILE)
         state, config = as_mapping(info.get("state")), as_mapping(info.get("config"))
         budget = as_mapping(config.get("budget"))
         is_running = is_in_use(self.folder / TUNING_FILE)
@@ -55,35 +55,39 @@ class LiveTuning:
         is_final = bool(verdict) and verdict.get("resumable") is not True
         sealed = self._count_sealed(config, state, elapsed) if phase in ("sealed", "gate") else None
         spend = self._read_spend(state, progress)
-        candidates = [_describe_candidate(each) for each in read_lines(self.folder / _PROPOSALS)]
-        scores = [each for line in candidates if (each := as_number(line["val_score"])) is not None]
+        candidates = read_lines(self.folder / _PROPOSALS)
+        scores = [each for line in candidates if (each := as_number(line.get("val_score"))) is not None]
         baseline = read_object(self.folder / _BASELINE)
         is_searching = is_running and phase in ("baseline", "search")
-        eta = as_number(progress.get("eta_seconds")) if is_searching else None
+        model = f"{entry.model} (simulated)" if entry.simulated else entry.model
+        parts = {"system": entry.system, "model": model, "data": entry.data, "new set": entry.prompts}
+        parts["optimizer"] = as_text(info.get("optimizer"))
+        if sealed and not is_running:
+            sealed["eta_seconds"] = None
         return {
             "state": "running" if is_running else "ended",
+            "title": f"{'sealed test' if phase == 'sealed' else phase} · {self.folder.name}",
+            "about": " · ".join(f"{name} {value}" for name, value in parts.items() if value),
             "stopped": as_text(state.get("stopped")),
-            "verdict": read_entry(self.folder, TUNING).reason if is_final else "",
-            "published": is_final and verdict.get("published") is True,
-            "phase": phase,
+            "verdict": entry.reason if is_final else "",
             "phases": _list_phases(phase, state, spend, is_final),
             "elapsed_seconds": elapsed,
-            "eta_seconds": eta,
+            "eta_seconds": as_number(progress.get("eta_seconds")) if is_searching else None,
             "projected_cost_usd": as_number(progress.get("projected_cost_usd")) if is_searching else None,
-            "requests": spend.get("lm_calls"),
-            "cost_usd": spend.get("cost_usd"),
+            "requests": spend.get("lm_calls", 0),
+            "cost_usd": spend.get("cost_usd", 0.0),
             "is_cost_known": not spend.get("unknown_cost_calls"),
             "budget_usd": as_number(budget.get("usd")),
-            "metric_calls": spend.get("metric_calls"),
-            "budget_metric_calls": as_number(budget.get("metric_calls")),
+            "answers": spend.get("metric_calls", 0),
+            "budget_answers": as_number(budget.get("metric_calls")),
             "baseline": as_number(baseline.get("val_score")),
             "baseline_ci95": as_interval(baseline.get("ci95")),
             "n_candidates": len(candidates),
-            "n_accepted": sum(each["decision"] == "accepted" for each in candidates),
+            "n_accepted": sum(each.get("decision") == "accepted" for each in candidates),
             "best": max(scores, default=None),
-            "candidates": candidates[::-1][:MAX_SHOWN],
+            "candidates": [_describe_candidate(each) for each in candidates[::-1][:MAX_SHOWN]],
             "shortlist": [_describe_shortlisted(as_mapping(each)) for each in read_array(self.folder / _SHORTLIST)],
-            "sealed": sealed if is_running or sealed is None else {**sealed, "eta_seconds": None},
+            "sealed": sealed,
         }
 
     def _read_spend(self, state: Mapping[str, object], progress: Mapping[str, object]) -> dict[str, float]:
@@ -149,28 +153,22 @@ def _list_phases(phase: str, state: Mapping[str, object], spend: Mapping[str, fl
     return found
 
 
-def _describe_candidate(line: Mapping[str, object]) -> Json:
-    return {
-        "id": as_text(line.get("candidate_id")),
-        "decision": as_text(line.get("decision")),
-        "parents": _list_texts(line.get("parent_ids")),
-        "agents": _list_texts(line.get("agents")),
-        "origin": as_text(line.get("origin")),
-        "reason": as_text(line.get("reason")),
-        "val_score": as_number(line.get("val_score")),
-        "before": as_number(line.get("minibatch_before")),
-        "after": as_number(line.get("minibatch_after")),
-    }
+def _describe_candidate(line: Mapping[str, object]) -> tuple[str, ...]:
+    """Return id, decision, what it changes, score on the validation questions or on a few, and why."""
+    agents, parents = ", ".join(_list_texts(line.get("agents"))), " and ".join(_list_texts(line.get("parent_ids")))
+    origin, score = as_text(line.get("origin")), as_number(line.get("val_score"))
+    before, after = as_number(line.get("minibatch_before")), as_number(line.get("minibatch_after"))
+    changes = f"{agents or 'no agent'}{f' by {origin}' if origin else ''}{f' from {parents}' if parents else ''}"
+    few = NOT_AVAILABLE if after is None else f"{format_percent(before)} → {format_percent(after)} (few questions)"
+    decision = as_text(line.get("decision")).replace("_", " ")
+    shown = few if score is None else format_percent(score)
+    return as_text(line.get("candidate_id")), decision, changes, shown, as_text(line.get("reason"))
 
 
-def _describe_shortlisted(row: Mapping[str, object]) -> Json:
-    bounds: Interval | None = as_interval(row.get("fresh_ci95"))
-    return {
-        "id": as_text(row.get("candidate_id")),
-        "val_score": as_number(row.get("val_score")),
-        "fresh_score": as_number(row.get("fresh_score")),
-        "fresh_ci95": bounds,
-    }
+def _describe_shortlisted(row: Mapping[str, object]) -> tuple[str, ...]:
+    scores = (format_percent(as_number(row.get(name))) for name in ("val_score", "fresh_score"))
+    bounds = as_interval(row.get("fresh_ci95"))
+    return as_text(row.get("candidate_id")), *scores, format_interval(bounds) if bounds else ""
 
 
 def _list_texts(values: object) -> Sequence[str]:

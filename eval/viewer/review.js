@@ -1,7 +1,8 @@
 "use strict";
 // The queue: one answer at a time, a key for each verdict. What is decided is saved at once, and u takes it back.
 (() => {
-  const { data, make, ask, at } = Page;
+  const { make } = RowTables;
+  const data = JSON.parse(document.getElementById("page-data").textContent);
   const byId = (id) => document.getElementById(id);
   const items = data.items;
   if (!items) return;
@@ -17,8 +18,20 @@
   const list = byId("queue");
   const kinds = byId("kinds");
   const fits = { wrong: (each) => each.mark === "wrong" || each.mark === "partial", error: (each) => each.mark === "error", right: (each) => each.mark === "right", all: () => true };
+  const at = (run, ...rest) => ["/runs", ...[run, ...rest].map(encodeURIComponent)].join("/");
   const visible = () => items.filter(fits[kinds.value]);
   const labelled = (item) => item.labels.length > 0;
+
+  // Read or write JSON; the error of a refusal is the server's sentence.
+  async function ask(address, body) {
+    const headers = body ? { "Content-Type": "application/json", [data.header]: data.token } : {};
+    const answer = await fetch(address, body ? { method: "POST", headers, body: JSON.stringify(body) } : { headers });
+    const text = await answer.text();
+    let found = {};
+    try { found = JSON.parse(text); } catch { found = { error: text }; }
+    if (!answer.ok) throw new Error(found.error || `The server answered ${answer.status}.`);
+    return found;
+  }
 
   function say(text, isError = false) {
     byId("saying").textContent = text;

@@ -25,14 +25,13 @@ from eval.analysis.human_review.labels import (
     read_labels,
     withdraw,
 )
-from eval.reports.step_tree import cut_text
+from eval.reports.step_tree import cut_text, describe_steps, mark_answer
 from eval.runs.folder import DATABASE, check_entries
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError
 from eval.scorers.labels import LabelSet
-from eval.viewer.steps import list_steps
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
 
@@ -102,12 +101,12 @@ class ReviewQueue:
                 "file": record.file or "",
                 "target": record.target,
                 "answer": record.answer,
-                "mark": _mark(record),
+                "mark": mark_answer(record),
                 "explanation": record.explanation,
                 "error": record.error or "",
                 "lost": f"{link.kind} {link.name}: {link.evidence.for_people}" if link else "",
                 "reasoning": cut_text(record.reasoning_trace),
-                "steps": list_steps(record),
+                "steps": describe_steps(record)[0],
                 "labels": [_describe_label(each) for each in (found.on_question, found.on_answer) if each],
             }
 
@@ -194,7 +193,7 @@ def _describe_item(row: int, record: Record, found: FoundLabels) -> Json:
         "row": row,
         "id": record.sample_id,
         "epoch": record.epoch,
-        "mark": _mark(record),
+        "mark": mark_answer(record),
         "question": shorten_line(record.question, _MAX_LINE_CHARS),
         "labels": [_describe_label(each) for each in (found.on_question, found.on_answer) if each],
     }
@@ -210,9 +209,3 @@ def _describe_label(label: HumanLabel) -> Json:
         "when": label.when,
         "run": label.run,
     }
-
-
-def _mark(record: Record) -> str:
-    if record.error is not None:
-        return "error"
-    return "right" if record.correct else "partial" if record.value else "wrong"

@@ -57,12 +57,13 @@ class Chart:
         return {**{name: value for name, value in facts.items() if value not in (None, "")}, "points": points}
 
     @property
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return titles and rows of the chart as a table."""
+    def table(self) -> tuple[list[tuple[str, str]], list[list[str]]]:
+        """Return columns and rows of the chart as a table, as `parts.table` takes them."""
         has_group = any(each.group for each in self.points)
         has_y = self.kind in ("scatter", "lines")
         has_bounds = any(each.low is not None for each in self.points)
-        titles = ["", *(["group"] if has_group else []), self.x_label or "value", *([self.y_label] if has_y else [])]
+        titles = ["name", *(["group"] if has_group else []), self.x_label or "value"]
+        titles += [*([self.y_label] if has_y else []), *(["95% interval"] if has_bounds else []), "note"]
         rows = [
             [
                 each.label,
@@ -74,7 +75,7 @@ class Chart:
             ]
             for each in self.points
         ]
-        return [*titles, *(["95% interval"] if has_bounds else []), "note"], rows
+        return [(title, "") for title in titles], rows
 
     def _format_bounds(self, point: Point) -> str:
         form = self.y_format if self.kind in ("scatter", "lines") else self.x_format

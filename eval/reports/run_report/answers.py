@@ -14,16 +14,8 @@ from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.reports.html.blocks import Blocks, BlockWriter
 from eval.reports.notes import describe_verdict
-from eval.reports.step_tree import (
-    Step,
-    build_calls,
-    build_steps,
-    cut_text,
-    find_misled_critic,
-    format_cost,
-    format_count,
-)
-from eval.runs.record import NOT_RUN, ExtraScore, PlannedQuestion, Record
+from eval.reports.step_tree import build_calls, cut_text, describe_steps, format_cost, format_count, mark_answer
+from eval.runs.record import ExtraScore, PlannedQuestion, Record
 from mas.runtime.terminal import shorten_line
 
 MAX_BLOCK_BYTES = 6_500_000  # of steps and prompts of all answers, as they are written
@@ -143,9 +135,9 @@ class AnswerGatherer:
             if before is not None and before.attempt >= record.attempt:
                 continue
             self._key += 1
-            steps = build_steps(record.trajectory)
+            steps, misled = describe_steps(record)
             link = (links or {}).get((record.sample_id, record.epoch)) or find_broken_link(record)
-            answer = _build_answer(record, self._key, find_misled_critic(record, steps), link)
+            answer = _build_answer(record, self._key, misled, link)
             answer.error = self._messages.setdefault(answer.error, answer.error)
             question.answers[record.epoch] = answer
             if n_rest < MAX_REST_CHARS:
@@ -163,9 +155,9 @@ def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:
     return QuestionRow(record.sample_id, record.level or "", line, record.file or "", target, tags)
 
 
-def _build_answer(record: Record, key: int, misled: Step | None, link: BrokenLink | None) -> AnswerRow:
+def _build_answer(record: Record, key: int, misled: str, link: BrokenLink | None) -> AnswerRow:
     usage = record.usage
-    mark = _mark(record)
+    mark = mark_answer(record)
     return AnswerRow(
         key=key,
         epoch=record.epoch,
@@ -177,7 +169,7 @@ def _build_answer(record: Record, key: int, misled: Step | None, link: BrokenLin
         link=link,
         error_class=(record.error_class or "unknown") if record.error is not None else "",
         limit=record.limit or "",
-        approved_by=misled.title if misled is not None and mark in ("wrong", "partial") else "",
+        approved_by=misled if mark in ("wrong", "partial") else "",
         seconds=round(record.wall_seconds, 3),
         tokens=usage.input_tokens + usage.output_tokens,
         cost_usd=usage.cost_usd if usage.lm_calls else 0.0,
@@ -187,9 +179,8 @@ def _build_answer(record: Record, key: int, misled: Step | None, link: BrokenLin
     )
 
 
-def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps: Sequence[Step], matters: bool) -> None:
+def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps: object, matters: bool) -> None:
     """Add the answer's texts, steps and prompts. What matters is kept where there is no room for all."""
-    misled = find_misled_critic(record, steps)
     details: dict[str, object] = {
         "question": cut_text(record.question),
         "target": None if record.target is None else cut_text(record.target),
@@ -206,7 +197,7 @@ def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps:
         "spent": _describe_spending(record, answer),
         "thread id": record.thread_id,
         "broken": answer.link.step if answer.link else None,
-        "steps": [each.to_dict() | ({"misled": True} if each is misled else {}) for each in steps],
+        "steps": steps,
     }
     writer.add(
         STEPS,
@@ -258,11 +249,3 @@ def _describe_place(record: Record) -> str:
         rejections = [f"{agent} {count}" for agent, count in details.retry_counts.items() if count]
         parts += [f"rejections {', '.join(rejections)}"] if rejections else []
     return "; ".join(filter(None, parts))
-
-
-def _mark(record: Record) -> str:
-    if record.error is not None:
-        return "not run" if record.error_class == NOT_RUN else "error"
-    if not record.scored:
-        return "unscored"
-    return RIGHT if record.correct else "partial" if record.value else "wrong"

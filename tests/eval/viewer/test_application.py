@@ -181,7 +181,9 @@ def test_the_events_of_a_run_that_has_ended_are_its_last_state(client: TestClien
     event, data = client.get("/runs/eval~night/events").text.strip().split("\n")
     state = json.loads(data.removeprefix("data: "))
     assert event == "event: state"
-    assert (state["state"], state["done"], state["total"], state["correct"]) == ("ended", 2, 2, 1)
+    assert (state["ended"], state["title"]) == (True, "2/2 night")
+    assert "2 of 2" in state["html"] and "1 · 1 · 0" in state["html"] and "The run has ended" in state["html"]
+    assert "system toy · model small" in state["html"] and EVIL not in state["html"]
 
 
 def test_lines_of_the_labels_that_cannot_be_read_are_named_above_the_queue(client: TestClient, outputs: Path) -> None:

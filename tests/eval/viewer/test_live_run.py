@@ -51,11 +51,8 @@ def test_a_run_is_followed_while_it_goes_on(tmp_path: Path) -> None:
         assert state["projected_cost_usd"] == pytest.approx(5.0)
         assert state["eta_seconds"] == pytest.approx(60, abs=5)
         (running,) = state["running"]  # type: ignore[misc]
-        assert (running["id"], running["agent"], running["steps"]) == (
-            "q5",
-            "expert",
-            ['calculator(expression="2+2") → 4'],
-        )
+        assert (running.sample_id, running.agent) == ("q5", "expert")
+        assert list(running.steps) == ['calculator(expression="2+2") → 4']
         write_log(tmp_path, line("question finished", "q5"))
         assert live.poll()["running"] == []
         live.close()
