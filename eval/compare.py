@@ -13,6 +13,7 @@ sentence · 3 a file could not be written · with --gate: 4 worse than allowed �
 The page and the JSON hold targets: they are for the runs' owner. With --gate, Markdown, JUnit and JSON hold none.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -92,8 +93,9 @@ def task(arguments: list[str]) -> int:
     from eval.analysis.comparison.regression_gate import judge_runs, read_gate_settings
     from eval.execution.console import Console  # heavier, and only needed for runs that exist
     from eval.reports.comparison_table import print_comparison
-    from eval.reports.regression_gate.sentences import print_gate
-    from eval.reports.run_comparison.files import write_files
+    from eval.reports.regression_gate.verdict import print_gate, write_files
+    from eval.reports.run_comparison.page import write_comparison
+    from eval.runs.folder import write_lines
     from eval.runs.foreign_run import refuse_unreadable
 
     settings = read_gate_settings(given.metrics, given.margin or (), given.alpha) if given.gate else None
@@ -105,8 +107,13 @@ def task(arguments: list[str]) -> int:
     if gate:
         print_gate(gate, console)
     try:
-        with refuse_unreadable(*folders):  # the page reads the steps of a folder that may be anybody's
-            write_files(given, result, runs, gate)
+        if given.html:
+            with refuse_unreadable(*folders):  # the page reads the steps of a folder that may be anybody's
+                write_comparison(given.html, result, runs)
+        if given.json and not gate:
+            write_lines(given.json, [json.dumps(result.to_dict(), indent=2)])
+        if gate:
+            write_files(gate, result.comparisons[0].notes, given.json, given.junit, given.markdown)
     except OSError as error:
         print_line(f"stopped: the comparison cannot be written: {error}", error=True)
         return STOPPED

@@ -27,6 +27,7 @@ from eval.runs.folder import format_path
 from eval.runs.foreign_run import refuse_unreadable
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, write_prompt_set
 from mas.runtime.errors import UserError
+from mas.runtime.terminal import shorten_line
 from mas.system import OwnProgramSystem, System, can_derive_prompts
 from optimize.publishing.leaks import LeakReport
 from optimize.publishing.provenance import build_provenance
@@ -44,6 +45,7 @@ _AS_STATE = ((True, False, False, False, True), (True, False, True, False, True)
 _OF_RUN = ((True, True, False, False, False), (True, False, True, True, False), *_AS_STATE)
 _WITH_PROGRAM = ((False, False, False, True, False), *_AS_STATE)  # with --from
 # A terminal of so many columns has room for whose children the candidates are, and for the agents that they change.
+_CELL_CHARS = 200
 _FOR_PARENTS, _FOR_AGENTS = 80, 110
 
 
@@ -184,8 +186,7 @@ def _read_published(tuning: TuningSnapshot) -> PromptSet:
 def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
     """Print one line per proposal; parents and agents are left out where there is no room."""
     from rich.table import Table
-
-    from eval.reports.comparison_table import build_cell
+    from rich.text import Text
 
     optional = [name for name, least in (("from", _FOR_PARENTS), ("agents", _FOR_AGENTS)) if console.width >= least]
     table = Table(title=f"{tuning.name}: {len(tuning.proposals)} candidates", title_justify="left")
@@ -206,7 +207,7 @@ def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
             each.reason,
             *(", ".join(more[name]) for name in optional),
         ]
-        table.add_row(*map(build_cell, cells))
+        table.add_row(*(Text(shorten_line(text, _CELL_CHARS), overflow="fold") for text in cells))
     console.print(table)
     console.print(f"reasons in full: {format_path(tuning.folder / PROPOSALS)}", soft_wrap=True)
 

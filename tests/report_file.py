@@ -11,10 +11,6 @@ from typing import Any, cast
 
 from eval.reports.html.blocks import decode_data
 
-FIELDS = (
-    *("key", "epoch", "attempt", "mark", "line", "why", "cause", "limit", "approved", "seconds", "tokens", "cost"),
-    "people",
-)
 _SCRIPT = re.compile(r"<script[^>]*>.*?</script>", re.DOTALL)
 
 
@@ -32,8 +28,7 @@ class ReportFile:
         if found is None:
             return []
         data = cast(Any, json.loads(found[2]) if found[1] == "application/json" else decode_data(found[2]))
-        rows = [dict(zip(data["keys"], values, strict=True)) for values in data["rows"]]
-        return [row | {"answers": [dict(zip(FIELDS, each, strict=True)) for each in row["answers"]]} for row in rows]
+        return [dict(zip(data["keys"], values, strict=True)) for values in data["rows"]]
 
     @property
     def ids(self) -> list[str]:

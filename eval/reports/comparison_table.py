@@ -6,15 +6,16 @@ print_comparison(compare_runs(folders, intersection=False), Console())
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
-from rich.table import Table
 from rich.text import Text
 
 from eval.analysis.comparison.compare_runs import ComparedRun, ComparisonResult, RunComparison, describe_answers
-from eval.analysis.comparison.comparison import HeldOut, Side
+from eval.analysis.comparison.comparison import HeldOut
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_means import MeanDifference
+from eval.analysis.statistics.paired_tests import PairedResult
 from eval.execution.console import Console
 from eval.reports.notes import NOT_AVAILABLE, format_p_value, format_percent, format_points, format_usd
+from eval.reports.tables import Table
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
@@ -24,8 +25,6 @@ QUESTION_CHARS = 60  # --html has whole questions and answers
 SHORT_CHARS = 200  # of an answer, a reason
 MIN_ID_CHARS = 8
 MAX_CHARS = 240  # of a setting
-_LEGEND = "✓ right, ✗ wrong, ! error"
-_GRADED_LEGEND = "✓ right, ◐ partly right, ✗ wrong, ! error"
 _SIDES_INTERVAL = "its 95% interval"
 # Columns that a terminal must have for: the sides' intervals, padding, the question's text, its level.
 _FOR_SIDES_INTERVAL, _FOR_PADDING, _FOR_QUESTION, _FOR_LEVEL = 90, 80, 80, 100
@@ -37,7 +36,7 @@ _NAMED_OPTIONS = {  # name of a run's part → the options that say the same
     "prompts": ("prompts",),
 }
 
-Numbers = tuple[str, str, str, str, str]  # name, of the first, of the second, difference, its interval
+Row = tuple[str, str, str, str, str]  # name, of the first, of the second, difference, its interval
 
 
 def print_comparison(result: ComparisonResult, console: Console, settings: bool = False) -> None:
@@ -47,13 +46,18 @@ def print_comparison(result: ComparisonResult, console: Console, settings: bool 
     for run in result.runs:
         console.print(Text(describe_run(run)), soft_wrap=True)
     for pair in result.comparisons:
-        console.print(_build_numbers_table(pair, console.width))
+        table = build_numbers(pair)
+        shown = [row for row in table.rows if row[0] != _SIDES_INTERVAL or console.width >= _FOR_SIDES_INTERVAL]
+        padding = int(console.width >= _FOR_PADDING)
+        title = f"{pair.run} compared with {pair.against}"
+        console.print(Table(table.headings, shown).build(title, padding=padding, whole=1))
         differ = list_differences(pair) if settings else shorten_differences(pair, result.runs)
         for line in (*describe_verdict(pair, len(result.comparisons)), *pair.notes, *differ):
             console.print(Text(line), soft_wrap=True)
         flips = pair.comparison.flips
         if flips:
-            console.print(build_flips_table(pair, console.width))
+            table = _build_flips(pair, console.width)  # ids that are cut look alike
+            console.print(table.build("questions that flipped", _describe_marks(pair), whole=1))
         if (more := len(flips) - MAX_FLIPS) > 0:
             console.print(Text(f"… and {more} more: --html FILE"))
 
@@ -64,49 +68,54 @@ def describe_run(run: ComparedRun) -> str:
     return f"{run.label}: {run.name} (system {run.system}, model {run.model}, prompts {run.prompts or 'none'}{times})"
 
 
-def list_numbers(pair: RunComparison) -> Iterator[Numbers]:
-    """Yield the rows of a pair's table."""
+def build_numbers(pair: RunComparison) -> Table:
+    """Return a pair's numbers: of the first, of the second, difference with its interval."""
+    headings = ("", pair.against, pair.run, f"{pair.run} - {pair.against}", "95% interval")
+    return Table(headings, list(_list_numbers(pair)))
+
+
+def _list_numbers(pair: RunComparison) -> Iterator[Row]:
     comparison = pair.comparison
-    first, second, score = comparison.first, comparison.second, comparison.score
-    yield (
-        comparison.metric,
-        format_percent(first.score),
-        format_percent(second.score),
-        f"{format_points(score.difference)} points",
-        _format_interval(score.ci95, format_points),
-    )
-    yield (
-        _SIDES_INTERVAL,
-        _format_interval(first.score_ci95, format_percent),
-        _format_interval(second.score_ci95, format_percent),
-        "",
-        "",
-    )
+    first, second = comparison.first, comparison.second
+    yield _compare_scores(comparison.metric, (first.score, second.score), comparison.score)
+    intervals = (_format_interval(each.score_ci95, format_percent) for each in (first, second))
+    yield _SIDES_INTERVAL, *intervals, "", ""
     held_out = pair.used_to_tune
     if held_out and held_out.without and held_out.scores:
-        before, after = map(format_percent, held_out.scores)
-        change = f"{format_points(held_out.without.difference)} points"
-        bounds = _format_interval(held_out.without.ci95, format_points)
-        yield f"on the {held_out.n_without} not tuned on", before, after, change, bounds
+        yield _compare_scores(f"on the {held_out.n_without} not tuned on", held_out.scores, held_out.without)
     if comparison.metric != ACCURACY:
         yield "fully right", format_percent(first.accuracy), format_percent(second.accuracy), "", ""
     for name, extra in comparison.extra.items():
-        yield (
-            f"{name}: {extra.metric}",
-            format_percent(extra.first),
-            format_percent(extra.second),
-            f"{format_points(extra.result.difference)} points",
-            _format_interval(extra.result.ci95, format_points),
-        )
-    yield _build_row("lost by format", comparison.format_losses, format_percent, format_points, " points")
+        yield _compare_scores(f"{name}: {extra.metric}", (extra.first, extra.second), extra.result)
+    yield _compare_means("lost by format", comparison.format_losses, format_percent, format_points, " points")
     cost = comparison.cost_usd
     if cost is None or cost.first or cost.second:  # a simulated model costs nothing
-        yield _build_row("cost/answer", cost, lambda n: f"${n:,.5f}", lambda n: f"{n:+,.5f}")
-    yield _build_row("time/answer", comparison.seconds, lambda n: f"{n:,.2f} s", lambda n: f"{n:+,.2f}", " s")
-    yield _build_row("tokens/answer", comparison.tokens, lambda n: f"{n:,.0f}", lambda n: f"{n:+,.0f}")
+        yield _compare_means("cost/answer", cost, "${:,.5f}".format, "{:+,.5f}".format)
+    yield _compare_means("time/answer", comparison.seconds, "{:,.2f} s".format, "{:+,.2f}".format, " s")
+    yield _compare_means("tokens/answer", comparison.tokens, "{:,.0f}".format, "{:+,.0f}".format)
     yield "tokens in all", f"{first.tokens:,}", f"{second.tokens:,}", "", ""
     yield "cost in all", format_usd(first.cost_usd), format_usd(second.cost_usd), "", ""
-    yield "errors", _format_errors(first), _format_errors(second), "", ""
+    errors = (", ".join(f"{name} {n}" for name, n in each.errors_by_class.items()) for each in (first, second))
+    yield "errors", *(each or "none" for each in errors), "", ""
+
+
+def _compare_scores(name: str, scores: tuple[float | None, float | None], result: PairedResult) -> Row:
+    change, bounds = f"{format_points(result.difference)} points", _format_interval(result.ci95, format_points)
+    return name, format_percent(scores[0]), format_percent(scores[1]), change, bounds
+
+
+def _compare_means(
+    name: str,
+    means: MeanDifference | None,
+    format_amount: Callable[[float], str],
+    format_change: Callable[[float], str],
+    unit: str = "",
+) -> Row:
+    if means is None:
+        return name, NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE, ""
+    interval = _format_interval(means.ci95, format_change)
+    change = format_change(means.difference) + unit
+    return name, format_amount(means.first), format_amount(means.second), change, interval
 
 
 def describe_verdict(pair: RunComparison, n_comparisons: int) -> Iterator[str]:
@@ -182,37 +191,29 @@ def _describe_change(first: ComparedRun, second: ComparedRun, name: str) -> str 
     return f"{before} → {now}" if before != now else None
 
 
-def build_flips_table(pair: RunComparison, width: int) -> Table:
+def _build_flips(pair: RunComparison, width: int) -> Table:
     """Return a row for each of the samples with the largest difference, for a terminal of so many columns."""
     flips = pair.comparison.flips
-    short = shorten_ids([flip.id for flip in flips])
-    cut = any(id != shown for id, shown in short.items())
-    legend = describe_marks(pair)
-    caption = f"{legend}; whole ids: --json FILE" if cut else legend
-    table = Table(title=Text("questions that flipped"), caption=caption, caption_justify="left")
-    optional = [name for name, least in (("asked", _FOR_QUESTION), ("level", _FOR_LEVEL)) if width >= least]
-    table.add_column("question", no_wrap=True)  # ids that are cut look alike
-    for heading in (pair.against, pair.run, "gold", *optional):
-        table.add_column(heading)
+    short = _shorten_ids([flip.id for flip in flips])
+    n_shown = 4 + (width >= _FOR_QUESTION) + (width >= _FOR_LEVEL)
+    headings = ("question", pair.against, pair.run, "gold", "asked", "level")
+    rows = []
     for flip in flips[:MAX_FLIPS]:
-        optional_cells = {"asked": shorten_line(flip.question, QUESTION_CHARS), "level": flip.level or ""}
         answers = map(_join_epochs, describe_answers(flip))
-        cells = (short[flip.id], *answers, flip.target, *(optional_cells[name] for name in optional))
-        table.add_row(*map(build_cell, cells))
-    return table
+        asked = shorten_line(flip.question, QUESTION_CHARS)
+        cells = (short[flip.id], *answers, flip.target, asked, flip.level or "")
+        rows.append([shorten_line(each, SHORT_CHARS) for each in cells[:n_shown]])
+    return Table(headings[:n_shown], rows, left=headings)
 
 
-def describe_marks(pair: RunComparison) -> str:
-    """Return the meaning of the marks before the answers."""
-    return _LEGEND if pair.comparison.metric == ACCURACY else _GRADED_LEGEND
+def _describe_marks(pair: RunComparison) -> str:
+    """Return the meaning of the marks before the answers, and where ids are whole if some are cut."""
+    partly = "" if pair.comparison.metric == ACCURACY else "◐ partly right, "
+    is_cut = any(id != shown for id, shown in _shorten_ids([flip.id for flip in pair.comparison.flips]).items())
+    return f"✓ right, {partly}✗ wrong, ! error{'; whole ids: --json FILE' if is_cut else ''}"
 
 
-def build_cell(text: str) -> Text:
-    """Return the beginning of a text, in as many lines as its column needs."""
-    return Text(shorten_line(text, SHORT_CHARS), overflow="fold")
-
-
-def shorten_ids(ids: Sequence[str]) -> dict[str, str]:
+def _shorten_ids(ids: Sequence[str]) -> dict[str, str]:
     """Return each id → its shortest unambiguous prefix, of 8 characters or more, of one length for all."""
     chars = next(n for n in count(MIN_ID_CHARS) if len({each[:n] for each in ids}) == len(set(ids)))
     return {each: each[:chars] for each in ids}
@@ -224,35 +225,5 @@ def _join_epochs(answers: Sequence[str]) -> str:
     return f"{''.join(marks)} {', '.join(dict.fromkeys(texts))}"
 
 
-def _build_row(
-    name: str,
-    means: MeanDifference | None,
-    format_amount: Callable[[float], str],
-    format_change: Callable[[float], str],
-    unit: str = "",
-) -> Numbers:
-    if means is None:
-        return name, NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE, ""
-    interval = _format_interval(means.ci95, format_change)
-    change = format_change(means.difference) + unit
-    return name, format_amount(means.first), format_amount(means.second), change, interval
-
-
 def _format_interval(bounds: Interval | None, format_bound: Callable[[float], str]) -> str:
     return " to ".join(map(format_bound, bounds)) if bounds else NOT_AVAILABLE
-
-
-def _format_errors(side: Side) -> str:
-    return ", ".join(f"{name} {count}" for name, count in side.errors_by_class.items()) or "none"
-
-
-def _build_numbers_table(pair: RunComparison, width: int) -> Table:
-    run, against = pair.run, pair.against
-    table = Table(title=Text(f"{run} compared with {against}"), padding=(0, 1) if width >= _FOR_PADDING else 0)
-    table.add_column("", no_wrap=True)
-    for heading in (against, run, f"{run} - {against}", "95% interval"):
-        table.add_column(heading, justify="right", overflow="fold")
-    for row in list_numbers(pair):
-        if row[0] != _SIDES_INTERVAL or width >= _FOR_SIDES_INTERVAL:
-            table.add_row(*map(Text, row))
-    return table

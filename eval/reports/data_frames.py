@@ -108,18 +108,11 @@ def find_folders(runs: RunNames) -> list[Path]:
     Raises:
         UserError: there is no such run, or what was given is no run.
     """
-    several = [runs] if isinstance(runs, str | Path | HasFolder) else runs
-    if not isinstance(several, Iterable):
-        raise UserError(f"{name_type(runs)} is no run; give latest, a name, a path, a Run, or a list of them.")
-    return [_find_folder(each) for each in several]
-
-
-def _find_folder(run: object) -> Path:
-    if isinstance(run, str | Path):
-        return find_run(run)
-    if isinstance(run, HasFolder):
-        return find_run(Path(run.folder))
-    raise UserError(f"{name_type(run)} is no run; give latest, a name, a path, or a Run.")
+    several = [runs] if isinstance(runs, str | Path | HasFolder) or not isinstance(runs, Iterable) else list(runs)
+    for each in several:
+        if not isinstance(each, str | Path | HasFolder):
+            raise UserError(f"{name_type(each)} is no run; give latest, a name, a path, a Run, or a list of them.")
+    return [find_run(each.folder if isinstance(each, HasFolder) else each) for each in several]
 
 
 @contextmanager
@@ -218,27 +211,17 @@ def _describe_run(folder: Path) -> Row:
 def _summarise_run(store: RunStore, info: RunInfo) -> Row:
     summary = summarise_store(store)
     usage, interval = summary.usage, summary.score_ci95
-    low, high = interval or (None, None)
-    return {
+    same = ("system", "model", "prompts", "scorer", "epochs", "metric", "score", "accuracy", "n_scored", "n_error")
+    return {name: getattr(summary, name) for name in (*same, "simulated")} | {
         "run_id": info.run_id,
         "created": info.started_at,
         "status": "success" if summary.stopped is None else "stopped",
-        "system": summary.system,
-        "model": summary.model,
         "dataset_name": summary.data,
         "dataset_split": summary.split,
-        "prompts": summary.prompts,
-        "scorer": summary.scorer,
-        "epochs": summary.epochs,
         "total_samples": summary.n,
         "completed_samples": summary.n - summary.n_not_run,
-        "metric": summary.metric,
-        "score": summary.score,
-        "ci_low": low,
-        "ci_high": high,
-        "accuracy": summary.accuracy,
-        "n_scored": summary.n_scored,
-        "n_error": summary.n_error,
+        "ci_low": interval[0] if interval else None,
+        "ci_high": interval[1] if interval else None,
         "model_calls": usage.lm_calls,
         "tool_calls": usage.tool_calls,
         "input_tokens": usage.input_tokens,
@@ -246,7 +229,6 @@ def _summarise_run(store: RunStore, info: RunInfo) -> Row:
         "total_tokens": usage.input_tokens + usage.output_tokens,
         "cost_usd": usage.cost_usd,
         "total_time": summary.wall_seconds,
-        "simulated": summary.simulated,
         "error": summary.stopped,
     }
 
@@ -256,5 +238,4 @@ def _build_frame(rows: Iterable[Row], columns: tuple[str, ...]) -> "pandas.DataF
     import pandas
 
     kept = list(rows)
-    names = dict.fromkeys([*columns, *(name for row in kept for name in row)])
-    return pandas.DataFrame(kept, columns=list(names))
+    return pandas.DataFrame(kept, columns=list(dict.fromkeys([*columns, *(name for row in kept for name in row)])))

@@ -26,9 +26,8 @@ from eval.analysis.summary.from_store import read_missing, summarise_store
 from eval.analysis.summary.summarise import is_planned
 from eval.analysis.summary.summary import Summary
 from eval.reports.notes import describe_run
-from eval.reports.run_report import REPORT
 from eval.reports.run_report.page import limit_questions, write_report
-from eval.runs.folder import RECORDS, write_lines
+from eval.runs.folder import RECORDS, REPORT, write_lines
 from eval.runs.mlflow_state import read_link
 from eval.runs.record import Record
 from eval.runs.store import RunStore

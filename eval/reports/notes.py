@@ -22,7 +22,6 @@ from eval.analysis.summary.summary import (
     HumanReview,
     LabelSummary,
     LostPoints,
-    PartNumbers,
     Reviews,
     RunFacts,
     SessionSummary,
@@ -195,9 +194,7 @@ def _describe_overlap(overlap: TuningOverlap, incomplete: bool, metric: str) -> 
 
 def _describe_without(numbers: AccuracyWithout, n: int, incomplete: bool, metric: str) -> str:
     """Return the metric without n samples."""
-    bounds = numbers.score_without_ci95
-    interval = f" ({format_interval(bounds)})" if bounds else ""
-    share = format_floor(numbers.score_without, incomplete)
+    share, interval = format_floor(numbers.score_without, incomplete), _format_bounds(numbers.score_without_ci95)
     return f"{metric} without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{interval}"
 
 
@@ -226,15 +223,15 @@ def _list_losses(summary: Summary) -> Iterator[tuple[str, str]]:
     """Yield where points are lost, and what critics made of the work that they reviewed."""
     if summary.attribution:
         lost = summary.attribution
-        parts = [f"{_name_loss(each)} {_format_loss(each)}" for each in lost[:MAX_LISTED_LOSSES]]
+        parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
         if rest := lost[MAX_LISTED_LOSSES:]:
             parts.append(f"{len(rest)} more {100 * sum(each.points for each in rest):.1f}")
         yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
     for name, critic in summary.critics.items():
-        yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
+        yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", _describe_critic(critic)
 
 
-def describe_critic(critic: CriticNumbers) -> str:
+def _describe_critic(critic: CriticNumbers) -> str:
     """Return how a critic's verdicts agree with what was right, what its rejections gained, and what it cost."""
     rejected, wrong = critic.hits + critic.false_alarms, critic.hits + critic.misses
     parts = [
@@ -253,14 +250,9 @@ def describe_critic(critic: CriticNumbers) -> str:
     return "; ".join(parts)
 
 
-def _name_loss(lost: LostPoints) -> str:
-    return shorten_line(name_link(lost.kind, lost.name), MAX_NAME_CHARS)
-
-
-def _format_loss(lost: LostPoints) -> str:
-    low, high = lost.points_ci95 or (None, None)
-    bounds = f" ({100 * low:.0f} to {100 * high:.0f})" if low is not None and high is not None else ""
-    return f"{100 * lost.points:.1f}{bounds}"
+def _describe_loss(lost: LostPoints) -> str:
+    bounds = f" ({100 * lost.points_ci95[0]:.0f} to {100 * lost.points_ci95[1]:.0f})" if lost.points_ci95 else ""
+    return f"{shorten_line(name_link(lost.kind, lost.name), MAX_NAME_CHARS)} {100 * lost.points:.1f}{bounds}"
 
 
 def _format_bounds(bounds: Interval | None) -> str:
@@ -279,28 +271,26 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.format_loss:
         yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
     if summary.metric != ACCURACY:
-        share, interval = format_floor(summary.accuracy, summary.incomplete), format_interval(summary.accuracy_ci95)
-        bounds = f" ({interval})" if summary.accuracy_ci95 else ""
+        share, bounds = format_floor(summary.accuracy, summary.incomplete), _format_bounds(summary.accuracy_ci95)
         yield "fully right", f"{share}{bounds} of the answers; the {summary.metric} counts partly right ones in part"
     if labels := summary.labels:
         yield "labels", describe_labels(labels, summary.incomplete)
     for tag, counts in summary.by_tag.items():
         if folded := [value for value in counts if value.endswith(FOLDED)]:
-            yield (
-                f"by {tag}",
-                f"the {MAX_TAG_VALUES} values with the most questions are shown, and {folded[0]} as one row",
-            )
+            most = f"the {MAX_TAG_VALUES} values with the most questions are shown"
+            yield f"by {tag}", f"{most}, and {folded[0]} as one row"
     for name, part in summary.parts.items():
-        yield f"part {name}", describe_part(part, summary.incomplete)
+        mean = f"{format_floor(part.score, summary.incomplete)}{_format_bounds(part.score_ci95)}"
+        yield f"part {name}", f"{mean} of {format_count(part.n, 'answer')}"
     for name, extra in summary.extra_scorers.items():
-        yield f"scored by {name}", describe_extra(extra, summary.incomplete)
+        yield f"scored by {name}", _describe_extra(extra, summary.incomplete)
     if judge := summary.judge_agreement:
         rules = (("the GAIA rule", judge.rule), ("exact text", judge.exact))
         agreements = "; ".join(_format_agreement(name, numbers) for name, numbers in rules)
         yield "the judge agrees", f"{agreements}, on {format_count(judge.rule.n, 'answer')}"
-        yield "the judge and people", describe_human_agreement(judge.people)
+        yield "the judge and people", _describe_human_agreement(judge.people)
     if review := summary.human_review:
-        yield "reviewed by people", describe_review(review, summary)
+        yield "reviewed by people", _describe_review(review, summary)
     if summary.n_unscored:
         yield "unscored", f"{summary.n_unscored} without a gold answer, outside the {summary.metric}"
     if summary.n_outside_plan:
@@ -311,7 +301,7 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "skipped", f"{rows} of the dataset, outside every number above"
 
 
-def describe_human_agreement(people: HumanAgreement | None) -> str:
+def _describe_human_agreement(people: HumanAgreement | None) -> str:
     """Return how far people agree with the judge, by their labels on some of its answers."""
     if people is None:
         return "no human labels yet; python eval/view.py has a queue for them"
@@ -343,7 +333,7 @@ def describe_verdict(verdict: HumanVerdict) -> str:
     return "; ".join([*parts, *([f"note: {verdict.note}"] if verdict.note else [])])
 
 
-def describe_review(review: HumanReview, summary: Summary) -> str:
+def _describe_review(review: HumanReview, summary: Summary) -> str:
     """Return what people's labels have changed, and the metric without the questions that they call unfair."""
     parts = []
     if review.score_before is not None:
@@ -367,7 +357,7 @@ def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
     targets = {name: each for name, each in labels.by_label.items() if each.n}
     if labels.macro_f1 is None or not targets:
         return "no answer has one of the labels as its target"
-    bounds = f" ({format_interval(labels.macro_f1_ci95)})" if labels.macro_f1_ci95 else ""
+    bounds = _format_bounds(labels.macro_f1_ci95)
     name, lowest = min(targets.items(), key=lambda item: item[1].f1 or 0.0)
     parts = [
         f"macro F1 {format_percent(labels.macro_f1)}{bounds}{' so far' if incomplete else ''} over "
@@ -382,16 +372,9 @@ def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
     return "; ".join(parts)
 
 
-def describe_part(part: PartNumbers, incomplete: bool) -> str:
-    """Return the mean of a part of the score, and of how many answers it is one."""
-    bounds = f" ({format_interval(part.score_ci95)})" if part.score_ci95 else ""
-    return f"{format_floor(part.score, incomplete)}{bounds} of {format_count(part.n, 'answer')}"
-
-
-def describe_extra(extra: ExtraNumbers, incomplete: bool) -> str:
+def _describe_extra(extra: ExtraNumbers, incomplete: bool) -> str:
     """Return the result of an extra scorer, and how many answers it could not score."""
-    bounds = f" ({format_interval(extra.score_ci95)})" if extra.score_ci95 else ""
-    result = f"{extra.metric} {format_floor(extra.score, incomplete)}{bounds}"
+    result = f"{extra.metric} {format_floor(extra.score, incomplete)}{_format_bounds(extra.score_ci95)}"
     if not extra.n_failed:
         return result
     error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
@@ -469,13 +452,10 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
 def _list_sessions(summary: Summary) -> Iterator[tuple[str, str]]:
     if (waited := summary.waited_seconds) >= 0.05:
         yield "waited", f"{waited:,.1f} s for rate limits, free places and retries, of all questions together"
-    if cuts := sum(each.reason == RATE_LIMIT for each in summary.pace_history):
-        paces = [each.pace for each in summary.pace_history if each.reason == RATE_LIMIT]
-        times = "once" if cuts == 1 else f"{cuts} times"
-        yield (
-            "rate",
-            f"limited {times} by the server; paced to {min(paces):,.3g} to {max(paces):,.3g} requests a second",
-        )
+    if paces := [each.pace for each in summary.pace_history if each.reason == RATE_LIMIT]:
+        times = "once" if len(paces) == 1 else f"{len(paces)} times"
+        paced = f"paced to {min(paces):,.3g} to {max(paces):,.3g} requests a second"
+        yield "rate", f"limited {times} by the server; {paced}"
     if len(summary.sessions) > 1:
         yield "sessions", f"{len(summary.sessions)}: the run was resumed"
     if changed := [format_changes(session) for session in summary.sessions if session.changes]:

@@ -13,6 +13,7 @@ from eval.analysis.attribution.critics import was_last_approval_right
 from eval.reports.notes import NOT_AVAILABLE, format_usd
 from eval.runs.record import NOT_RUN, Record
 from mas.runtime.terminal import shorten_line
+from mas.runtime.text import format_count
 from mas.runtime.trace import Span
 from mas.runtime.untrusted import remove_marks
 
@@ -21,7 +22,7 @@ MAX_PROMPT_CHARS = 200_000  # of each message of a prompt, and of a reply
 MAX_ASKED_CHARS = 300  # of an agent's inputs: mostly the outputs of earlier agents
 MAX_INLINE_CHARS = 100  # of an argument within the call
 MAX_STEPS = 200  # of a sample
-_APPROVE, _REJECTED = "approve", "reject"
+_APPROVE = "approve"  # decision of a critic
 _FRAME = ("question", "orchestrator")  # kinds of the spans around the steps
 _MORE = "more"
 
@@ -81,10 +82,6 @@ class Step:
     span: int | None = None  # its id
     call_ids: list[int] = field(default_factory=list)  # spans of its calls to models
     inner: list["Step"] = field(default_factory=list)  # the tools that an agent used
-
-    @property
-    def rejected(self) -> bool:
-        return self.decision == _REJECTED
 
     @property
     def facts(self) -> str:
@@ -154,22 +151,15 @@ def _build_call(span: Span) -> dict[str, object]:
     calls = Calls()
     calls.add(span)
     took = "cut off" if span.end_seconds is None else f"{span.seconds:.1f} s"
-    system = span.inputs.get("system")
-    messages = [("system", _cut_prompt(str(system)))] if system else []
-    messages += [
-        (str(each.get("role") or ""), _cut_prompt(_join_parts(each))) for each in span.inputs.get("messages") or []
-    ]
+    messages = [(str(each.get("role") or ""), _join_parts(each)) for each in span.inputs.get("messages") or []]
+    if system := span.inputs.get("system"):
+        messages.insert(0, ("system", str(system)))
     return {
         "title": " · ".join([span.name, took, *list(calls.list_facts())[1:]]),
-        "messages": messages,
-        "reply": _cut_prompt(_join_parts(span.outputs)),
+        "messages": [(role, cut_text(text, MAX_PROMPT_CHARS)) for role, text in messages],
+        "reply": cut_text(_join_parts(span.outputs), MAX_PROMPT_CHARS),
         "error": _flatten(describe_failure(span.error)) if span.error else "",
     }
-
-
-def _cut_prompt(text: str) -> str:
-    more = len(text) - MAX_PROMPT_CHARS
-    return text if more <= 0 else f"{text[:MAX_PROMPT_CHARS]}… {more:,} characters more in records.jsonl"
 
 
 def _read_span(number: int, data: Mapping[str, object]) -> Span:
@@ -244,10 +234,10 @@ def describe_failure(error: str) -> str:
     return "stopped" if error.startswith("CancelledError") else f"failed: {error}"
 
 
-def cut_text(text: str) -> str:
+def cut_text(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     """Return the beginning of a long text, with a note."""
-    more = len(text) - MAX_TEXT_CHARS
-    return text if more <= 0 else f"{text[:MAX_TEXT_CHARS]}… {more:,} characters more in records.jsonl"
+    more = len(text) - max_chars
+    return text if more <= 0 else f"{text[:max_chars]}… {more:,} characters more in records.jsonl"
 
 
 def _flatten(text: str) -> str:
@@ -257,11 +247,6 @@ def _flatten(text: str) -> str:
 def format_cost(cost_usd: float | None) -> str:
     """Return a cost."""
     return f"cost {NOT_AVAILABLE}" if cost_usd is None else format_usd(cost_usd)
-
-
-def format_count(n: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _list_fields(outputs: Mapping[str, object]) -> Iterator[tuple[str, str]]:

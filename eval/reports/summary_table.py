@@ -3,11 +3,10 @@
 print_summary(summary, Console())
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rich.style import Style
-from rich.table import Table
 from rich.text import Text
 
 from eval.analysis.summary.from_store import GOING_ON
@@ -23,12 +22,13 @@ from eval.reports.notes import (
     list_notes,
     select_ks,
 )
-from eval.reports.run_report import REPORT
-from eval.runs.folder import format_path, format_resume_hint
+from eval.reports.tables import Table
+from eval.runs.folder import REPORT, format_path, format_resume_hint
 from eval.runs.record import Record
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
 
+PASS_LEGEND = "pass@k: one of k answers right; pass^k: all k right"
 _ID_CHARS, _QUESTION_CHARS, _ANSWER_CHARS = 40, 60, 60  # of a wrong answer's line
 
 
@@ -41,9 +41,9 @@ def print_summary(summary: Summary, console: Console) -> None:
     if summary.notice:
         console.print(Text(summary.notice, style="bold yellow"))
     console.print(Text(format_title(summary), style="bold"))
-    console.print(_build_counts_table(summary))
+    console.print(build_counts(summary, summary.tags).drop("wrong", "not fully", "n").build())
     if summary.by_epochs:
-        console.print(_build_epochs_table(summary.by_epochs))
+        console.print(build_epochs(summary.by_epochs).build(caption=PASS_LEGEND))
     for name, value in list_notes(summary):
         console.print(Text.assemble((f"{name}: ", "bold"), value), soft_wrap=True)
 
@@ -95,40 +95,40 @@ def choose_exit_code(summary: Summary, fail_under: float | None, console: Consol
     return FAILURES if below or summary.n_error else FINISHED
 
 
-def _build_counts_table(summary: Summary) -> Table:
-    table, incomplete = Table(""), summary.incomplete
-    right = "right" if summary.metric == ACCURACY else "fully right"
-    for heading in (summary.metric, *((right, "not run") if incomplete else ("95% interval", right)), "errors"):
-        table.add_column(heading, justify="right")
-    tags = [(tag, summary.by_tag[tag]) for tag in summary.tags if tag in summary.by_tag]
-    groups = [{f"level {level}": counts for level, counts in summary.by_level.items()}]
-    groups += [{f"{tag} {value}": counts for value, counts in values.items()} for tag, values in tags]
-    groups = list(filter(None, groups))
-    table.add_row(*_build_row("all", summary, incomplete), end_section=bool(groups))
+def build_counts(summary: Summary, tags: Iterable[str]) -> Table:
+    """Return the counts of all answers, by level and by some tags; without intervals if answers are missing."""
+    graded = summary.metric != ACCURACY
+    shares = [summary.metric, *([] if summary.incomplete else ["95% interval"])]
+    headings = ["", *shares, *(("fully right", "not fully") if graded else ("right", "wrong"))]
+    groups: list[dict[str, Counts]] = [{"all": summary}]
+    groups.append({f"level {level}": counts for level, counts in summary.by_level.items()})
+    for tag in tags:
+        groups.append({f"{tag} {value}": counts for value, counts in summary.by_tag.get(tag, {}).items()})
+    rows, ends = [], []
     for group in groups:
-        for name, counts in group.items():
-            table.add_row(*_build_row(name, counts, incomplete), end_section=name == list(group)[-1])
-    return table
+        rows += [list(_list_cells(name, counts, summary.incomplete)) for name, counts in group.items()]
+        ends.append(len(rows) - 1)
+    return Table([*headings, *(["not run"] if summary.incomplete else []), "errors", "n"], rows, ends=ends[:-1])
 
 
-def _build_row(name: str, counts: Counts, incomplete: bool) -> Iterator[Text]:
-    right = f"{counts.n_correct}/{counts.n_scored}"
-    yield Text(shorten_line(name, MAX_NAME_CHARS))
-    yield Text(format_floor(counts.score, incomplete))
-    cells = (right, str(counts.n_not_run)) if incomplete else (format_interval(counts.score_ci95), right)
-    yield from map(Text, cells)
-    yield Text(str(counts.n_error - counts.n_not_run))
+def _list_cells(name: str, counts: Counts, incomplete: bool) -> Iterator[str]:
+    yield shorten_line(name, MAX_NAME_CHARS)
+    yield format_floor(counts.score, incomplete)
+    if not incomplete:
+        yield format_interval(counts.score_ci95)
+    yield f"{counts.n_correct}/{counts.n_scored}"
+    yield from map(str, (counts.n_wrong, *([counts.n_not_run] if incomplete else [])))
+    yield from map(str, (counts.n_error - counts.n_not_run, counts.n))
 
 
-def _build_epochs_table(by_epochs: EpochNumbers) -> Table:
-    table = Table(caption="pass@k: one of k answers right; pass^k: all k right", caption_justify="left")
-    for heading in ("k", "pass@k", "95% interval", "pass^k", "95% interval"):
-        table.add_column(heading, justify="right")
-    for k in select_ks(by_epochs):
-        estimates = (by_epochs.pass_at[k], by_epochs.pass_hat[k])
-        cells = (cell for each in estimates for cell in (format_percent(each.value), format_interval(each.ci95)))
-        table.add_row(k, *cells)
-    return table
+def build_epochs(by_epochs: EpochNumbers) -> Table:
+    """Return the shares of questions of which one of k answers, or all k, are right."""
+    rows = [
+        [k, *(cell for each in estimates for cell in (format_percent(each.value), format_interval(each.ci95)))]
+        for k in select_ks(by_epochs)
+        for estimates in [(by_epochs.pass_at[k], by_epochs.pass_hat[k])]
+    ]
+    return Table(("k", "pass@k", "95% interval", "pass^k", "95% interval"), rows)
 
 
 def _print_line(text: str, console: Console) -> None:

@@ -18,7 +18,6 @@ from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.human_review.applying import FoundLabels, LabelIndex
 from eval.analysis.human_review.labels import (
     HumanLabel,
-    LabelBook,
     append_label,
     describe_label,
     is_dataset_digest,
@@ -64,11 +63,11 @@ class ReviewQueue:
 
     def count_unreadable(self) -> int:
         """Return the number of lines in the files of labels that are none."""
-        return len(self._read_book().unreadable)
+        return len(read_labels(self.gold).unreadable)
 
     def list_items(self) -> list[Json]:
         """Return the last attempt at each question and epoch that has a target, wrong answers first."""
-        index = LabelIndex(self._read_book())
+        index = LabelIndex(read_labels(self.gold))
         with self._open() as (store, info):
             last: dict[tuple[str, int], tuple[int, Record]] = {}
             for row, record in store.records_after(0):
@@ -90,7 +89,7 @@ class ReviewQueue:
         """
         with self._open() as (store, info):
             record = _read_record(store, row)
-            found = LabelIndex(self._read_book()).find(record, info.task.file_sha256.get(record.sample_id))
+            found = LabelIndex(read_labels(self.gold)).find(record, info.task.file_sha256.get(record.sample_id))
             link = find_broken_link(record, labels=LabelSet(tuple(info.task.labels)))
             return {
                 "row": row,
@@ -138,14 +137,11 @@ class ReviewQueue:
         Raises:
             UserError: there is no such label, or the file cannot be written.
         """
-        label = next((each for each in self._read_book().labels if each.id == label_id), None)
+        label = next((each for each in read_labels(self.gold).labels if each.id == label_id), None)
         if label is None:
             raise UserError("there is no such label any more; reload the page.")
         with self._open() as (_, info):
             append_label(self.gold, info.task.dataset_sha256, withdraw(label, who))
-
-    def _read_book(self) -> LabelBook:
-        return read_labels(self.gold)
 
     @contextmanager
     def _open(self) -> Iterator[tuple[RunStore, RunInfo]]:
@@ -200,12 +196,4 @@ def _describe_item(row: int, record: Record, found: FoundLabels) -> Json:
 
 
 def _describe_label(label: HumanLabel) -> Json:
-    return {
-        "id": label.id,
-        "label": label.label,
-        "target": label.target,
-        "note": label.note,
-        "who": label.who,
-        "when": label.when,
-        "run": label.run,
-    }
+    return {name: getattr(label, name) for name in ("id", "label", "target", "note", "who", "when", "run")}

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from eval.reports.html.templates import FOLDER
 from mas.runtime.terminal import escape_controls
+from mas.runtime.text import format_count
 
 BLOCKS = (FOLDER / "blocks.js",)
 BLOCK_BYTES = 300_000  # of JSON, before it is compressed
@@ -46,6 +47,12 @@ class Blocks:
         for place, each in enumerate(self.blocks):
             index[each.name].append((place, each.keys))
         return dict(index)
+
+    def describe_left_out(self, names: Mapping[str, str]) -> list[str]:
+        """Return a sentence for each name of blocks of which something is left out; `names`: for people."""
+        left_out = ((name, n) for key, name in names.items() if (n := self.left_out.get(key)))
+        where = "right ones first; they are in records.jsonl of the run."
+        return [f"There was no room for the {name} of {format_count(n, 'answer')}, {where}" for name, n in left_out]
 
 
 @dataclass(slots=True)

@@ -1,14 +1,14 @@
 """Rows of a page that are filtered, sorted, opened and exported by `rows.js`.
 
-columns = [Column("question", "question", width="3fr"), Column("cause", "lost at", menu=True)]
-Rows("questions", columns, [{"id": "q1", "question": "…", "cause": "expert"}])
+columns = [Column("question", "question", width="3fr"), Column("cause", "lost at", menu=True, read=find_cause)]
+Rows("questions", columns, [{"id": "q1", "question": "…"}])
 A template that imports `parts.html.jinja` shows them with `parts.rows (questions)`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from eval.reports.html.blocks import BLOCKS, encode_data
 from eval.reports.html.templates import FOLDER, write_json
@@ -16,11 +16,11 @@ from eval.reports.html.templates import FOLDER, write_json
 Kind = Literal["text", "number", "percent", "points", "usd", "seconds", "mark", "hidden"]
 
 ROWS = (*BLOCKS, FOLDER / "rows.js")
-STEPS = (FOLDER / "words.js", FOLDER / "steps.js")  # after the rows: what opens in them
+STEPS = (FOLDER / "words.js", FOLDER / "steps.js", FOLDER / "answers.js")  # after the rows: what opens in them
 MAX_PLAIN_CHARS = 300_000  # of the rows as JSON; more are compressed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """One column. A value is text, a number, None, or a list of texts (a row of several answers, or tags).
 
@@ -35,6 +35,7 @@ class Column:
     menu: bool = False  # filtered by a menu of its values
     find: bool = True  # texts are searched
     export: bool = True
+    read: Callable[[Any], object] | None = None  # the value of a row; None: the row's own, by the key
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Rows:
 
     name: str
     columns: Sequence[Column]
-    values: Iterable[Mapping[str, object]]
+    values: Iterable[Any]
     noun: str = "question"
 
     @cached_property
@@ -54,12 +55,20 @@ class Rows:
 
     @cached_property
     def data(self) -> dict[str, object]:
-        """Return what the script reads: a list per row, in the columns' order, the id first."""
-        keys = ["id", *(each.key for each in self.columns if each.key != "id")]
+        """Return what the script reads: a list per row, in the columns' order."""
+        columns = list(self.columns)
+        if not any(each.key == "id" for each in columns):
+            columns.append(Column("id", "id", kind="hidden", export=False))
         return {
             "name": self.name,
             "noun": self.noun,
-            "columns": [asdict(each) for each in self.columns],
-            "keys": keys,
-            "rows": [[each.get(key) for key in keys] for each in self.values],
+            "columns": [{key: value for key, value in vars(each).items() if key != "read"} for each in columns],
+            "keys": [each.key for each in columns],
+            "rows": [[_read(row, each) for each in columns] for row in self.values],
         }
+
+
+def _read(row: Any, column: Column) -> object:
+    if column.read is not None:
+        return column.read(row)
+    return row.get(column.key) if isinstance(row, Mapping) else getattr(row, column.key)

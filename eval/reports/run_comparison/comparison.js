@@ -2,34 +2,9 @@
 // Rows of the comparison page: the answers of all runs to a question next to each other; and prompts word by word.
 (() => {
   const { make, mark, list } = RowTables;
-  const FIELDS = ["key", "epoch", "mark", "line", "why", "cause", "approved", "seconds", "tokens", "cost"]; // _build_answer
   const WITH_TEXTS = 3; // MAX_WITH_TEXTS
   const SHORT = 3000; // characters of answers whose words are compared
-  const GONE = "There was no room on this page for it: whole texts, steps and prompts are in the run's records.jsonl.";
   let picked = -1; // run whose cell was clicked last
-
-  const read = (answers) => answers.map((values) => Object.fromEntries(FIELDS.map((name, place) => [name, values[place]])));
-
-  const isWrong = (answer) => answer.mark === "wrong" || answer.mark === "partial";
-
-  function drawQuestion(row) {
-    const file = row.file.startsWith(row.id) ? row.file.slice(row.id.length) : row.file;
-    const facts = [row.id, row.level && `level ${row.level}`, file].filter(Boolean).join(" · ");
-    return [make("span", "clip asked", row.question || "–"), make("span", "id small", facts)];
-  }
-
-  // Equal answers of several epochs are one line.
-  function drawAnswers(answers) {
-    const groups = new Map();
-    for (const each of answers) groups.set(`${each.mark}\n${each.line}`, [...(groups.get(`${each.mark}\n${each.line}`) ?? []), each]);
-    return [...groups.values()].map((same) => {
-      const box = make("div", "answer", mark(same[0].mark));
-      if (same.length > 1) box.append(" ", make("span", "small", `×${same.length}`));
-      if (same[0].line) box.append(" ", make("span", "said clip", same[0].line));
-      else if (same[0].mark !== "right" && same[0].why) box.append(make("span", "clip small", same[0].why));
-      return box;
-    });
-  }
 
   // One sign for all answers of a run; where they differ, the share that is right.
   function drawSign(answers) {
@@ -41,34 +16,17 @@
   }
 
   function cell(row, column) {
-    if (column.key === "question") return drawQuestion(row);
-    if (column.key === "target") return row.target === null ? [] : [make("span", "clip said", row.target)];
+    if (column.key === "question") return Answers.drawQuestion(row);
+    if (column.key === "target") return Answers.drawTarget(row);
     if (!column.key.startsWith("run ")) return undefined;
     const run = row.labels.indexOf(column.key.slice(4));
-    const answers = read(row.answers[run]);
-    const drawn = make("span", "answers", ...(row.labels.length <= WITH_TEXTS ? drawAnswers(answers) : drawSign(answers)));
+    const drawn = make("span", "answers", ...(row.labels.length <= WITH_TEXTS ? Answers.drawAll : drawSign)(row.answers[run]));
     drawn.dataset.run = run;
     return [drawn];
   }
 
   // Steps of two answers in rows: equal names next to each other, in the order of both.
-  function align(first, second) {
-    const same = (a, b) => a.kind === b.kind && a.title === b.title;
-    const best = Array.from({ length: first.length + 1 }, () => new Uint16Array(second.length + 1));
-    for (let i = first.length - 1; i >= 0; i -= 1) {
-      for (let j = second.length - 1; j >= 0; j -= 1) {
-        best[i][j] = same(first[i], second[j]) ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
-      }
-    }
-    const rows = [];
-    let [i, j] = [0, 0];
-    while (i < first.length || j < second.length) {
-      if (i < first.length && j < second.length && same(first[i], second[j])) rows.push([first[i++], second[j++]]);
-      else if (i < first.length && (j === second.length || best[i + 1][j] >= best[i][j + 1])) rows.push([first[i++], undefined]);
-      else rows.push([undefined, second[j++]]);
-    }
-    return rows;
-  }
+  const align = (first, second) => Words.align(first, second, (a, b) => a.kind === b.kind && a.title === b.title);
 
   // The words of two steps' outputs that differ: text of the step → nodes.
   function compareSteps(first, second, words) {
@@ -100,7 +58,7 @@
     const [before, after] = texts.map((each) => each ?? "");
     const equal = before === after;
     const sides = equal ? [[before || "–"]] : Words.compare(before, after);
-    const box = make("div", equal ? "pair single" : "pair");
+    const box = make("div", "pair");
     sides.forEach((nodes, place) => {
       const name = equal ? `${title}: the same in both` : `${title} of ${names[place]}`;
       box.append(make("div", "", make("div", "side", name), equal ? Steps.fold("show", () => drawText(nodes, before.length)) : drawText(nodes, [before, after][place].length)));
@@ -112,7 +70,7 @@
     if (!steps.some((each) => each.calls?.length)) return [];
     return [Steps.fold("prompts and replies: what differs", async () => {
       const read = await Promise.all(answers.map((each) => Blocks.get("prompts", each.key)));
-      if (read.some((each) => !each)) return make("p", "small", GONE);
+      if (read.some((each) => !each)) return make("p", "small", Answers.GONE);
       const calls = steps.map((step, side) => step.calls.map((id) => read[side][id]).filter(Boolean));
       const drawn = [];
       for (let n = 0; n < Math.max(...calls.map((each) => each.length)); n += 1) {
@@ -133,25 +91,12 @@
     const names = sides.map(([name]) => name);
     const lines = sides.map(([, answer, details]) => details?.answer ?? answer.line);
     const words = lines.length === 2 && lines[0] !== lines[1] && lines.every((each) => each && each.length <= SHORT) ? Words.compare(...lines) : lines.map((each) => [each || "–"]);
-    const one = sides.length === 1 ? " single" : "";
-    const box = make("div", `pair answers${one}`);
-    sides.forEach(([name, answer, details], place) => {
-      const side = make("div", "", make("h3", "", `${name}: `, mark(answer.mark)), make("div", "said", ...words[place]));
-      if (answer.approved) side.append(make("span", "badge", `${answer.approved} approved a wrong answer`));
-      if (answer.cause) side.append(make("div", "said small", "lost at ", make("strong", "wrong", answer.cause), details?.evidence ? `: ${details.evidence}` : ""));
-      for (const [title, text] of [["scorer", details ? details.scorer : answer.why], ["error", details?.error], ["people", details?.people], ["spent", details?.spent], ...(details?.extra ?? [])]) {
-        if (text) side.append(make("div", "said small", `${title}: ${text}`));
-      }
-      if (!details) side.append(make("p", "small", GONE));
-      box.append(side);
-    });
+    const box = make("div", "pair answers", ...sides.map(([name, answer, details], place) => make("div", "",
+      make("h3", "", `${name}: `, mark(answer.mark)), make("div", "said", ...words[place]), ...Answers.drawFacts(answer, details))));
     const steps = sides.map(([, , details]) => details?.steps ?? []);
     if (!steps.some((each) => each.length)) return [box];
-    const options = (place, compared) => ({
-      wrong: isWrong(sides[place][1]), broken: sides[place][2]?.broken, words: (step, name) => compared.get(step)?.get(name),
-      prompts: () => Blocks.get("prompts", sides[place][1].key), missing: GONE,
-    });
-    if (sides.length === 1) return [box, make("h3", "", "Steps"), Steps.draw(steps[0], options(0, new Map()))];
+    const draw = (place, shown, more) => Answers.drawSteps(shown, sides[place][1], sides[place][2], more);
+    if (sides.length === 1) return [box, make("h3", "", "Steps"), draw(0, steps[0])];
     const drawn = align(...steps).map((pair) => {
       const compared = new Map();
       const [a, b] = pair;
@@ -159,7 +104,8 @@
       const line = make("div", "pair steps-of");
       pair.forEach((step, place) => {
         const side = make("div", "", make("div", "side", names[place]));
-        if (step) side.append(Steps.draw([step], { ...options(place, compared), ...(a && b ? { prompts: undefined } : {}) }));
+        const more = { words: (of, text) => compared.get(of)?.get(text), ...(a && b ? { prompts: undefined } : {}) };
+        if (step) side.append(draw(place, [step], more));
         else side.append(make("p", "small", "– no such step"));
         line.append(side);
       });
@@ -191,13 +137,14 @@
   }
 
   async function open(row, box) {
-    const runs = row.answers.map(read);
+    const runs = row.answers;
     const any = runs.flat()[0];
     const details = any && (await Blocks.get("steps", any.key));
-    const facts = make("dl", "facts", make("dt", "", "question"), make("dd", "said", details?.question ?? row.question));
-    if (row.target !== null) facts.append(make("dt", "", "gold answer"), make("dd", "said", details?.target ?? row.target));
-    if (row.file) facts.append(make("dt", "", "attachment"), make("dd", "said", row.file));
-    facts.append(make("dt", "", "outcome"), make("dd", "said", list(row.outcome)[0]));
+    const facts = make("dl", "facts");
+    Answers.addFact(facts, "question", details?.question ?? row.question);
+    if (row.target !== null) Answers.addFact(facts, "gold answer", details?.target ?? row.target);
+    if (row.file) Answers.addFact(facts, "attachment", row.file);
+    Answers.addFact(facts, "outcome", list(row.outcome)[0]);
     box.append(facts);
     if (runs.length === 2) {
       box.append(...await drawRuns(row.labels, runs));
@@ -230,19 +177,15 @@
   }, true);
 
   const exportRows = (row) =>
-    row === null ? ["id", "run", "epoch", "question", "gold answer", "answer", "verdict", "lost at", "outcome", "level", "attachment", "seconds", "tokens", "cost"]
-      : row.answers.flatMap((answers, place) => read(answers).map((each) => [
-        row.id, row.labels[place], each.epoch, row.question, row.target, each.line, each.mark, each.cause, list(row.outcome)[0], row.level, row.kind, each.seconds, each.tokens, each.cost,
-      ]));
+    row === null ? ["run", "outcome", ...Answers.TITLES]
+      : row.answers.flatMap((answers, run) => answers.map((each) => [row.labels[run], list(row.outcome)[0], ...Answers.list(row, each)]));
 
   RowTables.mount("questions", { cell, open, export: exportRows });
 
   const prompts = JSON.parse(document.getElementById("prompts").textContent);
   for (const place of document.querySelectorAll(".prompts-compared")) {
     for (const { agent, runs, texts } of prompts) {
-      place.append(Steps.fold(`${agent}: ${runs[0]} and ${runs[1]}`, () => {
-        return drawTexts("prompt", texts, runs);
-      }));
+      place.append(Steps.fold(`${agent}: ${runs[0]} and ${runs[1]}`, () => drawTexts("prompt", texts, runs)));
     }
   }
 })();

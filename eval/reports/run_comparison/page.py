@@ -7,18 +7,18 @@ questions and runs.
     write_comparison(Path("comparison.html"), compare_read_runs(runs, intersection=False), runs)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
-from eval.reports.comparison_table import describe_run, describe_verdict, list_differences, list_numbers
+from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
 from eval.reports.html.charts import CHARTS
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
 from eval.reports.notes import format_p_value, format_points
 from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses, list_compared
-from eval.reports.run_comparison.rows import FLIPS, ComparedQuestion, GatheredRuns, gather_runs, name_outcome
-from eval.reports.run_report.answers import PROMPTS, AnswerRow
+from eval.reports.run_comparison.rows import ComparedQuestion, gather_runs, list_outcomes
+from eval.reports.run_report.answers import PROMPTS
 from eval.reports.run_report.answers import STEPS as STEPS_BLOCK
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
@@ -55,11 +55,10 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
         charts=[*build_charts(result, runs), chart_losses(gathered, [each.label for each in runs])],
         losses=describe_losses(gathered, [each.label for each in runs]) if len(runs) == 2 else "",
         prompts=list(_list_prompts(runs)),
-        rows=_build_rows(runs, gathered),
+        rows=Rows("questions", _list_columns([each.label for each in runs]), gathered.questions),
         n_shown=len(gathered.questions),
         n_left_out=gathered.n_left_out,
-        n_without_steps=gathered.blocks.left_out.get(STEPS_BLOCK, 0),
-        n_without_prompts=gathered.blocks.left_out.get(PROMPTS, 0),
+        left_out=gathered.blocks.describe_left_out({STEPS_BLOCK: "steps", PROMPTS: "prompts"}),
         blocks=gathered.blocks,
         scripts=load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     )
@@ -106,7 +105,7 @@ def _build_section(pair: RunComparison, n_comparisons: int) -> dict[str, object]
     n = len(pair.differs.options) + len(pair.differs.prompts) + len(pair.differs.tools)
     return {
         "pair": pair,
-        "numbers": list(list_numbers(pair)),
+        "numbers": build_numbers(pair),
         "lines": [*describe_verdict(pair, n_comparisons), *pair.notes],
         "differing": differing,
         "differ": "nothing" if not n else format_count(n, "setting"),
@@ -138,40 +137,39 @@ def _list_prompts(runs: Sequence[ReadRun]) -> Iterator[dict[str, object]]:
                 yield {"agent": agent, "runs": [runs[0].label, other.label], "texts": texts}
 
 
-def _build_rows(runs: Sequence[ReadRun], gathered: GatheredRuns) -> Rows:
-    labels = [each.label for each in runs]
-    with_texts = len(runs) <= MAX_WITH_TEXTS
-    width = "26fr" if with_texts else "64px"
+def _list_columns(labels: Sequence[str]) -> list[Column]:
+    """Return the columns of a `ComparedQuestion`."""
+    width = "26fr" if len(labels) <= MAX_WITH_TEXTS else "64px"
     columns = [
-        Column("question", "question", width="40fr"),
-        Column("target", "gold answer", width="16fr"),
-        *(Column(f"run {label}", label, width=width) for label in labels),
-        Column("outcome", "outcome", kind="hidden", menu=True, find=False),
-        *(Column(f"lost {label}", f"lost at in {label}", kind="hidden", menu=True, find=False) for label in labels),
-        Column("level", "level", kind="hidden", menu=True, find=False),
-        Column("kind", "attachment", kind="hidden", menu=True, find=False),
-        Column("file", "file", kind="hidden"),
-        Column("labels", "runs", kind="hidden", find=False, export=False),
-        Column("answers", "answers", kind="hidden", find=False, export=False),
+        Column("id", "id", kind="hidden", export=False, read=lambda row: row.question.id),
+        Column("question", "question", width="40fr", read=lambda row: row.question.line),
+        Column("target", "gold answer", width="16fr", read=lambda row: row.question.target),
     ]
-    return Rows("questions", columns, [dict(_build_row(each, labels)) for each in gathered.questions])
-
-
-def _build_row(compared: ComparedQuestion, labels: Sequence[str]) -> Iterator[tuple[str, object]]:
-    question = compared.question
-    yield from (("id", question.id), ("question", question.line), ("target", question.target))
-    for label, answers in zip(labels, compared.answers, strict=True):
-        yield f"run {label}", [f"{each.mark} {each.line}" for each in answers]
-        yield f"lost {label}", list(dict.fromkeys(each.lost for each in answers if each.lost))
-    yield "outcome", [name_outcome(compared, labels), *([FLIPS] if len(set(compared.means)) > 1 else [])]
-    yield from (("level", question.level), ("kind", question.kind), ("file", question.file))
-    yield "labels", labels
-    yield "answers", [[_build_answer(each) for each in answers] for answers in compared.answers]
-
-
-def _build_answer(answer: AnswerRow) -> list[object]:
-    """Return what `comparison.js` draws of an answer; its order is that of FIELDS there."""
+    for place, label in enumerate(labels):
+        columns.append(Column(f"run {label}", label, width=width, read=_list_lines(place)))
+    columns.append(
+        Column("outcome", "outcome", "hidden", menu=True, find=False, read=lambda row: list_outcomes(row, labels))
+    )
+    for place, label in enumerate(labels):
+        lost = _list_lost(place)
+        columns.append(Column(f"lost {label}", f"lost at in {label}", "hidden", menu=True, find=False, read=lost))
     return [
-        *(answer.key, answer.epoch, answer.mark, answer.line, answer.why, answer.lost, answer.approved_by),
-        *(answer.seconds, answer.tokens, answer.cost_usd),
+        *columns,
+        Column("level", "level", kind="hidden", menu=True, find=False, read=lambda row: row.question.level),
+        Column("kind", "attachment", kind="hidden", menu=True, find=False, read=lambda row: row.question.kind),
+        Column("file", "file", kind="hidden", read=lambda row: row.question.file),
+        Column("labels", "runs", kind="hidden", find=False, export=False, read=lambda row: labels),
+        Column("answers", "answers", "hidden", find=False, export=False, read=_list_all_answers),
     ]
+
+
+def _list_lines(place: int) -> Callable[[ComparedQuestion], list[str]]:
+    return lambda row: [f"{each.mark} {each.line}" for each in row.answers[place]]
+
+
+def _list_lost(place: int) -> Callable[[ComparedQuestion], list[str]]:
+    return lambda row: list(dict.fromkeys(each.lost for each in row.answers[place] if each.lost))
+
+
+def _list_all_answers(row: ComparedQuestion) -> list[list[dict[str, object]]]:
+    return [[each.to_dict() for each in answers] for answers in row.answers]

@@ -80,15 +80,15 @@ def _join(sample_id: str, found: Sequence[dict[str, QuestionRow]]) -> ComparedQu
     return ComparedQuestion(first, answers, means)
 
 
-def name_outcome(question: ComparedQuestion, labels: Sequence[str]) -> str:
-    """Return what a comparison sees in a question."""
+def list_outcomes(question: ComparedQuestion, labels: Sequence[str]) -> list[str]:
+    """Return what a comparison sees in a question, and whether it is one of the flips."""
     means = question.means
     if min(means) == 1:
-        return RIGHT
+        return [RIGHT]
     if max(means) == 0:
-        return WRONG
+        return [WRONG]
     if len(set(means)) == 1:
-        return EQUAL
+        return [EQUAL]
     if len(means) == 2:
-        return f"better in {labels[1] if means[1] > means[0] else labels[0]}"
-    return DISAGREE
+        return [f"better in {labels[1] if means[1] > means[0] else labels[0]}", FLIPS]
+    return [DISAGREE, FLIPS]

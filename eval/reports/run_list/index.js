@@ -5,11 +5,11 @@ RowTables.mount("runs", {
   cell(row, column) {
     const { make } = RowTables;
     if (column.key === "state") return make("span", `state ${row.state}`, row.state);
-    const written = { score: row.result, cost_usd: row.cost, bytes: row.size, made_of: row.made_of }[column.key];
+    const written = { score: row.result, cost_usd: row.cost, size_bytes: row.size, made_of: row.made_of }[column.key];
     if (written !== undefined) return make("span", "", written);
     if (column.key !== "name") return undefined;
     const box = make("span", "", make("span", row.href ? "name" : "", row.name));
-    if (row.reason) box.append(make("span", "small clip", row.reason));
+    if (row.remark) box.append(make("span", "small clip", row.remark));
     return box;
   },
 });

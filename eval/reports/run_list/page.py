@@ -4,11 +4,12 @@ write_index(OUTPUTS / "index.html", found)
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from eval.analysis.run_list.foreign_json import Interval
 from eval.analysis.run_list.read_runs import FoundRuns, RunEntry
 from eval.reports.html.rows import ROWS, Column, Rows
 from eval.reports.html.templates import Scripts, load_scripts, load_template
@@ -18,29 +19,6 @@ from mas.runtime.terminal import escape_controls
 
 _TEMPLATE = Path(__file__).with_name("index.html.jinja")
 _SCRIPT = Path(__file__).with_name("index.js")
-_COLUMNS = (
-    Column("name", "run", width="3fr"),
-    Column("state", "state", width="80px", menu=True),
-    Column("score", "score, 95% interval", width="2fr", find=False),
-    Column("made_of", "of", width="2.6fr"),
-    Column("cost_usd", "cost", kind="usd", width="80px", find=False),
-    Column("began", "began (UTC)", width="132px"),
-    Column("bytes", "size", kind="number", width="75px", find=False),
-    Column("kind", "kind", kind="hidden", menu=True),
-    Column("system", "system", kind="hidden", menu=True),
-    Column("model", "model", kind="hidden", menu=True),
-    Column("data", "data", kind="hidden", menu=True),
-    Column("prompts", "prompts", kind="hidden", menu=True),
-    Column("reason", "why", kind="hidden"),
-    Column("low", "low", kind="hidden", find=False),
-    Column("high", "high", kind="hidden", find=False),
-    Column("n", "n", kind="hidden", find=False),
-    Column("seconds", "seconds", kind="hidden", find=False),
-    Column("result", "result", kind="hidden", find=False, export=False),
-    Column("cost", "cost", kind="hidden", find=False, export=False),
-    Column("size", "size", kind="hidden", find=False, export=False),
-    Column("href", "page", kind="hidden", find=False, export=False),
-)
 
 
 @dataclass(frozen=True)
@@ -66,7 +44,7 @@ def write_index(path: Path, found: FoundRuns) -> None:
 
 def render_index(found: FoundRuns, folder: Path, links: Links) -> tuple[str, Scripts]:
     """Return the page and its scripts; names are relative to the folder."""
-    rows = Rows("runs", _COLUMNS, [_build_row(run, folder, links) for run in found.runs], noun="run")
+    rows = Rows("runs", _list_columns(folder, links), found.runs, noun="run")
     states, scripts = {run.state for run in found.runs}, load_scripts(*ROWS, _SCRIPT)
     page = load_template(_TEMPLATE).render(
         table=rows,
@@ -83,35 +61,45 @@ def render_index(found: FoundRuns, folder: Path, links: Links) -> tuple[str, Scr
     return escape_controls(page), scripts
 
 
-def _build_row(run: RunEntry, folder: Path, links: Links) -> Mapping[str, object]:
-    shown = run.gain_ci95 if run.gain is not None else run.score_ci95
-    low, high = shown or (None, None)
-    n = "" if run.n is None or run.score is None else f", n = {run.n:,}"
+def _list_columns(folder: Path, links: Links) -> list[Column]:
+    """Return the columns of a `RunEntry`; of a number that is sorted and exported, `index.js` shows the hidden text."""
+    return [
+        Column("name", "run", width="3fr"),
+        Column("state", "state", width="80px", menu=True),
+        Column("score", "score, 95% interval", width="2fr", find=False, read=lambda run: _choose_score(run)[0]),
+        Column("made_of", "of", width="2.6fr", read=_describe_parts),
+        Column("cost_usd", "cost", kind="usd", width="80px", find=False),
+        Column("began", "began (UTC)", width="132px", read=format_start),
+        Column("size_bytes", "size", kind="number", width="75px", find=False),
+        Column("kind", "kind", kind="hidden", menu=True),
+        Column("system", "system", kind="hidden", menu=True),
+        Column("model", "model", kind="hidden", menu=True, read=format_model),
+        Column("data", "data", kind="hidden", menu=True),
+        Column("prompts", "prompts", kind="hidden", menu=True),
+        Column("remark", "why", kind="hidden"),
+        Column("low", "low", kind="hidden", find=False, read=lambda run: (_choose_score(run)[1] or (None,))[0]),
+        Column("high", "high", kind="hidden", find=False, read=lambda run: (_choose_score(run)[1] or (None,))[-1]),
+        Column("n", "n", kind="hidden", find=False),
+        Column("seconds", "seconds", kind="hidden", find=False),
+        Column("id", "id", kind="hidden", export=False, read=lambda run: str(_relate(run.folder, folder))),
+        Column("result", "result", kind="hidden", find=False, export=False, read=_describe_result),
+        Column("cost", "cost", kind="hidden", find=False, export=False, read=format_cost),
+        Column("size", "size", kind="hidden", find=False, export=False, read=lambda run: format_bytes(run.size_bytes)),
+        Column("href", "page", kind="hidden", find=False, export=False, read=links.of_run),
+    ]
+
+
+def _choose_score(run: RunEntry) -> tuple[float | None, Interval | None]:
+    return (run.score, run.score_ci95) if run.gain is None else (run.gain, run.gain_ci95)
+
+
+def _describe_parts(run: RunEntry) -> str:
     prompts = f"prompts {run.prompts}" if run.prompts else ""
-    return {
-        "id": str(_relate(run.folder, folder)),
-        "name": run.name,
-        "state": run.state,
-        "score": run.score if run.gain is None else run.gain,
-        "made_of": " · ".join(filter(None, (run.system, format_model(run), run.data, prompts))),
-        "cost_usd": run.cost_usd,
-        "began": format_start(run),
-        "bytes": run.size_bytes,
-        "kind": run.kind,
-        "system": run.system,
-        "model": format_model(run),
-        "data": run.data,
-        "prompts": run.prompts,
-        "reason": run.remark,
-        "low": low,
-        "high": high,
-        "n": run.n,
-        "seconds": run.seconds,
-        "result": f"{format_score(run)}{n}",
-        "cost": format_cost(run),
-        "size": format_bytes(run.size_bytes),
-        "href": links.of_run(run),
-    }
+    return " · ".join(filter(None, (run.system, format_model(run), run.data, prompts)))
+
+
+def _describe_result(run: RunEntry) -> str:
+    return format_score(run) + ("" if run.n is None or run.score is None else f", n = {run.n:,}")
 
 
 def _relate(path: Path, folder: Path) -> Path:

@@ -14,9 +14,10 @@ from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.reports.html.blocks import Blocks, BlockWriter
 from eval.reports.notes import describe_verdict
-from eval.reports.step_tree import build_calls, cut_text, describe_steps, format_cost, format_count, mark_answer
+from eval.reports.step_tree import build_calls, cut_text, describe_steps, format_cost, mark_answer
 from eval.runs.record import ExtraScore, PlannedQuestion, Record
 from mas.runtime.terminal import shorten_line
+from mas.runtime.text import format_count
 
 MAX_BLOCK_BYTES = 6_500_000  # of steps and prompts of all answers, as they are written
 MAX_LINE_CHARS = 240  # of a question, an answer or an explanation in the table; all of it is one click away
@@ -24,6 +25,10 @@ MAX_REST_CHARS = 4_000_000  # of all texts that are longer than their line: they
 RIGHT = "right"
 STEPS, PROMPTS = "steps", "prompts"  # names of blocks
 
+_DRAWN = (
+    *("key", "epoch", "attempt", "mark", "line", "why", "lost", "limit", "approved_by"),
+    *("seconds", "tokens", "cost_usd", "people"),
+)
 Links = Mapping[tuple[str, int], BrokenLink]  # by sample id and epoch
 
 
@@ -53,6 +58,14 @@ class AnswerRow:
     def lost(self) -> str:
         """Return the name of the link that broke first, as the table and the chart show it."""
         return self.link.title if self.link else ""
+
+    @property
+    def lost_kind(self) -> str:
+        return self.link.kind if self.link else ""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what the script of a page draws."""
+        return {name: getattr(self, name) for name in _DRAWN}
 
 
 @dataclass(slots=True)

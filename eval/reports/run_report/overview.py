@@ -5,11 +5,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from eval.analysis.attribution.broken_link import name_link
 from eval.analysis.statistics.intervals import compute_metric_interval, compute_share_interval
-from eval.analysis.summary.summary import Counts, CriticNumbers, LostPoints, Summary
+from eval.analysis.summary.summary import CriticNumbers, LostPoints, Summary
 from eval.reports.html.charts import Chart, Format, Point, Tone, format_number
 from eval.reports.notes import format_duration, format_floor, format_interval, format_usd
 from eval.reports.run_report.answers import AnswerRow, Gathered, QuestionRow
@@ -24,6 +25,15 @@ _TONES: dict[str, Tone] = {"right": "right", "partial": "accent", "wrong": "wron
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?")
 
 Tile = tuple[str, str, str]  # value, name, remark
+
+
+class Share(NamedTuple):
+    """The mean of some answers."""
+
+    name: str
+    value: float
+    bounds: tuple[float, float] | None
+    n: int
 
 
 @dataclass(slots=True)
@@ -45,14 +55,15 @@ def link(**filters: str) -> str:
     return f"#?{urlencode(filters)}"
 
 
-def build_tiles(summary: Summary, words: dict[str, str], answers: Sequence[AnswerRow]) -> Iterator[Tile]:
+def build_tiles(summary: Summary, answers: Sequence[AnswerRow]) -> Iterator[Tile]:
     """Yield the score with its interval, what it cost, and how long it took."""
     interval = (
         "not complete: no interval" if summary.incomplete else f"95% interval {format_interval(summary.score_ci95)}"
     )
     yield format_floor(summary.score, summary.incomplete), summary.metric, interval
     over = f" over {summary.epochs} epochs" if summary.epochs > 1 else ""
-    yield f"{summary.n_correct:,} of {summary.n_scored:,}", words["right"] + over, _count_failures(summary, words)
+    right = "right" if summary.metric == ACCURACY else "fully right"
+    yield f"{summary.n_correct:,} of {summary.n_scored:,}", right + over, _count_failures(summary)
     yield _build_cost(summary)
     usage = summary.usage
     tokens = usage.input_tokens + usage.output_tokens
@@ -62,11 +73,12 @@ def build_tiles(summary: Summary, words: dict[str, str], answers: Sequence[Answe
     yield format_duration(summary.wall_seconds), "time", typical
 
 
-def _count_failures(summary: Summary, words: dict[str, str]) -> str:
+def _count_failures(summary: Summary) -> str:
+    wrong = "answered wrongly" if summary.metric == ACCURACY else "answered, not fully right"
     n_failed = summary.n_error - summary.n_not_run
     infrastructure = f", {summary.n_infrastructure} by infrastructure" if summary.n_infrastructure else ""
     parts = [
-        f"{summary.n_wrong:,} {words['answered_wrong']}" if summary.n_wrong else "",
+        f"{summary.n_wrong:,} {wrong}" if summary.n_wrong else "",
         f"{n_failed:,} in error{infrastructure}" if n_failed else "",
         f"{summary.n_not_run:,} not run" if summary.n_not_run else "",
     ]
@@ -107,13 +119,17 @@ def group_errors(answers: Iterable[AnswerRow]) -> list[ErrorGroup]:
 
 def build_score_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
     """Yield the score by level, by kind of attachment, and by tag, as far as there are several."""
-    groups = {"level": summary.by_level, **summary.by_tag}
-    for name, counts in groups.items():
+    for name, counts in {"level": summary.by_level, **summary.by_tag}.items():
         if len(counts) > 1:
-            yield _chart_counts(summary, name, counts)
-    kinds = _group_values(gathered.questions, lambda question, answer: question.kind)
+            shares = [
+                Share(value, each.score, None if summary.incomplete else each.score_ci95, each.n_scored)
+                for value, each in counts.items()
+                if each.score is not None
+            ]
+            yield _chart_shares(summary, name, name if name == "level" else f"tag {name}", shares)
+    kinds = _measure_groups(summary, gathered.questions, lambda question, answer: question.kind)
     if len(kinds) > 1 and "kind" not in summary.by_tag:
-        yield _chart_values(summary, "attachment", kinds, "kind")
+        yield _chart_shares(summary, "attachment", "kind", sorted(kinds, key=lambda share: -share.n))
 
 
 def build_loss_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
@@ -206,58 +222,48 @@ def build_critic_charts(summary: Summary) -> Iterator[Chart]:
         yield Chart("dots", title, points, "share", x_format="percent", x_domain=(0, 1))
 
 
-def _chart_counts(summary: Summary, name: str, counts: dict[str, Counts]) -> Chart:
-    points = [
-        _build_share(
-            f"level {value}" if name == "level" else value,
-            each.score,
-            None if summary.incomplete else each.score_ci95,
-            each.n_scored,
-            link(**{name if name == "level" else f"tag {name}": value}),
-        )
-        for value, each in list(counts.items())[:MAX_VALUES]
-        if each.score is not None
-    ]
-    return _chart_shares(summary, name, points, len(counts))
-
-
-def _chart_values(summary: Summary, name: str, groups: dict[str, list[list[float]]], key: str) -> Chart:
-    points = []
-    for value, samples in sorted(groups.items(), key=lambda item: -len(item[1]))[:MAX_VALUES]:
-        values = [each for sample in samples for each in sample]
-        bounds = None if summary.incomplete else compute_metric_interval(samples)
-        points.append(_build_share(value, sum(values) / len(values), bounds, len(values), link(**{key: value})))
-    return _chart_shares(summary, name, points, len(groups))
-
-
-def _chart_shares(summary: Summary, name: str, points: list[Point], n_values: int) -> Chart:
+def _chart_shares(summary: Summary, name: str, key: str, shares: Sequence[Share]) -> Chart:
+    """Return the most frequent values as dots that lead to their questions; `key`: of the column."""
     floor = ", so far" if summary.incomplete else ""
-    few = f" (the {MAX_VALUES} most frequent of {n_values})" if n_values > MAX_VALUES else ""
-    title = f"{summary.metric[0].upper()}{summary.metric[1:]} by {name}{few}{floor}"
-    return Chart("dots", title, points, summary.metric, x_format="percent", x_domain=(0, 1), x_mark=summary.score)
+    few = f" (the {MAX_VALUES} most frequent of {len(shares)})" if len(shares) > MAX_VALUES else ""
+    points = [
+        _build_share(f"level {each.name}" if name == "level" else each.name, each, link(**{key: each.name}))
+        for each in shares[:MAX_VALUES]
+    ]
+    return _chart_score(summary, f"by {name}{few}{floor}", points)
 
 
-def _build_share(label: str, value: float | None, bounds: tuple[float, float] | None, n: int, href: str) -> Point:
-    low, high = bounds or (None, None)
-    share = value or 0.0
-    return Point(label, share, low=low, high=high, tone="accent", note=f"{share:.0%} of {n:,}", href=href)
+def _chart_score(summary: Summary, title: str, points: list[Point]) -> Chart:
+    metric = summary.metric
+    title = f"{metric[0].upper()}{metric[1:]} {title}"
+    return Chart("dots", title, points, metric, x_format="percent", x_domain=(0, 1), x_mark=summary.score)
 
 
-def _group_values(
-    questions: Sequence[QuestionRow], name: Callable[[QuestionRow, AnswerRow], str | None]
-) -> dict[str, list[list[float]]]:
-    """Return, for each name, the values of each question's answers; answers without a target are left out."""
+def _build_share(label: str, share: Share, href: str = "") -> Point:
+    low, high = share.bounds or (None, None)
+    return Point(
+        label, share.value, low=low, high=high, tone="accent", note=f"{share.value:.0%} of {share.n:,}", href=href
+    )
+
+
+def _measure_groups(
+    summary: Summary, questions: Sequence[QuestionRow], name: Callable[[QuestionRow, AnswerRow], str | None]
+) -> list[Share]:
+    """Return the mean of the answers of each name; answers without a target or a name are left out."""
     groups: defaultdict[str, list[list[float]]] = defaultdict(list)
     for question in questions:
-        if question.target is None:
-            continue
         found: defaultdict[str, list[float]] = defaultdict(list)
-        for answer in question.in_order:
+        for answer in question.in_order if question.target is not None else ():
             if (group := name(question, answer)) is not None:
                 found[group].append(answer.value)
         for group, values in found.items():
             groups[group].append(values)
-    return dict(groups)
+    shares = []
+    for group, samples in groups.items():
+        values = [value for sample in samples for value in sample]
+        bounds = None if summary.incomplete else compute_metric_interval(samples)
+        shares.append(Share(group, sum(values) / len(values), bounds, len(values)))
+    return shares
 
 
 def _chart_cost(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
@@ -275,19 +281,14 @@ def _chart_cost(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
         amount = spent.get(answer.key)
         return None if amount is None else str(sum(amount >= bound for bound in bounds))
 
-    groups = _group_values(gathered.questions, name)
     edges = [amounts[0], *bounds, amounts[-1]]
     points = []
-    for quarter, samples in sorted(groups.items()):
-        n = int(quarter)
+    for share in sorted(_measure_groups(summary, gathered.questions, name), key=lambda each: each.name):
+        n = int(share.name)
         written = [f"${each:.2g}" if by_cost else _shorten(int(each)) for each in (edges[n], edges[n + 1])]
-        values = [each for sample in samples for each in sample]
-        share = sum(values) / len(values)
-        interval = None if summary.incomplete else compute_metric_interval(samples)
-        points.append(_build_share(f"{written[0]} to {written[1]}", share, interval, len(values), ""))
+        points.append(_build_share(f"{written[0]} to {written[1]}", share))
     what = "cost" if by_cost else "tokens"
-    title = f"{summary.metric[0].upper()}{summary.metric[1:]} by quarters of the answers' {what}, the cheapest first"
-    yield Chart("dots", title, points, summary.metric, x_format="percent", x_domain=(0, 1), x_mark=summary.score)
+    yield _chart_score(summary, f"by quarters of the answers' {what}, the cheapest first", points)
     yield _chart_each_cost(gathered, spent, by_cost)
 
 
@@ -327,10 +328,3 @@ def _chart_agents(answers: Sequence[AnswerRow]) -> Iterator[Chart]:
         note = f"10 % over {format_number(slow, 'seconds')}"
         points.append(Point(agent, round(sum(times) / n, 4), tone="accent", note=note))
     yield Chart("bars", "Seconds of each agent, mean of all answers", points, "seconds", x_format="seconds")
-
-
-def choose_words(metric: str) -> dict[str, str]:
-    """Return what right and wrong are called: a graded answer may be partly right."""
-    if metric == ACCURACY:
-        return {"right": "right", "wrong": "wrong", "answered_wrong": "answered wrongly"}
-    return {"right": "fully right", "wrong": "not fully", "answered_wrong": "answered, not fully right"}

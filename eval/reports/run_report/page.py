@@ -6,36 +6,17 @@ there is room, are compressed and read when they are opened: 1,000 answers with 
     write_report(folder / "report.html", summary, store.records(), store.read_plan())
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from eval.analysis.summary.summary import NO_ANSWER, OTHER, Counts, Summary
+from eval.analysis.summary.summary import Summary
 from eval.reports.html.charts import CHARTS
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
-from eval.reports.notes import (
-    format_changes,
-    format_duration,
-    format_floor,
-    format_interval,
-    format_percent,
-    format_title,
-    format_usd,
-    list_notes,
-    select_ks,
-)
-from eval.reports.run_report import answers as blocks
-from eval.reports.run_report.answers import AnswerRow, Gathered, Links, QuestionRow, gather_answers
-from eval.reports.run_report.overview import (
-    build_critic_charts,
-    build_loss_charts,
-    build_score_charts,
-    build_tiles,
-    choose_words,
-    describe_critics,
-    describe_losses,
-    group_errors,
-)
+from eval.reports.notes import format_floor, format_interval, format_title, list_notes
+from eval.reports.run_report import numbers, overview
+from eval.reports.run_report.answers import PROMPTS, RIGHT, AnswerRow, Gathered, Links, QuestionRow, gather_answers
+from eval.reports.run_report.answers import STEPS as STEPS_BLOCK
 from eval.reports.step_tree import MAX_TEXT_CHARS
 from eval.runs.record import PlannedQuestion, Record
 from mas.runtime.security.private_file import write_atomically
@@ -43,9 +24,6 @@ from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
 
 MAX_ANSWERS = 10_000  # rows of (sample, epoch)
-MAX_PACE_LINES = 100
-MAX_LEAKS = 200
-MAX_MATRIX_LABELS = 30
 MAX_ERROR_GROUPS = 5  # that are shown at the top; the others are folded
 CAVEATS = (
     *("tuned on", "benchmark leaks", "the judge and people", "reviewed by people"),
@@ -78,15 +56,7 @@ def write_report(
         OSError: the page cannot be written; one that is already there stays as it was.
     """
     gathered = gather_answers(records, plan, limit_questions(summary.epochs), links)
-    filters: dict[str, Callable[..., str]] = {
-        "percent": format_percent,
-        "floor": format_floor,
-        "interval": format_interval,
-        "changes": format_changes,
-        "usd": format_usd,
-        "duration": format_duration,
-    }
-    stream = load_template(_TEMPLATE, filters).stream(_build_page(summary, gathered, list(facts)))
+    stream = load_template(_TEMPLATE).stream(_build_page(summary, gathered, list(facts)))
     stream.enable_buffering(_PIECE)
     with write_atomically(path) as file:
         file.writelines(map(escape_controls, stream))
@@ -95,16 +65,6 @@ def write_report(
 def limit_questions(epochs: int) -> int:
     """Return the number of samples that the page has room for."""
     return max(MAX_ANSWERS // max(epochs, 1), 1)
-
-
-def _build_group(counts: Counts, incomplete: bool) -> dict[str, object]:
-    """Return the counts of all samples or of one level, as the page shows them."""
-    return {
-        **vars(counts),
-        "share": format_floor(counts.score, incomplete),
-        "n_failed": counts.n_error - counts.n_not_run,
-        "n_answered": counts.n - counts.n_error,
-    }
 
 
 def _write_banner(summary: Summary) -> str:
@@ -117,56 +77,39 @@ def _write_banner(summary: Summary) -> str:
     return f"The run is not complete{why}. Of {all_answers}: {so_far}. What has no answer yet counts as wrong."
 
 
-def _list_answer_columns(summary: Summary) -> list[str]:
-    """Return the columns of the confusion matrix; none if it is too large to be read."""
-    labels = summary.labels
-    if labels is None or len(labels.by_label) > MAX_MATRIX_LABELS:
-        return []
-    return [*labels.by_label, OTHER, NO_ANSWER]
-
-
 def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str]]) -> dict[str, object]:
-    groups: dict[str, Counts] = {
-        "all": summary,
-        **{f"level {level}": counts for level, counts in summary.by_level.items()},
-        **{f"{tag} {value}": each for tag, values in summary.by_tag.items() for value, each in values.items()},
-    }
-    words = choose_words(summary.metric)
-    notes = dict(list_notes(summary))
-    errors = group_errors(gathered.answers)
-    return {
+    notes, errors = dict(list_notes(summary)), overview.group_errors(gathered.answers)
+    page: dict[str, object] = {
         "summary": summary,
         "title": format_title(summary),
-        "about": facts,
-        "incomplete": summary.incomplete,
+        "about": [*facts, *notes.items()],
         "banner": _write_banner(summary),
-        "tiles": list(build_tiles(summary, words, gathered.answers)),
+        "tiles": list(overview.build_tiles(summary, gathered.answers)),
         "caveats": _list_caveats(summary, notes, facts),
         "errors": errors,
-        "max_error_groups": MAX_ERROR_GROUPS,
+        "n_errors": MAX_ERROR_GROUPS,
         "all_failed": bool(errors) and summary.n_error == summary.n,
-        "score_charts": list(build_score_charts(summary, gathered)),
-        "losses": describe_losses(summary),
-        "loss_charts": list(build_loss_charts(summary, gathered)),
+        "score_charts": list(overview.build_score_charts(summary, gathered)),
+        "losses": overview.describe_losses(summary),
+        "loss_charts": list(overview.build_loss_charts(summary, gathered)),
+        "critics": numbers.build_critics(summary),
+        "critic_sentences": overview.describe_critics(summary),
+        "critic_charts": list(overview.build_critic_charts(summary)),
         "approximate": [name for name, critic in summary.critics.items() if not critic.is_exact],
-        "critic_sentences": describe_critics(summary),
-        "critic_charts": list(build_critic_charts(summary)),
-        "groups": {name: _build_group(counts, summary.incomplete) for name, counts in groups.items()},
-        "words": words,
-        "answers": _list_answer_columns(summary),
-        "ks": select_ks(summary.by_epochs) if summary.by_epochs else [],
-        "notes": [*notes.items()],
-        "pace_lines": summary.pace_history[-MAX_PACE_LINES:],
-        "leak_lines": summary.leaks.results[:MAX_LEAKS],
-        "rows": _build_rows(summary, gathered),
+        "folds": list(numbers.list_folds(summary)),
+        "rows": Rows("questions", _list_columns(gathered.tags), gathered.questions),
         "n_shown": len(gathered.answers),
         "blocks": gathered.blocks,
-        "n_without_steps": gathered.blocks.left_out.get(blocks.STEPS, 0),
-        "n_without_prompts": gathered.blocks.left_out.get(blocks.PROMPTS, 0),
+        "left_out": gathered.blocks.describe_left_out({STEPS_BLOCK: "steps", PROMPTS: "prompts"}),
         "n_left_out": summary.n_questions - len(gathered.questions),
         "max_chars": MAX_TEXT_CHARS,
         "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     }
+    if (labels := summary.labels) is not None:
+        bounds = f" ({format_interval(labels.macro_f1_ci95)})" if labels.macro_f1_ci95 else ""
+        page["macro_f1"] = f"{format_floor(labels.macro_f1, summary.incomplete)}{bounds}"
+        page |= {"labels": numbers.build_labels(summary, labels), "confusion": numbers.build_confusion(labels)}
+    return page
 
 
 def _list_caveats(summary: Summary, notes: dict[str, str], facts: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -177,68 +120,60 @@ def _list_caveats(summary: Summary, notes: dict[str, str], facts: list[tuple[str
     return shown + [(name, text) for name, text in facts if name in CAVEATS]
 
 
-def _build_rows(summary: Summary, gathered: Gathered) -> Rows:
-    tags = [Column(f"tag {tag}", tag, kind="hidden", menu=True) for tag in gathered.tags]
-    columns = [
-        Column("question", "question", width="46fr"),
+def _list_columns(tags: Sequence[str]) -> list[Column]:
+    """Return the columns of a `QuestionRow`; a list has one value for each answer that has it."""
+    return [
+        Column("question", "question", width="46fr", read=lambda row: row.line),
         Column("target", "gold answer", width="18fr"),
-        Column("answer", "answer", width="36fr"),
-        Column("lost", "lost at", width="19fr", menu=True),
-        Column("cost", "cost", kind="usd", width="74px"),
-        Column("seconds", "time", kind="seconds", width="70px"),
-        Column("mark", "verdict", kind="hidden", menu=True, find=False),
-        Column("cause", "cause", kind="hidden", menu=True, find=False),
-        Column("error", "error", kind="hidden", menu=True),
-        Column("critic", "critic", kind="hidden", menu=True),
-        Column("people", "people", kind="hidden", menu=True, find=False),
+        Column("answer", "answer", width="36fr", read=lambda row: [each.line for each in row.in_order]),
+        Column("lost", "lost at", width="19fr", menu=True, read=_list_names(lambda answer: answer.lost)),
+        Column("cost", "cost", kind="usd", width="74px", read=_add(lambda answer: answer.cost_usd)),
+        Column("seconds", "time", kind="seconds", width="70px", read=_add(lambda answer: answer.seconds)),
+        Column("mark", "verdict", kind="hidden", menu=True, find=False, read=_list_marks),
+        Column("cause", "cause", "hidden", menu=True, find=False, read=_list_names(lambda each: each.lost_kind)),
+        Column("error", "error", kind="hidden", menu=True, read=_list_names(lambda answer: answer.error_class)),
+        Column("critic", "critic", kind="hidden", menu=True, read=_list_names(_describe_approval)),
+        Column("people", "people", "hidden", menu=True, find=False, read=_list_names(lambda each: each.people)),
         Column("level", "level", kind="hidden", menu=True, find=False),
         Column("kind", "attachment", kind="hidden", menu=True, find=False),
-        *tags,
+        *(Column(f"tag {tag}", tag, kind="hidden", menu=True, read=_get_tag(tag)) for tag in tags),
         Column("file", "file", kind="hidden"),
-        Column("why", "why", kind="hidden"),
-        Column("tokens", "tokens", kind="hidden", find=False),
+        Column("why", "why", kind="hidden", read=_list_names(lambda answer: answer.why)),
+        Column("tokens", "tokens", kind="hidden", find=False, read=_add(lambda answer: answer.tokens)),
         Column("rest", "more text", kind="hidden", export=False),
-        Column("answers", "answers", kind="hidden", find=False, export=False),
-    ]
-    return Rows("questions", columns, [dict(_build_row(each, gathered.tags)) for each in gathered.questions])
-
-
-def _build_row(question: QuestionRow, tags: Sequence[str]) -> Iterator[tuple[str, object]]:
-    """Yield the values of a row; a list has one value for each answer that has it."""
-    answers = question.in_order
-    yield from (("id", question.id), ("question", question.line), ("target", question.target))
-    yield "answer", [each.line for each in answers]
-    yield "lost", _list_names(each.lost for each in answers)
-    yield "cause", _list_names(each.link.kind if each.link else "" for each in answers)
-    yield "cost", None if any(each.cost_usd is None for each in answers) else _add(each.cost_usd for each in answers)
-    yield "seconds", _add(each.seconds for each in answers)
-    marks = _list_names(each.mark for each in answers)
-    yield "mark", [*marks, *(["not right"] if set(marks) - {blocks.RIGHT} else [])]
-    yield "error", _list_names(each.error_class for each in answers)
-    yield (
-        "critic",
-        _list_names(f"{each.approved_by} approved a wrong answer" if each.approved_by else "" for each in answers),
-    )
-    yield "people", _list_names(each.people for each in answers)
-    yield from (("level", question.level), ("kind", question.kind))
-    yield from ((f"tag {tag}", question.tags.get(tag, "")) for tag in tags)
-    yield from (("file", question.file), ("why", _list_names(each.why for each in answers)))
-    yield "tokens", sum(each.tokens for each in answers)
-    yield "rest", question.rest
-    yield "answers", [_build_answer(each) for each in answers]
-
-
-def _build_answer(answer: AnswerRow) -> list[object]:
-    """Return what `report.js` draws of an answer; its order is that of FIELDS there."""
-    return [
-        *(answer.key, answer.epoch, answer.attempt, answer.mark, answer.line, answer.why, answer.lost, answer.limit),
-        *(answer.approved_by, answer.seconds, answer.tokens, answer.cost_usd, answer.people),
+        Column("answers", "answers", "hidden", find=False, export=False, read=lambda row: list_answers(row.in_order)),
     ]
 
 
-def _list_names(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(filter(None, names)))
+def list_answers(answers: Iterable[AnswerRow]) -> list[dict[str, object]]:
+    """Return what the page's script draws of answers."""
+    return [each.to_dict() for each in answers]
 
 
-def _add(values: Iterable[float | None]) -> float:
-    return round(sum(each or 0.0 for each in values), 6)
+def _get_tag(tag: str) -> Callable[[QuestionRow], str]:
+    return lambda row: row.tags.get(tag, "")
+
+
+def _list_names(read: Callable[[AnswerRow], str]) -> Callable[[QuestionRow], list[str]]:
+    """Return a function that lists a name of all answers to a question, each once."""
+    return lambda row: list(dict.fromkeys(filter(None, map(read, row.in_order))))
+
+
+def _list_marks(row: QuestionRow) -> list[str]:
+    marks = _list_names(lambda answer: answer.mark)(row)
+    return [*marks, *(["not right"] if set(marks) - {RIGHT} else [])]
+
+
+def _describe_approval(answer: AnswerRow) -> str:
+    return f"{answer.approved_by} approved a wrong answer" if answer.approved_by else ""
+
+
+def _add(read: Callable[[AnswerRow], float | None]) -> Callable[[QuestionRow], float | None]:
+    """Return a function that adds up an amount of all answers; None if it is not known of one."""
+
+    def add(row: QuestionRow) -> float | None:
+        amounts = [read(each) for each in row.in_order]
+        known = [each for each in amounts if each is not None]
+        return round(sum(known), 6) if len(known) == len(amounts) else None
+
+    return add

@@ -15,7 +15,7 @@ from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.reports.html.blocks import decode_data
 from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses
 from eval.reports.run_comparison.page import describe_result, write_comparison
-from eval.reports.run_comparison.rows import gather_runs, name_outcome
+from eval.reports.run_comparison.rows import gather_runs, list_outcomes
 from eval.runs.record import Usage
 from tests.eval.stored_run import answered, stored_run
 
@@ -89,7 +89,7 @@ def test_an_outcome_of_epochs_is_by_their_mean(tmp_path: Path) -> None:
     folders = [stored_run(tmp_path / each, both, epochs=2) for each in "xy"]
     runs = read_runs(folders)
     gathered = gather_runs(runs, ["a"], max_questions=5)
-    assert [name_outcome(each, "AB") for each in gathered.questions] == ["equal in part"]
+    assert [list_outcomes(each, "AB") for each in gathered.questions] == [["equal in part"]]
     assert gather_runs(runs, ["a"], max_questions=0).n_left_out == 1
 
 

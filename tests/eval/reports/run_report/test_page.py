@@ -85,8 +85,8 @@ def test_numbers_stand_with_their_intervals(tmp_path: Path, record: Make) -> Non
     records = [record("a", score=1.0), record("b", level="2"), record("c", level="2", error="x", score=None)]
     text = page(tmp_path, records).text
     assert "accuracy 33.3% 95% interval 1.7% to 93.7%" in text
-    assert "all 33.3% 1.7% to 93.7% 1 1 1 3" in text
-    assert "level 2 0.0% 0.0% to 84.2% 0 1 1 2" in text
+    assert "all 33.3% 1.7% to 93.7% 1/3 1 1 3" in text
+    assert "level 2 0.0% 0.0% to 84.2% 0/2 1 1 2" in text
     assert "Accuracy by level as a table name accuracy 95% interval note level 1 100.0%" in text
 
 
@@ -154,7 +154,7 @@ def test_a_critic_that_approved_a_right_draft_is_not_blamed_for_what_became_of_i
     records = [record("right draft", trajectory=drafted("418"), target="418", answer="spoilt")]
     records.append(record("wrong draft", trajectory=drafted("18"), target="418", answer="spoilt"))
     made = page(tmp_path, records)
-    assert {name: made.report.answers(name)[0]["approved"] for name in made.report.ids} == {
+    assert {name: made.report.answers(name)[0]["approved_by"] for name in made.report.ids} == {
         "right draft": "",
         "wrong draft": "critic_expert",
     }
@@ -189,6 +189,6 @@ def test_a_run_that_stopped_says_what_was_not_asked_and_claims_no_interval(tmp_p
     assert "not complete: interrupted. Of 3 questions: 1 answered, 1 in error, 1 not run." in text
     assert "accuracy at least 33.3% not complete: no interval" in text
     assert "1 in error, 1 by infrastructure, 1 not run" in text
-    assert "all at least 33.3% 1 0 1 1 3" in text
+    assert "all at least 33.3% 1/3 0 1 1 3" in text
     assert "Accuracy by" not in text or "so far" in text
     assert "95% interval" not in text
