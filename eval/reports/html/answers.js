@@ -21,13 +21,13 @@ const Answers = (() => {
   const drawTarget = (row) => (row.target === null ? [] : [make("span", "clip said", row.target)]);
 
   // Equal answers of several epochs are one line.
-  function drawAll(answers) {
+  function drawAll(answers, kind = "said") {
     const groups = group(answers, (each) => [each.mark, each.line, each.why, each.people].join("\n"));
     return [...groups.values()].map((same) => {
       const [first] = same;
       const box = make("div", "answer", mark(first.mark));
       if (same.length > 1) box.append(" ", make("span", "small", `×${same.length}`));
-      if (first.line) box.append(" ", make("span", "said clip", first.line));
+      if (first.line) box.append(" ", make("span", kind, first.line));
       if (first.mark !== "right" && first.why) box.append(make("span", `clip small${first.mark === "error" ? " error" : ""}`, first.why));
       const approved = same.find((each) => each.approved_by)?.approved_by;
       if (approved) box.append(make("span", "badge wrong", `${approved} approved a wrong answer`), " ");

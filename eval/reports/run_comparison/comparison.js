@@ -20,7 +20,7 @@
     if (column.key === "target") return Answers.drawTarget(row);
     if (!column.key.startsWith("run ")) return undefined;
     const run = row.labels.indexOf(column.key.slice(4));
-    const drawn = make("span", "answers", ...(row.labels.length <= WITH_TEXTS ? Answers.drawAll : drawSign)(row.answers[run]));
+    const drawn = make("span", "answers", ...(row.labels.length <= WITH_TEXTS ? Answers.drawAll(row.answers[run], "said clip") : drawSign(row.answers[run])));
     drawn.dataset.run = run;
     return [drawn];
   }
