@@ -26,7 +26,6 @@ from eval.analysis.summary.from_store import read_missing, summarise_store
 from eval.analysis.summary.summarise import is_planned
 from eval.analysis.summary.summary import Summary
 from eval.reports.notes import describe_run
-from eval.reports.run_report.page import limit_questions, write_report
 from eval.runs.folder import RECORDS, REPORT, write_lines
 from eval.runs.mlflow_state import read_link
 from eval.runs.record import Record
@@ -46,6 +45,8 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
         StoreError: the store cannot be read.
         OSError: the folder cannot be written; files already there stay as they were.
     """
+    from eval.reports.run_report.page import limit_questions, write_report  # pages are loaded where one is written
+
     attribution = attribute_run(store)
     summary = replace(summarise_store(store, attribution), mlflow=read_link(folder))
     write_lines(folder / ANSWERS, (json.dumps(_build_answer(record)) for record in _read_final(store)))
@@ -54,7 +55,9 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
     write_lines(folder / CORRELATION_IDS, map(json.dumps, store.correlation_ids()))
     write_summary(folder, summary)
     info, gold = store.read_info(), find_gold_folder(store.path.resolve().parent)
-    records = chain(attach_labels(_read_with_steps(store), info, gold), read_missing(store))
+    shown = set(store.list_planned_ids()[: limit_questions(info.epochs)])
+    last = read_with_steps(store, lambda key: key[0] in shown and key[1] <= info.epochs)
+    records = chain(attach_labels(last, info, gold), read_missing(store))
     write_report(folder / REPORT, summary, records, store.read_plan(), describe_run(info, summary), attribution.links)
     return summary
 
@@ -83,10 +86,3 @@ def _read_final(store: RunStore) -> Iterator[Record]:
     """Yield the last attempt at each planned (sample, epoch)."""
     epochs, sample_ids = store.read_info().epochs, set(store.list_planned_ids())
     return (record for record in store.final_records() if is_planned(record, epochs, sample_ids))
-
-
-def _read_with_steps(store: RunStore) -> Iterator[Record]:
-    """Yield the last attempts that the page shows."""
-    epochs = store.read_info().epochs
-    shown = set(store.list_planned_ids()[: limit_questions(epochs)])
-    return read_with_steps(store, lambda key: key[0] in shown and key[1] <= epochs)

@@ -14,7 +14,6 @@ from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summarise import FOLDED, MAX_TAG_VALUES
 from eval.analysis.summary.summary import (
     AccuracyWithout,
-    Agreement,
     CriticNumbers,
     EpochNumbers,
     ExtraNumbers,
@@ -22,7 +21,6 @@ from eval.analysis.summary.summary import (
     HumanReview,
     LabelSummary,
     LostPoints,
-    Reviews,
     RunFacts,
     SessionSummary,
     Summary,
@@ -202,8 +200,11 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.stopped:
         yield "stopped", summary.stopped
     if summary.incomplete:
+        right = f"{summary.n_correct} right of {summary.n_correct + summary.n_wrong} answered"
+        so_far = right if summary.n_scored else f"{summary.n - summary.n_error} answered"
+        not_run = f", {summary.n_not_run} of {summary.n} not run" if summary.n_not_run else ""
         floor = f"what has no answer yet counts as wrong, so the {summary.metric} is a floor"
-        yield "incomplete", f"{_count_so_far(summary)}; {floor}"
+        yield "incomplete", f"{so_far}{not_run}; {floor}"
     errors = {name: count for name, count in summary.errors_by_class.items() if name != NOT_RUN}
     yield "errors", _format_tally(errors) or "none"
     for name, message in summary.first_errors.items():
@@ -259,14 +260,6 @@ def _format_bounds(bounds: Interval | None) -> str:
     return f" ({format_interval(bounds)})" if bounds else ""
 
 
-def _count_so_far(summary: Summary) -> str:
-    right = f"{summary.n_correct} right of {summary.n_correct + summary.n_wrong} answered"
-    parts = [right if summary.n_scored else f"{summary.n - summary.n_error} answered"]
-    if summary.n_not_run:
-        parts.append(f"{summary.n_not_run} of {summary.n} not run")
-    return ", ".join(parts)
-
-
 def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.format_loss:
         yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
@@ -285,9 +278,11 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     for name, extra in summary.extra_scorers.items():
         yield f"scored by {name}", _describe_extra(extra, summary.incomplete)
     if judge := summary.judge_agreement:
-        rules = (("the GAIA rule", judge.rule), ("exact text", judge.exact))
-        agreements = "; ".join(_format_agreement(name, numbers) for name, numbers in rules)
-        yield "the judge agrees", f"{agreements}, on {format_count(judge.rule.n, 'answer')}"
+        agreements = []
+        for name, numbers in (("the GAIA rule", judge.rule), ("exact text", judge.exact)):
+            kappa = NOT_AVAILABLE if numbers.kappa is None else f"{numbers.kappa:.2f}"
+            agreements.append(f"with {name} in {format_percent(numbers.share)} (kappa {kappa})")
+        yield "the judge agrees", f"{'; '.join(agreements)}, on {format_count(judge.rule.n, 'answer')}"
         yield "the judge and people", _describe_human_agreement(judge.people)
     if review := summary.human_review:
         yield "reviewed by people", _describe_review(review, summary)
@@ -413,16 +408,10 @@ def _list_epochs(summary: Summary) -> Iterator[tuple[str, str]]:
 
 def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
     usage, judging = summary.usage, summary.scorer_usage
-    of_lm_calls = _list_kinds(
-        (usage.retries, "sent again"),
-        (usage.replayed_calls, "replayed from before an interruption"),
-        (usage.cached_calls, "from the shared cache"),
-    )
-    of_tool_calls = _list_kinds(
-        (usage.replayed_tool_calls, "answered before in this run"),
-        (usage.cached_tool_calls, "from the shared cache"),
-    )
-    tools = f"{usage.tool_calls:,} to tools{of_tool_calls}"
+    replayed, cached = (usage.replayed_calls, "replayed from before an interruption"), "from the shared cache"
+    of_lm_calls = _list_kinds((usage.retries, "sent again"), replayed, (usage.cached_calls, cached))
+    repeated = (usage.replayed_tool_calls, "answered before in this run")
+    tools = f"{usage.tool_calls:,} to tools{_list_kinds(repeated, (usage.cached_tool_calls, cached))}"
     yield "calls", f"{usage.lm_calls:,} to language models{of_lm_calls}, {tools}"
     if (idle := summary.agents_without_calls) and usage.lm_calls:
         have = f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} tools"
@@ -438,7 +427,12 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
             if n == calls[name] and (reason := summary.first_tool_errors.get(name)):
                 yield f"{name} never worked", shorten_line(reason, MAX_ERROR_CHARS)
     if rejected := {agent: each for agent, each in summary.reviews_by_agent.items() if each.rejected}:
-        yield "rejected work", ", ".join(_format_reviews(agent, each) for agent, each in rejected.items())
+        reviews = (
+            f"{agent} {each.rejected:,} of {each.reviews:,} reviews "
+            f"({each.recovered:,} of {each.retried:,} retries approved in the end)"
+            for agent, each in rejected.items()
+        )
+        yield "rejected work", ", ".join(reviews)
     yield "tokens", _format_tokens(usage)
     if judging.lm_calls:
         cost = f" and {_format_cost(judging)}" if judging.cost_usd is not None or judging.known_cost_usd else ""
@@ -463,11 +457,6 @@ def _list_sessions(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "time", f"{summary.wall_seconds:,.1f} s"
     if summary.peak_memory_mb:
         yield "memory", f"{summary.peak_memory_mb:,.0f} MB at most, without that of its helper processes"
-
-
-def _format_reviews(agent: str, reviews: Reviews) -> str:
-    recovered = f"{reviews.recovered:,} of {reviews.retried:,} retries approved in the end"
-    return f"{agent} {reviews.rejected:,} of {reviews.reviews:,} reviews ({recovered})"
 
 
 def _list_kinds(*kinds: tuple[int, str]) -> str:
@@ -498,11 +487,6 @@ def _format_cost(usage: Usage) -> str:
     calls = "1 call" if usage.unknown_cost_calls == 1 else f"{usage.unknown_cost_calls:,} calls"
     known = f"at least {format_usd(usage.known_cost_usd)}" if usage.known_cost_usd else NOT_AVAILABLE
     return f"{known} ({calls} of unknown cost)"
-
-
-def _format_agreement(name: str, numbers: Agreement) -> str:
-    kappa = NOT_AVAILABLE if numbers.kappa is None else f"{numbers.kappa:.2f}"
-    return f"with {name} in {format_percent(numbers.share)} (kappa {kappa})"
 
 
 def _format_tally(counts: Mapping[str, int]) -> str:

@@ -19,11 +19,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -73,6 +74,7 @@ _SANDBOX = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_REFUSALS = (HTTPException, UserError, StoreError)  # are answered with their sentence
 Json = dict[str, object]
 
 
@@ -85,22 +87,18 @@ class Desk:
     user: str
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     watched: dict[Path, "LivePage"] = field(default_factory=dict)  # live runs that are open in a browser
-    queues: dict[Path, ReviewQueue] = field(default_factory=dict)  # the newest last
+    queues: dict[Path, ReviewQueue] = field(default_factory=dict)  # one a run, for all browsers; the newest last
+    opening: Lock = field(default_factory=Lock)
     rescoring: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def open_queue(self, folder: Path) -> ReviewQueue:
         """Return the queue of a run, one for all browsers; the oldest is closed when there are several."""
-        queue = self.queues.pop(folder, None) or ReviewQueue(folder, self.catalogue.gold)
-        self.queues[folder] = queue  # as the newest
-        while len(self.queues) > _MAX_QUEUES:
-            self.queues.pop(next(iter(self.queues))).close()
+        with self.opening:
+            queue = self.queues.pop(folder, None) or ReviewQueue(folder, self.catalogue.gold)
+            self.queues[folder] = queue  # as the newest
+            while len(self.queues) > _MAX_QUEUES:
+                self.queues.pop(next(iter(self.queues))).close()
         return queue
-
-    def find_run(self, request: Request) -> Path:
-        folder = self.catalogue.find(request.path_params["run_id"])
-        if folder is None:
-            raise HTTPException(404, "There is no such run; go back to the list.")
-        return folder
 
 
 class LivePage:
@@ -136,69 +134,73 @@ class LivePage:
 
 
 def make_application(desk: Desk) -> Starlette:
-    """Return the application, without its protection."""
-
-    def route(path: str, handle: Callable[[Desk, Request], Awaitable[Response]], method: str = "GET") -> Route:
-        async def endpoint(request: Request) -> Response:
-            try:
-                return await handle(desk, request)
-            except (UserError, StoreError) as error:
-                raise HTTPException(409, str(error)) from error
-
-        return Route(path, endpoint, methods=[method])
-
-    return Starlette(
-        routes=[
-            route("/", show_start),
-            route("/runs/{run_id}", show_run),
-            route("/runs/{run_id}/events", stream_events),
-            route("/runs/{run_id}/pages/{name}", show_page),
-            route("/pages/{page_id}", show_other_page),
-            route("/runs/{run_id}/review", show_review),
-            route("/runs/{run_id}/answers/{row:int}", show_answer),
-            route("/runs/{run_id}/labels", save_label, "POST"),
-            route("/runs/{run_id}/withdrawals", withdraw_label, "POST"),
-            route("/rescore", rescore, "POST"),
-        ],
-        exception_handlers={HTTPException: _describe_error},
-    )
+    """Return the application, without its protection. What is no coroutine runs in a thread."""
+    routes = [
+        Route("/", show_start),
+        Route("/runs/{run_id}", show_run),
+        Route("/runs/{run_id}/events", stream_events),
+        Route("/runs/{run_id}/pages/{name}", show_page),
+        Route("/pages/{page_id}", show_other_page),
+        Route("/runs/{run_id}/review", show_review),
+        Route("/runs/{run_id}/answers/{row:int}", show_answer),
+        Route("/runs/{run_id}/labels", save_label, methods=["POST"]),
+        Route("/runs/{run_id}/withdrawals", withdraw_label, methods=["POST"]),
+        Route("/rescore", rescore, methods=["POST"]),
+    ]
+    application = Starlette(routes=routes, exception_handlers=dict.fromkeys(_REFUSALS, _describe_error))
+    application.state.desk = desk
+    return application
 
 
-async def _describe_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": str(error.detail)}, error.status_code)
+def _describe_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code)
+    return JSONResponse({"error": str(error)}, 409)
 
 
-def _render(desk: Desk, template: str, scripts: Scripts, **values: object) -> HTMLResponse:
-    text = load_template(_HERE / template).render(scripts=scripts, user=desk.user, **values)
-    return _answer_page(text, scripts)
+def _get_desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+def _find_run(request: Request) -> Path:
+    folder = _get_desk(request).catalogue.find(request.path_params["run_id"])
+    if folder is None:
+        raise HTTPException(404, "There is no such run; go back to the list.")
+    return folder
+
+
+def _open_queue(request: Request) -> ReviewQueue:
+    return _get_desk(request).open_queue(_find_run(request))
+
+
+def _render(template: str, scripts: Scripts, **values: object) -> HTMLResponse:
+    return _answer_page(load_template(_HERE / template).render(scripts=scripts, **values), scripts)
 
 
 def _answer_page(text: str, scripts: Scripts) -> HTMLResponse:
     return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY.format(scripts=scripts.policy)})
 
 
-async def show_start(desk: Desk, request: Request) -> Response:
-    catalogue = desk.catalogue
+def show_start(request: Request) -> Response:
+    catalogue = _get_desk(request).catalogue
     links = Links(
         lambda run: f"/runs/{quote(catalogue.name(run.folder), safe='')}",
         lambda page: f"/pages/{quote(catalogue.name(page), safe='')}",
     )
-    found = await run_in_threadpool(read_runs, [catalogue.folder])
-    return _answer_page(*await run_in_threadpool(render_index, found, catalogue.folder, links))
+    return _answer_page(*render_index(read_runs([catalogue.folder]), catalogue.folder, links))
 
 
-async def show_run(desk: Desk, request: Request) -> Response:
-    folder = desk.find_run(request)
+def show_run(request: Request) -> Response:
+    folder, catalogue = _find_run(request), _get_desk(request).catalogue
     has_queue = (folder / DATABASE).is_file()
     is_live = has_queue or (folder / TUNING_FILE).is_file()
     return _render(
-        desk,
         "live.html.jinja",
         load_scripts(_HERE / "live.js"),
-        data={"id": desk.catalogue.name(folder), "run": folder.name, "live": is_live},
-        notices=await run_in_threadpool(_list_notices, folder),
-        pages=desk.catalogue.list_pages(folder),
+        data={"id": catalogue.name(folder), "run": folder.name, "live": is_live},
+        notices=_list_notices(folder),
+        pages=catalogue.list_pages(folder),
         has_queue=has_queue,
     )
 
@@ -210,11 +212,11 @@ def _list_notices(folder: Path) -> list[str]:
     return [each for each in (SIMULATED_NOTICE if entry.simulated else "", no_measurement) if each]
 
 
-async def stream_events(desk: Desk, request: Request) -> Response:
-    folder = desk.find_run(request)
+async def stream_events(request: Request) -> Response:
+    folder = await run_in_threadpool(_find_run, request)
     if not (folder / DATABASE).is_file() and not (folder / TUNING_FILE).is_file():
         raise HTTPException(404, "Only evaluations and tuning runs have a live page.")
-    return StreamingResponse(_watch(desk, folder), media_type="text/event-stream")
+    return StreamingResponse(_watch(_get_desk(request), folder), media_type="text/event-stream")
 
 
 async def _watch(desk: Desk, folder: Path) -> AsyncIterator[str]:
@@ -248,12 +250,12 @@ def _format_event(name: str, data: Json) -> str:
     return f"event: {name}\ndata: {write_json(data)}\n\n"
 
 
-async def show_page(desk: Desk, request: Request) -> Response:
-    return _serve_page(desk.catalogue.find_page(desk.find_run(request), request.path_params["name"]))
+def show_page(request: Request) -> Response:
+    return _serve_page(_get_desk(request).catalogue.find_page(_find_run(request), request.path_params["name"]))
 
 
-async def show_other_page(desk: Desk, request: Request) -> Response:
-    return _serve_page(desk.catalogue.find_other_page(request.path_params["page_id"]))
+def show_other_page(request: Request) -> Response:
+    return _serve_page(_get_desk(request).catalogue.find_other_page(request.path_params["page_id"]))
 
 
 def _serve_page(path: Path | None) -> Response:
@@ -271,47 +273,47 @@ def list_own_scripts() -> str:
     return load_scripts(*files).policy
 
 
-async def show_review(desk: Desk, request: Request) -> Response:
-    folder = desk.find_run(request)
-    queue = desk.open_queue(folder)
-    refusal = await run_in_threadpool(queue.explain_refusal)
-    items = [] if refusal else await run_in_threadpool(queue.list_items)
-    unreadable = format_count(n, "line") if (n := await run_in_threadpool(queue.count_unreadable)) else ""
+def show_review(request: Request) -> Response:
+    folder, desk, queue = _find_run(request), _get_desk(request), _open_queue(request)
+    refusal = queue.explain_refusal()
     data = {
         "id": desk.catalogue.name(folder),
         "run": folder.name,
-        "items": items,
+        "items": [] if refusal else queue.list_items(),
         "token": desk.access.write_token,
         "header": WRITE_HEADER,
         "runs": desk.catalogue.list_evaluations(),
     }
-    scripts = load_scripts(*ROWS, FOLDER / "steps.js", _HERE / "review.js")
-    notices = [] if refusal else await run_in_threadpool(_list_notices, folder)
     return _render(
-        desk, "review.html.jinja", scripts, data=data, notices=notices, refusal=refusal, unreadable=unreadable
+        "review.html.jinja",
+        load_scripts(*ROWS, FOLDER / "steps.js", _HERE / "review.js"),
+        data=data,
+        user=desk.user,
+        notices=[] if refusal else _list_notices(folder),
+        refusal=refusal,
+        unreadable=format_count(n, "line") if (n := queue.count_unreadable()) else "",
     )
 
 
-async def show_answer(desk: Desk, request: Request) -> Response:
-    queue = desk.open_queue(desk.find_run(request))
-    answer = await run_in_threadpool(queue.read_answer, request.path_params["row"])
+def show_answer(request: Request) -> Response:
+    answer = _open_queue(request).read_answer(request.path_params["row"])
     return Response(write_json(answer), media_type="application/json")
 
 
-async def save_label(desk: Desk, request: Request) -> Response:
-    queue = desk.open_queue(desk.find_run(request))
+async def save_label(request: Request) -> Response:
     body = await _read_body(request)
     row, target = body.get("row"), body.get("target")
     if not isinstance(row, int) or isinstance(row, bool) or not (target is None or isinstance(target, str)):
         raise HTTPException(400, "row must be a number, and target a text.")
     verdict = Verdict(str(body.get("label") or ""), target, str(body.get("note") or ""))
-    return JSONResponse(await run_in_threadpool(queue.save, row, verdict, desk.user))
+    return JSONResponse(
+        await run_in_threadpool(lambda: _open_queue(request).save(row, verdict, _get_desk(request).user))
+    )
 
 
-async def withdraw_label(desk: Desk, request: Request) -> Response:
-    queue = desk.open_queue(desk.find_run(request))
-    body = await _read_body(request)
-    await run_in_threadpool(queue.withdraw, str(body.get("id") or ""), desk.user)
+async def withdraw_label(request: Request) -> Response:
+    label_id = str((await _read_body(request)).get("id") or "")
+    await run_in_threadpool(lambda: _open_queue(request).withdraw(label_id, _get_desk(request).user))
     return JSONResponse({})
 
 
@@ -331,8 +333,9 @@ async def _read_body(request: Request) -> Json:
     return body
 
 
-async def rescore(desk: Desk, request: Request) -> Response:
+async def rescore(request: Request) -> Response:
     """Apply all labels to all runs, in a process of its own: scorers may be programs of the user."""
+    desk = _get_desk(request)
     if desk.rescoring.locked():
         raise HTTPException(409, "Runs are being scored again just now; wait for it.")
     async with desk.rescoring:

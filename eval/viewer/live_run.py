@@ -51,7 +51,7 @@ class Running:
 
     @property
     def seconds(self) -> float:
-        return _measure_seconds(self.since)
+        return measure_seconds(self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class LogTail:
     """New lines of a log, as JSON objects; a log of another format gives none."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._offset, self._rest = path, 0, b""
+        self._path, self._offset = path, 0
 
     def read(self) -> Iterator[Mapping[str, object]]:
         for line in self._read_new().splitlines():
@@ -87,14 +87,12 @@ class LogTail:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
                 return b""
-            if about.st_size - self._offset > _READ_BYTES or about.st_size < self._offset:
-                self._offset, self._rest = max(about.st_size - _READ_BYTES, 0), b""
+            if not 0 <= about.st_size - self._offset <= _READ_BYTES:
+                self._offset = max(about.st_size - _READ_BYTES, 0)
             file.seek(self._offset)
-            new = file.read(_READ_BYTES)
-        self._offset += len(new)
-        whole, newline, self._rest = (self._rest + new).rpartition(b"\n")
-        self._rest = self._rest[-_READ_BYTES:]
-        return whole + newline
+            whole, newline, _ = file.read(_READ_BYTES).rpartition(b"\n")
+        self._offset += len(whole + newline)
+        return whole
 
 
 class LiveRun:
@@ -174,7 +172,7 @@ class LiveRun:
         correct = sum(each.value == 1.0 for each in scored)
         last = state.sessions[-1] if state.sessions else None
         is_live = bool(last and self._is_running and not last.ended_at)
-        elapsed = _measure_seconds(last.started_at) if last and is_live else state.wall_seconds
+        elapsed = measure_seconds(last.started_at) if last and is_live else state.wall_seconds
         at_once = self._info.part("run").get("concurrency")
         new = done - self._done_before
         progress = Progress(
@@ -227,7 +225,8 @@ class LiveRun:
             self._store.close()
 
 
-def _measure_seconds(since: str) -> float:
+def measure_seconds(since: str) -> float:
+    """Return the seconds since a time in ISO 8601; 0 if it is none."""
     try:
         begin = datetime.fromisoformat(since)
     except ValueError:

@@ -8,7 +8,6 @@ the test goes on, and then its p would mean nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.analysis.run_list.foreign_json import (
@@ -27,6 +26,7 @@ from eval.reports.notes import NOT_AVAILABLE, format_interval, format_percent
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.run_info import TUNING_FILE, TUNING_PROGRESS
 from eval.runs.store import RunStore, StoreError
+from eval.viewer.live_run import measure_seconds
 
 PHASES = ("preflight", "baseline", "search", "shortlist", "sealed", "gate")
 MAX_SHOWN = 40  # candidates, the newest first
@@ -177,13 +177,7 @@ def _list_texts(values: object) -> Sequence[str]:
 
 def _measure_elapsed(state: Mapping[str, object], is_running: bool) -> float:
     """Return the wall time of all sessions."""
-    spent = as_number(as_mapping(state.get("spend")).get("seconds")) or 0.0
-    before = as_number(state.get("session_seconds_before")) or 0.0
-    try:
-        began = datetime.fromisoformat(as_text(state.get("session_started_at")))
-    except ValueError:
-        return spent
     if not is_running:
-        return spent
-    began = began if began.tzinfo else began.replace(tzinfo=UTC)
-    return before + max((datetime.now(UTC) - began).total_seconds(), 0.0)
+        return as_number(as_mapping(state.get("spend")).get("seconds")) or 0.0
+    before = as_number(state.get("session_seconds_before")) or 0.0
+    return before + measure_seconds(as_text(state.get("session_started_at")))

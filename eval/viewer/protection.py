@@ -82,27 +82,23 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        answer = self._refuse_others(scope) or self._open(scope) or self._refuse_strangers(scope)
+        answer = self._refuse(scope, Headers(scope=scope)) or self._open(scope) or self._refuse_strangers(scope)
         await (answer or self._application)(scope, receive, send_with_headers)
 
-    def _refuse_others(self, scope: Scope) -> Response | None:
+    def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuse what does not come from a page of this server."""
-        headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._access.hosts:
             return PlainTextResponse("This server answers to 127.0.0.1 and localhost only.\n", 421)
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
         if origin is not None and origin != f"http://{hosts[0].lower()}":
             return PlainTextResponse("Requests from pages of other origins are refused.\n", 403)
-        if site not in ("same-origin", "none") and not (scope["path"] == _OPEN and scope["method"] == "GET"):
+        is_read = scope["method"] in _READS
+        if site not in ("same-origin", "none") and not (scope["path"] == _OPEN and is_read):
             return PlainTextResponse("Requests from pages of other sites are refused.\n", 403)
-        if scope["method"] not in _READS:
-            return self._refuse_foreign_write(headers, origin)
-        return None
-
-    def _refuse_foreign_write(self, headers: Headers, origin: str | None) -> Response | None:
         is_json = headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
-        if origin is None or not is_json or not _is_same(headers.get(WRITE_HEADER, ""), self._access.write_token):
+        has_token = _is_same(headers.get(WRITE_HEADER, ""), self._access.write_token)
+        if not is_read and (origin is None or not is_json or not has_token):
             return PlainTextResponse("Only the viewer's own pages may write; reload the page.\n", 403)
         return None
 

@@ -91,22 +91,15 @@ class ReviewQueue:
             record = _read_record(store, row)
             found = LabelIndex(read_labels(self.gold)).find(record, info.task.file_sha256.get(record.sample_id))
             link = find_broken_link(record, labels=LabelSet(tuple(info.task.labels)))
-            return {
+            same = ("epoch", "level", "question", "file", "target", "answer", "explanation", "error")
+            return {name: getattr(record, name) for name in same} | {
                 "row": row,
                 "id": record.sample_id,
-                "epoch": record.epoch,
-                "level": record.level or "",
-                "question": record.question,
-                "file": record.file or "",
-                "target": record.target,
-                "answer": record.answer,
                 "mark": mark_answer(record),
-                "explanation": record.explanation,
-                "error": record.error or "",
                 "lost": f"{link.kind} {link.name}: {link.evidence.for_people}" if link else "",
                 "reasoning": cut_text(record.reasoning_trace),
                 "steps": describe_steps(record)[0],
-                "labels": [_describe_label(each) for each in (found.on_question, found.on_answer) if each],
+                "labels": _list_labels(found),
             }
 
     def save(self, row: int, verdict: Verdict, who: str) -> Json:
@@ -191,8 +184,12 @@ def _describe_item(row: int, record: Record, found: FoundLabels) -> Json:
         "epoch": record.epoch,
         "mark": mark_answer(record),
         "question": shorten_line(record.question, _MAX_LINE_CHARS),
-        "labels": [_describe_label(each) for each in (found.on_question, found.on_answer) if each],
+        "labels": _list_labels(found),
     }
+
+
+def _list_labels(found: FoundLabels) -> list[Json]:
+    return [_describe_label(each) for each in (found.on_question, found.on_answer) if each]
 
 
 def _describe_label(label: HumanLabel) -> Json:

@@ -16,8 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eval.reports.html.templates import FOLDER
-from mas.runtime.terminal import escape_controls
+from eval.reports.html.templates import FOLDER, map_texts
 from mas.runtime.text import format_count
 
 BLOCKS = (FOLDER / "blocks.js",)
@@ -63,6 +62,14 @@ class _Open:
     values: dict[int, str] = field(default_factory=dict)  # as JSON
     n_chars: int = 0
 
+    def share(self, text: str) -> object:
+        """Return a short text as it is, and of a long one a reference to it."""
+        if len(text) < _SHARED_CHARS:
+            return text
+        if text not in self.texts:
+            self.n_chars += len(text)
+        return {_TEXT: self.texts.setdefault(text, len(self.texts))}
+
 
 class BlockWriter:
     """Gathers values into blocks. Of one name and key, the value that was added last is kept."""
@@ -82,7 +89,7 @@ class BlockWriter:
             self._left_out[name] += 1
             return
         block = self._open[rank, name]
-        written = json.dumps(self._share_texts(value, block), ensure_ascii=False, separators=(",", ":"))
+        written = json.dumps(map_texts(value, block.share), ensure_ascii=False, separators=(",", ":"))
         block.values[key] = written
         block.n_chars += len(written)
         if block.n_chars > BLOCK_BYTES:
@@ -94,20 +101,6 @@ class BlockWriter:
             if self._open[rank, name].values:
                 self._close(rank, name)
         return Blocks([each for rank in sorted(self._closed) for each in self._closed[rank]], dict(self._left_out))
-
-    def _share_texts(self, value: object, block: _Open) -> object:
-        if isinstance(value, str):
-            value = escape_controls(value)
-            if len(value) < _SHARED_CHARS:
-                return value
-            if value not in block.texts:
-                block.n_chars += len(value)
-            return {_TEXT: block.texts.setdefault(value, len(block.texts))}
-        if isinstance(value, Mapping):
-            return {escape_controls(str(name)): self._share_texts(each, block) for name, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._share_texts(each, block) for each in value]
-        return value
 
     def _close(self, rank: int, name: str) -> None:
         block = self._open.pop((rank, name))

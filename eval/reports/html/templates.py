@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 FOLDER = Path(__file__).parent
+_PIECE = 64  # template events that are joined before they are written
 _UNSAFE = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
 
 
@@ -48,6 +50,18 @@ def load_template(path: Path, filters: Mapping[str, Callable[..., object]] | Non
     return environment.get_template(path.name)
 
 
+def write_page(path: Path, template: Path, values: Mapping[str, object]) -> None:
+    """Write a page from its template; a reader sees the old one or the whole new one.
+
+    Raises:
+        OSError: the page cannot be written; one that is already there stays as it was.
+    """
+    stream = load_template(template).stream(values)
+    stream.enable_buffering(_PIECE)
+    with write_atomically(path) as file:
+        file.writelines(map(escape_controls, stream))
+
+
 def load_scripts(*paths: Path) -> Scripts:
     """Return scripts as they are, in this order; each is listed once."""
     from markupsafe import Markup
@@ -66,14 +80,13 @@ def embed_json(value: object) -> "Markup":
 
 def write_json(value: object) -> str:
     """Return a value as short JSON; characters that cannot be seen, or that turn text around, are spelt out in it."""
-    return json.dumps(_escape_texts(value), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(map_texts(value, str), ensure_ascii=False, separators=(",", ":"))
 
 
-def _escape_texts(value: object) -> object:
+def map_texts(value: object, change: Callable[[str], object]) -> object:
+    """Return a copy with every text in it, without such characters, changed; keys are kept."""
     if isinstance(value, str):
-        return escape_controls(value)
+        return change(escape_controls(value))
     if isinstance(value, Mapping):
-        return {escape_controls(str(name)): _escape_texts(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_escape_texts(each) for each in value]
-    return value
+        return {escape_controls(str(name)): map_texts(each, change) for name, each in value.items()}
+    return [map_texts(each, change) for each in value] if isinstance(value, list | tuple) else value

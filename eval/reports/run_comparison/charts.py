@@ -27,12 +27,8 @@ def list_compared(first: ReadRun, second: ReadRun) -> list[str]:
 
 def build_charts(result: ComparisonResult, runs: Sequence[ReadRun]) -> Iterator[Chart]:
     """Yield the charts of two runs or more."""
-    if len(runs) == 2:
-        yield _chart_pair(result.comparisons[0], *runs)
-    else:
-        yield _chart_against_first(result)
-    if chart := _chart_cost(result):
-        yield chart
+    yield _chart_pair(result.comparisons[0], *runs) if len(runs) == 2 else _chart_against_first(result)
+    yield _chart_cost(result)
 
 
 def _chart_pair(pair: RunComparison, first: ReadRun, second: ReadRun) -> Chart:
@@ -58,7 +54,7 @@ def _chart_against_first(result: ComparisonResult) -> Chart:
 
 
 def _point(label: str, result: PairedResult) -> Point:
-    low, high = result.ci95 if result.ci95 else (None, None)
+    low, high = result.ci95 or (None, None)
     tone: Tone = "quiet"
     if low is not None and high is not None and not low <= 0 <= high:
         tone = "right" if low > 0 else "wrong"
@@ -83,8 +79,8 @@ def _list_groups(questions: Sequence[PlannedQuestion]) -> Iterator[tuple[str, li
             yield from ((f"{name} {value}", shown[value]) for value in sorted(shown))
 
 
-def _chart_cost(result: ComparisonResult) -> Chart | None:
-    """Score against cost of an answer, or against tokens where no cost is known; None for less than two runs."""
+def _chart_cost(result: ComparisonResult) -> Chart:
+    """Return score against cost of an answer, or against tokens where no cost is known."""
     sides = {result.runs[0].label: result.comparisons[0].comparison.first}
     sides |= {pair.run: pair.comparison.second for pair in result.comparisons}
     costs = {label: _divide(side.cost_usd, side.n_answers) for label, side in sides.items()}
@@ -95,32 +91,27 @@ def _chart_cost(result: ComparisonResult) -> Chart | None:
         low, high = side.score_ci95 or (None, None)
         note = "efficient: no run is both better and cheaper" if _is_efficient(label, sides, xs) else ""
         tone: Tone = "accent" if note else "quiet"
-        points.append(
-            Point(f"{label} ★" if note else label, xs[label] or 0.0, side.score, low, high, tone=tone, note=note)
-        )
+        name = f"{label} ★" if note else label
+        points.append(Point(name, xs[label] or 0.0, side.score, low, high, tone=tone, note=note))
     metric = result.comparisons[0].comparison.metric
     what = "cost" if is_priced else "tokens"
     title = f"{metric} against {what} of an answer (★: no run is both better and cheaper)"
     form: Format = "usd" if is_priced else "number"
-    return Chart(
-        "scatter", title, points, f"{what} of an answer", metric, x_format=form, y_format="percent", y_domain=(0.0, 1.0)
-    )
+    axis = f"{what} of an answer"
+    return Chart("scatter", title, points, axis, metric, x_format=form, y_format="percent", y_domain=(0.0, 1.0))
 
 
 def chart_losses(gathered: GatheredRuns, labels: Sequence[str]) -> Chart:
     """Chart the points that each run lost by the first cause, as shares of its questions."""
     lost, n = _sum_losses(gathered, labels), max(len(gathered.questions), 1)
     order = sorted(lost, key=lambda name: -max(lost[name].values()))[:MAX_GROUPS]
-    points = [
-        Point(
-            name, lost[name][label] / n, group=label, href=link(**{f"lost {label}": name}) if lost[name][label] else ""
-        )
-        for name in order
-        for label in labels
-    ]
-    return Chart(
-        "bars", "Points lost, by the first cause", points, x_label="share of the questions", x_format="percent"
-    )
+    points = []
+    for name in order:
+        for label in labels:
+            href = link(**{f"lost {label}": name}) if lost[name][label] else ""
+            points.append(Point(name, lost[name][label] / n, group=label, href=href))
+    title = "Points lost, by the first cause"
+    return Chart("bars", title, points, x_label="share of the questions", x_format="percent")
 
 
 def describe_losses(gathered: GatheredRuns, labels: Sequence[str]) -> str:

@@ -14,21 +14,18 @@ from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, Run
 from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
 from eval.reports.html.charts import CHARTS
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
-from eval.reports.html.templates import load_scripts, load_template
+from eval.reports.html.templates import load_scripts, write_page
 from eval.reports.notes import format_p_value, format_points
 from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses, list_compared
 from eval.reports.run_comparison.rows import ComparedQuestion, gather_runs, list_outcomes
 from eval.reports.run_report.answers import PROMPTS
 from eval.reports.run_report.answers import STEPS as STEPS_BLOCK
-from mas.runtime.security.private_file import write_atomically
-from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
 
 MAX_ANSWERS = 20_000  # rows of (run, sample, epoch)
 MAX_WITH_TEXTS = 3  # runs whose answers are written into the table; of more, their signs
 _HERE = Path(__file__).parent
 _TEMPLATE, _SCRIPT = _HERE / "comparison.html.jinja", _HERE / "comparison.js"
-_NOTHING = "none"
 
 
 def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRun]) -> None:
@@ -44,26 +41,25 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
         OSError: the page cannot be written; one that is already there stays as it was.
     """
     ids = list(dict.fromkeys(each for other in runs[1:] for each in list_compared(runs[0], other)))
-    n_answers = sum(each.answers.epochs for each in runs)
-    gathered = gather_runs(runs, ids, max(MAX_ANSWERS // n_answers, 1))
-    page = load_template(_TEMPLATE).render(
-        notice=result.notice,
-        title=" and ".join(each.name for each in result.runs) if len(runs) == 2 else f"{len(runs)} runs compared",
-        runs=list(map(describe_run, result.runs)),
-        verdicts=[describe_result(each, len(result.comparisons)) for each in result.comparisons],
-        comparisons=[_build_section(each, len(result.comparisons)) for each in result.comparisons],
-        charts=[*build_charts(result, runs), chart_losses(gathered, [each.label for each in runs])],
-        losses=describe_losses(gathered, [each.label for each in runs]) if len(runs) == 2 else "",
-        prompts=list(_list_prompts(runs)),
-        rows=Rows("questions", _list_columns([each.label for each in runs]), gathered.questions),
-        n_shown=len(gathered.questions),
-        n_left_out=gathered.n_left_out,
-        left_out=gathered.blocks.describe_left_out({STEPS_BLOCK: "steps", PROMPTS: "prompts"}),
-        blocks=gathered.blocks,
-        scripts=load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
-    )
-    with write_atomically(path) as file:
-        file.write(escape_controls(page))
+    n_answers, n = sum(each.answers.epochs for each in runs), len(result.comparisons)
+    gathered, labels = gather_runs(runs, ids, max(MAX_ANSWERS // n_answers, 1)), [each.label for each in runs]
+    page = {
+        "notice": result.notice,
+        "title": " and ".join(each.name for each in result.runs) if n == 1 else f"{len(runs)} runs compared",
+        "runs": list(map(describe_run, result.runs)),
+        "verdicts": [describe_result(each, n) for each in result.comparisons],
+        "comparisons": [_build_section(each, n) for each in result.comparisons],
+        "charts": [*build_charts(result, runs), chart_losses(gathered, labels)],
+        "losses": describe_losses(gathered, labels) if n == 1 else "",
+        "prompts": list(_list_prompts(runs)),
+        "rows": Rows("questions", _list_columns(labels), gathered.questions),
+        "n_shown": len(gathered.questions),
+        "n_left_out": gathered.n_left_out,
+        "left_out": gathered.blocks.describe_left_out({STEPS_BLOCK: "steps", PROMPTS: "prompts"}),
+        "blocks": gathered.blocks,
+        "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
+    }
+    write_page(path, _TEMPLATE, page)
 
 
 def describe_result(pair: RunComparison, n_comparisons: int) -> str:
@@ -127,13 +123,11 @@ def _name_differences(pair: RunComparison) -> Iterator[str]:
 
 def _list_prompts(runs: Sequence[ReadRun]) -> Iterator[dict[str, object]]:
     """Yield the prompts that differ from the first run's, as both texts."""
-    first = runs[0].prompt_set
     for other in runs[1:]:
-        second = other.prompt_set
-        before, now = (each.texts if each else {} for each in (first, second))
+        before, now = (each.prompt_set.texts if each.prompt_set else {} for each in (runs[0], other))
         for agent in {**before, **now}:
             if before.get(agent) != now.get(agent):
-                texts = [before.get(agent, _NOTHING), now.get(agent, _NOTHING)]
+                texts = [before.get(agent, "none"), now.get(agent, "none")]
                 yield {"agent": agent, "runs": [runs[0].label, other.label], "texts": texts}
 
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import quote, urlencode
 
 from eval.analysis.attribution.broken_link import name_link
@@ -57,10 +57,9 @@ def link(**filters: str) -> str:
 
 def build_tiles(summary: Summary, answers: Sequence[AnswerRow]) -> Iterator[Tile]:
     """Yield the score with its interval, what it cost, and how long it took."""
-    interval = (
-        "not complete: no interval" if summary.incomplete else f"95% interval {format_interval(summary.score_ci95)}"
-    )
-    yield format_floor(summary.score, summary.incomplete), summary.metric, interval
+    interval = f"95% interval {format_interval(summary.score_ci95)}"
+    remark = "not complete: no interval" if summary.incomplete else interval
+    yield format_floor(summary.score, summary.incomplete), summary.metric, remark
     over = f" over {summary.epochs} epochs" if summary.epochs > 1 else ""
     right = "right" if summary.metric == ACCURACY else "fully right"
     yield f"{summary.n_correct:,} of {summary.n_scored:,}", right + over, _count_failures(summary)
@@ -143,17 +142,10 @@ def build_loss_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
 
 
 def _build_loss(lost: LostPoints) -> Point:
-    low, high = lost.points_ci95 or (None, None)
-    name = name_link(lost.kind, lost.name)
-    return Point(
-        name,
-        round(100 * lost.points, 2),
-        low=None if low is None else round(100 * low, 2),
-        high=None if high is None else round(100 * high, 2),
-        tone="error" if lost.kind == "error" else "wrong",
-        note=format_count(lost.n, "answer"),
-        href=link(lost=name),
-    )
+    low, high = (round(100 * bound, 2) for bound in lost.points_ci95) if lost.points_ci95 else (None, None)
+    name, tone = name_link(lost.kind, lost.name), cast(Tone, "error" if lost.kind == "error" else "wrong")
+    note = format_count(lost.n, "answer")
+    return Point(name, round(100 * lost.points, 2), low=low, high=high, tone=tone, note=note, href=link(lost=name))
 
 
 def describe_losses(summary: Summary) -> str:
@@ -163,13 +155,9 @@ def describe_losses(summary: Summary) -> str:
     first, *others = summary.attribution
     bounds = first.points_ci95
     interval = f" (95% interval {100 * bounds[0]:.1f} to {100 * bounds[1]:.1f})" if bounds else ""
-    second = (
-        f"; next is {name_link(others[0].kind, others[0].name)} with {100 * others[0].points:.1f}" if others else ""
-    )
-    return (
-        f"Most points are lost at {name_link(first.kind, first.name)}: {100 * first.points:.1f} of 100{interval}, in "
-        f"{format_count(first.n, 'answer')}{second}."
-    )
+    most = f"{name_link(first.kind, first.name)}: {100 * first.points:.1f} of 100{interval}"
+    second = "".join(f"; next is {name_link(each.kind, each.name)} with {100 * each.points:.1f}" for each in others[:1])
+    return f"Most points are lost at {most}, in {format_count(first.n, 'answer')}{second}."
 
 
 def describe_critics(summary: Summary) -> list[tuple[str, str]]:
@@ -294,18 +282,13 @@ def _chart_cost(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
 
 def _chart_each_cost(gathered: Gathered, spent: dict[int, float], by_cost: bool) -> Chart:
     """Return a stroke for each answer, in a row for each verdict."""
-    found = [
-        Point(
-            question.line,
-            spent[answer.key],
-            group=answer.mark,
-            tone=_TONES.get(answer.mark, "quiet"),
-            href=f"#{quote(question.id, safe='')}",
-        )
-        for question in gathered.questions
-        for answer in question.in_order
-        if answer.key in spent
-    ]
+    found = []
+    for question in gathered.questions:
+        href = f"#{quote(question.id, safe='')}"
+        for answer in question.in_order:
+            if (amount := spent.get(answer.key)) is not None:
+                tone = _TONES.get(answer.mark, "quiet")
+                found.append(Point(question.line, amount, group=answer.mark, tone=tone, href=href))
     step = -(-len(found) // MAX_TICKS)
     points = sorted(found[::step], key=lambda each: list(_TONES).index(each.group) if each.group in _TONES else 9)
     some = f" (one answer in {step})" if step > 1 else ""

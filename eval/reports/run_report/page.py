@@ -12,15 +12,13 @@ from pathlib import Path
 from eval.analysis.summary.summary import Summary
 from eval.reports.html.charts import CHARTS
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
-from eval.reports.html.templates import load_scripts, load_template
+from eval.reports.html.templates import load_scripts, write_page
 from eval.reports.notes import format_floor, format_interval, format_title, list_notes
 from eval.reports.run_report import numbers, overview
 from eval.reports.run_report.answers import PROMPTS, RIGHT, AnswerRow, Gathered, Links, QuestionRow, gather_answers
 from eval.reports.run_report.answers import STEPS as STEPS_BLOCK
 from eval.reports.step_tree import MAX_TEXT_CHARS
 from eval.runs.record import PlannedQuestion, Record
-from mas.runtime.security.private_file import write_atomically
-from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
 
 MAX_ANSWERS = 10_000  # rows of (sample, epoch)
@@ -31,7 +29,6 @@ CAVEATS = (
 )
 _HERE = Path(__file__).parent
 _TEMPLATE, _SCRIPT = _HERE / "report.html.jinja", _HERE / "report.js"
-_PIECE = 64  # template events that are joined before they are written
 
 
 def write_report(
@@ -56,10 +53,7 @@ def write_report(
         OSError: the page cannot be written; one that is already there stays as it was.
     """
     gathered = gather_answers(records, plan, limit_questions(summary.epochs), links)
-    stream = load_template(_TEMPLATE).stream(_build_page(summary, gathered, list(facts)))
-    stream.enable_buffering(_PIECE)
-    with write_atomically(path) as file:
-        file.writelines(map(escape_controls, stream))
+    write_page(path, _TEMPLATE, _build_page(summary, gathered, list(facts)))
 
 
 def limit_questions(epochs: int) -> int:
