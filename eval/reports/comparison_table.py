@@ -4,7 +4,6 @@ print_comparison(compare_runs(folders, intersection=False), Console())
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 
 from rich.text import Text
 
@@ -23,7 +22,7 @@ from mas.runtime.text import format_count
 MAX_FLIPS = 20  # --html and --json have all
 QUESTION_CHARS = 60  # --html has whole questions and answers
 SHORT_CHARS = 200  # of an answer, a reason
-MIN_ID_CHARS = 8
+_ID_CHARS = 8  # of the id of a question
 MAX_CHARS = 240  # of a setting
 _SIDES_INTERVAL = "its 95% interval"
 # Columns that a terminal must have for: the sides' intervals, padding, the question's text, its level.
@@ -36,7 +35,7 @@ _NAMED_OPTIONS = {  # name of a run's part → the options that say the same
     "prompts": ("prompts",),
 }
 
-Row = tuple[str, str, str, str, str]  # name, of the first, of the second, difference, its interval
+Row = Sequence[str]  # name, of the first, of the second, difference, its interval
 
 
 def print_comparison(result: ComparisonResult, console: Console, settings: bool = False) -> None:
@@ -214,8 +213,8 @@ def _describe_marks(pair: RunComparison) -> str:
 
 
 def _shorten_ids(ids: Sequence[str]) -> dict[str, str]:
-    """Return each id → its shortest unambiguous prefix, of 8 characters or more, of one length for all."""
-    chars = next(n for n in count(MIN_ID_CHARS) if len({each[:n] for each in ids}) == len(set(ids)))
+    """Return each id → its first characters, or all of it if ids begin alike."""
+    chars = _ID_CHARS if len({each[:_ID_CHARS] for each in ids}) == len(set(ids)) else None
     return {each: each[:chars] for each in ids}
 
 

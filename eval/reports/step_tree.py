@@ -30,42 +30,6 @@ Fields = list[tuple[str, str]]  # name and text; the name may be empty
 
 
 @dataclass(slots=True)
-class Calls:
-    """Calls to language models, added up."""
-
-    n: int = 0
-    again: int = 0  # sent again after a failure
-    replayed: int = 0  # answered by the run's own log or the shared cache
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0
-    cost_is_known: bool = True
-    waited_seconds: float = 0.0
-
-    def add(self, span: Span) -> None:
-        attributes = span.attributes
-        self.n += 1
-        self.again += bool(attributes.get("retry") or attributes.get("attempt", 1) > 1)
-        self.replayed += bool(attributes.get("replayed") or attributes.get("cached"))
-        self.input_tokens += attributes.get("input_tokens") or 0
-        self.output_tokens += attributes.get("output_tokens") or 0
-        self.cost_usd += attributes.get("cost_usd") or 0.0
-        self.cost_is_known &= attributes.get("cost_usd") is not None
-        self.waited_seconds += attributes.get("waited_seconds") or 0.0
-
-    def list_facts(self) -> Iterator[str]:
-        if not self.n:
-            return
-        kinds = [(self.again, "sent again"), (self.replayed, "answered before")]
-        listed = ", ".join(f"{n} {kind}" for n, kind in kinds if n)
-        yield f"{format_count(self.n, 'model call')}{f' ({listed})' if listed else ''}"
-        yield f"{self.input_tokens:,} + {self.output_tokens:,} tokens"
-        yield format_cost(self.cost_usd if self.cost_is_known else None)
-        if self.waited_seconds >= 0.05:
-            yield f"waited {self.waited_seconds:.1f} s"
-
-
-@dataclass(slots=True)
 class Step:
     """One agent, tool or other span on the page."""
 
@@ -78,21 +42,20 @@ class Step:
     warnings: list[str] = field(default_factory=list)
     error: str = ""
     remark: str = ""  # source of a tool's result, if the tool was not called
-    calls: Calls = field(default_factory=Calls)
+    calls: list[Span] = field(default_factory=list)  # to language models
     span: int | None = None  # its id
-    call_ids: list[int] = field(default_factory=list)  # spans of its calls to models
     inner: list["Step"] = field(default_factory=list)  # the tools that an agent used
 
     @property
     def facts(self) -> str:
         took = [] if self.kind in (*_FRAME, _MORE) else ["cut off" if self.seconds is None else f"{self.seconds:.1f} s"]
-        return " · ".join([*took, *self.calls.list_facts(), *([self.remark] if self.remark else [])])
+        return " · ".join([*took, *_list_facts(self.calls), *([self.remark] if self.remark else [])])
 
     def to_dict(self) -> dict[str, object]:
         """Return what `steps.js` draws, without what is empty."""
         values: dict[str, object] = {
             **{name: getattr(self, name) for name in ("kind", "title", "facts", "asked", "said", "decision")},
-            **{"warnings": self.warnings, "error": self.error, "calls": self.call_ids},
+            **{"warnings": self.warnings, "error": self.error, "calls": [each.id for each in self.calls]},
             "inner": [each.to_dict() for each in self.inner],
         }
         return {name: value for name, value in values.items() if value} | {"span": self.span}
@@ -108,8 +71,10 @@ def build_steps(trajectory: Sequence[Mapping[str, object]]) -> list[Step]:
     for span in spans:
         outer = _find_outer_step(span, parents, made)
         if span.kind == "lm" and outer is not None:
-            _add_call(outer, span)
-            outer.call_ids.append(span.id)
+            outer.calls.append(span)
+            if span.error:
+                outer.warnings.append(_flatten(f"call to {span.name} {describe_failure(span.error)}"))
+            outer.warnings += map(_flatten, list_warnings(span.events))
         elif len(made) == MAX_STEPS:
             n_more += span.kind not in ("lm", *_FRAME)
         elif (step := _build_step(span)) is not None:
@@ -147,15 +112,30 @@ def mark_answer(record: Record) -> str:
     return "right" if record.correct else "partial" if record.value else "wrong"
 
 
+def _list_facts(calls: Sequence[Span]) -> Iterator[str]:
+    """Yield what calls to language models took in all."""
+    if not calls:
+        return
+    facts = [span.attributes for span in calls]
+    again = sum(bool(each.get("retry") or each.get("attempt", 1) > 1) for each in facts)
+    replayed = sum(bool(each.get("replayed") or each.get("cached")) for each in facts)
+    kinds = [f"{n} {kind}" for n, kind in ((again, "sent again"), (replayed, "answered before")) if n]
+    yield format_count(len(calls), "model call") + (f" ({', '.join(kinds)})" if kinds else "")
+    given, made = (sum(each.get(name) or 0 for each in facts) for name in ("input_tokens", "output_tokens"))
+    yield f"{given:,} + {made:,} tokens"
+    costs = [each.get("cost_usd") for each in facts]
+    yield format_cost(None if None in costs else sum(costs))
+    if (waited := sum(each.get("waited_seconds") or 0.0 for each in facts)) >= 0.05:
+        yield f"waited {waited:.1f} s"
+
+
 def _build_call(span: Span) -> dict[str, object]:
-    calls = Calls()
-    calls.add(span)
     took = "cut off" if span.end_seconds is None else f"{span.seconds:.1f} s"
     messages = [(str(each.get("role") or ""), _join_parts(each)) for each in span.inputs.get("messages") or []]
     if system := span.inputs.get("system"):
         messages.insert(0, ("system", str(system)))
     return {
-        "title": " · ".join([span.name, took, *list(calls.list_facts())[1:]]),
+        "title": " · ".join([span.name, took, *list(_list_facts([span]))[1:]]),
         "messages": [(role, cut_text(text, MAX_PROMPT_CHARS)) for role, text in messages],
         "reply": cut_text(_join_parts(span.outputs), MAX_PROMPT_CHARS),
         "error": _flatten(describe_failure(span.error)) if span.error else "",
@@ -177,13 +157,6 @@ def _find_outer_step(span: Span, parents: Mapping[int, int | None], made: Mappin
     return None
 
 
-def _add_call(step: Step, span: Span) -> None:
-    step.calls.add(span)
-    if span.error:
-        step.warnings.append(_flatten(f"call to {span.name} {describe_failure(span.error)}"))
-    step.warnings += map(_flatten, list_warnings(span.events))
-
-
 def _build_step(span: Span) -> Step | None:
     step = Step(span.kind, span.name, None if span.end_seconds is None else span.seconds, span=span.id)
     if span.error and span.kind != "question":  # the page shows the sample's error above its steps
@@ -197,8 +170,7 @@ def _build_step(span: Span) -> Step | None:
         messages = span.inputs.get("messages") or []
         step.asked = shorten_line(_join_parts(messages[-1]) if messages else "", MAX_ASKED_CHARS)
         step.said = [("", cut_text(_join_parts(span.outputs)))]
-        step.calls.add(span)
-        step.call_ids.append(span.id)
+        step.calls.append(span)
     else:
         outputs = dict(span.outputs)
         step.decision = str(outputs.pop("decision", None) or "")

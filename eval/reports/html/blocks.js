@@ -45,5 +45,5 @@ const Blocks = (() => {
     return resolve(values[key], texts);
   }
 
-  return { get, has: (name, key) => Boolean(find(name, key)), read };
+  return { get, read };
 })();

@@ -52,16 +52,6 @@ const RowTables = (() => {
       this.shown = this.rows;
       this.build();
       this.filter();
-      this.prepare(0);
-    }
-
-    // What is searched is put together while nothing else happens, so that the first search is as fast as the next.
-    prepare(from) {
-      const wait = window.requestIdleCallback ?? ((then) => setTimeout(then, 50));
-      wait(() => {
-        for (const row of this.rows.slice(from, from + 500)) this.words(row);
-        if (from + 500 < this.rows.length) this.prepare(from + 500);
-      });
     }
 
     build() {
@@ -356,5 +346,5 @@ const RowTables = (() => {
     for (const box of document.querySelectorAll(".rows")) mount(box.dataset.rows);
     follow();
   });
-  return { mount, visit, make, mark, list, format, toCsv };
+  return { mount, visit, make, mark, list };
 })();

@@ -83,5 +83,5 @@ const Steps = (() => {
     return make("ol", "steps", ...steps.map((step) => drawStep(step, options)));
   }
 
-  return { draw, fold, said };
+  return { draw, fold };
 })();

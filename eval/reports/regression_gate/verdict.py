@@ -10,7 +10,7 @@ nor notify anybody.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -198,12 +198,12 @@ def _build_table(result: GateResult) -> Table:
 def _list_cells(judged: JudgedMetric) -> list[str]:
     """Return verdict, name, both values, change, its interval, and the change that is allowed."""
     low, high = judged.lower, judged.upper
+    form: Callable[[float], str] = format_percent
     if judged.relative:
         form = "${:,.5f}".format if judged.metric == COST else "{:,.2f} s".format
         change, interval = f"{judged.difference:+.1%}", f"{low:+.1%} to {high:+.1%}"
         allowed = f"up to {judged.margin:+.1%}"
     else:
-        form = format_percent
         change = f"{format_points(judged.difference)} points"
         interval = f"{format_points(low)} to {format_points(high)}"
         allowed = f"down to {format_points(-judged.margin)}"

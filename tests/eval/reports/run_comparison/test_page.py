@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.comparison.answers import build_answers
-from eval.analysis.comparison.compare_runs import Differences, RunComparison, compare_read_runs, read_runs
-from eval.analysis.comparison.comparison import HeldOut, compare_answers
+from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
+from eval.analysis.comparison.comparison import HeldOut
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.reports.html.blocks import decode_data
 from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses
@@ -144,13 +143,3 @@ def test_efficient_runs_have_a_sign_and_not_a_colour_alone(tmp_path: Path) -> No
     runs = read_runs(folders)
     *_, chart = build_charts(compare_read_runs(runs, intersection=False), runs)
     assert [each.label for each in chart.points] == ["A ★", "B", "C ★"]
-
-
-def pair(**score: Any) -> RunComparison:
-    """Of two answers each, with other numbers in its result."""
-    sides = (build_answers([answered("a", "17"), answered("b", text)]) for text in ("17", "3"))
-    made = compare_answers(*sides)
-    given = {"difference": 0.25, "ci95": (-0.125, 0.5), "p": 0.04, **score}
-    return RunComparison(
-        "B", "A", replace(made, score=replace(made.score, **given)), None, {}, Differences({}, {}, {}), (), 0.06
-    )
