@@ -24,7 +24,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from threading import Lock
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -60,7 +59,6 @@ from mas.simulation import SIMULATED_NOTICE
 
 _HERE = Path(__file__).parent
 _MAX_BODY_BYTES = 200_000
-_MAX_QUEUES = 4
 _RESCORE_LINES = 200
 _POLL_SECONDS = 1.0
 _NICENESS = 5
@@ -87,18 +85,8 @@ class Desk:
     user: str
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     watched: dict[Path, "LivePage"] = field(default_factory=dict)  # live runs that are open in a browser
-    queues: dict[Path, ReviewQueue] = field(default_factory=dict)  # one a run, for all browsers; the newest last
-    opening: Lock = field(default_factory=Lock)
+    queues: dict[Path, ReviewQueue] = field(default_factory=dict)  # by folder of the run, for all browsers
     rescoring: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def open_queue(self, folder: Path) -> ReviewQueue:
-        """Return the queue of a run, one for all browsers; the oldest is closed when there are several."""
-        with self.opening:
-            queue = self.queues.pop(folder, None) or ReviewQueue(folder, self.catalogue.gold)
-            self.queues[folder] = queue  # as the newest
-            while len(self.queues) > _MAX_QUEUES:
-                self.queues.pop(next(iter(self.queues))).close()
-        return queue
 
 
 class LivePage:
@@ -171,7 +159,8 @@ def _find_run(request: Request) -> Path:
 
 
 def _open_queue(request: Request) -> ReviewQueue:
-    return _get_desk(request).open_queue(_find_run(request))
+    desk, folder = _get_desk(request), _find_run(request)
+    return desk.queues.setdefault(folder, ReviewQueue(folder, desk.catalogue.gold))
 
 
 def _render(template: str, scripts: Scripts, **values: object) -> HTMLResponse:

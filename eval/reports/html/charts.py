@@ -17,7 +17,7 @@ Tone = Literal["", "right", "wrong", "error", "quiet", "accent"]
 CHARTS = (FOLDER / "vendor" / "d3.min.js", FOLDER / "vendor" / "plot.umd.min.js", FOLDER / "charts.js")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Point:
     """One bar, dot or corner of a line. `low` and `high` bound `x` in bars and dots, `y` in scatter and lines."""
 
@@ -32,7 +32,7 @@ class Point:
     href: str = ""  # "#id" opens a row, "#?cause=expert" filters the rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chart:
     kind: Kind
     title: str  # the sentence that the chart answers
@@ -48,13 +48,7 @@ class Chart:
     @property
     def data(self) -> dict[str, object]:
         """Return what the script draws, without what is empty."""
-        names = ("kind", "title", "x_label", "y_label", "x_format", "y_format", "x_domain", "y_domain", "x_mark")
-        facts = {name: getattr(self, name) for name in names}
-        points = [
-            {name: getattr(each, name) for name in Point.__slots__ if getattr(each, name) not in (None, "")}
-            for each in self.points
-        ]
-        return {**{name: value for name, value in facts.items() if value not in (None, "")}, "points": points}
+        return _drop_empty({**vars(self), "points": [_drop_empty(vars(each)) for each in self.points]})
 
     @property
     def table(self) -> tuple[list[tuple[str, str]], list[list[str]]]:
@@ -82,6 +76,10 @@ class Chart:
         if point.low is None or point.high is None:
             return ""
         return f"{format_number(point.low, form)} to {format_number(point.high, form)}"
+
+
+def _drop_empty(values: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value not in (None, "")}
 
 
 def format_number(value: float | None, form: Format) -> str:

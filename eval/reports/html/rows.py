@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Rows:
-    """A table of rows; each has an `id` that is unique on the page: `page.html#id` opens it."""
+    """A table of rows; each has an `id` that is unique on the page: `page.html#id` opens it. A column may read it."""
 
     name: str
     columns: Sequence[Column]
@@ -55,16 +55,15 @@ class Rows:
 
     @cached_property
     def data(self) -> dict[str, object]:
-        """Return what the script reads: a list per row, in the columns' order."""
-        columns = list(self.columns)
-        if not any(each.key == "id" for each in columns):
-            columns.append(Column("id", "id", kind="hidden", export=False))
+        """Return what the script reads: a list per row, in the columns' order, the id first."""
+        shown = [each for each in self.columns if each.key != "id"]
+        ids = [each for each in self.columns if each.key == "id"] or [Column("id", "id")]
         return {
             "name": self.name,
             "noun": self.noun,
-            "columns": [{key: value for key, value in vars(each).items() if key != "read"} for each in columns],
-            "keys": [each.key for each in columns],
-            "rows": [[_read(row, each) for each in columns] for row in self.values],
+            "columns": [{key: value for key, value in vars(each).items() if key != "read"} for each in shown],
+            "keys": [each.key for each in (*ids, *shown)],
+            "rows": [[_read(row, each) for each in (*ids, *shown)] for row in self.values],
         }
 
 

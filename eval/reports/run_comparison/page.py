@@ -135,7 +135,7 @@ def _list_columns(labels: Sequence[str]) -> list[Column]:
     """Return the columns of a `ComparedQuestion`."""
     width = "26fr" if len(labels) <= MAX_WITH_TEXTS else "64px"
     columns = [
-        Column("id", "id", kind="hidden", export=False, read=lambda row: row.question.id),
+        Column("id", "id", read=lambda row: row.question.id),
         Column("question", "question", width="40fr", read=lambda row: row.question.line),
         Column("target", "gold answer", width="16fr", read=lambda row: row.question.target),
     ]

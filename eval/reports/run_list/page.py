@@ -81,7 +81,7 @@ def _list_columns(folder: Path, links: Links) -> list[Column]:
         Column("high", "high", kind="hidden", find=False, read=lambda run: (_choose_score(run)[1] or (None,))[-1]),
         Column("n", "n", kind="hidden", find=False),
         Column("seconds", "seconds", kind="hidden", find=False),
-        Column("id", "id", kind="hidden", export=False, read=lambda run: str(_relate(run.folder, folder))),
+        Column("id", "id", read=lambda run: str(_relate(run.folder, folder))),
         Column("result", "result", kind="hidden", find=False, export=False, read=_describe_result),
         Column("cost", "cost", kind="hidden", find=False, export=False, read=format_cost),
         Column("size", "size", kind="hidden", find=False, export=False, read=lambda run: format_bytes(run.size_bytes)),

@@ -1,4 +1,4 @@
-"""A list of runs in the terminal: a table where there is room, else two or three lines for each run.
+"""A list of runs in the terminal: two or three lines for each run.
 
 print_runs(selected, n_all=12, console=Console())
 """
@@ -6,7 +6,6 @@ print_runs(selected, n_all=12, console=Console())
 from collections.abc import Iterator, Sequence
 from datetime import UTC
 
-from rich.table import Table
 from rich.text import Text
 
 from eval.analysis.run_list.cleaning import CleaningPlan
@@ -18,22 +17,14 @@ from eval.runs.run_info import NO_MEASUREMENT
 from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count
 
-_TITLES = (
-    *("state", "run", "score, 95% interval", "n", "model", "data", "prompts"),
-    *("cost", "began (UTC)", "time", "size"),
-)
-_FOR_TABLE = 150  # columns that a terminal must have
 _STYLES = {COMPLETE: "green", STOPPED: "yellow", RUNNING: "bold cyan", CRASHED: "red", REFUSED: "bold red"}
 
 
 def print_runs(runs: Sequence[RunEntry], n_all: int, console: Console) -> None:
     """Print the runs; `n_all`: how many there are without filters."""
-    if console.width >= _FOR_TABLE:
-        _print_table(runs, console)
-    else:
-        for run in runs:
-            console.print(Text.assemble((run.state, _STYLES[run.state]), f" {run.name}"), soft_wrap=True)
-            console.print(Text(f"    {' · '.join(_list_parts(run))}"), soft_wrap=True)
+    for run in runs:
+        console.print(Text.assemble((run.state, _STYLES[run.state]), f" {run.name}"), soft_wrap=True)
+        console.print(Text(f"    {' · '.join(_list_parts(run))}"), soft_wrap=True)
     sizes = format_bytes(sum(run.size_bytes for run in runs))
     console.print(Text(f"{len(runs)} of {format_count(n_all, 'run')}, {sizes}"))
 
@@ -103,17 +94,3 @@ def _list_parts(run: RunEntry) -> Iterator[str]:
         yield format_duration(run.seconds)
     yield format_start(run)
     yield format_bytes(run.size_bytes)
-
-
-def _print_table(runs: Sequence[RunEntry], console: Console) -> None:
-    table = Table()
-    for title in _TITLES:
-        table.add_column(title, justify="right" if title in ("n", "cost", "time", "size") else "left", overflow="fold")
-    for run in runs:
-        n = "" if run.n is None else f"{run.n:,}"
-        seconds = format_duration(run.seconds) if run.seconds else ""
-        name = f"{run.name}\n{run.remark}" if run.remark else run.name
-        cells = [name, format_score(run), n, format_model(run), run.data, run.prompts]
-        cells += [format_cost(run), format_start(run), seconds, format_bytes(run.size_bytes)]
-        table.add_row(Text(run.state, _STYLES[run.state]), *map(Text, cells))
-    console.print(table)
