@@ -9,7 +9,6 @@ Columns have Inspect's names where Inspect has them (`id`, `epoch`, `input`, `ta
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
@@ -17,11 +16,11 @@ from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
 from eval.analysis.attribution.run_attribution import attribute_run
 from eval.analysis.summary.from_store import read_missing, summarise_store
 from eval.analysis.summary.summarise import is_planned
-from eval.runs.folder import DATABASE, find_run, list_runs
+from eval.runs.folder import find_run, list_runs
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import RunStore, open_run
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
@@ -115,17 +114,8 @@ def find_folders(runs: RunNames) -> list[Path]:
     return [find_run(each.folder if isinstance(each, HasFolder) else each) for each in several]
 
 
-@contextmanager
-def _open(folder: Path) -> Iterator[RunStore]:
-    try:
-        with refuse_unreadable(folder), RunStore(folder / DATABASE, read_only=True) as store:
-            yield store
-    except StoreError as error:
-        raise UserError(f"{error}.") from error
-
-
 def _read_samples(folder: Path) -> Iterator[Row]:
-    with _open(folder) as store:
+    with refuse_unreadable(folder), open_run(folder) as store:
         links = attribute_run(store).links
         info, plan = store.read_info(), store.read_plan()
         tags = {planned.id: planned.tags for planned in plan}
@@ -170,7 +160,7 @@ def _describe_labels(record: Record) -> Row:
 
 
 def _read_calls(folder: Path) -> Iterator[Row]:
-    with _open(folder) as store:
+    with refuse_unreadable(folder), open_run(folder) as store:
         for record in store.records():
             agents: dict[object, object] = {}  # id of a span → agent that it belongs to
             for each in record.trajectory:
@@ -202,7 +192,7 @@ def _as_number(value: object) -> float | None:
 def _describe_run(folder: Path) -> Row:
     row: Row = {"run": folder.name, "folder": str(folder)}
     try:
-        with _open(find_run(folder)) as store:
+        with refuse_unreadable(folder), open_run(find_run(folder)) as store:
             return row | _summarise_run(store, store.read_info())
     except UserError as error:
         return row | {"status": "unreadable", "error": str(error)}

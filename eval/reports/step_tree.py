@@ -124,7 +124,7 @@ def _list_facts(calls: Sequence[Span]) -> Iterator[str]:
     given, made = (sum(each.get(name) or 0 for each in facts) for name in ("input_tokens", "output_tokens"))
     yield f"{given:,} + {made:,} tokens"
     costs = [each.get("cost_usd") for each in facts]
-    yield format_cost(None if None in costs else sum(costs))
+    yield format_cost(None if None in costs else sum(cost or 0.0 for cost in costs))
     if (waited := sum(each.get("waited_seconds") or 0.0 for each in facts)) >= 0.05:
         yield f"waited {waited:.1f} s"
 

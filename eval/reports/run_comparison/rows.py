@@ -1,7 +1,7 @@
 """Rows of the comparison page: each question with the answers of all runs, those that disagree first.
 
-gathered = gather_runs(runs, max_questions=2_000)
-gathered.questions[0].verdict            # "better in B"
+gathered = gather_runs(runs, ids, max_questions=2_000)
+list_outcomes(gathered.questions[0], "AB")            # ["better in B", "flips"]
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,6 @@ class ComparedQuestion:
     answers: Sequence[Sequence[AnswerRow]]  # of each run, by epoch; empty: not answered
     means: Sequence[float]  # value of each run's answers
 
-    @property
-    def spread(self) -> float:
-        return pvariance(self.means)
-
 
 @dataclass(frozen=True)
 class GatheredRuns:
@@ -51,11 +47,14 @@ def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int)
     Raises:
         UserError: a store cannot be read.
     """
-    spread = {each: _measure_spread(runs, each) for each in ids}
-    ids = sorted(ids, key=lambda each: -spread[each])  # stable: else in the dataset's order
+    scores = {each: [run.answers.list_scores(each, with_missing=False) for run in runs] for each in ids}
+    means = {id: [fmean(each) if each else 0.0 for each in sides] for id, sides in scores.items()}
+    # stable: else in the dataset's order; losses before gains
+    ids = sorted(ids, key=lambda each: (-pvariance(means[each]), means[each][-1] - means[each][0]))
     n_left_out = max(len(ids) - max_questions, 0)
     ids = ids[:max_questions]
-    gatherer = AnswerGatherer(BlockWriter(MAX_BLOCK_BYTES), frozenset(each for each in ids if spread[each]))
+    disagree = frozenset(each for each in ids if pvariance(means[each]))
+    gatherer = AnswerGatherer(BlockWriter(MAX_BLOCK_BYTES), disagree)
     wanted = frozenset(ids)
     found: list[dict[str, QuestionRow]] = []
     for run in runs:
@@ -63,21 +62,12 @@ def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int)
             records = (each for each in store.records() if each.sample_id in wanted)
             plan = [each for each in store.read_plan() if each.id in wanted]
             found.append({row.id: row for row in gatherer.gather(records, plan, len(plan))})
-    questions = [_join(sample_id, found) for sample_id in ids if any(sample_id in rows for rows in found)]
-    questions.sort(key=lambda each: (-each.spread, each.means[-1] - each.means[0]))  # losses before gains
+    questions = []
+    for id in ids:
+        if (first := next((rows[id] for rows in found if id in rows), None)) is not None:
+            answers = [rows[id].in_order if id in rows else [] for rows in found]
+            questions.append(ComparedQuestion(first, answers, means[id]))
     return GatheredRuns(questions, gatherer.writer.close(), n_left_out)
-
-
-def _measure_spread(runs: Sequence[ReadRun], sample_id: str) -> float:
-    scores = [run.answers.list_scores(sample_id, with_missing=False) for run in runs]
-    return pvariance([fmean(each) if each else 0.0 for each in scores])
-
-
-def _join(sample_id: str, found: Sequence[dict[str, QuestionRow]]) -> ComparedQuestion:
-    first = next(rows[sample_id] for rows in found if sample_id in rows)
-    answers = [rows[sample_id].in_order if sample_id in rows else [] for rows in found]
-    means = [fmean(each.value for each in given) if given else 0.0 for given in answers]
-    return ComparedQuestion(first, answers, means)
 
 
 def list_outcomes(question: ComparedQuestion, labels: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from eval.analysis.attribution.broken_link import name_link
@@ -143,8 +143,8 @@ def build_loss_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
 
 def _build_loss(lost: LostPoints) -> Point:
     low, high = (round(100 * bound, 2) for bound in lost.points_ci95) if lost.points_ci95 else (None, None)
-    name, tone = name_link(lost.kind, lost.name), cast(Tone, "error" if lost.kind == "error" else "wrong")
-    note = format_count(lost.n, "answer")
+    name, note = name_link(lost.kind, lost.name), format_count(lost.n, "answer")
+    tone: Tone = "error" if lost.kind == "error" else "wrong"
     return Point(name, round(100 * lost.points, 2), low=low, high=high, tone=tone, note=note, href=link(lost=name))
 
 
