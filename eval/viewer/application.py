@@ -33,18 +33,18 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from eval.analysis.run_list.read_runs import EVALUATION, TUNING, read_entry, read_runs
+from eval.analysis.run_list.read_runs import read_runs
 from eval.cli.command import FINISHED, handle_signals
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.projection import format_duration
 from eval.reports.html.rows import ROWS
 from eval.reports.html.templates import FOLDER, Scripts, load_scripts, load_template, write_json
 from eval.reports.notes import format_interval, format_percent
-from eval.reports.run_list.page import Links, render_index
+from eval.reports.run_list.page import render_index
 from eval.runs.folder import DATABASE, format_path
 from eval.runs.run_info import TUNING_FILE
 from eval.runs.store import StoreError
-from eval.viewer.catalogue import Catalogue
+from eval.viewer.catalogue import Catalogue, list_notices
 from eval.viewer.live_run import LiveRun
 from eval.viewer.live_tuning import LiveTuning
 from eval.viewer.protection import HOST, WRITE_HEADER, Access, Guard
@@ -55,7 +55,6 @@ from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.security.child_environment import build_child_environment
 from mas.runtime.terminal import escape_controls, print_line
 from mas.runtime.text import format_count
-from mas.simulation import SIMULATED_NOTICE
 
 _HERE = Path(__file__).parent
 _MAX_BODY_BYTES = 200_000
@@ -173,11 +172,13 @@ def _answer_page(text: str, scripts: Scripts) -> HTMLResponse:
 
 def show_start(request: Request) -> Response:
     catalogue = _get_desk(request).catalogue
-    links = Links(
+    page, scripts = render_index(
+        read_runs([catalogue.folder]),
+        catalogue.folder,
         lambda run: f"/runs/{quote(catalogue.name(run.folder), safe='')}",
-        lambda page: f"/pages/{quote(catalogue.name(page), safe='')}",
+        lambda path: f"/pages/{quote(catalogue.name(path), safe='')}",
     )
-    return _answer_page(*render_index(read_runs([catalogue.folder]), catalogue.folder, links))
+    return _answer_page(page, scripts)
 
 
 def show_run(request: Request) -> Response:
@@ -188,17 +189,10 @@ def show_run(request: Request) -> Response:
         "live.html.jinja",
         load_scripts(_HERE / "live.js"),
         data={"id": catalogue.name(folder), "run": folder.name, "live": is_live},
-        notices=_list_notices(folder),
+        notices=list_notices(folder),
         pages=catalogue.list_pages(folder),
         has_queue=has_queue,
     )
-
-
-def _list_notices(folder: Path) -> list[str]:
-    """Return what a reader must know before any number of a run: its model is simulated, it measures nothing."""
-    entry = read_entry(folder, TUNING if (folder / TUNING_FILE).is_file() else EVALUATION)
-    no_measurement = f"No measurement: {entry.no_measurement}." if entry.no_measurement else ""
-    return [each for each in (SIMULATED_NOTICE if entry.simulated else "", no_measurement) if each]
 
 
 async def stream_events(request: Request) -> Response:
@@ -278,7 +272,7 @@ def show_review(request: Request) -> Response:
         load_scripts(*ROWS, FOLDER / "steps.js", _HERE / "review.js"),
         data=data,
         user=desk.user,
-        notices=[] if refusal else _list_notices(folder),
+        notices=[] if refusal else list_notices(folder),
         refusal=refusal,
         unreadable=format_count(n, "line") if (n := queue.count_unreadable()) else "",
     )

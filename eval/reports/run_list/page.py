@@ -5,7 +5,6 @@ write_index(OUTPUTS / "index.html", found)
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,14 +20,6 @@ _TEMPLATE = Path(__file__).with_name("index.html.jinja")
 _SCRIPT = Path(__file__).with_name("index.js")
 
 
-@dataclass(frozen=True)
-class Links:
-    """Addresses of runs and other pages on the index page."""
-
-    of_run: Callable[[RunEntry], str]  # empty: none
-    of_page: Callable[[Path], str]
-
-
 def write_index(path: Path, found: FoundRuns) -> None:
     """Write the page.
 
@@ -36,15 +27,19 @@ def write_index(path: Path, found: FoundRuns) -> None:
         OSError: it cannot be written; one that is already there stays as it was.
     """
     folder = path.parent
-    links = Links(lambda run: _link(run.report, folder) if run.report else "", lambda page: _link(page, folder))
     others = FoundRuns(found.runs, [each for each in found.pages if each != path])
+    page, _ = render_index(
+        others, folder, lambda run: _link(run.report, folder) if run.report else "", lambda page: _link(page, folder)
+    )
     with write_atomically(path) as file:
-        file.write(render_index(others, folder, links)[0])
+        file.write(page)
 
 
-def render_index(found: FoundRuns, folder: Path, links: Links) -> tuple[str, Scripts]:
-    """Return the page and its scripts; names are relative to the folder."""
-    rows = Rows("runs", _list_columns(folder, links), found.runs, noun="run")
+def render_index(
+    found: FoundRuns, folder: Path, link_run: Callable[[RunEntry], str], link_page: Callable[[Path], str]
+) -> tuple[str, Scripts]:
+    """Return the page and its scripts; names are relative to the folder. A run without an address is no link."""
+    rows = Rows("runs", _list_columns(folder, link_run), found.runs, noun="run")
     states, scripts = {run.state for run in found.runs}, load_scripts(*ROWS, _SCRIPT)
     page = load_template(_TEMPLATE).render(
         table=rows,
@@ -53,7 +48,7 @@ def render_index(found: FoundRuns, folder: Path, links: Links) -> tuple[str, Scr
             *((f"{sum(run.state == each for run in found.runs):,}", each, "") for each in sorted(states)),
             (format_bytes(sum(run.size_bytes for run in found.runs)), "on the disk", ""),
         ],
-        pages=[(str(_relate(each, folder)), links.of_page(each)) for each in found.pages],
+        pages=[(str(_relate(each, folder)), link_page(each)) for each in found.pages],
         n_unmeasured=sum(bool(run.no_measurement) for run in found.runs),
         n_simulated=sum(run.simulated for run in found.runs),
         scripts=scripts,
@@ -61,7 +56,7 @@ def render_index(found: FoundRuns, folder: Path, links: Links) -> tuple[str, Scr
     return escape_controls(page), scripts
 
 
-def _list_columns(folder: Path, links: Links) -> list[Column]:
+def _list_columns(folder: Path, link_run: Callable[[RunEntry], str]) -> list[Column]:
     """Return the columns of a `RunEntry`; of a number that is sorted and exported, `index.js` shows the hidden text."""
     return [
         Column("name", "run", width="3fr"),
@@ -85,7 +80,7 @@ def _list_columns(folder: Path, links: Links) -> list[Column]:
         Column("result", "result", kind="hidden", find=False, export=False, read=_describe_result),
         Column("cost", "cost", kind="hidden", find=False, export=False, read=format_cost),
         Column("size", "size", kind="hidden", find=False, export=False, read=lambda run: format_bytes(run.size_bytes)),
-        Column("href", "page", kind="hidden", find=False, export=False, read=links.of_run),
+        Column("href", "page", kind="hidden", find=False, export=False, read=link_run),
     ]
 
 
