@@ -121,8 +121,8 @@ def _list_facts(calls: Sequence[Span]) -> Iterator[str]:
     replayed = sum(bool(each.get("replayed") or each.get("cached")) for each in facts)
     kinds = [f"{n} {kind}" for n, kind in ((again, "sent again"), (replayed, "answered before")) if n]
     yield format_count(len(calls), "model call") + (f" ({', '.join(kinds)})" if kinds else "")
-    given, made = (sum(each.get(name) or 0 for each in facts) for name in ("input_tokens", "output_tokens"))
-    yield f"{given:,} + {made:,} tokens"
+    n_in, n_out = (sum(each.get(name) or 0 for each in facts) for name in ("input_tokens", "output_tokens"))
+    yield f"{n_in:,} + {n_out:,} tokens"
     costs = [each.get("cost_usd") for each in facts]
     yield format_cost(None if None in costs else sum(cost or 0.0 for cost in costs))
     if (waited := sum(each.get("waited_seconds") or 0.0 for each in facts)) >= 0.05:

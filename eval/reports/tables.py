@@ -31,7 +31,7 @@ class Table:
 
     def drop(self, *headings: str) -> "Table":
         """Return the table without some columns."""
-        kept = [place for place, each in enumerate(self.headings) if each not in headings]
+        kept = [place for place, heading in enumerate(self.headings) if heading not in headings]
         rows = [[row[place] for place in kept] for row in self.rows]
         return Table([self.headings[place] for place in kept], rows, self.left, self.ends)
 
