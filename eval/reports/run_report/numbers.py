@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eval.analysis.summary.label_metrics import NO_ANSWER, OTHER
-from eval.analysis.summary.summary import LabelSummary, Summary
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, LabelSummary, Summary
 from eval.reports.notes import (
     format_changes,
     format_duration,

@@ -98,7 +98,7 @@ def accept_changes(source: Source) -> Source:
 
 
 def _accept(xml: bytes) -> bytes:
-    from lxml import etree  # type: ignore[import-untyped]
+    from lxml import etree
 
     root = parse_xml(xml)
     for element in list(root.iter(*_REMOVED)):
