@@ -12,7 +12,7 @@ import argparse
 import json
 import sqlite3
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date, timedelta
 from itertools import cycle
 from pathlib import Path
@@ -196,11 +196,9 @@ def sql_families(shop: Shop) -> list[Family]:
             f"AND o.ordered_on LIKE '{year}-%'"
         )
         check = (
-            "SELECT round(sum(quantity * (SELECT price FROM products WHERE id = product_id)), 2) FROM "
-            "order_items WHERE "
-            f"product_id IN (SELECT id FROM products WHERE category = '{category}') AND order_id IN (SELECT id "
-            "FROM orders "
-            f"WHERE status = 'shipped' AND ordered_on BETWEEN '{year}-01-01' AND '{year}-12-31')"
+            "SELECT round(sum(quantity * (SELECT price FROM products WHERE id = product_id)), 2) FROM order_items "
+            f"WHERE product_id IN (SELECT id FROM products WHERE category = '{category}') AND order_id IN (SELECT id "
+            f"FROM orders WHERE status = 'shipped' AND ordered_on BETWEEN '{year}-01-01' AND '{year}-12-31')"
         )
         question = f"What is the revenue of the category {category} in the database, from shipped orders of {year}?"
         return ask_sql(question, number(shop.value(query), 0.01), query, check)
@@ -490,9 +488,8 @@ def mixed_families(shop: Shop) -> list[Family]:
         name, year, table, sold = draw(random)
         id_ = products[name]
         question = (
-            f"How many units of the {name} were sold in {year} by the database's orders, and how many units of "
-            "the product "
-            f"with id {id_} are in stock according to the API?"
+            f"How many units of the {name} were sold in {year} by the database's orders, and how many units of the "
+            f"product with id {id_} are in stock according to the API?"
         )
         http = [{"method": "GET", "path": f"/stock/{id_}", "query": {}}]
         return build(question, [sold, stock[id_]], table, ["sql", "api_docs"], http=http)
@@ -501,9 +498,8 @@ def mixed_families(shop: Shop) -> list[Family]:
         name, year, table, sold = draw(random)
         capital, rate, years = random.randrange(500, 9500, 100), random.randint(2, 9), random.randint(3, 15)
         question = (
-            f"How many units of the {name} were sold in {year} by the database's orders? Also calculate what "
-            f"{capital} euros "
-            f"become in {years} years at {rate} percent compound interest a year."
+            f"How many units of the {name} were sold in {year} by the database's orders? Also calculate what {capital} "
+            f"euros become in {years} years at {rate} percent compound interest a year."
         )
         return build(question, [sold, round(capital * (1 + rate / 100) ** years, 2)], table, ["sql", "computation"])
 
@@ -511,11 +507,9 @@ def mixed_families(shop: Shop) -> list[Family]:
         name, year, table, sold = draw(random)
         id_, before, after = products[name], random.randint(120, 900), random.randint(120, 900)
         question = (
-            f"Three things: how many units of the {name} were sold in {year} by the database's orders, how many "
-            "units of the "
-            f"product with id {id_} are in stock according to the API, and what is the growth from {before} to "
-            f"{after} in "
-            "percent (compute it)?"
+            f"Three things: how many units of the {name} were sold in {year} by the database's orders, how many units "
+            f"of the product with id {id_} are in stock according to the API, and what is the growth from {before} to "
+            f"{after} in percent (compute it)?"
         )
         http = [{"method": "GET", "path": f"/stock/{id_}", "query": {}}]
         values = [sold, stock[id_], round((after - before) / before * 100, 4)]
@@ -526,8 +520,7 @@ def mixed_families(shop: Shop) -> list[Family]:
         quarter = random.randint(1, 4)
         question = (
             f"How many units of the {name} were sold in {year} by the database's orders, and what does the margin "
-            "report of "
-            f"the API say for quarter {quarter} of {year}?"
+            f"report of the API say for quarter {quarter} of {year}?"
         )
         http = [{"method": "GET", "path": "/reports/margin", "query": {"year": year, "quarter": quarter}}]
         return build(question, [sold], table, ["sql", "api_docs"], http=http)
@@ -566,12 +559,6 @@ FAMILIES: dict[str, Callable[[Shop], list[Family]]] = {
     "computation": computation_families,
     "mixed": mixed_families,
 }
-
-
-def read_questions(folder: Path, split: str) -> Iterator[dict[str, object]]:
-    """Yield the rows of a split."""
-    for line in (folder / split / "metadata.jsonl").read_text("utf-8").splitlines():
-        yield json.loads(line)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,12 @@ from eval.benchmarks.databases.shop_api import answer
 from eval.benchmarks.dataset import EXPECTED
 from eval.scorers.expected.answers import is_right_answer
 from eval.scorers.expected.tables import is_same_table, run_gold_query
-from scripts.make_bos_sample import SPLITS, read_questions, write_sample
+from scripts.make_bos_sample import SPLITS, write_sample
 
-ROWS = [(split, row) for split in SPLITS for row in read_questions(SHOP, split)]
-EXPECTATIONS = [(str(row["task_id"]), json.loads(str(row[EXPECTED]))) for _, row in ROWS]
+ROWS = [
+    json.loads(line) for split in SPLITS for line in (SHOP / split / "metadata.jsonl").read_text("utf-8").splitlines()
+]
+EXPECTATIONS = [(row["task_id"], json.loads(row[EXPECTED])) for row in ROWS]
 DATABASE = SHOP / "shop.sqlite"
 ALLOWED = ("customers", "products", "orders", "order_items")
 
