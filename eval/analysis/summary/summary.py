@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import TypeAdapter
-
 from eval.analysis.statistics.intervals import Interval
 from eval.runs.record import Usage
 from eval.scorers.score import ACCURACY
@@ -385,4 +383,6 @@ def build_from_json(kind: type[T], data: object) -> T:
     Raises:
         ValueError: a field is missing, or has another type.
     """
+    from pydantic import TypeAdapter  # not for an evaluation, which reads no summary
+
     return TypeAdapter(kind).validate_python(data)

@@ -29,7 +29,7 @@ def open_file(file: Path, **limits: float) -> Database:
 
 @pytest.mark.parametrize(("defence", "n_run"), [("both", 1), ("database alone", 2)])
 def test_q22_q23_hostile_queries_read_and_change_nothing(file: Path, defence: str, n_run: int) -> None:
-    database = open_file(file, seconds=0.1)
+    database = open_file(file, seconds=0.5)
     before = hashlib.sha256(file.read_bytes()).digest()
     run = []
     for hostile in SQLITE:
