@@ -29,6 +29,12 @@ _LONG_NUMBER = re.compile(r"\d{2}")
 _POWER_OF_POWER = re.compile(r"[\d)]\s*(?:\*\*|\^)")  # 2**9**9, (m**9)**9
 _DEGREES = re.compile(r"deg(?:ree)?s?[ _]+(c|f|k)(?:elsius|ahrenheit|elvin)?", re.IGNORECASE)
 _TEMPERATURES = {"c": "degC", "f": "degF", "k": "kelvin"}
+# What people mean by names of which pint makes something else: calories, nanometres, American beer barrels of 31.5
+# gallons.
+_MEANT = {"Cal": "kilocalorie", "Calorie": "kilocalorie", "Calories": "kilocalorie", "NM": "nautical_mile"}
+_MEANT |= {"bbl": "oil_barrel", "bbls": "oil_barrel"}
+_MEANT_NAME = re.compile(rf"(?<!\w)(?:{'|'.join(_MEANT)})(?!\w)")
+_TURNS = "revolutions_per_minute"
 
 
 @mark_read_only
@@ -44,11 +50,10 @@ def unit_converter(quantity: str, to_unit: str) -> ToolResult:
     amount, from_unit = _split_quantity(quantity)
     registry = _load_registry()
     try:
-        source, target = _parse_unit(registry, from_unit), _parse_unit(registry, to_unit)
+        given, wanted = _parse_unit(registry, from_unit), _parse_unit(registry, to_unit)
+        source, target = _read_turns(registry, given, wanted)
         converted = registry.Quantity(amount, source).to(target)
-        return ToolResult(
-            f"{_format_rounded(converted.magnitude, _convert_zero(registry, source, target))} {converted.units}"
-        )
+        return ToolResult(f"{_format_rounded(converted.magnitude, _convert_zero(registry, source, target))} {wanted}")
     except pint.DimensionalityError as error:
         raise ToolError(
             f"{from_unit} is {error.dim1 or error.units1} and {to_unit} is {error.dim2 or error.units2}, "
@@ -93,7 +98,7 @@ def _parse_unit(registry: "pint.UnitRegistry[float]", text: str) -> "pint.Unit":
     """
     import pint
 
-    plain = text.strip().replace("²", "^2").replace("³", "^3")
+    plain = _MEANT_NAME.sub(lambda found: _MEANT[found[0]], text.strip().replace("²", "^2").replace("³", "^3"))
     if not _UNIT.fullmatch(plain) or _LONG_NUMBER.search(plain) or _POWER_OF_POWER.search(plain):
         raise ToolError(f"{text!r} is not a unit; write one such as ft, kg, km/h, m^2 or degC.")
     if degrees := _DEGREES.fullmatch(plain):
@@ -104,6 +109,16 @@ def _parse_unit(registry: "pint.UnitRegistry[float]", text: str) -> "pint.Unit":
         except pint.UndefinedUnitError:
             continue
     raise ToolError(f"the unit {text!r} is unknown; write its English name or its symbol, such as meter or m.")
+
+
+def _read_turns(
+    registry: "pint.UnitRegistry[float]", source: "pint.Unit", target: "pint.Unit"
+) -> tuple["pint.Unit", "pint.Unit"]:
+    """Return the units, with turns a minute as a frequency beside hertz; pint takes 60 rpm for 6.28 hertz."""
+    per_minute = registry.Unit("1/minute")
+    if str(target).endswith("hertz") and str(source) == _TURNS:
+        return per_minute, target
+    return source, per_minute if str(source).endswith("hertz") and str(target) == _TURNS else target
 
 
 def _convert_zero(registry: "pint.UnitRegistry[float]", source: "pint.Unit", target: "pint.Unit") -> float:

@@ -28,6 +28,14 @@ from mas.tools.unit_converter import unit_converter
         ("98.6 degrees Fahrenheit", "degrees C", "37 degree_Celsius"),
         ("-40 °F", "°C", "-40 degree_Celsius"),
         ("1e-9 kelvin", "mK", "1e-06 millikelvin"),
+        ("3000 rpm", "Hz", "50 hertz"),
+        ("50 Hz", "rpm", "3000 revolutions_per_minute"),
+        ("60 rpm", "rad/s", "6.28318530718 radian / second"),
+        ("500 Calories", "kJ", "2092 kilojoule"),
+        ("500 calories", "kJ", "2.092 kilojoule"),
+        ("3 NM", "km", "5.556 kilometer"),
+        ("3 nm", "m", "3e-09 meter"),
+        ("2 bbl/day", "gallon/day", "84 gallon / day"),
     ],
 )
 def test_conversion(quantity: str, unit: str, expected: str) -> None:
