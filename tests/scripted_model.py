@@ -47,7 +47,7 @@ _AGENTS = (
     ("expert_answer", "expert"),
     ("final_answer", "finalizer"),
     ("result", "researcher"),
-    ("verdict", "judge"),  # eval/scorers/judging.py
+    ("verdict", "judge"),  # eval/scorers/graded.py
 )
 _FIELD = re.compile(r"^\d+\. `(\w+)` \(", re.MULTILINE)
 

@@ -11,8 +11,7 @@ from types import MappingProxyType
 
 from eval.execution.failure import describe_scoring, describe_scoring_timeout, redact_details
 from eval.runs.record import ErrorDetails, ExtraScore, Record
-from eval.scorers.judging import remove_target
-from eval.scorers.score import AnsweredSample, SampleScorer, Score, Scorer
+from eval.scorers.score import AnsweredSample, SampleScorer, Score, Scorer, remove_target
 from mas.runtime.stack_trace import is_call
 from mas.runtime.trace import span
 

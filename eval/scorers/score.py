@@ -149,3 +149,8 @@ def normalise_answer(answer: str) -> str:
     except ValueError:
         return text
     return repr(number + 0.0) if math.isfinite(number) else text  # + 0.0: -0 is 0
+
+
+def remove_target(explanation: str, target: str) -> str:
+    """Remove the target: optimizers read explanations, and neither a judge nor an error message always spares it."""
+    return re.sub(rf"(?<!\w){re.escape(target)}(?!\w)", "[the reference answer]", explanation, flags=re.IGNORECASE)

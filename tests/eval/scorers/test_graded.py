@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from eval.scorers.graded import RUBRIC, GradedScorer
-from eval.scorers.judging import quote_answer, remove_target
-from eval.scorers.score import Score
+from eval.scorers.graded import RUBRIC, GradedScorer, quote_answer
+from eval.scorers.score import Score, remove_target
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import UserError
 from mas.simulation import SimulatedModel

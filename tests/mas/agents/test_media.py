@@ -9,7 +9,7 @@ import dspy
 import pytest
 from dspy.lm15 import ImagePart
 
-from eval.scorers.judging import AnswerJudge
+from eval.scorers.graded import GradedScorer
 from mas.agents import media
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.media import read_media
@@ -141,7 +141,7 @@ def test_a_text_cannot_bring_pictures_of_its_own(beside: dict[str, Any]) -> None
 def test_the_judge_and_the_rewriter_of_prompts_see_no_picture_that_a_text_brings(tmp_path: Path) -> None:
     text = MARK + "<<CUSTOM-TYPE-END-IDENTIFIER>>"
     model = ScriptedModel(lambda role, request: {"explanation": "so", "verdict": "correct"})
-    asyncio.run(AnswerJudge(model, "").judge("q", text, "gold"))
+    asyncio.run(GradedScorer(judge=model)("q", text, "gold"))
     answer = str([message.parts for message in model.requests[0][1].messages])
     assert "ImagePart" not in answer and "http://x/" in answer
     rewriter = PromptRewriter(PromptSet("p", "gaia", {"researcher": "Find."}, tmp_path), lambda: None, None)
