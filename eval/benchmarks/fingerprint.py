@@ -64,22 +64,14 @@ def normalise_question(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def compute_dataset_digest(samples: Iterable[Sample]) -> str:
-    """Return the SHA-256 over each sample's id, text, target and attachment, in their order.
+def compute_dataset_digest(samples: Iterable[Sample], ordered: bool = True) -> str:
+    """Return the SHA-256 over each sample's id, text, target and attachment, in their order or in any.
 
     Raises:
         OSError: an attachment cannot be read.
     """
-    return _digest_lines(map(_write_line, samples))
-
-
-def compute_unordered_digest(samples: Iterable[Sample]) -> str:
-    """Return the same for samples whose order means nothing.
-
-    Raises:
-        OSError: an attachment cannot be read.
-    """
-    return _digest_lines(sorted(map(_write_line, samples)))
+    lines = map(_write_line, samples)
+    return sha256(b"".join(lines if ordered else sorted(lines))).hexdigest()
 
 
 def compute_file_digest(sample: Sample) -> str | None:
@@ -98,13 +90,6 @@ def _write_line(sample: Sample) -> bytes:
     inputs = [dict(sample.inputs)] if sample.inputs else []
     fields = [sample.id, sample.question, sample.target, compute_file_digest(sample), *inputs]
     return json.dumps(fields).encode("ascii") + b"\n"  # escapes lone surrogates
-
-
-def _digest_lines(lines: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(line)
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)

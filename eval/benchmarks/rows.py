@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from eval.benchmarks.columns import AS_GAIA, Columns, FoundColumns, check_on_bad_row
+from eval.benchmarks.columns import AS_GAIA, FoundColumns, check_on_bad_row
 from eval.benchmarks.dataset import Sample, Split
 from eval.benchmarks.fingerprint import normalise_question
 from mas.runtime.errors import UserError
@@ -165,7 +165,10 @@ def _build_sample(row: Row, number: int, attachments: Attachments, columns: Foun
     if not isinstance(row.content, Mapping):
         raise BadRowError(f"the row is {name_type(row.content)}, not an object with columns")
     names, content = columns.names, row.content
-    _require_columns(content, names)
+    for key in ("id", "question"):
+        if names[key] and names[key] not in content:
+            there = ", ".join(map(str, content)) or "nothing"
+            raise BadRowError(f"{names[key]!r} is missing or empty (data.columns.{key}); the row has: {there}")
     cells = {key: _Cell(column or "", content.get(column) if column else None) for key, column in names.items()}
     inputs = {field: _Cell(column, content.get(column)).input() for field, column in columns.inputs.items()}
     name, question = cells["file"].text(required=False), describe_inputs(inputs) if inputs else cells["question"].text()
@@ -191,27 +194,17 @@ def describe_inputs(inputs: Mapping[str, str]) -> str:
         BadRowError: all of them are empty.
     """
     if not any(value.strip() for value in inputs.values()):
-        raise BadRowError(f"{_join_quoted(inputs)} {'is' if len(inputs) == 1 else 'are all'} missing or empty")
+        names = ", ".join(map(repr, inputs))
+        raise BadRowError(f"{names} {'is' if len(inputs) == 1 else 'are all'} missing or empty")
     if len(inputs) == 1:
         return next(iter(inputs.values()))
     return "\n".join(f"{name}: {value}" for name, value in inputs.items())
-
-
-def _join_quoted(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names))
 
 
 def make_question_id(question: str, file: str) -> str:
     """Return an id that depends on nothing but question and file; white space is ignored, and it is never a number."""
     plain = " ".join(unicodedata.normalize("NFC", question).split())
     return "q" + hashlib.sha256(f"{plain}\n{file}".encode()).hexdigest()[:12]
-
-
-def _require_columns(content: Mapping[str, object], columns: Columns) -> None:
-    for key in ("id", "question"):
-        if columns[key] and columns[key] not in content:
-            there = ", ".join(map(str, content)) or "nothing"
-            raise BadRowError(f"{columns[key]!r} is missing or empty (data.columns.{key}); the row has: {there}")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
 from eval.analysis.statistics.paired_tests import plan_looks
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.fingerprint import compute_unordered_digest
+from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, RunStoppedError, StopController, is_server_failure
 from eval.runs.folder import DATABASE, format_path
@@ -381,7 +381,7 @@ def _build_run_info(run: TuningRun, asked: Part) -> RunInfo:
         config=plain,
         task=replace(
             describe_task(asked, plain.get("scorer"), getattr(config.data, "revision", None), run.splits.labels.names),
-            dataset_sha256=compute_unordered_digest(asked),
+            dataset_sha256=compute_dataset_digest(asked, ordered=False),
         ),
         tools=list_offered_tools(run.build_program(run.parent.prompts)),
         critics=list_critics(config.system),

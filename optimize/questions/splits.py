@@ -36,9 +36,9 @@ from eval.benchmarks.fingerprint import (
     IdentityKey,
     Pairs,
     build_identity_keys,
+    compute_dataset_digest,
     compute_file_digest,
     compute_fingerprint,
-    compute_unordered_digest,
     find_near_duplicates,
     format_pairs,
 )
@@ -114,7 +114,8 @@ class Splits:
             OSError: an attachment cannot be read.
         """
         train, val, sealed = parts
-        digests, marks = [compute_unordered_digest(part) for part in parts], [_marks(part) for part in parts]
+        digests = [compute_dataset_digest(part, ordered=False) for part in parts]
+        marks = [_marks(part) for part in parts]
         digest = sha256("\n".join(digests).encode()).hexdigest()
         return cls(
             train,
