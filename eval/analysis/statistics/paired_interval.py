@@ -65,8 +65,6 @@ def compute_paired_interval(sums: DifferenceSums, alpha: float = ALPHA) -> Inter
         sums: of the samples' differences.
         alpha: two-sided level; of a one-sided bound at level a it is 2a.
     """
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha={alpha}; expected a level between 0 and 1, such as 0.05")
     critical = NormalDist().inv_cdf(1 - alpha / 2)
 
     def end(inner: float, outer: float) -> float:

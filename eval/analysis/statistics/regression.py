@@ -59,13 +59,7 @@ class Effect:
         return _compute_variance(differences) + self.extra / (len(differences) - 1)
 
     def compute_bounds(self, level: float) -> Interval:
-        """Return both bounds, each of which is wrong with this probability.
-
-        Raises:
-            ValueError: there is one question only.
-        """
-        if self.n_questions < MIN_QUESTIONS:
-            raise ValueError(f"{self.n_questions} question; expected {MIN_QUESTIONS} at least")
+        """Return both bounds, each of which is wrong with this probability; there are two questions at least."""
         if self.paired and (found := self.paired.compute_interval(2 * level)):
             return found
         half = compute_t_quantile(1 - level, self.n_questions) * math.sqrt(self.compute_variance() / self.n_questions)
