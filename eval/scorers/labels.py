@@ -49,19 +49,14 @@ class LabelSet:
 
     def find(self, text: str | None) -> str | None:
         """Return the label that a text is; None if it is none."""
-        return None if text is None else self._by_key.get(normalise_label(text))
+        return None if text is None else self._by_key.get(normalise_question(text))
 
     def __bool__(self) -> bool:
         return bool(self.names)
 
     @cached_property
     def _by_key(self) -> dict[str, str]:
-        return {normalise_label(name): name for name in self.names}
-
-
-def normalise_label(text: str) -> str:
-    """Return a label without differences of case, spaces and compatibility forms."""
-    return normalise_question(text)
+        return {normalise_question(name): name for name in self.names}
 
 
 def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), given: Sequence[str] = ()) -> LabelSet:
@@ -82,7 +77,7 @@ def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), gi
         asked[key] |= questions
     n = sum(map(len, asked.values()))
     if given:
-        names = {normalise_label(name): " ".join(name.split()) for name in given}
+        names = {normalise_question(name): " ".join(name.split()) for name in given}
         return LabelSet(tuple(names.values()), n - _count(asked, names))
     found = _find_shared(asked)
     n_covered = _count(asked, found)
@@ -102,7 +97,7 @@ def _group_by_target(samples: Iterable[Question]) -> defaultdict[str, dict[str, 
             text = normalise_question(sample.question)
             asked = " ".join(_WORD.findall(text)) or text
             file = PurePath(sample.file).name if sample.file else ""
-            groups[normalise_label(sample.target)].setdefault(f"{asked}\n{file}", sample.target)
+            groups[normalise_question(sample.target)].setdefault(f"{asked}\n{file}", sample.target)
     return groups
 
 

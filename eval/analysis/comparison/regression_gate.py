@@ -30,7 +30,7 @@ from eval.analysis.statistics.regression import (
     measure_shares,
 )
 from eval.analysis.summary.rows import find_given_label
-from eval.analysis.summary.summary import NO_ANSWER, OTHER, OTHER_TARGET
+from eval.analysis.summary.summary import OTHER_TARGET
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import ACCURACY, join_metrics, name_metric, read_scorer_name
 from mas.runtime.errors import UserError
@@ -274,13 +274,12 @@ def _measure_f1(pair: _Pair) -> _Measured:
 
 
 def _list_cells(answers: Answers, sample_id: str, labels: LabelSet) -> list[Cell]:
-    target, given = answers.questions[sample_id].target, answers.list_given(sample_id)
-    return [(labels.find(target) or OTHER_TARGET, _find_answer(each, target, labels)) for each in given]
-
-
-def _find_answer(answer: GivenAnswer, target: str | None, labels: LabelSet) -> str:
-    given = "" if answer.error_class else find_given_label(answer.text, target, answer.correct, labels)
-    return NO_ANSWER if given == "" else given or OTHER
+    target = answers.questions[sample_id].target
+    named = labels.find(target) or OTHER_TARGET
+    return [
+        (named, find_given_label(None if each.error_class else each.text, target, each.correct, labels))
+        for each in answers.list_given(sample_id)
+    ]
 
 
 def _measure_cost(pair: _Pair) -> _Measured:

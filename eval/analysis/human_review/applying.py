@@ -105,13 +105,7 @@ def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> li
     """
     return [
         HumanVerdict(
-            id=each.id,
-            label=each.label,
-            who=each.who,
-            when=each.when,
-            run=each.run,
-            note=each.note,
-            target=each.target,
+            **{name: getattr(each, name) for name in ("id", "label", "who", "when", "run", "note", "target")},
             target_before=record.target,
             score_before=record.score,
             is_of_question=each is found.on_question,

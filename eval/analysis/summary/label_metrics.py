@@ -55,8 +55,7 @@ def summarise_labels(final: Sequence[Row], names: Sequence[str], incomplete: boo
 
 
 def _find_cell(row: Row) -> _Cell:
-    answer = NO_ANSWER if row.error_class is not None or row.given_label == "" else row.given_label or OTHER
-    return row.label or OTHER_TARGET, answer
+    return row.label or OTHER_TARGET, row.given_label
 
 
 def _count_confusion(cells: Counter[_Cell], names: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from sys import intern
 
 from eval.analysis.statistics.intervals import Interval, Tally, compute_metric_interval
-from eval.analysis.summary.summary import AccuracyWithout
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, AccuracyWithout
 from eval.runs.record import HumanVerdict, Record, Usage
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import normalise_answer
@@ -45,7 +45,7 @@ class Row:
     leaks: tuple[tuple[str, str], ...]  # tool and source of each web result that gives the sample away
     blocked_pages: tuple[tuple[str, int], ...]  # host and number
     label: str | None  # that the target is; None: it is none
-    given_label: str | None  # that the answer is
+    given_label: str  # that the answer is; else NO_ANSWER or OTHER
     human: tuple[HumanVerdict, ...]  # labels of people
     vote: int | None  # equal for equal answers within this process; None: in error, or without an answer
 
@@ -81,18 +81,18 @@ def build_row(record: Record, labels: LabelSet = NO_LABELS) -> Row:
         leaks=tuple((each["tool"], each["source"]) for each in record.leaks),
         blocked_pages=tuple((intern(host), times) for host, times in record.blocked_pages.items()),
         label=labels.find(record.target),
-        given_label=None if failed else find_given_label(record.answer, record.target, record.correct, labels),
+        given_label=find_given_label(None if failed else record.answer, record.target, record.correct, labels),
         human=tuple(record.human),
         vote=None if failed else _hash_answer(record.answer),
     )
 
 
-def find_given_label(answer: str | None, target: str | None, correct: bool, labels: LabelSet) -> str | None:
-    """Return the label that an answer is, or that the scorer took it for; empty: there is no answer."""
+def find_given_label(answer: str | None, target: str | None, correct: bool, labels: LabelSet) -> str:
+    """Return the label that an answer is, or that the scorer took it for; else NO_ANSWER or OTHER."""
     text = "" if answer is None else str(answer)
     if not text.strip():
-        return ""
-    return labels.find(text) or (labels.find(target) if correct else None)
+        return NO_ANSWER
+    return labels.find(text) or (labels.find(target) if correct else None) or OTHER
 
 
 def _hash_answer(answer: str | None) -> int | None:
