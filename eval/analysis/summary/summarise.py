@@ -87,9 +87,10 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
     epochs = run.epochs or len({each.epoch for each in final})
     incomplete = any(each.error_class in MISSING for each in final)
     facts: dict[str, Any] = {each.name: getattr(run, each.name) for each in fields(RunFacts)}
-    facts |= {"incomplete": incomplete, "notice": SIMULATED_NOTICE if run.simulated else None}
+    facts |= {"incomplete": incomplete, "wall_seconds": round(run.wall_seconds, 3)}
+    facts["notice"] = SIMULATED_NOTICE if run.simulated else None
     return Summary(
-        **{**facts, "wall_seconds": round(run.wall_seconds, 3)},
+        **facts,
         **vars(_count(final, incomplete)),
         metric=name_metric(run.scorer, [each.value for each in final]),
         n_unscored=sum(not each.scored for each in final),
