@@ -98,7 +98,7 @@ class WebSettings:
             UserError: a value is out of range.
         """
         _check_positive("tools.web", self, ("seconds", "attempts", "search_results"))
-        rates = [name for name in vars(self) if name.endswith("_per_minute") or "_per_minute_" in name]
+        rates = [name for name in vars(self) if "_per_minute" in name]
         limited = [name for name in (*rates, "max_searches_per_question") if getattr(self, name) is not None]
         _check_positive("tools.web", self, limited, ", or null for no limit")
         if self.search_results > 20:

@@ -8,7 +8,6 @@ Chromium keeps its own sandbox within it, also when the harness runs as root. Th
 
 import json
 import socket
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from mas.runtime.security.bind_mounts import ROOT_LINKS, bind_links
 from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.sandbox.bubblewrap import find_installation, find_program
+from mas.tools.sandbox.process import find_failure
 from mas.tools.sandbox.session import NotAvailableError
 
 PROXY_PORT = 1024  # of the jail's own loopback
@@ -92,19 +92,7 @@ def find_jail(chromium: str, folder: Path) -> Jail:
     """
     bwrap, _ = find_program()
     page = [chromium, "--headless", "--disable-gpu", "--no-first-run", "--dump-dom", NEVER]
-    try:
-        shown = subprocess.run(
-            [*build_walls(bwrap, folder), "--", *page],
-            env=build_jail_environment(),
-            capture_output=True,
-            text=True,
-            timeout=PROBE_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotAvailableError(f"bubblewrap cannot run Chromium here ({type(error).__name__}).") from error
-    if "<html>" not in shown.stdout:
-        causes = [line for line in shown.stderr.splitlines() if line.startswith("bwrap:") or "FATAL" in line]
-        cause = causes[0] if causes else f"exit code {shown.returncode}"
-        raise NotAvailableError(f"bubblewrap cannot run Chromium here ({cause[:200]}).")
+    command = [*build_walls(bwrap, folder), "--", *page]
+    if cause := find_failure(command, "<html>", PROBE_SECONDS, env=build_jail_environment()):
+        raise NotAvailableError(f"bubblewrap cannot run Chromium here ({cause}).")
     return Jail(bwrap)

@@ -11,14 +11,18 @@ import logging
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from mcp.types import Tool
 
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import current_context
 from mas.tools.browser.page import cut
 from mas.tools.browser.window import Check, Window
 from mas.tools.http.url_policy import check_public
-from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError, Offer
+from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import BrowserSettings
 from mas.tools.tool_context import ToolLimits, get_settings
@@ -32,7 +36,7 @@ STATE_KEY = "browser"  # in `SampleContext.tool_state`
 class BrowserSession:
     """Browser that `open_browser` has opened: the tools on offer and the windows of the questions."""
 
-    def __init__(self, settings: BrowserSettings, url: str, offers: Sequence[Offer], check: Check) -> None:
+    def __init__(self, settings: BrowserSettings, url: str, offers: "Sequence[Tool]", check: Check) -> None:
         self.offers = offers
         self.chosen_tools = settings.tools
         self._url, self._settings, self._check = url, settings, check
@@ -129,7 +133,7 @@ def describe_missing_browser(settings: BrowserSettings) -> str:
     return _find_offers(settings)[1]
 
 
-def _find_offers(settings: BrowserSettings) -> tuple[list[Offer], str]:
+def _find_offers(settings: BrowserSettings) -> "tuple[list[Tool], str]":
     """Return the server's tools, or the reason why there are none."""
     if settings.url is None:
         return [], ""
@@ -154,11 +158,11 @@ def _listens(url: str) -> bool:
     return True
 
 
-async def _request_offers(url: str) -> list[Offer]:
+async def _request_offers(url: str) -> "list[Tool]":
     connection = await Connection.open(url, START_SECONDS)
     try:
         async with asyncio.timeout(START_SECONDS):
-            return await connection.list_offers()
+            return await connection.list_tools()
     except TimeoutError as error:
         raise ConnectionLostError(f"no list of tools in {START_SECONDS:g} seconds") from error
     finally:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import dspy
+    from mcp.types import Tool
 
 from mas.runtime.errors import UserError
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.browser.session import BrowserSession
-from mas.tools.mcp.connection import Offer
 from mas.tools.results import ToolResult
 
 # An allow list, so that a new version of the server adds nothing unseen. Left out on purpose: tools that run code
@@ -53,11 +53,11 @@ def build_browser_tools(session: BrowserSession) -> "dict[str, dspy.Tool]":
     return {name: _tool(offered[name], session) for name in chosen or ALLOWED if name in offered}
 
 
-def _tool(offer: Offer, session: BrowserSession) -> "dspy.Tool":
+def _tool(offer: "Tool", session: BrowserSession) -> "dspy.Tool":
     import dspy
 
-    args = read_arguments(offer.schema)
-    description = offer.description[:MAX_DESCRIPTION_CHARS]
+    args = read_arguments(offer.input_schema)
+    description = (offer.description or "")[:MAX_DESCRIPTION_CHARS]
     return dspy.Tool(_function(offer.name, args, session), offer.name, description, args, dict.fromkeys(args, Any))
 
 

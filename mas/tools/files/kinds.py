@@ -61,21 +61,17 @@ BINARY_KINDS = {
 }
 
 # Offset, bytes, and the extensions that such a file may have; any other extension is replaced by the first.
-_SIGNATURES: tuple[tuple[int, bytes, tuple[str, ...]], ...] = (
+_SIGNATURES: tuple[tuple[int, bytes | tuple[bytes, ...], tuple[str, ...]], ...] = (
     (0, b"PK\x03\x04", (".zip", ".xlsx", ".xlsm", ".xlsb", ".docx", ".pptx", ".epub", ".odt", ".ods")),
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", (".doc", ".xls", ".ppt")),
     (0, b"%PDF-", (".pdf",)),
-    (0, b"II*\x00", (".tif", ".tiff")),
-    (0, b"MM\x00*", (".tif", ".tiff")),
+    (0, (b"II*\x00", b"MM\x00*"), (".tif", ".tiff")),
     (0, b"\x89PNG\r\n\x1a\n", (".png",)),
     (0, b"\xff\xd8\xff", (".jpg", ".jpeg")),
-    (0, b"GIF87a", (".gif",)),
-    (0, b"GIF89a", (".gif",)),
+    (0, (b"GIF87a", b"GIF89a"), (".gif",)),
     (8, b"WEBPVP8", (".webp",)),
     (8, b"WAVEfmt ", (".wav",)),
-    (0, b"ID3\x02", (".mp3",)),
-    (0, b"ID3\x03", (".mp3",)),
-    (0, b"ID3\x04", (".mp3",)),
+    (0, (b"ID3\x02", b"ID3\x03", b"ID3\x04"), (".mp3",)),
     (4, b"ftyp", (".mp4", ".m4a", ".mov", ".heic")),
     (0, b"fLaC\x00", (".flac",)),
     (0, b"OggS\x00", (".ogg",)),

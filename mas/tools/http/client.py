@@ -1,8 +1,7 @@
 """HTTP client of the web tools: throttled, follows redirects, retries temporary failures within a time limit.
 
 await wait_for_turn("pages of example.org", per_minute=60)
-async with open_client(settings, rules) as client:
-    reply = await send_request(client, "GET", "https://example.org/", settings, "example.org")
+reply = await send_request("GET", "https://example.org/", settings, "example.org", Rules(max_bytes=1_000_000))
 reply.status, reply.url, reply.body
 """
 
@@ -15,7 +14,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import httpx
 
@@ -58,48 +57,30 @@ class Reply:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-class RequestOptions(TypedDict, total=False):
-    """Options of a request, as httpx takes them."""
-
-    params: Mapping[str, str | int]
-    content: bytes | None
-
-
-@asynccontextmanager
-async def open_client(settings: WebSettings, rules: Rules, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """Open a client without the environment's proxies and passwords: names must be looked up by our transport.
-
-    Args:
-        options: of httpx; a `transport` must be our own, or one around it.
-    """
+def open_client(settings: WebSettings, rules: Rules, **options: Any) -> httpx.AsyncClient:
+    """Return a client without the environment's proxies and passwords: names must be looked up by our transport."""
     headers = {"User-Agent": settings.user_agent, "Accept-Encoding": "gzip, deflate"}
-    async with httpx.AsyncClient(
-        transport=options.pop("transport", None) or GuardedTransport(rules),
+    return httpx.AsyncClient(
+        transport=GuardedTransport(rules),
         headers=headers | options.pop("headers", {}),
         timeout=settings.seconds,
         max_redirects=MAX_REDIRECTS,
         trust_env=False,
         **{"follow_redirects": True, **options},
-    ) as client:
-        yield client
+    )
 
 
-async def send_request(
-    client: httpx.AsyncClient,
-    method: str,
-    url: str,
-    settings: WebSettings,
-    what: str,
-    **request: Unpack[RequestOptions],
-) -> Reply:
+async def send_request(method: str, url: str, settings: WebSettings, what: str, rules: Rules, **options: Any) -> Reply:
     """Send a request until there is a reply whose status is not a temporary one.
 
     Args:
         what: the service or host, for messages.
+        options: of httpx: `params` and `content` of the request, `headers` and `event_hooks` of its client.
 
     Raises:
         ToolError: there was no reply, or it must not be read.
     """
+    request = {name: options.pop(name) for name in ("params", "content") if name in options}
 
     async def once() -> Reply:
         try:
@@ -111,7 +92,8 @@ async def send_request(
             raise TransientError(describe_busy(reply.status, what), read_retry_after(reply.headers))
         return reply
 
-    return await retry(once, settings, what)
+    async with open_client(settings, rules, **options) as client:
+        return await retry(once, settings, what)
 
 
 async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings, what: str) -> _Result:

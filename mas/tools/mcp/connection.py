@@ -16,11 +16,12 @@ import logging
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import httpx2
     from mcp.client.client import Client
+    from mcp.types import Tool
 
 _Answer = TypeVar("_Answer")
 
@@ -50,15 +51,6 @@ class Reply:
     text: str
     failed: bool
     data: Mapping[str, object] | None = None  # structured content, if the tool has any
-
-
-@dataclass(frozen=True)
-class Offer:
-    """Tool that the server offers."""
-
-    name: str
-    description: str
-    schema: Mapping[str, Any]  # JSON Schema of its arguments
 
 
 class Connection:
@@ -108,13 +100,26 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def _open_client(self) -> "AsyncIterator[Client]":
+        """Open a client of the older protocol: the newest has no sessions, which keep questions apart."""
+        from mcp.client.client import Client
+        from mcp.client.stdio import StdioServerParameters, stdio_client
+
+        # Otherwise the SDK prints tracebacks of errors that are handled here.
+        logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
         if isinstance(self._server, str):
-            async with self._open_http() as http, _make_client(self._server, http) as client:
-                yield client
+            from mcp.client.streamable_http import streamable_http_client
+
+            async with self._open_http() as http:
+                transport = streamable_http_client(self._server, http_client=http, max_sse_event_size=MAX_REPLY_BYTES)
+                async with Client(transport, mode="legacy", cache=None) as client:
+                    yield client
             return
+        program, *arguments = self._server.command
+        environment = dict(self._server.environment)
+        parameters = StdioServerParameters(command=program, args=arguments, env=environment)
         with tempfile.TemporaryFile("w+", errors="replace") as errors:
             try:
-                async with _start_client(self._server, errors) as client:
+                async with Client(stdio_client(parameters, errors), mode="legacy", cache=None) as client:
                     yield client
             finally:
                 errors.seek(0)
@@ -151,16 +156,17 @@ class Connection:
         texts = [block.text for block in result.content if block.type == "text"]
         return Reply("\n".join(texts), bool(result.is_error), result.structured_content)
 
-    async def list_offers(self) -> list[Offer]:
+    async def list_tools(self) -> "list[Tool]":
         """Return the server's tools.
 
         Raises:
             ConnectionLostError: as for `call`.
         """
-        client, found, cursor = self._client.result(), [], None
+        client, cursor = self._client.result(), None
+        found: list[Tool] = []
         for _ in range(MAX_TOOL_PAGES):
             listing = await self._await(client.list_tools(cursor=cursor))
-            found += [Offer(tool.name, tool.description or "", tool.input_schema) for tool in listing.tools]
+            found += listing.tools
             if not (cursor := listing.next_cursor):
                 break
         return found
@@ -188,27 +194,6 @@ class Connection:
     def _close(self) -> None:
         self._closing.set()
         self._loop.call_later(CLOSE_SECONDS, self.owner.cancel)
-
-
-def _start_client(server: ServerCommand, errors: TextIO) -> "Client":
-    from mcp.client.client import Client
-    from mcp.client.stdio import StdioServerParameters, stdio_client
-
-    logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
-    program, *arguments = server.command
-    parameters = StdioServerParameters(command=program, args=arguments, env=dict(server.environment))
-    return Client(stdio_client(parameters, errors), mode="legacy", cache=None)
-
-
-def _make_client(url: str, http: "httpx2.AsyncClient") -> "Client":
-    """Return a client of the older protocol: the newest has no sessions, which keep questions apart."""
-    from mcp.client.client import Client
-    from mcp.client.streamable_http import streamable_http_client
-
-    # Otherwise the SDK prints tracebacks of errors that are handled here.
-    logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
-    transport = streamable_http_client(url, http_client=http, max_sse_event_size=MAX_REPLY_BYTES)
-    return Client(transport, mode="legacy", cache=None)
 
 
 async def _cancel(task: "asyncio.Future[Any]") -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mas.runtime.security.bind_mounts import bind_links
 from mas.tools.sandbox import seccomp
-from mas.tools.sandbox.process import Launch, ProcessSession
+from mas.tools.sandbox.process import Launch, ProcessSession, find_failure
 from mas.tools.sandbox.session import NotAvailableError
 from mas.tools.settings import BUBBLEWRAP, SandboxSettings
 
@@ -55,17 +55,12 @@ class Bubblewrap:
         command = [*_build_command(bwrap, version, 1, {}, ()), *_python_command(), "-c", code]
         command[1:1] = ["--seccomp", str(filter_end)]
         try:
-            ended = subprocess.run(
-                command, env={}, pass_fds=(filter_end,), capture_output=True, timeout=PROBE_SECONDS, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise NotAvailableError(f"bubblewrap cannot isolate here ({type(error).__name__}).") from error
+            cause = find_failure(command, "42 []", PROBE_SECONDS, env={}, pass_fds=(filter_end,))
         finally:
             os.close(filter_end)
-        if ended.returncode or ended.stdout.strip() != b"42 []":
-            cause = (ended.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit {ended.returncode}"])[-1]
+        if cause:
             remedy = "; allow user namespaces on this machine or container" if cause.startswith("bwrap:") else ""
-            raise NotAvailableError(f"bubblewrap cannot isolate here ({cause[:200]}){remedy}.")
+            raise NotAvailableError(f"bubblewrap cannot isolate here ({cause}){remedy}.")
         return f"bubblewrap {'.'.join(map(str, version))} runs Python in a jail"
 
     async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> ProcessSession:

@@ -13,7 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mas.runtime.security.child_environment import build_child_environment
-from mas.tools.sandbox.process import DENO_START_SECONDS, DIES_WITH_PARENT, Launch, ProcessSession, die_with_parent
+from mas.tools.sandbox.process import (
+    DENO_START_SECONDS,
+    DIES_WITH_PARENT,
+    Launch,
+    ProcessSession,
+    die_with_parent,
+    find_failure,
+)
 from mas.tools.sandbox.session import NotAvailableError
 from mas.tools.settings import DENO, SandboxSettings
 
@@ -34,21 +41,10 @@ class Deno:
 
     def probe(self) -> str:
         command = [*_build_command(*self._program), "--probe"]
-        try:
-            ended = subprocess.run(
-                command,
-                env=_build_environment(self._program[1]),
-                capture_output=True,
-                text=True,
-                timeout=DENO_START_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise NotAvailableError(f"Deno does not run here ({type(error).__name__}): {INSTALL}.") from error
-        if ended.returncode or ended.stdout.strip() != "42":
-            cause = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[0]
+        environment = _build_environment(self._program[1])
+        if cause := find_failure(command, "42", DENO_START_SECONDS, env=environment):
             cause = "it is not in Deno's cache" if "npm" in cause else cause
-            raise NotAvailableError(f"Deno cannot run Pyodide here ({cause[:200]}): {INSTALL}.")
+            raise NotAvailableError(f"Deno cannot run Pyodide here ({cause}): {INSTALL}.")
         return "Deno runs Python in WebAssembly (no pandas or numpy)"
 
     async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> ProcessSession:

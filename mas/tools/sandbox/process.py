@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mas.tools.sandbox.session import DISTURBED, NotAvailableError, Reply, SessionLostError, SessionTimeoutError
 
@@ -89,6 +89,22 @@ def die_with_parent() -> list[str]:
     """Return the beginning of a command whose process the kernel kills when this one ends; [] where it cannot."""
     program = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
     return [sys.executable, "-I", "-S", "-c", program] if DIES_WITH_PARENT else []
+
+
+def find_failure(command: Sequence[str], expected: str, seconds: float, **options: Any) -> str:
+    """Run a program that prints `expected`; return why it does not in a few words, or "" if it does.
+
+    Args:
+        options: of `subprocess.run`.
+    """
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, **options)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return type(error).__name__
+    if ended.returncode == 0 and expected in ended.stdout:
+        return ""
+    lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
+    return next((line for line in lines if line.startswith(("bwrap:", "error:")) or "FATAL" in line), lines[-1])[:200]
 
 
 class ProcessSession:

@@ -14,7 +14,7 @@ from mas.tools.files.kinds import read_content
 from mas.tools.files.paging import clip
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.blocked_sites import list_blocked
-from mas.tools.http.client import Reply, limit_time, open_client, send_request, wait_for_turn
+from mas.tools.http.client import Reply, limit_time, send_request, wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
@@ -106,8 +106,8 @@ async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:
         "Accept-Language": "en,*;q=0.5",
     }
     await wait_for_turn(f"pages of {urlsplit(url).netloc}", settings.pages_per_minute_and_host)
-    async with open_client(settings, rules, headers=headers, event_hooks={"response": [check]}) as client:
-        reply = await send_request(client, "GET", url, settings, host)
+    hooks = {"response": [check]}
+    reply = await send_request("GET", url, settings, host, rules, headers=headers, event_hooks=hooks)
     if reply.status >= 400:
         raise ToolError(_describe_refusal(reply.status, host))
     async with limit_time(settings.seconds, f"Reading what {host} sent"):

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 from mas.runtime.safe_call import run_in_thread
 from mas.tools.files.html_rows import load_object
 from mas.tools.files.reader_pool import await_reader
-from mas.tools.http.client import Reply, limit_time, open_client, send_request, wait_for_turn
+from mas.tools.http.client import Reply, limit_time, send_request, wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
@@ -103,9 +103,8 @@ class Wikipedia:
     async def _request(self, parameters: Mapping[str, str | int], max_bytes: int) -> Reply:
         """Send a request and return the reply as it is, unless its status says that it is refused."""
         await wait_for_turn("wikipedia", self._settings.wikipedia_requests_per_minute)
-        async with open_client(self._settings, Rules(max_bytes, self._hosts)) as client:
-            api = self._settings.wikipedia_api
-            reply = await send_request(client, "GET", api, self._settings, self.name, params=dict(parameters))
+        api, rules = self._settings.wikipedia_api, Rules(max_bytes, self._hosts)
+        reply = await send_request("GET", api, self._settings, self.name, rules, params=dict(parameters))
         if reply.status == 403:
             raise ToolError(f"{self.name} refuses this program (403; {_USER_AGENT_HINT}); use another source.")
         if reply.status >= 400:

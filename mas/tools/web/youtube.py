@@ -19,7 +19,7 @@ from requests.adapters import BaseAdapter
 
 from mas.runtime.safe_call import run_in_thread
 from mas.tools.files.paging import clip
-from mas.tools.http.client import Reply, limit_time, open_client, send_request, wait_for_turn
+from mas.tools.http.client import Reply, limit_time, send_request, wait_for_turn
 from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
@@ -211,9 +211,8 @@ class _Sender:
         if url.startswith(f"{_ORIGIN}/"):
             url = self._settings.youtube_url.rstrip("/") + url.removeprefix(_ORIGIN)
         headers = {name: value for name, value in request.headers.items() if name.lower() in _SENT_HEADERS}
-        async with open_client(self._settings, self._rules, headers=headers) as client:
-            content = request.body if isinstance(request.body, bytes) else None
-            reply = await send_request(client, str(request.method), url, self._settings, "YouTube", content=content)
+        sent = {"headers": headers, "content": request.body if isinstance(request.body, bytes) else None}
+        reply = await send_request(str(request.method), url, self._settings, "YouTube", self._rules, **sent)
         if reply.status >= 400:
             sentence = "try again later, or search for the text elsewhere."
             raise ToolError(f"YouTube refuses the request ({reply.status}); {sentence}")

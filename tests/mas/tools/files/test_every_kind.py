@@ -50,6 +50,7 @@ def guard(event, arguments):
 sys.addaudithook(guard)
 from pathlib import Path
 from mas.tools.files.kinds import read_in_process
+from mas.tools.files.document import Source
 for file in sorted(Path(sys.argv[1]).iterdir()):
     read_in_process(Source.read(file))
 assert sorted(name for name, _, _ in opened) == sorted(os.listdir(sys.argv[1])), opened

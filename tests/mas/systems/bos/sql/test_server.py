@@ -22,9 +22,9 @@ def settings(tmp_path: Path) -> SqlSettings:
 def test_q04_q09_it_has_exactly_two_tools(settings: SqlSettings) -> None:
     async def use() -> None:
         connection = await Connection.open(make_server(settings), 60)
-        offers = {offer.name: offer for offer in await connection.list_offers()}
+        offers = {offer.name: offer for offer in await connection.list_tools()}
         assert set(offers) == {"mcp_db_query", "mcp_db_schema"}
-        assert set(offers["mcp_db_query"].schema["properties"]) == {"query", "database"}
+        assert set(offers["mcp_db_query"].input_schema["properties"]) == {"query", "database"}
         reply = await connection.call("mcp_db_query", {"query": "SELECT id FROM orders", "database": "shop"})
         assert reply.data is not None
         assert set(reply.data) == {
