@@ -98,7 +98,9 @@ def find_failure(command: Sequence[str], expected: str, seconds: float, **option
         options: of `subprocess.run`.
     """
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, **options)
+        ended: subprocess.CompletedProcess[str] = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, check=False, **options
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return type(error).__name__
     if ended.returncode == 0 and expected in ended.stdout:
