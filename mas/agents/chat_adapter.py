@@ -47,6 +47,7 @@ class _Formatting:
     """Formatting that both adapters share; it comes before DSPy's own class of each."""
 
     files: Mapping[str, Parts]  # by the bare name of the attachment
+    plain_demos: bool  # True: worked examples as DSPy's own: users' programs send the same without us
 
     def format(self, signature: Signature, demos: Sequence[dspy.Example], inputs: Turn) -> list[Message]:
         """Return the messages; `inputs` are the real conversation with its history, the only place for files."""
@@ -66,50 +67,39 @@ class _Formatting:
         return text if shown is None else _insert_file(text, shown)
 
     def format_demos(self, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
-        if _find_history(signature):
+        if not self.plain_demos and _find_history(signature):
             return _format_examples(self, signature, demos)
-        complete = [_fill_optional_inputs(demo, signature) for demo in demos]
-        messages: list[Message] = super().format_demos(signature, complete)  # type: ignore[misc]
+        shown = demos if self.plain_demos else [_fill_optional_inputs(demo, signature) for demo in demos]
+        messages: list[Message] = super().format_demos(signature, shown)  # type: ignore[misc]
         return messages
 
 
 class ChatAdapter(_Formatting, dspy.ChatAdapter):
     """Adapter of all our programs. Its system message is DSPy's, character for character."""
 
-    def __init__(self, *, use_native_function_calling: bool = False, files: Mapping[str, Parts] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        use_native_function_calling: bool = False,
+        files: Mapping[str, Parts] | None = None,
+        plain_demos: bool = False,
+    ) -> None:
         super().__init__(use_native_function_calling=use_native_function_calling)
-        self.files = files or {}
+        self.files, self.plain_demos = files or {}, plain_demos
 
     def format_system_message(self, signature: Signature) -> str:
         return _format_system_message(signature)  # type: ignore[arg-type]
 
     def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
-        return JSONAdapter(self.use_native_function_calling, self.files)
-
-
-class ProgramAdapter(ChatAdapter):
-    """Adapter of users' programs: it shows worked examples as DSPy's own, so that they send the same without us."""
-
-    def format_demos(self, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
-        messages: list[Message] = dspy.ChatAdapter.format_demos(self, signature, demos)
-        return messages
-
-    def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
-        return _ProgramJSONAdapter(self.use_native_function_calling, self.files)
+        return JSONAdapter(self)
 
 
 class JSONAdapter(_Formatting, dspy.JSONAdapter):
     """Adapter that repeats a request whose reply could not be read."""
 
-    def __init__(self, use_native_function_calling: bool, files: Mapping[str, Parts]) -> None:
-        super().__init__(use_native_function_calling=use_native_function_calling)
-        self.files = files
-
-
-class _ProgramJSONAdapter(JSONAdapter):
-    def format_demos(self, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
-        messages: list[Message] = dspy.JSONAdapter.format_demos(self, signature, demos)
-        return messages
+    def __init__(self, first: ChatAdapter) -> None:
+        super().__init__(use_native_function_calling=first.use_native_function_calling)
+        self.files, self.plain_demos = first.files, first.plain_demos
 
 
 def _show_files(inputs: Turn, files: Mapping[str, Parts]) -> Turn:

@@ -13,7 +13,7 @@ from typing import Any
 import dspy
 import pydantic_core
 
-from mas.agents.chat_adapter import ProgramAdapter
+from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import State
 from mas.prompt_sets.dspy_internals import annotation_allows_none, parse_value
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
@@ -118,7 +118,7 @@ class DspyProgram(ForeignProgram):
     async def _call(self, arguments: Mapping[str, object]) -> object:
         changes: dict[str, object] = {"callbacks": [*dspy.settings.callbacks, PredictorSpans(self.module)]}
         if dspy.settings.adapter is None:
-            changes["adapter"] = ProgramAdapter()
+            changes["adapter"] = ChatAdapter(plain_demos=True)
         if self.lm is not None:
             changes["lm"] = self.lm
         with dspy.context(**changes):
