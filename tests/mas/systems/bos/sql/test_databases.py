@@ -27,9 +27,9 @@ def open_file(file: Path, **limits: float) -> Database:
     return open_database("shop", DatabaseSettings(str(file), tables=TABLES), QueryLimits(**limits))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("defence", "n_run"), [("both", 1), ("database alone", 2)])
-def test_q22_q23_hostile_queries_read_and_change_nothing(file: Path, defence: str, n_run: int) -> None:
-    database = open_file(file, seconds=0.5)
+@pytest.mark.parametrize("defence", ["both", "database alone"])
+def test_q22_q23_hostile_queries_read_and_change_nothing(file: Path, defence: str) -> None:
+    database = open_file(file, seconds=0.1)
     before = hashlib.sha256(file.read_bytes()).digest()
     run = []
     for hostile in SQLITE:
@@ -43,7 +43,7 @@ def test_q22_q23_hostile_queries_read_and_change_nothing(file: Path, defence: st
             run.append((hostile, result["row_count"]))
     assert hashlib.sha256(file.read_bytes()).digest() == before
     assert not Path("/tmp/bos-evil.sqlite").exists()
-    assert len(run) == n_run, run
+    assert [(hostile.kind, n_rows) for hostile, n_rows in run] == [("bomb", 200)], "cut to the limit of rows"
 
 
 def test_q22_a_view_shows_no_table_that_is_not_listed(file: Path) -> None:
