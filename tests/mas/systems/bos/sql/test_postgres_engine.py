@@ -41,9 +41,9 @@ def dump(server: RunningPostgres) -> list[str]:
 
 @pytest.mark.slow
 @missing
-@pytest.mark.parametrize(("defence", "n_run"), [("both", 0), ("database alone", 42)])
+@pytest.mark.parametrize("defence", ["both", "database alone"])
 def test_q22_q23_hostile_queries_read_and_change_nothing(
-    postgres: tuple[RunningPostgres, Mapping[str, str]], url: str, defence: str, n_run: int
+    postgres: tuple[RunningPostgres, Mapping[str, str]], url: str, defence: str
 ) -> None:
     server, _ = postgres
     database, before = open_shop(check_role=False, seconds=0.3), dump(server)
@@ -64,8 +64,8 @@ def test_q22_q23_hostile_queries_read_and_change_nothing(
     # Those that the owner of the database has opened to everybody; `check_role` refuses a role that may call them.
     callable_by_all = {each.query for each in POSTGRES if "reveal" in each.query and each.kind == "function"}
     assert leaked == (set() if defence == "both" else callable_by_all)
-    assert {each.kind for each in run} <= ({"bomb"} if defence == "both" else {"bomb", "function", "catalogue", "row"})
-    assert len([each for each in run if each.kind != "bomb"]) == n_run, run
+    harmless = set() if defence == "both" else {"function", "catalogue", "row"}  # the database runs them
+    assert {each.kind for each in run} == {"bomb"} | harmless
 
 
 @pytest.mark.slow
