@@ -2,29 +2,24 @@
 
 import io
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import dspy
 import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 from rich.console import Console
 
-from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
-from eval.scorers.gaia import GaiaScorer
+from eval.cli.paths import PROJECT_ROOT
 from eval.scorers.score import Score
 from mas.runtime.errors import UserError
-from mas.simulation import SimulatedModel
-from optimize.pipeline.preflight import (
-    check_distinct_agents,
-    confirm,
-    confirm_start,
-    prepare_splits,
-)
+from optimize.pipeline.preflight import check_distinct_agents, confirm, confirm_start, prepare_splits
 from optimize.questions.splits import SplitSettings, make_splits
-from optimize.search.budget import BudgetSettings
-from optimize.search.optimizer import SearchCost
+from optimize.session.config import TuningRequest, read_config
+from tests.optimize.planted_runs import Obedient
 
 
 class Same(dspy.Module):
@@ -41,7 +36,7 @@ class Same(dspy.Module):
 class Judging:
     """Counts what it is asked; its judge's calls cost."""
 
-    judge: Any = "some model"
+    judge: Any = field(default_factory=lambda: SimpleNamespace(simulated=False))
     asked: int = 0
 
     def __call__(self, question: str, answer: str | None, target: str) -> Score:
@@ -49,54 +44,16 @@ class Judging:
         return Score(float(answer == target), "")
 
 
-@dataclass
-class Modest:
-    name: str = "modest"
-    needs_reflection: bool = True
-
-    def check(self) -> None: ...
-
-    def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
-        return SearchCost(min(max_metric_calls, 300), 40)
-
-    def search(self, search: Any) -> Any: ...
-
-
-@dataclass
-class Gate:
-    objective: str = "score"
-    min_gain: float = 0.0
-    margin: float = 0.02
-    epochs: int = 5
-    looks: int = 1
-
-
-@dataclass
-class Base:
-    scorer: Any = field(default_factory=GaiaScorer)
-    data: Any = field(default_factory=BundledDataset)
-    model: Any = field(default_factory=SimulatedModel)
-    system: Any = field(default_factory=lambda: SimpleNamespace(name="toy"))
-    simulated: bool = True
-
-
-def request(base: Base | None = None, **options: Any) -> Any:
-    chosen = {
-        "base": base or Base(),
-        "optimizer": Modest(),
-        "agents": ["plan", "solve"],
-        "reflection_model": None,
-        "seed": 0,
-        "yes": False,
-        "resume": None,
-        "splits": SplitSettings(),
-        "budget": BudgetSettings(),
-        "shortlist": SimpleNamespace(size=3, epochs=2),
-        "gate": Gate(),
-        **options,
-    }
-    prompts = SimpleNamespace(tuned_on=None)
-    return SimpleNamespace(config=SimpleNamespace(**chosen), resolved={}, prompts=prompts)
+def request(*options: str, scorer: Any = None, simulated: bool = True) -> TuningRequest:
+    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
+        composed = compose("optimize", ["system=toy", "data=sample", "model=offline", *options])
+    config = read_config(composed)
+    config.base.scorer = scorer or config.base.scorer
+    config.base.model = config.base.model if simulated else Obedient(simulated=False)
+    resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
+    prompts = config.base.read_prompts()
+    assert prompts is not None
+    return TuningRequest(config, resolved, prompts, options)
 
 
 @pytest.fixture
@@ -119,9 +76,8 @@ class Terminal(io.StringIO):
 
 def test_sealed_questions_that_the_parent_was_tuned_on_are_told(console: Console) -> None:
     before = make_splits(ToyDataset(), SplitSettings(seed=1), "val")
-    asked = request(Base(data=ToyDataset()), splits=SplitSettings(seed=2))
-    asked.resolved, asked.prompts.tuned_on = {"split": "val"}, before.tuned_on
-    splits = prepare_splits(asked, console)
+    asked = request("data=toy", "split=val", "splits.seed=2")
+    splits = prepare_splits(replace(asked, prompts=replace(asked.prompts, tuned_on=before.tuned_on)), console)
     tuned_on = {each.id for each in (*before.train, *before.val)}
     known = sum(each.id in tuned_on for each in splits.sealed)
     assert 0 < known < len(splits.sealed)
@@ -135,12 +91,12 @@ def test_a_scorer_that_takes_anything_for_right_is_refused(console: Console) -> 
             return Score(1.0, "")
 
     with pytest.raises(UserError, match="nonsense"):
-        prepare_splits(request(Base(scorer=Generous())), console)
+        prepare_splits(request(scorer=Generous()), console)
 
 
 def test_a_judge_is_not_asked_before_the_estimate_is_confirmed(console: Console) -> None:
     judging = Judging()
-    asked = request(Base(scorer=judging, simulated=False), yes=True)
+    asked = request("yes=true", scorer=judging, simulated=False)
     splits = prepare_splits(asked, console)
     assert judging.asked == 0
     confirm_start(asked, splits, console)
@@ -154,9 +110,9 @@ def test_nobody_is_asked_about_a_simulated_model_or_a_run_that_goes_on(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    for asked in (request(), request(Base(simulated=False), resume="latest"), request(Base(simulated=False), yes=True)):
+    for asked in (request(), request("resume=latest", simulated=False), request("yes=true", simulated=False)):
         confirm_start(asked, prepare_splits(asked, console), console)
-    asked = request(Base(simulated=False))
+    asked = request(simulated=False)
     with pytest.raises(UserError, match="add yes=true"):
         confirm_start(asked, prepare_splits(asked, console), console)
 
@@ -173,13 +129,15 @@ def test_only_a_yes_begins(reply: str, begins: bool, monkeypatch: pytest.MonkeyP
         confirm(False)
 
 
-def test_a_budget_too_small_for_the_sealed_test_is_refused_before_anybody_is_asked(console: Console) -> None:
-    asked = request(budget=BudgetSettings(lm_calls=100))
+@pytest.mark.parametrize(
+    ("option", "said"), [("lm_calls=100", "the sealed test alone, 690 answers"), ("metric_calls=60", "the baseline")]
+)
+def test_a_budget_that_is_too_small_is_refused_before_anybody_is_asked(
+    option: str, said: str, console: Console
+) -> None:
+    asked = request(f"budget.{option}")
     splits = prepare_splits(asked, console)
-    with pytest.raises(UserError, match=r"budget\.lm_calls=100 is too small: the sealed test alone, 690 answers"):
-        confirm_start(asked, splits, console)
-    asked.config.budget = BudgetSettings(metric_calls=60)
-    with pytest.raises(UserError, match=r"budget\.metric_calls=60 is too small"):
+    with pytest.raises(UserError, match=rf"budget\.{option} is too small: {said}"):
         confirm_start(asked, splits, console)
 
 
