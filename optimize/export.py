@@ -118,7 +118,7 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     )
     publish(prompts, folder, provenance)
     console.print(describe_published(f"{folder.parent.name}/{folder.name}", splits), soft_wrap=True)
-    tested = "not passed on" if provenance.scores else "not tested on"
+    tested = "not passed on" if provenance["scores"] else "not tested on"
     console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.", soft_wrap=True)
     console.print(_leak_line(leaks), soft_wrap=True)
 

@@ -21,7 +21,7 @@ _LONG_WORDS, _LONG_CHARS = 3, 12  # the same for a text
 # Words that prompts are made of, compiled by hand: the most common English words, and those of instructions about
 # questions, files, tools and answers. As a target or in a passage of a question they prove nothing.
 COMMON_WORDS = frozenset(Path(__file__).with_name("common_words.txt").read_text("ascii").split())
-_LIST = re.compile("[,;\n]")  # as in eval/scorers/gaia.py
+LIST = re.compile("[,;\n]")  # as in eval/scorers/gaia.py
 _ARTICLES = ("the", "a", "an")
 
 
@@ -59,7 +59,7 @@ def derive_whole_forms(target: str) -> Iterator[Form]:
 
 def split_items(target: str) -> list[Reading]:
     """Return the items of a list; empty for anything else."""
-    items = [Reading(item) for item in _LIST.split(target) if Reading(item).words]
+    items = [Reading(item) for item in LIST.split(target) if Reading(item).words]
     return items if len(items) > 1 and parse_quantity(Reading(target).text.strip()) is None else []
 
 
@@ -72,6 +72,14 @@ def extract_passages(question: str, size: int) -> Iterator[Form]:
         said = words[first : first + size]
         if any(_is_distinctive(word) for word in said):
             yield Form("gram", " ".join(said), size)
+
+
+def vary_article(words: list[str]) -> Iterator[list[str]]:
+    """Yield the words with and without an article in front."""
+    if words:
+        yield words
+    if len(words) > 1 and words[0] in _ARTICLES:
+        yield words[1:]
 
 
 def are_common(words: Sequence[str], max_digits: int = 2) -> bool:
@@ -92,9 +100,9 @@ def _derive_list_forms(items: Sequence[Reading]) -> Iterator[Form]:
 
 def _derive_text_forms(words: Sequence[Piece]) -> Iterator[Form]:
     texts = [word.text for word in words]
-    for said in (texts, texts[1:] if texts[:1] and texts[0] in _ARTICLES else []):
+    for said in vary_article(texts):
         run = "".join(said)
-        if run and len(run) <= LONGEST:
+        if len(run) <= LONGEST:
             weak = len(run) <= SHORT or are_common(said)
             yield Form("word", run, weak=weak, specific=len(said) >= _LONG_WORDS and len(run) >= _LONG_CHARS)
     for first in range(len(texts) - PASSAGE + 1):  # a part of a long answer

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from eval.contamination.forms import SHORT, Form, are_common, derive_forms, derive_whole_forms
+from eval.contamination.forms import LIST, SHORT, Form, are_common, derive_forms, derive_whole_forms, vary_article
 from eval.contamination.text import Piece, Reading, normalise_number
 
 _UNITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -43,21 +43,11 @@ def derive_spellings(target: str) -> Iterator[Form]:
     words = Reading(target).words
     if (value := parse_cardinal([word.text for word in words])) is not None:
         yield from derive_whole_forms(str(value))
-    for said in _list_items(words, target):
-        for other in inflect(said[-1]):
-            run = "".join([*said[:-1], other])
-            yield Form("word", run, weak=len(run) <= SHORT or are_common([*said[:-1], other]))
-
-
-def _list_items(words: Sequence[Piece], target: str) -> Iterator[list[str]]:
-    """Yield the words of the whole target and of each item of a list, with and without an article."""
-    items = [words, *(Reading(item).words for item in re.split("[,;\n]", target))]
-    for item in items:
-        texts = [word.text for word in item]
-        if texts:
-            yield texts
-        if len(texts) > 1 and texts[0] in ("the", "a", "an"):
-            yield texts[1:]
+    for item in (target, *LIST.split(target)):
+        for *before, last in vary_article([word.text for word in Reading(item).words]):
+            for other in inflect(last):
+                run = "".join([*before, other])
+                yield Form("word", run, weak=len(run) <= SHORT or are_common([*before, other]))
 
 
 def inflect(word: str) -> Iterator[str]:

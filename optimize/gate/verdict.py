@@ -3,7 +3,8 @@
 Terminal, page of the run and MLflow show the same sentences, each in its own form: with a capital letter or without.
 
     describe_test(verdict)      # "accuracy 49.4% → 62.2% with c014: +12.8 points (95% interval +1.9 to +24.0), p = …"
-    list(list_notes(verdict))   # ["stopped at look 3 of 4, after …; 30 of 60 answers were saved; …", …]
+    list(list_test_notes(verdict))      # ["stopped at look 3 of 4, after …; 30 of 60 answers were saved; …", …]
+    list(list_notes(verdict))           # ["estimated true gain: +4.4 points; …", …]
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -93,8 +94,8 @@ def describe_test(verdict: Verdict) -> str:
     )
 
 
-def list_notes(verdict: Verdict) -> Iterator[str]:
-    """Yield what else is to be known about a verdict: about the test, the gain, the search and the labels."""
+def list_test_notes(verdict: Verdict) -> Iterator[str]:
+    """Yield what else is to be known about the sealed test; nothing if it was not begun."""
     sealed = verdict.get("sealed") or {}
     if "winner" in verdict:
         better = (
@@ -111,6 +112,11 @@ def list_notes(verdict: Verdict) -> Iterator[str]:
             f"{known} of the sealed questions were used to tune the prompts that the run began with: both scores are "
             "biased upwards"
         )
+
+
+def list_notes(verdict: Verdict) -> Iterator[str]:
+    """Yield what else is to be known about the gain, the search and the labels."""
+    sealed = verdict.get("sealed") or {}
     if (shrunken := verdict.get("gain_shrunken")) is not None:
         early = ", and more so where the test stopped early" if sealed["look"] < sealed["looks"] else ""
         yield (

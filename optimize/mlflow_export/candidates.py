@@ -1,4 +1,4 @@
-"""A tuning run's proposals as children of its run in MLflow: scores, fate, prompt texts and their diff to the parent's.
+"""A tuning run's proposals as children of its run in MLflow: scores, fate, and the diff to their parent's prompts.
 
 Each is found by its `candidate_id` below its parent, and sent again only if it has something new, mostly a fresh score
 of the shortlist. The folder has no times of proposals: in MLflow they begin in their order, a millisecond apart. Lists
@@ -17,7 +17,6 @@ from eval.mlflow_export.run_page import MAX_TAG_CHARS, RunPage, write_page
 from eval.mlflow_export.tracked_run import PARENT_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Record, Usage
-from mas.prompt_sets.prompt_set import name_prompt_file
 from optimize.mlflow_export.page import build_notice, flatten_metrics, name_interval
 from optimize.publishing.prompt_diff import format_unified_diff
 from optimize.reports.snapshot import ProposalRow, TuningSnapshot
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 CANDIDATE_TAG = "candidate_id"
 DIGEST_TAG = "harness.sha256"  # of all that was sent, written last: without it a child is not whole
-_DIFF = "prompt_diff.txt"
 
 
 def send_candidates(parent: TrackedRun, tuning: TuningSnapshot) -> dict[str, str]:
@@ -54,9 +52,9 @@ def find_children(parent: TrackedRun) -> "dict[str, Run]":
 
 
 def _send(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRow, number: int, there: "Run | None") -> None:
-    page, files = _build_page(parent, tuning, proposal), _build_files(tuning, proposal)
+    page, diff = _build_page(parent, tuning, proposal), _build_diff(tuning, proposal)
     name = _build_name(tuning, proposal)
-    digest = hashlib.sha256(json.dumps([name, page.tags, page.metrics, files], sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps([name, page.tags, page.metrics, diff], sort_keys=True).encode()).hexdigest()
     if there is not None and there.data.tags.get(DIGEST_TAG) == digest:
         return
     start_ms = tuning.start_ms + number
@@ -67,9 +65,9 @@ def _send(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRow, num
     if there.info.run_name != name:
         child.client.update_run(child.run_id, name=name)
     write_page(child, page)
-    for file, text in files.items():
-        child.client.log_text(child.run_id, text, file)
-    child.send([_build_record(child, tuning, proposal, files.get(_DIFF, ""), start_ms)])
+    if diff:
+        child.client.log_text(child.run_id, diff, "prompt_diff.txt")
+    child.send([_build_record(child, tuning, proposal, diff, start_ms)])
     child.finish("KILLED" if proposal.decision == "cut_off" else "FINISHED", start_ms)
     child.client.set_tag(child.run_id, DIGEST_TAG, digest)
 
@@ -133,20 +131,8 @@ def _build_record(child: TrackedRun, tuning: TuningSnapshot, proposal: ProposalR
     )
 
 
-def _build_files(tuning: TuningSnapshot, proposal: ProposalRow) -> dict[str, str]:
-    """Return the texts and demos that differ from the first parent's, and their diff."""
+def _build_diff(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
+    """Return the diff of its prompts to the first parent's; empty if the folder does not have both."""
     new = tuning.read_prompts(proposal.candidate_id)
     old = tuning.read_prompts(next(iter(proposal.parent_ids), PARENT))
-    if new is None or old is None:
-        return {}
-    texts = {
-        f"prompts/{name_prompt_file(agent)}": f"{text}\n"
-        for agent, text in new.texts.items()
-        if old.texts.get(agent) != text
-    }
-    demos = {
-        f"prompts/{agent}_demos.json": json.dumps(new.demos.get(agent, []), indent=2, ensure_ascii=False) + "\n"
-        for agent in new.texts
-        if old.demos.get(agent, []) != new.demos.get(agent, [])
-    }
-    return texts | demos | {_DIFF: format_unified_diff(old, new)}
+    return "" if new is None or old is None else format_unified_diff(old, new)

@@ -12,7 +12,15 @@ from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path
 from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.verdict import Verdict, compute_exit_code, describe_test, format_cost, list_checks, list_notes
+from optimize.gate.verdict import (
+    Verdict,
+    compute_exit_code,
+    describe_test,
+    format_cost,
+    list_checks,
+    list_notes,
+    list_test_notes,
+)
 from optimize.publishing.publish import describe_published
 from optimize.session.run_files import RESUME, RunFiles, find_tuning_run, format_command
 
@@ -34,7 +42,8 @@ def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str
     """Return the verdict as lines of text; `name`: of the set that the run was to publish."""
     if "winner" in verdict:
         yield f"sealed test: {describe_test(verdict)}"
-        yield from _list_flips(files)
+    yield from (f"  {note}" for note in list_test_notes(verdict))
+    yield from _list_flips(files)
     if verdict["published"]:
         yield describe_published(verdict["set"], files.read("splits") or {})
     else:

@@ -16,7 +16,6 @@ from optimize.publishing.prompt_diff import (
     build_rows,
     compare_sets,
     format_demo,
-    format_unified_diff,
     replace_invisible,
 )
 from optimize.publishing.provenance import build_headline
@@ -58,7 +57,6 @@ def render_agents(a: PromptSet, b: PromptSet) -> "Markup":
         names=[replace_invisible(each.name) for each in (a, b)],
         changed=[each for each in diffs if each.changed],
         unchanged=[each.agent for each in diffs if not each.changed],
-        same=not format_unified_diff(a, b),
         rows=build_rows,
     )
     return Markup(part)

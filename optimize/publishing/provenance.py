@@ -1,7 +1,7 @@
 """Origin and test results of a prompt set: `provenance.yaml`.
 
     provenance = build_provenance(info, verdict, leaks, parent=parent, candidate_id="c004", gated=True)
-    provenance.to_dict()["scores"]["gain_ci95"]      # [0.021, 0.143]
+    provenance["scores"]["gain_ci95"]          # [0.021, 0.143]
     build_headline(published)                  # "tuned from baseline: gain +8.2 points (95% +2.1 to +14.3), …"
 
 It contains no paths, no users and no secrets, so that a set can be shared.
@@ -11,7 +11,6 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -29,32 +28,7 @@ _PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([
 _COMMIT, _DIRTY = "mlflow.source.git.commit", "mlflow.source.git.dirty"
 
 Redact = Callable[[str], str]
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """The keys of provenance.yaml, except `set`, `digest`, `date` and `checksums`, which `format_provenance` adds."""
-
-    system: str
-    gated: bool  # passed the gate on sealed questions; False: exported by hand, or rejected
-    simulated: bool
-    parent: dict[str, str]  # name, digest
-    candidate_id: str
-    run: str  # the folder's name
-    optimizer: str
-    seed: int | None = None
-    models: dict[str, Any] = field(default_factory=dict)  # task, agents with a model of their own, reflection
-    splits: dict[str, Any] = field(default_factory=dict)  # digest, sealed_digest
-    scores: dict[str, Any] = field(default_factory=dict)  # as in verdict.json; empty: not tested
-    gate: dict[str, Any] = field(default_factory=dict)  # settings, verdict
-    leaks: dict[str, Any] | None = None  # None: not checked
-    spend: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
-    finish_reason: str | None = None
-    labels: list[str] = field(default_factory=list)  # known to the search, so that the prompts may name them
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+Provenance = dict[str, Any]  # of provenance.yaml, without what `format_provenance` adds
 
 
 def build_provenance(
@@ -84,27 +58,27 @@ def build_provenance(
     """
     tested = (verdict.get("winner") or {}).get("candidate_id") == candidate_id
     judged = {name: value for name, value in (verdict.get("gate") or {}).items() if name != "settings"}
-    gate = {"settings": info.config.get("gate") or {}, "verdict": judged if tested else {}}
-    provenance = Provenance(
-        system=parent.system,
-        gated=gated,
-        simulated=info.simulated,
-        parent={"name": info.parent_set or parent.name, "digest": digest(parent)},
-        candidate_id=candidate_id,
-        run=run,
-        optimizer=info.optimizer,
-        seed=info.seed,
-        models=_models(info),
-        splits={"digest": info.split_digest, "sealed_digest": info.sealed_digest},
-        scores={name: verdict[name] for name in _SCORES if tested and name in verdict},
-        gate=gate,
-        leaks=None if leaks is None else count_leaks(leaks),
-        spend=dict(verdict.get("spend") or info.state.spend),
-        versions=collect_versions(info.origin),
-        finish_reason=verdict.get("finish_reason"),
-        labels=list(labels),
-    )
-    return Provenance(**_portable(provenance.to_dict(), redact))
+    provenance: Provenance = {
+        "system": parent.system,
+        "gated": gated,  # False: exported by hand, or rejected
+        "simulated": info.simulated,
+        "parent": {"name": info.parent_set or parent.name, "digest": digest(parent)},
+        "candidate_id": candidate_id,
+        "run": run,
+        "optimizer": info.optimizer,
+        "seed": info.seed,
+        "models": _models(info),
+        "splits": {"digest": info.split_digest, "sealed_digest": info.sealed_digest},
+        "scores": {name: verdict[name] for name in _SCORES if tested and name in verdict},
+        "gate": {"settings": info.config.get("gate") or {}, "verdict": judged if tested else {}},
+        "leaks": None if leaks is None else count_leaks(leaks),
+        "spend": dict(verdict.get("spend") or info.state.spend),
+        "versions": collect_versions(info.origin),
+        "finish_reason": verdict.get("finish_reason"),
+        "labels": list(labels),  # so that the prompts may name them
+    }
+    portable: Provenance = _portable(provenance, redact)
+    return portable
 
 
 def count_leaks(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,24 +103,20 @@ def collect_versions(origin: Mapping[str, str]) -> dict[str, str]:
 def format_provenance(provenance: Provenance, prompts: PromptSet, checksums: Mapping[str, str]) -> dict[str, object]:
     """Return the content of provenance.yaml for a set that is written now."""
     head = {"set": prompts.name, "date": datetime.now(UTC).isoformat(timespec="seconds"), "digest": digest(prompts)}
-    content: dict[str, object] = to_jsonable({**head, **provenance.to_dict(), "checksums": dict(checksums)})
+    content: dict[str, object] = to_jsonable({**head, **provenance, "checksums": dict(checksums)})
     return content
 
 
 def describe_provenance(provenance: Provenance) -> str:
     """Return the description for set.yaml."""
-    source = f"Tuned from {provenance.parent['name']} by {provenance.optimizer}" if provenance.optimizer else "Tuned"
-    state = "" if provenance.gated else "UNGATED, not tested on sealed questions as it stands: "
-    if (
-        provenance.finish_reason
-        and provenance.finish_reason != "improved"
-        and not provenance.gated
-        and provenance.scores
-    ):
-        state = f"UNGATED ({provenance.finish_reason}): "
-    note = " With a simulated model: the numbers say nothing about a real one." if provenance.simulated else ""
-    gain = f"; {describe_gain(provenance.scores)}" if provenance.scores.get("gain") is not None else ""
-    labels = f" {describe_labels(provenance.labels)}." if provenance.labels else ""
+    optimizer, scores, reason = (provenance[name] for name in ("optimizer", "scores", "finish_reason"))
+    source = f"Tuned from {provenance['parent']['name']} by {optimizer}" if optimizer else "Tuned"
+    state = "" if provenance["gated"] else "UNGATED, not tested on sealed questions as it stands: "
+    if state and scores and reason not in (None, "improved"):
+        state = f"UNGATED ({reason}): "
+    note = " With a simulated model: the numbers say nothing about a real one." if provenance["simulated"] else ""
+    gain = f"; {describe_gain(scores)}" if scores.get("gain") is not None else ""
+    labels = f" {describe_labels(provenance['labels'])}." if provenance["labels"] else ""
     return f"{state}{source}{gain}.{labels}{note}"
 
 

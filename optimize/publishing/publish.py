@@ -84,8 +84,7 @@ def _find_published(prompts: PromptSet, folder: Path, provenance: Provenance) ->
         there = read_set_folder(folder)
     except UserError:  # it cannot be read
         return None
-    source = (there.provenance.get("run"), there.provenance.get("candidate_id"), there.provenance.get("gated"))
-    same_source = source == (provenance.run, provenance.candidate_id, provenance.gated)
+    same_source = all(there.provenance.get(name) == provenance[name] for name in ("run", "candidate_id", "gated"))
     return there if same_source and not there.edited and digest(there) == digest(prompts) else None
 
 

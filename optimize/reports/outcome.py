@@ -10,7 +10,7 @@ from typing import cast
 
 from eval.runs.folder import is_in_use
 from eval.runs.run_info import SILENT, TUNING_FILE
-from optimize.gate.verdict import Verdict, describe_test, list_checks, list_notes
+from optimize.gate.verdict import Verdict, describe_test, list_checks, list_notes, list_test_notes
 from optimize.reports.snapshot import TuningSnapshot
 
 WORDS = {
@@ -41,7 +41,7 @@ def describe_outcome(tuning: TuningSnapshot) -> Outcome:
         return Outcome("no verdict", "error", _describe_unfinished(tuning))
     verdict = cast(Verdict, tuning.verdict)
     why = WORDS.get(verdict["finish_reason"], str(verdict["finish_reason"]))
-    notes = [f"{capitalise(each)}." for each in list_notes(verdict)]
+    notes = [f"{capitalise(each)}." for each in (*list_test_notes(verdict), *list_notes(verdict))]
     if "winner" not in verdict:
         opened = "" if tuning.sealed_opened else f" {NOT_TESTED}"
         again = " With a larger budget the run can go on." if verdict["resumable"] else ""

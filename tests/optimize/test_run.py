@@ -9,12 +9,13 @@ from typing import Any, get_args
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.runs.run_info import TuningInfo
 from eval.scorers.function import FunctionScorer
 from mas.prompt_sets.prompt_set import read_prompt_set, read_set_folder
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.gate import FinishReason
 from optimize.publishing.leaks import OF_UNGATED_PARENT
-from optimize.publishing.provenance import Provenance
+from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import publish
 from optimize.search.optimizer import SearchOutcome
 from optimize.session.config import OptimizeConfig
@@ -133,9 +134,9 @@ def test_a_leak_in_the_starting_prompts_is_excused_only_if_they_passed_the_gate_
 
     def begin_with_a_leak(config: OptimizeConfig) -> None:
         sealed = next(gold for _, gold, sealed in model.golds.values() if sealed and len(gold) > 5)
-        provenance = Provenance(
-            *("toy", origin != "exported by hand", True, {"name": "toy_baseline"}, "c001", "run", "gepa"),
-            leaks={"blocked": False, "hits": {}, "checked": {}},
+        leaks, gated = {"blocked": False, "hits": [], "checked": {}}, origin != "exported by hand"
+        provenance = build_provenance(
+            TuningInfo(), {}, leaks, run="run", parent=baseline, candidate_id="c001", gated=gated
         )
         texts = {**baseline.texts, "finalize": f"{baseline.texts['finalize']}\n\n{sealed}"}
         publish(replace(baseline, texts=texts), folder, provenance)

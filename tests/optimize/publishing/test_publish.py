@@ -56,9 +56,8 @@ LEAKS = {
 }
 
 
-def told(**changes: Any) -> Provenance:
-    made = build_provenance(INFO, VERDICT, LEAKS, run="run_1", parent=PARENT, candidate_id="c004", gated=True)
-    return replace(made, **changes)
+def told() -> Provenance:
+    return build_provenance(INFO, VERDICT, LEAKS, run="run_1", parent=PARENT, candidate_id="c004", gated=True)
 
 
 def test_a_published_set_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -131,7 +130,7 @@ def test_nothing_of_the_machine_or_a_secret_is_in_it(tmp_path: Path) -> None:
         replace(INFO, config={"gate": {"k": "sk-1"}}), {}, None, run="r", parent=PARENT, candidate_id="c", gated=False,
         redact=lambda text: text.replace("sk-1", "[redacted]"),
     )  # fmt: skip
-    assert secret.gate["settings"] == {"k": "[redacted]"} and secret.leaks is None and secret.scores == {}
+    assert secret["gate"]["settings"] == {"k": "[redacted]"} and secret["leaks"] is None and secret["scores"] == {}
 
 
 @pytest.mark.parametrize(
@@ -184,8 +183,10 @@ def test_a_kill_before_the_move_leaves_no_set(tmp_path: Path) -> None:
         "from mas.prompt_sets.prompt_set import PromptSet\n"
         "from optimize.publishing import provenance, publish\n"
         "publish._move = lambda made, folder: os._exit(9)\n"
-        "told = provenance.Provenance('toy', True, False, {'name': 'p', 'digest': 'd'}, 'c1', 'run', 'gepa')\n"
+        "from eval.runs.run_info import TuningInfo\n"
         "prompts = PromptSet('c', 'toy', {'plan': 'Plan.', 'solve': 'Solve.'}, pathlib.Path('c'))\n"
+        "facts = {'run': 'run', 'parent': prompts, 'candidate_id': 'c1', 'gated': True}\n"
+        "told = provenance.build_provenance(TuningInfo(), {}, None, **facts)\n"
         "publish.publish(prompts, pathlib.Path(sys.argv[1]), told)\n"
     )
     killed = subprocess.run(
