@@ -93,7 +93,7 @@ def _build_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRo
         "decision": proposal.decision,
         "reason": proposal.reason,
         "origin": proposal.origin,
-        "simulated": json.dumps(tuning.simulated),
+        "simulated": json.dumps(tuning.info.simulated),
         "winner": "true" if proposal.candidate_id == tuning.winner else "",
         "harness.kind": "candidate",
         "mlflow.note.content": "\n\n".join(filter(None, [build_notice(tuning), proposal.reason])),
@@ -114,7 +114,7 @@ def _build_record(child: TrackedRun, tuning: TuningSnapshot, proposal: ProposalR
     usage = Usage(**{name: value for name, value in proposal.spend.items() if name in known})
     usage.cost_usd = None if usage.unknown_cost_calls else usage.cost_usd
     return Record(
-        run_id=f"{tuning.run_id}-{child.experiment_id}",  # the same run in another experiment has traces of its own
+        run_id=f"{tuning.info.run_id}-{child.experiment_id}",  # in another experiment the run has other traces
         sample_id=proposal.candidate_id,
         epoch=1,
         attempt=1,

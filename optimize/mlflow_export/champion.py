@@ -54,7 +54,7 @@ def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | 
     linked = _register(parent, tuning, prompts)
     ended_ms = tuning.end_ms if tuning.info.state.ended_at else tuning.start_ms
     since = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    outcome = _move_alias(parent, linked, CHAMPION_SIMULATED if tuning.simulated else CHAMPION, since)
+    outcome = _move_alias(parent, linked, CHAMPION_SIMULATED if tuning.info.simulated else CHAMPION, since)
     parent.client.set_tag(parent.run_id, PROMOTED_TAG, outcome)
     return outcome
 

@@ -57,14 +57,14 @@ def _build_tags(tuning: TuningSnapshot) -> dict[str, str]:
     tags = {
         **_build_origin_tags(info.origin),
         KIND_TAG: KIND,
-        TUNING_TAG: tuning.run_id,
+        TUNING_TAG: tuning.info.run_id,
         "phase": info.state.phase,
         "split_digest": info.split_digest,
         "sealed_digest": info.sealed_digest,
         "sealed_opened": json.dumps(tuning.sealed_opened),
         "system": info.system,
         "model": info.model,
-        "simulated": json.dumps(tuning.simulated),
+        "simulated": json.dumps(tuning.info.simulated),
         "run_folder": tuning.folder.name,
         NOTE_TAG: truncate(_describe_tuning(tuning), _MAX_NOTE_CHARS),
     }
@@ -122,7 +122,7 @@ def _describe_tuning(tuning: TuningSnapshot) -> str:
 
 def build_notice(tuning: TuningSnapshot) -> str:
     """Return the notice of a simulation; empty for a real model."""
-    return f"**{SIMULATED_NOTICE}**" if tuning.simulated else ""
+    return f"**{SIMULATED_NOTICE}**" if tuning.info.simulated else ""
 
 
 def _build_report(tuning: TuningSnapshot) -> str:

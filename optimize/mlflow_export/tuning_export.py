@@ -52,10 +52,10 @@ class TuningExport(Export):
         tuning = read_tuning(self.folder)
         own = {name: text for name, text in tuning.info.origin.items() if name in (HOST_TAG, PID_TAG)}
         return open_run(
-            *(self.settings, tuning.run_id),
+            *(self.settings, tuning.info.run_id),
             name=tuning.name,
             start_ms=tuning.start_ms,
-            tags={TUNING_TAG: tuning.run_id, KIND_TAG: KIND, **own, **self.process},
+            tags={TUNING_TAG: tuning.info.run_id, KIND_TAG: KIND, **own, **self.process},
             has_traces=False,  # sent to two experiments, it is in both
         )
 

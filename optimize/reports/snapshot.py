@@ -54,14 +54,6 @@ class TuningSnapshot:
     shortlist: dict[str, JsonObject]  # candidate → its fresh scores; PARENT may be among them
 
     @property
-    def run_id(self) -> str:
-        return self.info.run_id
-
-    @property
-    def simulated(self) -> bool:
-        return self.info.simulated
-
-    @property
     def published(self) -> bool:
         return self.verdict.get("published") is True
 
@@ -78,7 +70,7 @@ class TuningSnapshot:
     @property
     def is_own(self) -> bool:
         """True if the run was made on this machine, and its folder was not moved since."""
-        return is_own_run(self.run_id, self.folder)
+        return is_own_run(self.info.run_id, self.folder)
 
     @property
     def sealed_opened(self) -> bool:
@@ -98,7 +90,7 @@ class TuningSnapshot:
 
     def mark_simulated(self, name: str) -> str:
         """Mark the name of a simulation: lists of runs show nothing else of it."""
-        return f"{name} (simulated)" if self.simulated else name
+        return f"{name} (simulated)" if self.info.simulated else name
 
     @property
     def start_ms(self) -> int:

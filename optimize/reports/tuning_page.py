@@ -64,7 +64,7 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
     return {
         "title": f"Tuning of {tuning.info.system}: {tuning.name}",
         "outcome": describe_outcome(tuning),
-        "notice": SIMULATED_NOTICE if tuning.simulated else "",
+        "notice": SIMULATED_NOTICE if tuning.info.simulated else "",
         "own": tuning.is_own,
         "tiles": list(_list_tiles(tuning)),
         "test_charts": list(_draw_test(tuning)),
@@ -137,7 +137,7 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
     yield f"{len(tuning.proposals):,}", "proposals", f"{n_accepted} accepted, {n_fresh} re-evaluated"
     if spend := verdict.get("spend") or tuning.info.state.spend:
         tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
-        paid = "nothing paid" if tuning.simulated else format_cost(spend)
+        paid = "nothing paid" if tuning.info.simulated else format_cost(spend)
         remark = f"{paid}, {tokens:,} tokens, {format_duration(spend.get('seconds', 0.0))}"
         yield f"{spend.get('lm_calls', 0):,}", "requests", remark
 
@@ -196,7 +196,7 @@ def _draw_budget(tuning: TuningSnapshot) -> Iterator[Chart]:
     baseline, state = tuning.read_part("baseline"), tuning.info.state
     spent = (tuning.verdict.get("spend") or state.spend).get("cost_usd")
     axes: list[tuple[str, str, Format]] = [("metric_calls", "answers", "number"), ("lm_calls", "requests", "number")]
-    if spent and not tuning.simulated:
+    if spent and not tuning.info.simulated:
         axes.append(("cost_usd", "USD", "usd"))
     key, unit, form = axes[-1]
     if baseline and (phases := list(_list_phases(tuning, key))):
