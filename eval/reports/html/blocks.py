@@ -47,10 +47,11 @@ class Blocks:
             index[each.name].append((place, each.keys))
         return dict(index)
 
-    def describe_left_out(self, names: Mapping[str, str]) -> list[str]:
-        """Return a sentence for each name of blocks of which something is left out; `names`: for people."""
-        left_out = ((name, n) for key, name in names.items() if (n := self.left_out.get(key)))
+    @property
+    def notes(self) -> list[str]:
+        """Return a sentence for each name of blocks of which something is left out."""
         where = "right ones first; they are in records.jsonl of the run."
+        left_out = sorted(self.left_out.items(), reverse=True)
         return [f"There was no room for the {name} of {format_count(n, 'answer')}, {where}" for name, n in left_out]
 
 

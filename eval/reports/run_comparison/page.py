@@ -18,8 +18,6 @@ from eval.reports.html.templates import load_scripts, write_page
 from eval.reports.notes import format_p_value, format_points
 from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses, list_compared
 from eval.reports.run_comparison.rows import ComparedQuestion, gather_runs, list_outcomes
-from eval.reports.run_report.answers import PROMPTS
-from eval.reports.run_report.answers import STEPS as STEPS_BLOCK
 from mas.runtime.text import format_count
 
 MAX_ANSWERS = 20_000  # rows of (run, sample, epoch)
@@ -55,7 +53,6 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
         "rows": Rows("questions", _list_columns(labels), gathered.questions),
         "n_shown": len(gathered.questions),
         "n_left_out": gathered.n_left_out,
-        "left_out": gathered.blocks.describe_left_out({STEPS_BLOCK: "steps", PROMPTS: "prompts"}),
         "blocks": gathered.blocks,
         "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     }

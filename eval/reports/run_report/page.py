@@ -15,8 +15,7 @@ from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, write_page
 from eval.reports.notes import format_floor, format_interval, format_title, list_notes
 from eval.reports.run_report import numbers, overview
-from eval.reports.run_report.answers import PROMPTS, RIGHT, AnswerRow, Gathered, Links, QuestionRow, gather_answers
-from eval.reports.run_report.answers import STEPS as STEPS_BLOCK
+from eval.reports.run_report.answers import RIGHT, AnswerRow, Gathered, Links, QuestionRow, gather_answers
 from eval.reports.step_tree import MAX_TEXT_CHARS
 from eval.runs.record import PlannedQuestion, Record
 from mas.runtime.text import format_count
@@ -94,7 +93,6 @@ def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str
         "rows": Rows("questions", _list_columns(gathered.tags), gathered.questions),
         "n_shown": len(gathered.answers),
         "blocks": gathered.blocks,
-        "left_out": gathered.blocks.describe_left_out({STEPS_BLOCK: "steps", PROMPTS: "prompts"}),
         "n_left_out": summary.n_questions - len(gathered.questions),
         "max_chars": MAX_TEXT_CHARS,
         "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
