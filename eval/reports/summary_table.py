@@ -3,7 +3,7 @@
 print_summary(summary, Console())
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.style import Style
@@ -97,28 +97,19 @@ def choose_exit_code(summary: Summary, fail_under: float | None, console: Consol
 
 def build_counts(summary: Summary, tags: Iterable[str]) -> Table:
     """Return the counts of all answers, by level and by some tags; without intervals if answers are missing."""
-    graded = summary.metric != ACCURACY
-    shares = [summary.metric, *([] if summary.incomplete else ["95% interval"])]
-    headings = ["", *shares, *(("fully right", "not fully") if graded else ("right", "wrong"))]
-    groups: list[dict[str, Counts]] = [{"all": summary}]
-    groups.append({f"level {level}": counts for level, counts in summary.by_level.items()})
+    groups: dict[str, Counts] = {"all": summary}
+    groups |= {f"level {level}": counts for level, counts in summary.by_level.items()}
     for tag in tags:
-        groups.append({f"{tag} {value}": counts for value, counts in summary.by_tag.get(tag, {}).items()})
-    rows, ends = [], []
-    for group in groups:
-        rows += [list(_list_cells(name, counts, summary.incomplete)) for name, counts in group.items()]
-        ends.append(len(rows) - 1)
-    return Table([*headings, *(["not run"] if summary.incomplete else []), "errors", "n"], rows, ends=ends[:-1])
-
-
-def _list_cells(name: str, counts: Counts, incomplete: bool) -> Iterator[str]:
-    yield shorten_line(name, MAX_NAME_CHARS)
-    yield format_floor(counts.score, incomplete)
-    if not incomplete:
-        yield format_interval(counts.score_ci95)
-    yield f"{counts.n_correct}/{counts.n_scored}"
-    yield from map(str, (counts.n_wrong, *([counts.n_not_run] if incomplete else [])))
-    yield from map(str, (counts.n_error - counts.n_not_run, counts.n))
+        groups |= {f"{tag} {value}": counts for value, counts in summary.by_tag.get(tag, {}).items()}
+    rows = []
+    for name, counts in groups.items():
+        shares = (format_floor(counts.score, summary.incomplete), format_interval(counts.score_ci95))
+        numbers = (counts.n_wrong, counts.n_not_run, counts.n_error - counts.n_not_run, counts.n)
+        right = f"{counts.n_correct}/{counts.n_scored}"
+        rows.append((shorten_line(name, MAX_NAME_CHARS), *shares, right, *map(str, numbers)))
+    verdicts = ("right", "wrong") if summary.metric == ACCURACY else ("fully right", "not fully")
+    table = Table(("", summary.metric, "95% interval", *verdicts, "not run", "errors", "n"), rows)
+    return table.drop("95% interval" if summary.incomplete else "not run")
 
 
 def build_epochs(by_epochs: EpochNumbers) -> Table:

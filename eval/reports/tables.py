@@ -19,7 +19,6 @@ class Table:
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: Collection[str] = ()  # headings of the columns of words; the first column is one
-    ends: Collection[int] = ()  # places of the rows that end a part of the table
 
     @property
     def columns(self) -> list[tuple[str, str]]:
@@ -33,7 +32,7 @@ class Table:
         """Return the table without some columns."""
         kept = [place for place, heading in enumerate(self.headings) if heading not in headings]
         rows = [[row[place] for place in kept] for row in self.rows]
-        return Table([self.headings[place] for place in kept], rows, self.left, self.ends)
+        return Table([self.headings[place] for place in kept], rows, self.left)
 
     def build(self, title: str = "", caption: str = "", padding: int = 1, whole: int = 0) -> "RichTable":
         """Return the table for a terminal, where data is no markup; the first `whole` columns are not wrapped."""
@@ -45,8 +44,8 @@ class Table:
         for place, heading in enumerate(self.headings):
             justify: Literal["left", "right"] = "left" if self._is_left(place) else "right"
             table.add_column(Text(heading), justify=justify, overflow="fold", no_wrap=place < whole)
-        for place, row in enumerate(self.rows):
-            table.add_row(*map(Text, row), end_section=place in self.ends)
+        for row in self.rows:
+            table.add_row(*map(Text, row))
         return table
 
     def render_markdown(self) -> str:

@@ -212,12 +212,8 @@ def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps:
         "broken": answer.link.step if answer.link else None,
         "steps": steps,
     }
-    writer.add(
-        STEPS,
-        answer.key,
-        {name: value for name, value in details.items() if value not in ("", None, [])},
-        0 if matters else 2,
-    )
+    known = {name: value for name, value in details.items() if value not in ("", None, [])}
+    writer.add(STEPS, answer.key, known, 0 if matters else 2)
     if calls := build_calls(record.trajectory):
         writer.add(PROMPTS, answer.key, calls, 1 if matters else 3)
 
@@ -250,9 +246,7 @@ def _describe_score(record: Record) -> str:
 
 
 def _describe_verdict(score: ExtraScore) -> str:
-    if score.value is None:
-        return f"not scored: {score.error}"
-    return f"{score.value:.2f}: {score.explanation}"
+    return f"not scored: {score.error}" if score.value is None else f"{score.value:.2f}: {score.explanation}"
 
 
 def _describe_place(record: Record) -> str:
