@@ -66,9 +66,15 @@ def calculator(expression: str) -> ToolResult:
         result = _evaluate(text, _parse(text))
     except (ArithmeticError, TypeError, ValueError, RecursionError, MemoryError) as error:
         raise ToolError(f"{_clip(expression)} cannot be calculated: {str(error) or type(error).__name__}.") from error
+    if isinstance(result, tuple) and re.match(r"(?:modf|frexp)\b", text):
+        return ToolResult(f"({', '.join(map(_format, result))})")
     if not isinstance(result, int | float):
         raise ToolError(f"{_clip(expression)} gives no single number; write an expression such as sum([1, 2, 3]).")
-    return ToolResult(str(result) if isinstance(result, int) else repr(float(f"{result:.15g}")))
+    return ToolResult(_format(result))
+
+
+def _format(number: Number) -> str:
+    return str(number) if isinstance(number, int) else repr(float(f"{number:.15g}"))
 
 
 def _check_text(text: str) -> None:
