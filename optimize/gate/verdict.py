@@ -50,9 +50,7 @@ class Verdict(TypedDict, total=False):
     gain_ci95: list[float] | None  # adjusted for the looks
     gain_shrunken: float | None  # estimate of the true gain of a published set; None: not selected for its gain
     p: float | None
-    baseline: (
-        JsonObject  # `accuracy` (share of right answers), `score` in the metric, their intervals, `errors` by class
-    )
+    baseline: JsonObject  # `accuracy`, `score` in the metric, their intervals, and `errors` by class
     winner: JsonObject  # the same, `candidate_id`, and `prompts_sha256`: what was tested is what was published
     failed_questions: list[str]  # that the server failed each time
     cost: dict[str, dict[str, float] | None]  # differences per answer
@@ -189,10 +187,10 @@ def format_cost(spend: Mapping[str, float]) -> str:
 
 def _describe_cost(cost: Mapping[str, Mapping[str, float] | None]) -> str:
     parts = []
-    if (each := cost["cost_usd"]) and (usd := each["difference"]):
+    if (dollars := cost["cost_usd"]) and (usd := dollars["difference"]):
         parts.append(f"{'-' if usd < 0 else '+'}${abs(usd):.5f}")
-    if (each := cost["seconds"]) and abs(each["difference"]) >= _LEAST_SECONDS:
-        parts.append(f"{each['difference']:+.2f} s")
+    if (time := cost["seconds"]) and abs(time["difference"]) >= _LEAST_SECONDS:
+        parts.append(f"{time['difference']:+.2f} s")
     return f"; {', '.join(parts)} per answer" if parts else ""
 
 

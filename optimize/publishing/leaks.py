@@ -136,19 +136,19 @@ class LeakIndex(Lookup):
         """
         own = {each.key for passage in passages for each in passage.occurrences if each.form.sample_id in training}
         for passage in passages:
-            for each in passage.occurrences:
-                form, needs_hint = each.form, False
+            for occurrence in passage.occurrences:
+                form, key, needs_hint = occurrence.form, occurrence.key, False
                 if form.kind == "near":
                     continue
-                if form.sample_id in training or each.key in own:
-                    yield _Finding(passage, each, allowed=True)
+                if form.sample_id in training or key in own:
+                    yield _Finding(passage, occurrence, allowed=True)
                     continue
                 if form.kind == "gold":
-                    elsewhere = each.key in common_keys or (form.split != "train" and self.is_in_training(each))
-                    is_by_chance = bool(training) and not (form.specific or passage.is_all(each))
-                    needs_hint = form.weak or elsewhere or is_by_chance or passage.is_in_label(each)
-                if not needs_hint or passage.has_hint(each):
-                    yield _Finding(passage, each)
+                    is_common = key in common_keys or (form.split != "train" and self.is_in_training(occurrence))
+                    is_by_chance = bool(training) and not (form.specific or passage.is_all(occurrence))
+                    needs_hint = form.weak or is_common or is_by_chance or passage.is_in_label(occurrence)
+                if not needs_hint or passage.has_hint(occurrence):
+                    yield _Finding(passage, occurrence)
 
 
 def collect_system_words(program: Program) -> list[str]:

@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from eval.config.tracking import remove_passwords
+from eval.reports.notes import format_points
 from eval.runs.run_info import TuningInfo
 from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, digest
@@ -134,25 +135,24 @@ def build_headline(provenance: Mapping[str, Any]) -> str:
 
 
 def describe_gain(scores: Mapping[str, Any]) -> str:
-    """Return `gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`; a metric that is not the
-    accuracy is named."""
+    """Return `gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`.
+
+    A metric that is not the accuracy is named.
+    """
     metric = scores.get("metric") or ACCURACY
-    line = f"gain {'' if metric == ACCURACY else f'in {metric} '}{_points(scores['gain'])} points on sealed questions"
-    if known := (scores.get("sealed") or {}).get("known_to_parent"):
+    name = "gain" if metric == ACCURACY else f"gain in {metric}"
+    line = f"{name} {format_points(scores['gain'])} points on sealed questions"
+    sealed = scores.get("sealed") or {}
+    if known := sealed.get("known_to_parent"):
         line += f", {known} of which its parent was tuned on"
     if bounds := scores.get("gain_ci95"):
-        line += f" (95% interval {_points(bounds[0])} to {_points(bounds[1])})"
-    if isinstance(scores.get("p"), int | float):
-        line += f", p = {scores['p']:.3g}"
-    sealed = scores.get("sealed") or {}
+        line += f" (95% interval {format_points(bounds[0])} to {format_points(bounds[1])})"
+    if (p := scores.get("p")) is not None:
+        line += f", p = {p:.3g}"
     if sealed.get("look", 1) < sealed.get("looks", 1):
         line += f", stopped at look {sealed['look']} of {sealed['looks']}"
     shrunken = scores.get("gain_shrunken")
-    return line if shrunken is None else f"{line}, estimated true gain {_points(shrunken)}"
-
-
-def _points(share: object) -> str:
-    return f"{100 * share:+.1f}" if isinstance(share, int | float) else "?"
+    return line if shrunken is None else f"{line}, estimated true gain {format_points(shrunken)}"
 
 
 def _models(info: TuningInfo) -> dict[str, Any]:
