@@ -38,7 +38,6 @@ from tests.bench.live_viewer import live_viewer
 from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
 from tests.bench.one_budget import one_budget
-from tests.bench.request_overhead import request_overhead
 from tests.bench.side_by_side import side_by_side
 from tests.bench.tables import Table
 from tests.bench.tracking_cost import tracking
@@ -121,7 +120,6 @@ PARTS: dict[str, Callable[[Bench], Iterable[Table]]] = {
     "tracking": lambda at: tracking(at.work, at.size.questions, at.size.repeats, at.size.memory),
     "live_viewer": lambda at: live_viewer(at.work, at.size.watched, at.size.repeats),
     "hostile_reading": lambda at: [hostile_reading(at.size.hostile, at.size.hostile_seconds)],
-    "request_overhead": lambda at: [request_overhead()],
     "executors": _executors,
     "limiter": lambda at: tabulate(quick=at.size is QUICK),
     "limiter_over_http": lambda at: [tabulate_over_http(quick=at.size is QUICK)],
