@@ -138,7 +138,7 @@ def outcomes() -> dict[tuple[str, str], Outcome]:
         asked = [ask(cases[case], attempt_timeout_seconds=attempt_timeout_seconds) for case in chosen]
         return dict(zip(chosen, await asyncio.gather(*asked), strict=True))
 
-    return run_blocking(ask_all(False, 5.0)) | run_blocking(ask_all(True, 1.5))
+    return run_blocking(ask_all(False, 18.0)) | run_blocking(ask_all(True, 1.5))
 
 
 @pytest.mark.parametrize("name", LASTING)
