@@ -1,4 +1,4 @@
-"""SQLite files of a run's folder: checked before use, and those that may be lost; checksums of what those hold.
+"""SQLite files of a run's folder: checked before use, and those that may be lost.
 
 A run's folder may come from anywhere, and a schema can hold programs: a view that never ends, a trigger that changes
 what is written, a virtual table. Only files with exactly this program's tables are used, and links are not followed.
@@ -16,7 +16,6 @@ what is written, a virtual table. Only files with exactly this program's tables 
 import functools
 import sqlite3
 import stat
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
@@ -188,33 +187,11 @@ class BestEffortSqlite:
             self._database = None
 
 
-def compute_crc(*values: object) -> int:
-    """Return one CRC-32 over the values as text; those that are long are ASCII."""
-    crc = 0
-    for value in values:
-        crc = zlib.crc32(b"\0", zlib.crc32(str(value).encode("utf-8", "surrogatepass"), crc))
-    return crc
-
-
 def encode_text(text: str) -> bytes:
     """Encode a text for a BLOB; lone surrogates stay as they are."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def seal_text(text: str) -> bytes:
-    """Encode a text with a checksum in front: bytes that go bad on the disk are noticed by nobody else."""
-    return b"%08x" % compute_crc(text) + encode_text(text)
-
-
-def unseal_text(kept: object) -> str:
-    """Return the text that `seal_text` was given.
-
-    Raises:
-        ValueError: it is damaged.
-    """
-    if not isinstance(kept, bytes):  # SQLite does not hold a column to its type
-        raise ValueError("it is no BLOB")
-    text = kept[8:].decode("utf-8", "surrogatepass")
-    if kept[:8] != b"%08x" % compute_crc(text):
-        raise ValueError("its checksum is wrong")
-    return text
+def decode_text(kept: bytes) -> str:
+    """Return the text that `encode_text` was given."""
+    return kept.decode("utf-8", "surrogatepass")

@@ -22,11 +22,11 @@ def as_it_is(text: str) -> str:
 
 
 def of_run(folder: Path, run_id: str = "mine", warn: Callable[[str], None] = pytest.fail) -> ToolCache:
-    return ToolCache.open_for_run(folder, run_id, as_it_is, warn)
+    return ToolCache(folder / "tools.db", run_id, as_it_is, warn)
 
 
 def shared(outputs: Path, run_id: str, warn: Callable[[str], None] = pytest.fail) -> ToolCache:
-    return ToolCache.open_shared(outputs, run_id, as_it_is, warn)
+    return ToolCache(outputs / "tools.db", run_id, as_it_is, warn, is_shared=True)
 
 
 @pytest.mark.parametrize("returned", ["", ODD, "é" * 1_000_000])
@@ -52,7 +52,7 @@ def test_two_runs_share_a_file_and_tell_whose_a_result_is(tmp_path: Path) -> Non
 
 
 def test_no_secret_is_kept(tmp_path: Path) -> None:
-    hidden = ToolCache.open_for_run(tmp_path, "mine", lambda text: text.replace("canary", "***"))
+    hidden = ToolCache(tmp_path / "tools.db", "mine", lambda text: text.replace("canary", "***"))
     with closing(hidden):
         hidden.keep("key", KeptResult("a canary sings", ({**BLOCKED, "url": "https://canary.example.org/"},)))
         assert hidden.find("key") == KeptResult("a *** sings", ({**BLOCKED, "url": "https://***.example.org/"},))
@@ -63,7 +63,7 @@ def test_kill_9_loses_nothing_that_was_kept(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path; from eval.runs.call_log import ToolCache\n"
         "from mas.runtime.sample_context import KeptResult\n"
-        "results = ToolCache.open_for_run(Path(sys.argv[1]), 'mine', str)\n"
+        "results = ToolCache(Path(sys.argv[1], 'tools.db'), 'mine', str)\n"
         "for n in range(100): results.keep(str(n), KeptResult(f'result {n}'))\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
