@@ -16,7 +16,6 @@ After a minute without a finished answer, and after two, four and so on, a line 
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 from typing import Self
 
 import rich.console
@@ -124,9 +123,7 @@ class RunProgress:
         threading.Thread(target=self._watch, name="progress", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._exited.set()
         if self._bar:
             self._bar.stop()

@@ -26,6 +26,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import CacheSettings
@@ -116,7 +117,8 @@ class CallLog(_ReplyFile):
         rows = self.execute(f"{_TOTAL} {where}", *values)
         paid = dict(zip(PAID, rows[0] if rows else [0.0] * len(PAID), strict=True))
         known_cost_usd = paid.pop("known_cost_usd")
-        usage = Usage(known_cost_usd=known_cost_usd, **{name: int(count) for name, count in paid.items()})
+        counts: dict[str, Any] = {name: int(count) for name, count in paid.items()}
+        usage = Usage(known_cost_usd=known_cost_usd, **counts)
         usage.cost_usd = known_cost_usd if usage.lm_calls and not usage.unknown_cost_calls else None
         return usage
 

@@ -16,10 +16,10 @@ import os
 import resource
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 import structlog
@@ -85,14 +85,6 @@ class LogFile:
             if not self._is_closed:
                 self._is_closed = True
                 os.close(self._descriptor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 MAX_FIELD_CHARS = 500
@@ -162,9 +154,7 @@ class RunLogs:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -254,35 +244,32 @@ class AnswerLog:
     logs: RunLogs
     stop: Callable[[OSError], None]
 
-    def note(self, event: str, **fields: object) -> None:
-        """Log an event of the session."""
+    @contextmanager
+    def _stop_at_error(self) -> Iterator[None]:
         try:
-            self.logs.entry_point.info(event, **fields)
+            yield
         except OSError as error:
             self.stop(error)
 
+    def note(self, event: str, **fields: object) -> None:
+        """Log an event of the session."""
+        with self._stop_at_error():
+            self.logs.entry_point.info(event, **fields)
+
     def write(self, name: str, text: str) -> None:
         """Add lines that a worker has made to one of the logs."""
-        try:
+        with self._stop_at_error():
             self.logs.write(name, text)
-        except OSError as error:
-            self.stop(error)
 
     def begin(self, thread_id: str, sample_key: SampleKey, **labels: str) -> Listener:
         """Log the beginning of an answer; return the listener of its trace, whose lines have the labels as well."""
         names = _name_sample(sample_key.sample_id, sample_key.epoch, sample_key.attempt)
-        try:
-            self.logs.entry_point.info("question started", correlation_id=thread_id, **names, **labels)
-            listen = self.logs.listener(thread_id, {**names, **labels})
-        except OSError as error:
-            self.stop(error)
-            return lambda level, event, fields: None
+        self.note("question started", correlation_id=thread_id, **names, **labels)
+        listen = self.logs.listener(thread_id, {**names, **labels})
 
         def listen_safely(level: Level, event: str, fields: dict[str, Any]) -> None:
-            try:
+            with self._stop_at_error():
                 listen(level, event, fields)
-            except OSError as error:
-                self.stop(error)
 
         return listen_safely
 
@@ -294,7 +281,7 @@ class AnswerLog:
             failure = {f"error_{name}" if name == "type" else name: value for name, value in details.items() if value}
             failure |= {"error_class": record.error_class, "error_component": record.error_component}
         entry_point = self.logs.entry_point
-        try:
+        with self._stop_at_error():
             (entry_point.error if failure else entry_point.info)(
                 "question finished",
                 correlation_id=record.thread_id,
@@ -305,8 +292,6 @@ class AnswerLog:
                 error=record.error,
                 **failure,
             )
-        except OSError as error:
-            self.stop(error)
 
 
 def _name_sample(sample_id: str, epoch: int, attempt: int) -> dict[str, str | int]:

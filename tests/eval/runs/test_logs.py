@@ -1,4 +1,5 @@
 import json
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -95,6 +96,6 @@ def test_a_stack_in_a_log_has_neither_code_nor_folders(tmp_path: Path) -> None:
 def test_new_lines_begin_on_a_line_of_their_own(before: str, after: str, tmp_path: Path) -> None:
     path = tmp_path / "entry_point.log"
     path.write_text(before)
-    with LogFile(path) as log:
+    with closing(LogFile(path)) as log:
         log.write("{}\n")
     assert path.read_text() == after
