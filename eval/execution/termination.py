@@ -148,21 +148,13 @@ class StopController:
         self._signals += 1
         if self._waiting_ended_at is None and self._cancels and self._signals <= _MAX_SIGNALS:
             with suppress(RuntimeError):  # of a line that is printed while another one is: the signal came in between
-                self._stop_step_by_step(f"interrupted by {name}")
+                stop = self.drain if self.reason is None else self.stop_now
+                stop(f"interrupted by {name}", "signal")
             return
-        was_waiting = self._waiting_ended_at is None
+        ended_at = self._waiting_ended_at
         self.end_waiting()
-        if was_waiting or self._seconds_since_waiting() > _FILES_SECONDS:
+        if ended_at is None or time.monotonic() - ended_at > _FILES_SECONDS:
             raise KeyboardInterrupt(name)
-
-    def _stop_step_by_step(self, message: str) -> None:
-        if self.reason is None:
-            self.drain(message, "signal")
-        else:
-            self.stop_now(message, "signal")
-
-    def _seconds_since_waiting(self) -> float:
-        return 0.0 if self._waiting_ended_at is None else time.monotonic() - self._waiting_ended_at
 
     @contextmanager
     def in_flight(self, cancel: Callable[[], None]) -> Iterator[None]:
