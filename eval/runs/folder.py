@@ -116,9 +116,12 @@ def find_run(
     Raises:
         UserError: there is no such run, or more than one; the sentence lists the newest. Or its folder has a link.
     """
-    folder = _find_run(run, runs_folder or OUTPUTS / "eval", marker, started_by)
+    path, parent = Path(run), runs_folder or OUTPUTS / "eval"
+    folder = path.parent if path.name == marker else path
+    if str(run) == LATEST or not _is_run(folder, marker):
+        folder = _find_by_name(str(run), parent, marker, started_by)
     check_entries(folder)
-    return folder
+    return folder.absolute()
 
 
 def is_folder_of_runs(name: str) -> bool:
@@ -175,17 +178,13 @@ def check_entries(folder: Path) -> int:
     return n_bytes
 
 
-def _find_run(run: str | Path, parent: Path, marker: str, started_by: str) -> Path:
+def _find_by_name(run: str, parent: Path, marker: str, started_by: str) -> Path:
     runs = list_runs(parent, marker)
-    if str(run) == LATEST:
+    if run == LATEST:
         if not runs:
             raise UserError(f"there is no run under {parent} yet; start one with {started_by}.")
         return runs[0]
-    if found := _at(Path(run), marker):
-        return found
-    named = [folder for folder in runs if folder.name == str(run)] or [
-        folder for folder in runs if get_run_name(folder) == str(run)
-    ]
+    named = [each for each in runs if each.name == run] or [each for each in runs if get_run_name(each) == run]
     if not named:
         raise UserError(f"{run} is no run: neither a folder with a {marker} nor one of {_listed(runs, parent)}.")
     if len(named) > 1:
@@ -198,11 +197,6 @@ def get_run_name(folder: Path) -> str:
     """Return the folder's name without the time in front and the number of a second run of that second."""
     found = _TIME.match(folder.name)
     return found[2] if found else folder.name
-
-
-def _at(path: Path, marker: str) -> Path | None:
-    folder = path.parent if path.name == marker else path
-    return folder.absolute() if _is_run(folder, marker) else None
 
 
 def _is_run(folder: Path, marker: str) -> bool:

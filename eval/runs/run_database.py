@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
-from types import TracebackType
 from typing import Self
 
 from eval.runs.folder import FACTS, RECORDS, Holder, RunInUseError, RunLock, is_in_use, write_lines
@@ -140,7 +139,12 @@ class RunDatabase:
                     f"{self.path} has schema version {version}, this program reads version {SCHEMA_VERSION}: "
                     f"open it with the program that wrote it, or start a new run"
                 )
-            self._check_schema(_SCHEMA if version else "")
+            try:
+                check_schema(self._database, _SCHEMA if version else "")
+            except ForeignDatabaseError as error:  # what is there besides this program's tables is not looked into
+                self._database.close()
+                del self._database
+                raise DamagedError(f"{self.path} is no database of a run: {error}") from error
             if version == 0 and has_copies:
                 raise DamagedError(f"{self.path} is empty")
             if self.read_only:
@@ -156,29 +160,15 @@ class RunDatabase:
                 self._database.executescript(_SCHEMA)
             return bool(version == 0)
 
-    def _check_schema(self, schema: str) -> None:
-        """
-        Raises:
-            DamagedError: there is something else than this program's tables, which is not looked into.
-        """
-        try:
-            check_schema(self._database, schema)
-        except ForeignDatabaseError as error:
-            self._database.close()
-            del self._database
-            raise DamagedError(f"{self.path} is no database of a run: {error}") from error
-
     def _connection(self) -> sqlite3.Connection:
         address = self.path.absolute().as_uri()
         if self.read_only:
             if not self.path.is_file():
                 raise StoreError(f"{self.path} is not there; name the folder of a run that has been started")
             # SQLite makes files next to the database for a reader, too; with "ro" it would not delete them again.
-            address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or self._is_open_elsewhere() else _FROZEN
+            is_open_elsewhere = self.path.with_name(f"{self.path.name}-wal").exists()
+            address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or is_open_elsewhere else _FROZEN
         return _connect_to(address)
-
-    def _is_open_elsewhere(self) -> bool:
-        return self.path.with_name(self.path.name + "-wal").exists()
 
     def _inspect(self) -> None:
         """
@@ -368,9 +358,7 @@ class RunDatabase:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

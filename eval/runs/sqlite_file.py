@@ -17,6 +17,7 @@ import functools
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -117,7 +118,11 @@ class BestEffortSqlite:
         """Return the rows of a query; none if the file cannot be used."""
         with self._turns:
             try:
-                return self._execute_now(query, *values)
+                if self._closed:
+                    return []
+                if self._database is None:
+                    self._database = self._connection()
+                return self._database.execute(query, values).fetchall() if query else []
             except (sqlite3.Error, OSError, UnicodeError) as error:
                 self._fail(error)
                 return []
@@ -130,13 +135,6 @@ class BestEffortSqlite:
     def remove(self) -> None:
         """Remove the closed file."""
         self._remove("", "-wal", "-shm")
-
-    def _execute_now(self, query: str | None, *values: SqlValue) -> list[Row]:
-        if self._closed:
-            return []
-        if self._database is None:
-            self._database = self._connection()
-        return self._database.execute(query, values).fetchall() if query else []
 
     def _connection(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,21 +154,14 @@ class BestEffortSqlite:
 
     def _fail(self, error: Exception) -> None:
         broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-        outcome = self._after(broken)
+        outcome = f"{self.consequence}; nothing else is lost"
+        if broken and self._may_set_aside:
+            with suppress(OSError):
+                self._set_aside()
+                outcome = f"it is set aside as {self.path.name}.broken, and {self.consequence_of_new}"
         if not self._warned:
             self._warned = True
             self._warn(f"{self._what} {self.path} cannot be used ({error}); {outcome}")
-
-    def _after(self, broken: bool) -> str:
-        """Handle the failure and return what was done, in words."""
-        if broken and self._may_set_aside:
-            try:
-                self._set_aside()
-            except OSError:
-                pass
-            else:
-                return f"it is set aside as {self.path.name}.broken, and {self.consequence_of_new}"
-        return f"{self.consequence}; nothing else is lost"
 
     def _set_aside(self) -> None:
         self._disconnect()
