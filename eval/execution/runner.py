@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 import dspy
 
@@ -19,7 +18,7 @@ from eval.execution.budget import count_reviews, count_tool_calls, sum_usage
 from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout, redact_details
 from eval.execution.scoring import Scoring
 from eval.execution.termination import QUOTA_OR_KEY
-from eval.runs.record import Record
+from eval.runs.record import Record, build_blank_record
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import Scorer
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, SampleUsage, use_context
@@ -127,19 +126,3 @@ class SampleRunner:
         record.error, record.error_class = self.redact(failure.message), failure.kind
         record.error_component, record.limit = failure.component, failure.limit or record.limit
         record.error_details = redact_details(failure.details, self.redact)
-
-
-def build_blank_record(run_id: str, sample: Sample, sample_key: SampleKey, thread_id: str) -> Record:
-    """Return the record of a sample before anything is known of its answer."""
-    return Record(
-        run_id=run_id,
-        sample_id=sample.id,
-        epoch=sample_key.epoch,
-        attempt=sample_key.attempt,
-        thread_id=thread_id,
-        question=sample.question,
-        file=sample.file.name if sample.file else None,
-        level=sample.level,
-        target=sample.target,
-        started_at=datetime.now(UTC).isoformat(),
-    )

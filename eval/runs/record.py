@@ -11,10 +11,12 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from eval.benchmarks.dataset import Sample
 from eval.scorers.score import read_value
+from mas.runtime.sample_context import SampleKey
 from mas.runtime.text import to_jsonable
 
 
@@ -165,27 +167,29 @@ class PlannedQuestion:
         name = sample.file.name if sample.file else None
         return cls(sample.id, sample.question, name, sample.target, sample.level, dict(sample.tags))
 
-    def to_dict(self) -> dict[str, object]:
-        return asdict(self)
+
+def build_blank_record(run_id: str, sample: Sample | PlannedQuestion, sample_key: SampleKey, thread_id: str) -> Record:
+    """Return the record of a sample before anything is known of its answer."""
+    return Record(
+        run_id=run_id,
+        sample_id=sample.id,
+        epoch=sample_key.epoch,
+        attempt=sample_key.attempt,
+        thread_id=thread_id,
+        question=sample.question,
+        file=Path(sample.file).name if sample.file else None,
+        level=sample.level,
+        target=sample.target,
+        started_at=datetime.now(UTC).isoformat(),
+    )
 
 
 def build_missing_record(run_id: str, planned: PlannedQuestion, epoch: int) -> Record:
     """Return the record, in error, that a sample counts as if the run stopped before it; it is never stored."""
-    return Record(
-        run_id=run_id,
-        sample_id=planned.id,
-        epoch=epoch,
-        attempt=1,
-        thread_id="",
-        question=planned.question,
-        file=planned.file,
-        level=planned.level,
-        target=planned.target,
-        error="the run stopped before this question was answered",
-        error_class=NOT_RUN,
-        error_component="run",
-        started_at=datetime.now(UTC).isoformat(),
-    )
+    record = build_blank_record(run_id, planned, SampleKey(planned.id, epoch), thread_id="")
+    record.error = "the run stopped before this question was answered"
+    record.error_class, record.error_component = NOT_RUN, "run"
+    return record
 
 
 PAID = (  # fields of `Usage` that a request is charged for

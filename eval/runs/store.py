@@ -15,6 +15,7 @@ and of the machine.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict, TypeVar
@@ -77,17 +78,14 @@ class RunStore(RunDatabase):
             self._append_copy(line)
 
     def records(self, without_trajectory: bool = False) -> Iterator[Record]:
-        """Yield all rows in the order they were written, a few in memory at a time, with those written meanwhile.
+        """Return all rows in the order they were written, a few in memory at a time, with those written meanwhile.
 
         Args:
             without_trajectory: leave `trajectory` and `state` empty: they are most of a record, and slow to read.
         """
         if without_trajectory:
-            for _, record in self.records_after(0):
-                yield record
-        else:
-            for whole in self.lines():
-                yield Record.from_dict(json.loads(whole))
+            return (record for _, record in self.records_after(0))
+        return (Record.from_dict(json.loads(whole)) for whole in self.lines())
 
     def records_after(self, row: int) -> Iterator[tuple[int, Record]]:
         """Yield number and record of each row after `row`, without trajectory and state: for a reader that follows."""
@@ -99,9 +97,8 @@ class RunStore(RunDatabase):
                 yield last_row, Record.from_dict(json.loads(data))
 
     def lines(self) -> Iterator[str]:
-        """Yield each whole record as one line of JSON, in the order they were written; nothing is parsed for it."""
-        for _, whole in self.lines_after(0):
-            yield whole
+        """Return each whole record as one line of JSON, in the order they were written; nothing is parsed for it."""
+        return (whole for _, whole in self.lines_after(0))
 
     def lines_after(self, row: int) -> Iterator[tuple[int, str]]:
         """Yield the same with the row's number, from the row after `row` on: for an exporter that follows the run."""
@@ -158,7 +155,7 @@ class RunStore(RunDatabase):
             StoreError: it has been planned already, an id occurs twice, or the disk refuses it.
         """
         planned = [each if isinstance(each, PlannedQuestion) else PlannedQuestion.of(each) for each in questions]
-        rows = [(escape(each.id), json.dumps(to_jsonable(each.to_dict()))) for each in planned]
+        rows = [(escape(each.id), json.dumps(to_jsonable(asdict(each)))) for each in planned]
         with self._write_facts():
             if replace:
                 self._database.execute("DELETE FROM questions")

@@ -28,12 +28,12 @@ from typing import Any, Protocol, TypeVar
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.runner import SampleRunner, build_blank_record
+from eval.execution.runner import SampleRunner
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors
 from eval.execution.traced_program import AnsweredTrial, Inputs, NamedCall, TracedProgram
 from eval.runs.logs import DIGEST_CHARS, AnswerLog
-from eval.runs.record import Record
+from eval.runs.record import Record, build_blank_record
 from eval.runs.sqlite_file import BestEffortSqlite
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey

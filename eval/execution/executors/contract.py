@@ -22,16 +22,6 @@ PendingSample = tuple[Sample, SampleKey]
 OnRecord = Callable[[Record], None]
 
 
-def _find_no_replies(key: SampleKey) -> Mapping[str, str]:
-    return {}
-
-
-def _ignore(event: str, **fields: object) -> None: ...
-
-
-def _drop(name: str, text: str) -> None: ...
-
-
 class Note(Protocol):
     def __call__(self, event: str, **fields: object) -> None: ...
 
@@ -43,10 +33,12 @@ class SampleHooks:
     folder: Path = Path()
     open_context: Callable[[SampleKey], SampleContext] = SampleContext
     open_listener: Callable[[str, SampleKey], Listener] = ignore_events  # thread id, sample → listener of its trace
-    read_replies: Callable[[SampleKey], Mapping[str, str]] = _find_no_replies  # that the context's `call_log` has
-    note: Note = _ignore  # writes a line to the session's log
+    read_replies: Callable[[SampleKey], Mapping[str, str]] = lambda key: {}  # that the context's `call_log` has
+    note: Note = lambda event, **fields: None  # writes a line to the session's log
     asks_budget: bool = False  # the contexts' budget may refuse a request, and is asked before each
-    log: Callable[[str, str], None] = _drop  # name, lines → written to that log of the run, as they are
+    log: Callable[[str, str], None] = lambda name, text: (
+        None
+    )  # name, lines → written to that log of the run, as they are
 
 
 @runtime_checkable

@@ -16,7 +16,6 @@ import pytest
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
-from eval.execution.runner import build_blank_record
 from eval.execution.termination import (
     MIN_FAILURES,
     FailuresInARow,
@@ -24,7 +23,7 @@ from eval.execution.termination import (
     StopController,
     exceeds_errors,
 )
-from eval.runs.record import Record
+from eval.runs.record import Record, build_blank_record
 from mas.runtime.sample_context import SampleKey
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset, without_notes
 from tests.eval.obedient_agent import AGENT, told

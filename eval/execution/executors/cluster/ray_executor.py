@@ -40,9 +40,8 @@ from eval.execution.executors.cluster.messages import (
 )
 from eval.execution.executors.contract import OnRecord, PendingSample, SampleHooks
 from eval.execution.executors.local import LocalExecutor
-from eval.execution.runner import build_blank_record
 from eval.execution.termination import QUOTA_OR_KEY, StopController
-from eval.runs.record import Record
+from eval.runs.record import Record, build_blank_record
 from eval.runs.run_info import RunInfo
 from mas.llm.profiles.profile import ModelProfile
 from mas.llm.rate_limiter import BackoffTooLongError, Permit
