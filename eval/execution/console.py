@@ -90,28 +90,24 @@ class RunProgress:
         self,
         total: int,
         console: Console,
-        line_interval_seconds: float = LINE_INTERVAL_SECONDS,
         *,
         at_once: int = 1,
         list_traffic: Callable[[], Sequence[Traffic]] = list,
-        silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
         """
         Args:
             total: of the answers to come: questions times epochs.
             console: where to.
-            line_interval_seconds: between two plain lines.
             at_once: answers that are under way at the same time.
             list_traffic: of the model's servers; called from another thread.
-            silence_seconds: without a finished answer, until the first line about it.
         """
-        self._total, self._console, self._line_interval_seconds = total, console, line_interval_seconds
+        self._total, self._console = total, console
         self._done = self._correct = self._errors = self._scored = 0
         self._at_once, self._cost_usd, self._is_priced = at_once, 0.0, True
         self._started = time.monotonic()
         self._last_line = float("-inf")
         self._bar: Progress | None = None
-        self._list_traffic, self._silence_seconds = list_traffic, silence_seconds
+        self._list_traffic = list_traffic
         self._exited = threading.Event()
 
     def __enter__(self) -> Self:
@@ -139,27 +135,24 @@ class RunProgress:
             self._is_priced &= not usage.unknown_cost_calls
         if self._bar:
             self._bar.update(self._bar.task_ids[0], completed=self._done, description=self._describe(""))
-        elif self._done >= self._total or time.monotonic() - self._last_line >= self._line_interval_seconds:
-            self._print_line()
+        elif self._done >= self._total or time.monotonic() - self._last_line >= LINE_INTERVAL_SECONDS:
+            self._last_line = time.monotonic()
+            self._print(self._describe(f", {self._last_line - self._started:.1f} s"))
 
     def _watch(self) -> None:
         """Print a line after each silence; the next one must be twice as long, until an answer is finished."""
-        silence, begin, done = self._silence_seconds, time.monotonic(), self._done
+        silence, begin, done = SILENCE_SECONDS, time.monotonic(), self._done
         before = _sum_traffic(self._list_traffic())
-        while not self._exited.wait(min(1.0, self._silence_seconds)):
+        while not self._exited.wait(min(1.0, SILENCE_SECONDS)):
             if self._done != done:
-                silence, begin, done = self._silence_seconds, time.monotonic(), self._done
+                silence, begin, done = SILENCE_SECONDS, time.monotonic(), self._done
                 before = _sum_traffic(self._list_traffic())
             elif (seconds := time.monotonic() - begin) >= silence:
                 silence *= 2
                 what = _describe(before, _sum_traffic(self._list_traffic()))
-                text = f"no answer finished for {seconds:.0f} s{what}"
-                self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+                self._print(f"no answer finished for {seconds:.0f} s{what}")
 
-    def _print_line(self) -> None:
-        self._last_line = time.monotonic()
-        seconds = self._last_line - self._started
-        text = self._describe(f", {seconds:.1f} s")
+    def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _describe(self, elapsed: str) -> str:

@@ -24,7 +24,7 @@ from mas.runtime.errors import AgentReplyError, AgentUnavailableError, walk_chai
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.stack_trace import format_stack
-from mas.runtime.trace import Span, Trace
+from mas.runtime.trace import Trace
 
 # The first class that matches; the names are the error classes of a record.
 _CLASSES: tuple[tuple[type[BaseException], str], ...] = (
@@ -98,12 +98,8 @@ def describe_scoring_timeout(deadline_seconds: float) -> Failure:
 
 def redact_details(details: ErrorDetails, redact: Callable[[str], str]) -> ErrorDetails:
     """Return the details as a record keeps them: without secrets, and then cut."""
-    return replace(details, stack=_cut_middle(redact(details.stack), MAX_STACK_CHARS))
-
-
-def _cut_middle(text: str, max_chars: int) -> str:
-    half = max_chars // 2
-    return text if len(text) <= max_chars else f"{text[:half]} … {text[-half:]}"
+    stack, half = redact(details.stack), MAX_STACK_CHARS // 2
+    return replace(details, stack=stack if len(stack) <= MAX_STACK_CHARS else f"{stack[:half]} … {stack[-half:]}")
 
 
 def _describe_place(trace: Trace, error: BaseException | None = None) -> ErrorDetails:
@@ -147,13 +143,11 @@ def _passed_on(span_id: int, trace: Trace) -> bool:
     """Return whether the span's exception ended the sample: all spans around it failed, and nothing began after it."""
     current = trace.spans[span_id]
     while current.parent is not None:
-        if any(each.parent == current.parent and _began_after(each, current) for each in trace.spans):
+        ended = current.end_seconds
+        later = (each for each in trace.spans[current.id + 1 :] if each.parent == current.parent)
+        if ended is not None and any(each.start_seconds >= ended for each in later):
             return False
         current = trace.spans[current.parent]
         if not current.error:
             return False
     return True
-
-
-def _began_after(span: Span, ended: Span) -> bool:
-    return span.id > ended.id and ended.end_seconds is not None and span.start_seconds >= ended.end_seconds

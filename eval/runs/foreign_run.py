@@ -51,7 +51,8 @@ def check_command(command: Iterable[str], given: Sequence[str], program: str, fo
     stored, typed = list(command), {read_option_name(each) for each in given}
     refused = [each for each in stored if not is_harmless(each) and read_option_name(each) not in typed]
     again = f"type these again if you mean them, for they are never taken over: {_format(refused)}" if refused else ""
-    if is_trusted(given):
+    trusts = [each.partition("=")[2].strip().lower() for each in given if read_option_name(each) == TRUST]
+    if trusts[-1:] == ["true"]:
         if again:
             raise UserError(f"{format_path(folder)} was made elsewhere, or moved since; {again}.")
         return
@@ -61,12 +62,6 @@ def check_command(command: Iterable[str], given: Sequence[str], program: str, fo
         f"nothing was run; if you mean this command, add {TRUST}=true{f', and {again}' if again else ''}. "
         "To look at the run, no trust is needed."
     )
-
-
-def is_trusted(given: Iterable[str]) -> bool:
-    """Return whether the options typed now have `run.trust=true`."""
-    values = [each.partition("=")[2].strip().lower() for each in given if read_option_name(each) == TRUST]
-    return values[-1:] == ["true"]
 
 
 def is_harmless(override: str) -> bool:

@@ -201,15 +201,6 @@ PAID = (  # fields of `Usage` that a request is charged for
 _DETAILS = ("state", "trajectory")  # the last fields of a record
 
 
-def encode_record(record: Record) -> tuple[str, str]:
-    """Return the record as two JSON objects of plain ASCII: what is read often, and the details."""
-    values = vars(record)
-    return (
-        _json({key: value for key, value in values.items() if key not in _DETAILS}),
-        _json({key: values[key] for key in _DETAILS}),
-    )
-
-
 def _json(value: dict[str, object]) -> str:
     """Return JSON; most states are plain already, and `to_jsonable` takes longer than all the rest of a write."""
     try:
@@ -227,14 +218,16 @@ Row = tuple[Any, ...]  # of the store: columns in the order of its table
 
 
 def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str, str]:
-    """Return a record as its row in `records`, its details, and the whole of it as one line of JSON.
+    """Return a record as its row in `records`, its details, and the whole of it as one line of JSON, of plain ASCII.
 
     Args:
         record: to be stored.
         number: of the row.
         finished_at: UTC, ISO 8601.
     """
-    data, details = encode_record(record)
+    values = vars(record)
+    data = _json({key: value for key, value in values.items() if key not in _DETAILS})
+    details = _json({key: values[key] for key in _DETAILS})
     cost_usd = float(record.usage.at_least_usd + record.scorer_usage.at_least_usd)
     return (number, *list_columns(record), cost_usd, finished_at, data), details, join_line(data, details)
 

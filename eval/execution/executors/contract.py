@@ -36,9 +36,7 @@ class SampleHooks:
     read_replies: Callable[[SampleKey], Mapping[str, str]] = lambda key: {}  # that the context's `call_log` has
     note: Note = lambda event, **fields: None  # writes a line to the session's log
     asks_budget: bool = False  # the contexts' budget may refuse a request, and is asked before each
-    log: Callable[[str, str], None] = lambda name, text: (
-        None
-    )  # name, lines → written to that log of the run, as they are
+    log: Callable[[str, str], None] = lambda name, text: None  # writes lines to that log of the run
 
 
 @runtime_checkable

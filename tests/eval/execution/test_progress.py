@@ -2,10 +2,12 @@ import io
 import re
 import time
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 from rich.console import Console
 
+from eval.execution import console as console_module
 from eval.execution.console import RunProgress
 from eval.runs.record import Record, Usage
 from mas.llm.adaptive_pace import Traffic
@@ -16,12 +18,12 @@ Make = Callable[..., Record]
 def silent(traffic: list[Traffic], *, terminal: bool = False) -> list[str]:
     """Show the lines of a run in which nothing is finished for a third of a second."""
     output = io.StringIO()
-    console = Console(file=output, force_terminal=terminal, width=300, color_system=None)
+    screen = Console(file=output, force_terminal=terminal, width=300, color_system=None)
 
     def list_traffic() -> list[Traffic]:
         return traffic if len(traffic) < 2 else [traffic.pop(0)]
 
-    with RunProgress(1, console, list_traffic=list_traffic, silence_seconds=0.05):
+    with patch.object(console_module, "SILENCE_SECONDS", 0.05), RunProgress(1, screen, list_traffic=list_traffic):
         time.sleep(0.33)
     return [line for line in output.getvalue().splitlines() if "no answer" in line]
 
@@ -40,12 +42,11 @@ def test_a_minute_without_an_answer_is_explained_by_the_refusals_and_the_pace(te
     ) in lines[0]
 
 
-def shown(
-    records: list[Record], *, terminal: bool, interval: float = 0.0, width: int = 100, total: int | None = None
-) -> str:
+def shown(records: list[Record], *, terminal: bool, width: int = 100, total: int | None = None) -> str:
     output = io.StringIO()
-    console = Console(file=output, force_terminal=terminal, width=width, color_system=None)
-    with RunProgress(total or len(records), console, line_interval_seconds=interval) as progress:
+    screen = Console(file=output, force_terminal=terminal, width=width, color_system=None)
+    always = patch.object(console_module, "LINE_INTERVAL_SECONDS", 0.0)
+    with always, RunProgress(total or len(records), screen) as progress:
         for record in records:
             progress.update(record)
     return output.getvalue()
