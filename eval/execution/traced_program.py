@@ -5,7 +5,7 @@ await traced.acall(question="…", file=None)
 traced.name_calls()[0]                    # ("planner", {"question": …}, the prediction)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,14 +43,10 @@ class TracedProgram:
             self.trace = list(dspy.settings.trace or ())
 
     def name_calls(self) -> list[NamedCall]:
-        return name_calls(self.program, self.trace)
-
-
-def name_calls(program: Program, trace: Sequence[TraceEntry]) -> list[NamedCall]:
-    """Return the calls of the program's own predictors."""
-    names = {id(predictor): name for name, predictor in program.named_predictors()}
-    return [
-        (names[id(predictor)], {name: value for name, value in inputs.items() if name != "tools"}, outputs)
-        for predictor, inputs, outputs in trace
-        if id(predictor) in names
-    ]
+        """Return the calls of the program's own predictors."""
+        names = {id(predictor): name for name, predictor in self.program.named_predictors()}
+        return [
+            (names[id(predictor)], {name: value for name, value in inputs.items() if name != "tools"}, outputs)
+            for predictor, inputs, outputs in self.trace
+            if id(predictor) in names
+        ]

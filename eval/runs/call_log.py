@@ -144,7 +144,7 @@ class CallLog(_ReplyFile):
         usable = self.is_open  # still, after that query
         super().close()
         if empty and usable:
-            self.remove()
+            self.remove("", "-wal", "-shm")
 
     def _list_samples(self) -> list[str]:
         return [name for (name,) in self.execute("SELECT sample FROM replies UNION SELECT sample FROM payments")]

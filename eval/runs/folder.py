@@ -15,8 +15,8 @@ import subprocess
 import unicodedata
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 
@@ -320,22 +320,6 @@ def _run_git(*arguments: str) -> str | None:
 
 class RunInUseError(Exception):
     """Another process, or another part of this one, writes to the run."""
-
-
-@dataclass(frozen=True)
-class Holder:
-    """Process that writes, or wrote last."""
-
-    pid: int
-    host: str
-    since: str  # UTC, ISO 8601
-
-    @classmethod
-    def this_process(cls) -> "Holder":
-        return cls(os.getpid(), socket.gethostname(), datetime.now(UTC).isoformat(timespec="seconds"))
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.since}"
 
 
 class RunLock:

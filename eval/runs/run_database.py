@@ -9,14 +9,16 @@ and made again from the copies in the folder; see `recovery.py`.
 
 import json
 import os
+import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Self
 
-from eval.runs.folder import FACTS, RECORDS, Holder, RunInUseError, RunLock, is_in_use, write_lines
+from eval.runs.folder import FACTS, RECORDS, RunInUseError, RunLock, is_in_use, write_lines
 from eval.runs.record import Row, join_line, write_meta
 from eval.runs.recovery import HOLDER, inspect, is_damage, rebuild, set_aside, write_facts
 from eval.runs.sqlite_file import ForeignDatabaseError, check_files, check_schema
@@ -120,8 +122,10 @@ class RunDatabase:
         if not self.read_only:
             if not self._is_copied:
                 self._rewrite_copies()
+            since = datetime.now(UTC).isoformat(timespec="seconds")
             with self._transaction():
-                write_meta(self._database, HOLDER, json.dumps(vars(Holder.this_process())))
+                holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+                write_meta(self._database, HOLDER, json.dumps(holder))
 
     def _connect(self, has_copies: bool) -> bool:
         """Open the file as it is, and return whether it is new.
@@ -321,11 +325,6 @@ class RunDatabase:
                 write_lines(self.path.with_name(RECORDS), (join_line(*row) for row in rows))
                 self._is_copied = True
 
-    def read_holder(self) -> Holder | None:
-        """Return the process that opened the store for writing last."""
-        found = self._read_meta(HOLDER)
-        return Holder(**json.loads(found)) if found else None
-
     def _read_meta(self, key: str) -> str | None:
         """Return a fact about the run; a reader who wants nothing else does not wait for the whole file's check."""
         query = "SELECT value FROM meta WHERE key = ?"
@@ -364,9 +363,9 @@ class RunDatabase:
 
 def _holder(path: Path) -> str | None:
     """Return who has locked the run, as its database says; None if that cannot be read yet."""
-    with suppress(StoreError, ValueError, TypeError), RunDatabase(path, read_only=True) as database:
-        holder = database.read_holder()
-        return None if holder is None else str(holder)
+    with suppress(StoreError, ValueError, TypeError, KeyError), RunDatabase(path, read_only=True) as database:
+        holder = json.loads(database._read_meta(HOLDER) or "null")
+        return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
     return None
 
 

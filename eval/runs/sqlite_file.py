@@ -132,9 +132,10 @@ class BestEffortSqlite:
             self._closed = True
             self._disconnect()
 
-    def remove(self) -> None:
-        """Remove the closed file."""
-        self._remove("", "-wal", "-shm")
+    def remove(self, *endings: str) -> None:
+        """Remove files next to the closed one by the ends of their names; "": the file itself."""
+        for ending in endings:
+            self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
 
     def _connection(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -166,11 +167,7 @@ class BestEffortSqlite:
     def _set_aside(self) -> None:
         self._disconnect()
         self.path.replace(self.path.with_name(self.path.name + ".broken"))
-        self._remove("-wal", "-shm")  # they belong to the broken one
-
-    def _remove(self, *endings: str) -> None:
-        for ending in endings:
-            self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+        self.remove("-wal", "-shm")  # they belong to the broken one
 
     def _disconnect(self) -> None:
         if self._database is not None:
