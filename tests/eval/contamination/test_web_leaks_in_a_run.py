@@ -1,6 +1,7 @@
 """Whole runs whose agent reads the web: what gives the benchmark away is in record, summary, table and page."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -129,8 +130,8 @@ def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
     assert "blocked pages: 2: huggingface.co 2" in out
     html = (finished.folder / "report.html").read_text("utf-8")
     section = html.partition("<summary>Pages that give the benchmark away</summary>")[2].partition("</details>")[0]
-    row = f'<td>hidden</td><td>read_page</td><td class="command">{site.base_url}/hidden</td>'
-    assert row in section.replace("\n", "")
+    cells = re.sub(r"<[^>]*>", " ", section).split()
+    assert ["hidden", "read_page", f"{site.base_url}/hidden"] in [cells[n : n + 3] for n in range(len(cells))]
 
 
 @pytest.mark.slow
