@@ -26,6 +26,7 @@ from rich.text import Text
 from eval.execution import projection
 from eval.runs.record import Record
 from mas.llm.adaptive_pace import Traffic
+from mas.llm.profiles.model import Model
 from mas.runtime.terminal import UNSEEN, print_line
 
 SILENCE_SECONDS = 60.0  # without a finished answer, until a line tells why
@@ -205,6 +206,10 @@ class MissingServices:
 
     def note(self, sentence: str) -> None:
         self._sentences.append(sentence)
+
+    def note_server(self, model: Model) -> None:
+        """Add what the model's server has told of itself."""
+        self._sentences.extend(model.describe_server())
 
     def note_broken(self, sentences: Iterable[str]) -> None:
         """Add notes about tools that cannot work on this machine, whatever the model."""

@@ -96,8 +96,8 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
     missing = MissingServices(config.simulated)
     with config.system.open_resources(config.tools, missing.note) as resources, ExitStack() as stack:
         missing.note_broken(resources.broken)
-        for sentence in config.model.describe_server() if config.needs_model else ():
-            missing.note(sentence)
+        if config.needs_model:
+            missing.note_server(config.model)
         executor = _create_executor(request, resources, samples, stack)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)

@@ -29,6 +29,8 @@ def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -
     options = ServiceOptions(config.limits, config.redact, lambda line: print_line(config.redact(line), error=True))
     with system.open_resources(config.tools, missing.note) as resources:
         missing.note_broken(resources.broken)
+        if config.needs_model:
+            missing.note_server(config.model)
         service = system.serve_application(system.build(config.model, prompts, resources), options)
         missing.print_notes()
         server = uvicorn.Server(

@@ -46,6 +46,8 @@ def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None,
     missing = MissingServices(config.simulated)
     with config.system.open_resources(config.tools, missing.note) as resources:
         missing.note_broken(resources.broken)
+        if config.needs_model:
+            missing.note_server(config.model)
         runner = SampleRunner(
             run_id="ask",
             program=config.system.build(config.model, prompts, resources),

@@ -92,6 +92,7 @@ class TuningRun:
         self.resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
         self._program = base.system.build(base.model, self.parent.prompts, self.resources)
         missing.note_broken(self.resources.broken)
+        missing.note_server(base.model)
         missing.print_notes()
         log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
         self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)

@@ -12,6 +12,7 @@ from typing import ClassVar
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from mas.llm.profiles.model import REFLECTION
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import UserError
 
@@ -27,11 +28,17 @@ PROBE = {
     "messages": [{"role": "user", "content": "How many people live in Oslo? Look it up with the tool."}],
     "tools": [{"type": "function", "function": _PROBE_TOOL}],
     "max_tokens": MAX_PROBE_TOKENS,
+    "temperature": 0,
 }
+NO_TOOLS = (400, 404, 422, 500, 501)  # HTTP errors of servers without function calling, to a request with tools
 
 
 class ServerRefusalError(UserError):
     """The server answered with an error."""
+
+    def __init__(self, url: str, code: int) -> None:
+        super().__init__(f"the model server refused {url} with HTTP {code}; see its log for the reason.")
+        self.code = code
 
 
 def query_server(
@@ -52,9 +59,7 @@ def query_server(
         error.close()
         if error.code == 404:
             return None
-        raise ServerRefusalError(
-            f"the model server refused {url} with HTTP {error.code}; see its log for the reason."
-        ) from error
+        raise ServerRefusalError(url, error.code) from error
     except (OSError, ValueError) as error:
         raise UserError(
             f"the model server gave no usable answer at {url} ({error}); see whether model.base_url is right."
@@ -85,7 +90,6 @@ class LocalModel(OpenAIChatModel):
     def check(self) -> None:
         super().check()
         self.check_server()
-        self.calls_natively()
 
     def check_server(self) -> None:
         """Ask the server about itself.
@@ -95,19 +99,26 @@ class LocalModel(OpenAIChatModel):
         """
         raise NotImplementedError
 
+    def _check_native_tools(self) -> None:
+        if self.native_tools != AUTO:
+            self._require("native_tools", isinstance(self.native_tools, bool), "true, false or auto")
+
     def calls_natively(self) -> bool:
         return self._probe_result if self.native_tools == AUTO else bool(self.native_tools)
 
     @functools.cached_property
     def _probe_result(self) -> bool:
-        return all(self._calls_a_tool(name) for name in self.local_names)
+        others = {each.name for key, each in self.agents.items() if key != REFLECTION and not each.base_url}
+        return all(self._calls_a_tool(name) for name in sorted({self.name, *filter(None, others)}))
 
     def _calls_a_tool(self, name: str) -> bool:
         body = {"model": name, **PROBE, **self.extra_body}
         try:
             reply = self.query("/v1/chat/completions", body, self.call_deadline_seconds)
-        except ServerRefusalError:  # a server without function calling refuses requests with tools
-            return False
+        except ServerRefusalError as error:
+            if error.code in NO_TOOLS:
+                return False
+            raise
         choices = _list_objects(reply, "choices")
         message = choices[0].get("message") if choices else None
         return isinstance(message, dict) and bool(message.get("tool_calls"))
@@ -122,9 +133,10 @@ class LocalModel(OpenAIChatModel):
     def query(
         self, path: str, body: dict[str, object] | None = None, timeout_seconds: float = QUICK_SECONDS
     ) -> dict[str, object] | None:
-        """Call `query_server` with a path on this server and its key."""
-        root = (self.base_url or "").rstrip("/").removesuffix("/v1")
-        return query_server(root + path, timeout_seconds, body, self.get_endpoint("").read_key())
+        """Call `query_server` with a path on this server and its key; `/v1` stands for the base URL, as given."""
+        base = (self.base_url or "").rstrip("/")
+        url = base + path.removeprefix("/v1") if path.startswith("/v1/") else base.removesuffix("/v1") + path
+        return query_server(url, timeout_seconds, body, self.get_endpoint("").read_key())
 
 
 @dataclass

@@ -267,6 +267,7 @@ class ModelProfile(ABC):
         return "model.max_tokens" if entry.max_tokens is None else f"model.agents.{agent.agent}.max_tokens"
 
     def _check_ranges(self) -> None:
+        self._check_native_tools()
         self._require("call_deadline_seconds", self.call_deadline_seconds > 0, "more than 0 seconds")
         timeout = self.attempt_timeout_seconds
         self._require("attempt_timeout_seconds", timeout is None or timeout > 0, "more than 0 seconds, or null")
@@ -283,6 +284,9 @@ class ModelProfile(ABC):
             if value is not None and not 0 <= value <= 2:
                 name = f"model.agents.{key}.temperature" if key else "model.temperature"
                 raise UserError(f"{name}={value} is out of range; expected 0 to 2, or null.")
+
+    def _check_native_tools(self) -> None:
+        self._require("native_tools", isinstance(self.native_tools, bool), "true or false")
 
     def _check_rate_and_prices(self) -> None:
         numbers = {f"rate.{key}": value for key, value in vars(self.rate).items()}

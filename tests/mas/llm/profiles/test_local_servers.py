@@ -115,9 +115,26 @@ def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
     with serving(handle) as server:
         model = VllmModel("m", base_url=server.base_url)
         model.check()
+        assert not [each for each in server.requests if each.path.endswith("/chat/completions")], "nothing is spent yet"
         assert (model.calls_natively(), model.calls_natively()) == (natively, natively)
         assert VllmModel("m", base_url=server.base_url, native_tools=True).calls_natively()
     asked = [request.body for request in server.requests if request.path.endswith("/chat/completions")]
     assert asked == [{"model": "m", **PROBE}]
     said = "over the wire" if natively else "as text; the model or its server does not call natively"
     assert model.describe_server() == [f"up to 4 requests at once (model.max_connections); tools: {said}"]
+
+
+def test_a_busy_server_is_no_sign_of_a_model_without_calls_and_words_for_the_choice_are_refused() -> None:
+    async def busy(request: Received, writer: asyncio.StreamWriter) -> None:
+        await answer(writer, {"error": "loading model"}, "503 Service Unavailable")
+
+    with serving(busy) as server, pytest.raises(UserError, match="HTTP 503"):
+        VllmModel("m", base_url=server.base_url).calls_natively()
+    for choice in ("no", "fasle"):
+        with pytest.raises(UserError, match=rf"native_tools={choice} .* true, false or auto"):
+            VllmModel("m", native_tools=choice).check()
+
+
+def test_a_server_behind_a_path_is_asked_where_requests_go() -> None:
+    with serving(chat(behind_models={"data": [{"id": "m", "max_model_len": 9000}]})) as server:
+        VllmModel("m", base_url=server.base_url.removesuffix("/v1") + "/behind").check()
