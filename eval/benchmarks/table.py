@@ -207,11 +207,13 @@ def _read_formats(path: Path, sheet: str) -> tuple[dict[Place, int], set[Place]]
     if path.suffix.lower() == ".xls":
         return widths, formulas
     with closing(load_workbook(path, read_only=True)) as book:
-        for number, row in enumerate(book[sheet].iter_rows(), start=1):
+        cells = book[sheet]
+        cells.reset_dimensions()  # which the workbook may state too small
+        for number, row in enumerate(cells.iter_rows(), start=1):
             for at, cell in enumerate(row, start=1):
                 if cell.data_type == "f":
                     formulas.add((number, at))
-                elif cell.value is not None and set(str(cell.number_format)) == {"0"}:
+                if cell.value is not None and set(str(cell.number_format)) == {"0"}:
                     widths[number, at] = len(str(cell.number_format))
     return widths, formulas
 

@@ -100,20 +100,22 @@ def compare_metrics(run: TrackedRun, wanted: Mapping[str, float]) -> Counts:
     return counts
 
 
-def compare_files(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet]) -> Counts:
-    """Count the run's files that MLflow has with the same length, as far as its artifact store reports lengths.
+def compare_files(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet], known_only: bool = False) -> Counts:
+    """Count the run's files that MLflow has with the same length.
 
     Args:
         run: the run in MLflow.
         folder: the run's folder on this machine.
         prompts: folder in the run's → the set in it.
+        known_only: a file whose length the artifact store does not report, as some do not, counts as missing.
     """
     wanted = _list_files(folder, prompts)
     listed: dict[str, int | None] = {}
     for place in sorted({name.rpartition("/")[0] for name in wanted}):
         found = run.client.list_artifacts(run.run_id, place or None)
         listed |= {each.path: each.file_size for each in found if not each.is_dir}
-    equal = sum(name in listed and listed[name] in (size, None) for name, size in wanted.items())
+    accepted = () if known_only else (None,)
+    equal = sum(name in listed and listed[name] in (size, *accepted) for name, size in wanted.items())
     return {"files": {"store": len(wanted), "mlflow": equal}}
 
 

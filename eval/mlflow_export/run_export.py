@@ -161,7 +161,7 @@ class RunExport(Export):
         self._write_page(summary)
         self._register_prompts(is_now=False)
         self._link_summary()
-        files = compare_files(self.run, self.folder, prompts := self._prompts())["files"]
+        files = compare_files(self.run, self.folder, prompts := self._prompts(), known_only=True)["files"]
         if files["store"] != files["mlflow"]:
             write_artifacts(self.run, self.folder, prompts)
         self._close_run(summary)

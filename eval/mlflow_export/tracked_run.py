@@ -267,9 +267,11 @@ def _read_last_beat(run: "Run") -> datetime:
 
 
 def _is_running(pid: str) -> bool:
+    if not pid.isdecimal() or not 0 < int(pid) < 2**31:
+        return False
     try:
         os.kill(int(pid), 0)
-    except (ValueError, ProcessLookupError):
+    except ProcessLookupError:
         return False
     except PermissionError:  # it is somebody else's
         return True

@@ -108,7 +108,7 @@ def build_counts(summary: Summary, tags: Iterable[str]) -> Table:
         right = f"{counts.n_correct}/{counts.n_scored}"
         rows.append((shorten_line(name, MAX_NAME_CHARS), *shares, right, *map(str, numbers)))
     verdicts = ("right", "wrong") if summary.metric == ACCURACY else ("fully right", "not fully")
-    table = Table(("", summary.metric, "95% interval", *verdicts, "not run", "errors", "n"), rows)
+    table = Table(("part", summary.metric, "95% interval", *verdicts, "not run", "errors", "n"), rows)
     return table.drop("95% interval" if summary.incomplete else "not run")
 
 

@@ -42,10 +42,11 @@ class LiveTuning:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._arms: dict[Path, RunStore] = {}
+        self._entry = read_entry(folder, TUNING)
 
     def poll(self) -> Json:
         """Return the values of the page."""
-        entry, info = read_entry(self.folder, TUNING), read_object(self.folder / TUNING_FILE)
+        entry, info = self._entry, read_object(self.folder / TUNING_FILE)
         state, config = as_mapping(info.get("state")), as_mapping(info.get("config"))
         budget = as_mapping(config.get("budget"))
         is_running = is_in_use(self.folder / TUNING_FILE)
@@ -69,7 +70,7 @@ class LiveTuning:
             "title": f"{'sealed test' if phase == 'sealed' else phase} · {self.folder.name}",
             "about": " · ".join(f"{name} {value}" for name, value in parts.items() if value),
             "stopped": as_text(state.get("stopped")),
-            "verdict": entry.reason if is_final else "",
+            "verdict": read_entry(self.folder, TUNING).reason if is_final else "",
             "phases": _list_phases(phase, state, spend, is_final),
             "elapsed_seconds": elapsed,
             "eta_seconds": as_number(progress.get("eta_seconds")) if is_searching else None,

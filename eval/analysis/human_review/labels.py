@@ -14,6 +14,7 @@ import json
 import os
 import re
 import uuid
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from io import FileIO
@@ -69,12 +70,13 @@ class HumanLabel:
             ValueError: the line is no label of this version.
         """
         try:
-            label = cls(**json.loads(text))
+            data = json.loads(text)
+            label = cls(**data)
         except TypeError as error:
             raise ValueError(str(error)) from error
         kinds = {name: (int if name in _NUMBERS else str) for name in vars(label)} | {"target": str | None}
         wrong = [name for name, kind in kinds.items() if not isinstance(getattr(label, name), kind)]
-        if label.version != VERSION or wrong or label.label not in (*OF_ANSWERS, *OF_QUESTIONS, WITHDRAWN):
+        if data.get("version") != VERSION or wrong or label.label not in (*OF_ANSWERS, *OF_QUESTIONS, WITHDRAWN):
             raise ValueError(f"no label of this version, or wrong fields {wrong or ['label']}")
         return label
 
@@ -190,10 +192,23 @@ def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            is_new = not os.fstat(descriptor).st_size
             _append_line(file, line)
+        if is_new:
+            _sync_folder(folder)
     except OSError as error:
         raise UserError(f"the label was not saved: {path} cannot be written ({error}).") from error
     return path
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the folder's entry of a new file on the disk, where the file system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _append_line(file: FileIO, line: bytes) -> None:

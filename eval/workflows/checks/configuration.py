@@ -178,7 +178,7 @@ def _check_hub() -> Finding:
     hub = os.environ.get("HF_ENDPOINT") or HUB
     try:
         httpx.head(hub, timeout=TIMEOUT_SECONDS)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ImportError, OSError, ValueError) as error:  # also of a proxy
         what = f"{hub} does not answer ({error}): only what was fetched earlier can be used"
         return Finding("network", WARNING, what, "be online, or have the files: data.path=FOLDER, or data=sample")
     return Finding("network", OK, f"{hub} answers")

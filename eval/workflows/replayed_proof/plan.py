@@ -93,7 +93,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     config, stored = _compose([*arguments, *overrides])
     config.check()
     if config.run.dir:
-        check_empty(Path(config.run.dir).absolute())
+        _check_place(Path(config.run.dir).absolute())
     if unknown := [each for each in agents if each not in agent_names(config.system)]:
         known = ", ".join(agent_names(config.system))
         raise UserError(f"--agents names {', '.join(unknown)}; the agents of {config.system.name} are {known}.")
@@ -119,6 +119,13 @@ def _check_overrides(overrides: Sequence[str]) -> None:
                 f"{name} cannot be changed here: the same program is asked again; give {_EPOCHS}=…, "
                 "run.max_cost_usd=…, run.concurrency=… or run.name=…."
             )
+
+
+def _check_place(folder: Path) -> None:
+    """Refuse a folder that has something in it, or is within a run: the arms are no part of any evaluation."""
+    check_empty(folder)
+    if within := next((each for each in folder.parents if (each / DATABASE).exists()), None):
+        raise UserError(f"run.dir={folder} is within the run {within}; name a folder outside of runs.")
 
 
 def _compose(arguments: Sequence[str]) -> tuple[EvalConfig, dict[str, object]]:

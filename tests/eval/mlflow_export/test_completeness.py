@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow.entities import FileInfo
 
 from eval.mlflow_export.completeness import (
     compare_counts,
@@ -81,6 +82,19 @@ def test_files_that_mlflow_has_not_or_has_otherwise_are_seen(opened: Opened, tmp
     assert describe_shortfall(compare_files(run, tmp_path, prompts)) is None
     (tmp_path / "summary.json").write_text("{ }")
     assert describe_shortfall(compare_files(run, tmp_path, prompts)) == "2 of 3 files"
+
+
+def test_a_file_whose_length_is_not_told_is_sent_again_and_counts(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = opened()
+    (tmp_path / "summary.json").write_text("{}")
+    write_artifacts(run, tmp_path, {})
+    listed = run.client.list_artifacts(run.run_id)
+    untold = [FileInfo(each.path, each.is_dir, None) for each in listed]
+    monkeypatch.setattr(run.client, "list_artifacts", lambda *_: untold)
+    assert describe_shortfall(compare_files(run, tmp_path, {})) is None
+    assert describe_shortfall(compare_files(run, tmp_path, {}, known_only=True)) == "0 of 1 files"
 
 
 def test_a_shortfall_names_each_kind() -> None:
