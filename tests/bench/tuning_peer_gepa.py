@@ -188,9 +188,9 @@ def _settings(arm: str) -> dict[str, Any]:
 def _plain(world: str, seed: int, parent: Any, splits: Any, budget: int, settings: dict[str, Any]) -> Shipped:
     """As the users of dspy.GEPA do it: compile, and take what it returns."""
     import dspy
-    from tests.bench.simulated_worlds import program_of, system_and_data
 
     from eval.scorers.gaia import GaiaScorer
+    from tests.bench.simulated_worlds import program_of, system_and_data
 
     scorer, model = GaiaScorer(), PaidModel(world=world, seed=seed)
 
@@ -224,10 +224,9 @@ def _plain(world: str, seed: int, parent: Any, splits: Any, budget: int, setting
 def _scored(
     world: str, seed: int, n_sealed: int, parent: Any, arms: dict[str, Shipped]
 ) -> tuple[float, dict[str, Shipped]]:
-    from tests.bench.simulated_worlds import program_of, score, system_and_data
-
     from eval.benchmarks.toy_set import ToyDataset
     from eval.scorers.gaia import GaiaScorer
+    from tests.bench.simulated_worlds import program_of, score, system_and_data
 
     system, _ = system_and_data("toy", "toy")
     questions = ToyDataset(n_train=1, n_val=1, n_test=n_sealed, seed=OTHER_QUESTIONS + seed).load("test").samples

@@ -152,11 +152,10 @@ def _result(job: Job, folder: Path, shelf: Path, data: Any, model: Any, seconds:
 
 
 def _gain_elsewhere(published: Path, model: Any) -> float:
-    from simulated_worlds import program_of, score, system_and_data
-
     from eval.benchmarks.toy_set import ToyDataset
     from eval.scorers.gaia import GaiaScorer
     from mas.prompt_sets.prompt_set import read_prompt_set
+    from tests.bench.simulated_worlds import program_of, score, system_and_data
 
     system, _ = system_and_data("toy", "toy")
     samples = ToyDataset(n_train=1, n_val=1, n_test=1000, seed=900_000 + model.seed).load("test").samples
@@ -210,12 +209,11 @@ class Planted:
 
 def true_gain(n_seeds: int = 10) -> tuple[float, float]:
     """The planted candidate's gain in accuracy and its standard error, over 3,000 questions of other seeds."""
-    from simulated_worlds import program_of, score, system_and_data
-
     from eval.benchmarks.toy_set import ToyDataset
     from eval.scorers.gaia import GaiaScorer
     from mas.prompt_sets.prompt_set import read_prompt_set
     from mas.simulation import SimulatedModel
+    from tests.bench.simulated_worlds import program_of, score, system_and_data
 
     system, _ = system_and_data("toy", "toy")
     parent = read_prompt_set(system.default_prompts, agent_names(system), system.name, ROOT)
