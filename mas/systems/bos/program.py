@@ -31,8 +31,6 @@ from mas.systems.bos.settings import BosSettings
 from mas.tools.tool_context import Resources, use_tool_context
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
-# Settings of DSPy for a service: it would collect the prompts of thousands of requests in its history and trace.
-NO_HISTORY: Mapping[str, object] = {"disable_history": True, "trace": []}
 
 _REQUEST = "request"  # a field of a sample that holds a whole request as JSON
 _FIELDS = frozenset(AgentRequest.model_fields)
@@ -97,7 +95,7 @@ class BosProgram(AgentProgram):
     async def stream_graph(self, request: AgentRequest) -> AsyncIterator[Chunk]:
         """Yield the changes of each node; to be iterated in a task whose context it may change."""
         inputs, context = OrchestratorState(request=request), self.make_graph_context()
-        with dspy.context(adapter=ChatAdapter(), **NO_HISTORY), use_tool_context(self.shared.resources):
+        with dspy.context(adapter=ChatAdapter(), **keep_no_prompts()), use_tool_context(self.shared.resources):
             async for chunk in workflow().astream(inputs, context=context, config=_CONFIG, stream_mode="updates"):
                 yield cast(Chunk, chunk)
 
@@ -113,6 +111,11 @@ class BosProgram(AgentProgram):
             share_results=settings.share_results,
             clock=self.shared.clock,
         )
+
+
+def keep_no_prompts() -> dict[str, object]:
+    """Return settings of DSPy for one request: it would collect the prompts of thousands in its history and trace."""
+    return {"disable_history": True, "trace": []}
 
 
 def parse_inputs(question: str, inputs: Mapping[str, str]) -> AgentRequest:

@@ -14,7 +14,7 @@ import dspy
 
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.contracts import AgentRequest, OrchestratorResponse
-from mas.systems.bos.program import NO_HISTORY, BosProgram, Chunk
+from mas.systems.bos.program import BosProgram, Chunk, keep_no_prompts
 
 Given = AgentRequest | Mapping[str, object] | str  # a mapping or JSON text is checked and completed
 
@@ -32,7 +32,7 @@ def run(program: BosProgram, request: Given) -> OrchestratorResponse:
 async def arun(program: BosProgram, request: Given) -> OrchestratorResponse:
     """Return the response to a request; see `run`."""
     parsed = AgentRequest.parse(request)
-    with dspy.context(**NO_HISTORY):
+    with dspy.context(**keep_no_prompts()):
         state = await program.run_graph(parsed)
     return state["response"]
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import dspy
 import pytest
 from pydantic import ValidationError
 
@@ -109,3 +110,23 @@ def test_g14_concurrent_requests_share_nothing(monkeypatch: pytest.MonkeyPatch) 
     responses = run_blocking(ask())
     assert [response.answer for response in responses] == [f"q{n:02}" for n in range(20)]
     assert len({event.event_id for response in responses for event in response.trace}) == 20 * 4
+
+
+def test_each_request_has_a_trace_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DSPy appends prompts and replies to it."""
+    traces: list[Any] = []
+
+    async def work(question: str, context: Any) -> Any:
+        traces.append(dspy.settings.trace)
+        return succeed("sql", question)
+
+    use_agents(monkeypatch, WrittenAgent("sql", work))
+    made = build(ScriptedModel(answering(bos_planner=choose("sql"))))
+
+    async def ask() -> None:
+        for _ in range(2):
+            await arun(made, {"question": "q"})
+            assert [chunk async for chunk in astream(made, {"question": "q"})]
+
+    run_blocking(ask())
+    assert len({id(each) for each in traces}) == 4 and all(len(each) <= 3 for each in traces)
