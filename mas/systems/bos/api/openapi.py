@@ -18,12 +18,12 @@ def convert_openapi(document: Mapping[str, Any]) -> dict[str, object]:
 
     Raises:
         ValueError: it is no OpenAPI 3 document, or a reference cannot be resolved.
-        AttributeError, TypeError: a part of it has another form than OpenAPI's.
     """
     if not str(document.get("openapi", "")).startswith("3."):
         raise ValueError(f"openapi is {document.get('openapi')!r}; expected version 3")
-    info, servers = document.get("info") or {}, document.get("servers") or [{}]
-    url, text = str(servers[0].get("url", "")), str(info.get("description") or "").strip()
+    info = _resolve(document, document.get("info"))
+    server = _resolve(document, next(iter(_to_list(document.get("servers"))), None))
+    url, text = _to_text(server.get("url")), _to_text(info.get("description")).strip()
     return {
         "base_url": url if url.startswith(("http://", "https://")) else None,
         "auth": "bearer" if document.get("security") else "none",
@@ -33,7 +33,7 @@ def convert_openapi(document: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _convert_paths(document: Mapping[str, Any]) -> Iterator[dict[str, object]]:
-    for path, item in (document.get("paths") or {}).items():
+    for path, item in _resolve(document, document.get("paths")).items():
         shared = _resolve(document, item)
         for method in _METHODS:
             if method in shared:
@@ -44,38 +44,48 @@ def _convert_operation(
     document: Mapping[str, Any], path: str, method: str, shared: Mapping[str, Any]
 ) -> dict[str, object]:
     operation = _resolve(document, shared[method])
-    body = _resolve(document, operation.get("requestBody") or {}).get("content", {}).get("application/json")
+    content = _resolve(document, _resolve(document, operation.get("requestBody")).get("content"))
     endpoint: dict[str, object] = {
         "method": method,
         "path": path,
-        "summary": operation.get("summary", ""),
-        "description": operation.get("description", ""),
-        "tags": operation.get("tags", ()),
-        "body": None if body is None else _resolve_all(document, body.get("schema")),
+        "summary": _to_text(operation.get("summary")),
+        "description": _to_text(operation.get("description")),
+        "tags": [_to_text(each) for each in _to_list(operation.get("tags"))],
+        "body": _resolve_all(document, _resolve(document, content.get("application/json")).get("schema")),
     }
     if "security" in operation:
         endpoint["auth"] = "bearer" if operation["security"] else "none"
-    given = [*shared.get("parameters", ()), *operation.get("parameters", ())]
+    given = [*_to_list(shared.get("parameters")), *_to_list(operation.get("parameters"))]
     parameters = [_resolve(document, each) for each in given]
     for place, key in _PLACES.items():  # an operation's parameter replaces the path's of the same name
-        found = {each.get("name"): each for each in parameters if each.get("in") == place}
+        found = {_to_text(each.get("name")): each for each in parameters if each.get("in") == place}
         endpoint[key] = [_convert_parameter(document, each) for each in found.values()]
     return endpoint
 
 
 def _convert_parameter(document: Mapping[str, Any], parameter: Mapping[str, Any]) -> dict[str, object]:
-    schema = _resolve(document, parameter.get("schema") or {})
+    schema = _resolve(document, parameter.get("schema"))
     return {
-        "name": parameter.get("name"),
+        "name": _to_text(parameter.get("name")),
         "type": str(schema.get("type", "string")),
         "required": parameter.get("required") is True,
-        "description": parameter.get("description", ""),
-        "enum": schema.get("enum", ()),
+        "description": _to_text(parameter.get("description")),
+        "enum": _to_list(schema.get("enum")),
     }
 
 
-def _resolve(document: Mapping[str, Any], part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a part of the document, or what its reference leads to."""
+def _to_text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _to_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _resolve(document: Mapping[str, Any], part: object) -> Mapping[str, Any]:
+    """Return a part of the document, or what its reference leads to; one of another form is empty."""
+    if not isinstance(part, Mapping):
+        return {}
     seen: list[str] = []
     while "$ref" in part:
         reference = str(part["$ref"])
@@ -86,7 +96,7 @@ def _resolve(document: Mapping[str, Any], part: Mapping[str, Any]) -> Mapping[st
         seen.append(reference)
         part = document
         for key in reference[2:].split("/"):
-            part = part.get(key.replace("~1", "/").replace("~0", "~"))  # type: ignore[assignment]
+            part = part.get(key.replace("~1", "/").replace("~0", "~"))
             if not isinstance(part, Mapping):
                 raise ValueError(f"the reference {reference!r} leads nowhere")
     return part

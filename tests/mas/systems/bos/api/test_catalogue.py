@@ -112,6 +112,23 @@ def test_a_reference_is_resolved_within_the_document_only(parameters: object, ex
         load_catalogue(write(tmp_path, content))
 
 
+@pytest.mark.parametrize("value", [None, 7])
+def test_a_part_of_an_openapi_document_that_has_another_form_is_left_out(tmp_path: Path, value: object) -> None:
+    """One line of hundreds does not refuse the file."""
+    content = copy.deepcopy(OPENAPI) | {"info": value, "servers": {"url": "https://api.example.org"}}
+    path = content["paths"]["/orders/{id}"]
+    path["get"] |= dict.fromkeys(("summary", "description", "tags", "parameters", "requestBody"), value)
+    path["put"]["requestBody"] = {"content": value}
+    path["delete"] = {"parameters": [{"in": "query", "name": 1, "description": value, "schema": value}]}
+    content["paths"]["/empty"] = value
+    catalogue = load_catalogue(write(tmp_path, content))
+    one, change, drop = catalogue.endpoints
+    text = "" if value is None else "7"
+    assert (one.summary, one.description, one.tags, one.query_params) == (text, text, (), ())
+    assert (change.body, catalogue.base_url, catalogue.snippets) == (None, None, ())
+    assert (drop.query_params[0].name, drop.query_params[0].description) == ("1", text)
+
+
 def test_a_path_is_found_as_written_and_with_its_values() -> None:
     catalogue = Catalogue.model_validate(DOCUMENTATION)
     find = catalogue.find
