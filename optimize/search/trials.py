@@ -36,7 +36,7 @@ from eval.runs.logs import DIGEST_CHARS, AnswerLog
 from eval.runs.record import Record, build_blank_record
 from eval.runs.sqlite_file import BestEffortSqlite
 from mas.runtime.event_loop import background_loop, run_blocking
-from mas.runtime.sample_context import SampleContext, SampleKey
+from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.runtime.terminal import print_warning
 from mas.system import Program
 from optimize.search.budget import BudgetLedger
@@ -271,15 +271,22 @@ class Trials:
         """Answer and score a question; return None if that was interrupted."""
         candidate, sample_id, epoch = key
         sample, sample_key, label = self.samples[sample_id], SampleKey(sample_id, epoch), candidate[:DIGEST_CHARS]
+        budgets: list[_WatchedBudget] = []
+
+        def open_context(sample_key: SampleKey) -> SampleContext:
+            context = self._runner.open_context(sample_key)
+            budgets.append(_WatchedBudget(context.budget))
+            return replace(context, budget=budgets[-1])
+
         if self._workers is None:
-            answering = self._answer_here(program, sample, sample_key, label)
+            answering = self._answer_here(program, sample, sample_key, label, open_context)
         else:
-            answering = self._workers.answer(program, sample, sample_key, self._runner.open_context)
+            answering = self._workers.answer(program, sample, sample_key, open_context)
         try:
             answered = run_blocking(self._run_cancellable(answering))
         except CancelledError:
             return None
-        if answered is None or (answered.record.limit or "").startswith("budget."):  # an agent may have swallowed it
+        if answered is None or any(each.has_refused for each in budgets):
             return None
         record = answered.record
         if self._answers:
@@ -291,9 +298,16 @@ class Trials:
             return None
         return Trial(record, select_steps(program, answered.calls, record.trajectory))
 
-    async def _answer_here(self, program: Program, sample: Sample, sample_key: SampleKey, label: str) -> AnsweredTrial:
+    async def _answer_here(
+        self,
+        program: Program,
+        sample: Sample,
+        sample_key: SampleKey,
+        label: str,
+        open_context: Callable[[SampleKey], SampleContext],
+    ) -> AnsweredTrial:
         traced = TracedProgram(program)
-        runner = replace(self._runner, program=traced)
+        runner = replace(self._runner, program=traced, open_context=open_context)
         if self._answers:
             runner = replace(runner, open_listener=functools.partial(self._answers.begin, prompts_sha256=label))
         record = await runner.run_sample(sample, sample_key)
@@ -312,6 +326,24 @@ class Trials:
             if not work.done():
                 work.cancel()
                 await asyncio.wait({work}, timeout=_CANCEL_SECONDS)
+
+
+@dataclass
+class _WatchedBudget:
+    """A budget that notes its refusal, since an agent may swallow the error."""
+
+    budget: RunBudget
+    has_refused: bool = False
+
+    def reserve(self) -> None:
+        try:
+            self.budget.reserve()
+        except LimitReachedError:
+            self.has_refused = True
+            raise
+
+    def settle(self, payment: Payment | None) -> None:
+        self.budget.settle(payment)
 
 
 def select_steps(program: Program, calls: Sequence[NamedCall], spans: Sequence[Span]) -> list[Step]:

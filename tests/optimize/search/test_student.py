@@ -1,15 +1,19 @@
 """The system as DSPy's optimizers see it."""
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dspy
+import pytest
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
+from mas.runtime.sample_context import LimitReachedError, SampleLimits, current_context
 from mas.system import agent_names
 from mas.systems.gaia.system import GaiaSystem
 from mas.tools.tool_context import Resources
+from optimize.search.budget import BudgetSettings
 from tests.mas.systems.gaia.building import build
 from tests.optimize.toy_search import toy, toy_search
 from tests.scripted_model import UNREADABLE, Call, ScriptedModel, answering, in_turn, reject
@@ -93,3 +97,25 @@ def test_for_demos_an_agent_shows_its_last_readable_step_alone(tmp_path: Path) -
         assert decisions(search.student) == ["reject", "approve"]
         assert decisions(search.student.copy_for_demos()) == ["approve"]
         assert decisions(search.student.copy_for_demos().deepcopy()) == ["approve"]
+
+
+class Swallowing(dspy.Module):
+    """Takes no notice of its limit of tools, nor of the run's budget after one request."""
+
+    async def acall(self, **given: object) -> dspy.Prediction:
+        context = current_context()
+        assert context is not None
+        context.limits = SampleLimits(tool_calls=0)
+        for count in (context.count_tool_call, context.reserve_lm_call, context.reserve_lm_call):
+            with suppress(LimitReachedError):
+                count()
+        return dspy.Prediction(final_answer="42", final_reasoning_trace="")
+
+
+@pytest.mark.parametrize(("lm_calls", "completed"), [(1, False), (9, True)])
+def test_an_answer_that_the_budget_refused_is_none_whichever_limit_came_first(
+    tmp_path: Path, lm_calls: int, completed: bool
+) -> None:
+    with toy_search(tmp_path, budget=BudgetSettings(lm_calls=lm_calls)) as search:
+        trial = search.trials.run(cast(Any, Swallowing()), "candidate", search.val_ids[0])
+    assert (trial.completed, trial.record.limit) == (completed, "tool_calls" if completed else None)
