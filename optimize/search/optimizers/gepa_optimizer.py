@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from optimize.search.student import Objective, Student
 
 SELECTORS = ("round_robin", "all")
-# Arguments of dspy.GEPA that another option or the harness sets.
-OURS = (
-    *("metric", "auto", "max_full_evals", "max_metric_calls", "reflection_minibatch_size", "reflection_lm"),
-    *("instruction_proposer", "component_selector", "num_threads", "seed"),
+# Arguments that `more` may set: of dspy.GEPA, and of gepa.optimize in `gepa_kwargs`. The others are set by the harness
+# or by DSPy, take an object, or send prompts and answers to places that the harness does not know.
+ARGUMENTS = (
+    *("add_format_failure_as_feedback", "candidate_selection_strategy", "failure_score", "gepa_kwargs"),
+    *("max_merge_invocations", "perfect_score", "skip_perfect_score", "use_merge", "warn_on_score_mismatch"),
 )
-OURS_OF_GEPA = ("callbacks", "stop_callbacks", "sampling_strategy", "selection_strategy")  # in `gepa_kwargs`
+ARGUMENTS_OF_GEPA = ("acceptance_criterion", "cache_evaluation", "merge_val_overlap_floor")
 
 Event = Mapping[str, Any]
 Handler = Callable[["GepaEvents", Event], None]
@@ -55,21 +56,8 @@ class GepaOptimizer:
         check_settings(self, {"minibatch_size": 1, "max_instruction_chars": 1})
         selector, expected = self.component_selector, " or ".join(SELECTORS)
         require(selector in SELECTORS, "optimizer.component_selector", selector, expected)
-        if self.more:
-            self._check_more()
-
-    def _check_more(self) -> None:
-        import inspect
-
-        import dspy
-
-        known = set(inspect.signature(dspy.GEPA).parameters) - set(OURS)
-        wrong = [*(self.more.keys() - known), *(self.more.get("gepa_kwargs", {}).keys() & set(OURS_OF_GEPA))]
-        if wrong:
-            raise UserError(
-                f"optimizer.more has {sorted(wrong)[0]}, which dspy.GEPA does not know or this project sets itself; "
-                f"choose from: {', '.join(sorted(known))}."
-            )
+        _check_arguments("optimizer.more", self.more or {}, ARGUMENTS)
+        _check_arguments("optimizer.more.gepa_kwargs", (self.more or {}).get("gepa_kwargs") or {}, ARGUMENTS_OF_GEPA)
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that no proposal is scored on validation, which leaves most of the budget to reflections."""
@@ -101,8 +89,8 @@ class GepaOptimizer:
 
         def compile_student() -> None:
             ours = {"callbacks": [events], "stop_callbacks": [is_over]}
-            settings = {"warn_on_score_mismatch": False, **self.more}
-            settings["gepa_kwargs"] = {**settings.get("gepa_kwargs", {}), **ours}
+            settings = {"warn_on_score_mismatch": False, **(self.more or {})}
+            settings["gepa_kwargs"] = {**(settings.get("gepa_kwargs") or {}), **ours}
             optimizer = dspy.GEPA(
                 metric=objective,
                 max_metric_calls=context.metric_calls,
@@ -121,6 +109,12 @@ class GepaOptimizer:
         if events.failure is not None:
             raise events.failure
         return rewriter.finish(student.trials)
+
+
+def _check_arguments(option: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    require(isinstance(given, Mapping), option, given, "arguments with their values")
+    if wrong := sorted(map(str, given.keys() - set(known))):
+        raise UserError(f"{option} has {wrong[0]}, which cannot be set here; choose from: {', '.join(known)}.")
 
 
 def _guarded(handler: Handler) -> Handler:

@@ -1,15 +1,18 @@
 """DSPy's GEPA over the toy system and the simulated model."""
 
 import asyncio
+import inspect
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 from dspy.lm15 import BillingError, Message, Response, TextPart, Usage
+from gepa import optimize
 
 from mas.runtime.errors import UserError
-from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
+from optimize.search.optimizers.gepa_optimizer import ARGUMENTS, ARGUMENTS_OF_GEPA, GepaOptimizer
 from tests.eval.command_line import without_notes
 from tests.optimize.toy_search import CountedModel, toy, toy_search
 
@@ -81,11 +84,25 @@ def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(
     assert sent == 0, "all of it was paid for in the session before"
 
 
-@pytest.mark.parametrize("more", [{"seed": 1}, {"use_merging": True}, {"gepa_kwargs": {"callbacks": []}}])
-def test_further_arguments_of_gepa_are_checked_before_anything_is_spent(more: dict[str, Any]) -> None:
-    gepa(more=MORE).check()
-    with pytest.raises(UserError, match=r"optimizer\.more has (seed|use_merging|callbacks)"):
+@pytest.mark.parametrize("name", ["seed", "use_merging", "log_dir", "use_wandb", "wandb_api_key", "code_proposer"])
+def test_further_arguments_of_gepa_are_checked_before_anything_is_spent(name: str) -> None:
+    for more in (MORE, None, {"gepa_kwargs": None}):
         gepa(more=more).check()
+    with pytest.raises(UserError, match=rf"optimizer\.more has {name}, .*; choose from: add_format"):
+        gepa(more={name: 1}).check()
+
+
+@pytest.mark.parametrize("name", ["callbacks", "run_dir", "seed", "wandb_api_key", "nonsense"])
+def test_further_arguments_of_gepa_optimize_are_checked_as_well(name: str) -> None:
+    with pytest.raises(UserError, match=rf"optimizer\.more\.gepa_kwargs has {name}, .*; choose from: acceptance"):
+        gepa(more={"gepa_kwargs": {name: 1}}).check()
+    with pytest.raises(UserError, match=r"optimizer\.more\.gepa_kwargs"):
+        gepa(more={"gepa_kwargs": [name]}).check()
+
+
+def test_the_arguments_that_may_be_set_are_those_of_the_installed_libraries() -> None:
+    assert set(ARGUMENTS) <= set(inspect.signature(dspy.GEPA).parameters)
+    assert set(ARGUMENTS_OF_GEPA) <= set(inspect.signature(optimize).parameters)
 
 
 def test_agents_that_are_not_tuned_keep_their_prompts_and_all_keep_their_examples(tmp_path: Path) -> None:
