@@ -93,13 +93,19 @@ def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
 
 
 def approve_winner(run: TuningRun, winner: ShortlistEntry) -> ApprovedSet:
-    """Return the prompts of the winner as they are now: they are tested and published as returned.
+    """Return the prompts of the winner, checked once more as they are now: they are tested and published as returned.
 
     Raises:
         UserError: somebody has changed them since the run wrote them.
+        EarlyVerdictError: they leak.
     """
-    prompts = run.read_prompts(winner.candidate_id)
-    return ApprovedSet(winner.candidate_id, prompts, run.check_leaks(prompts))
+    candidate_id, prompts = winner.candidate_id, run.read_prompts(winner.candidate_id)
+    report = run.check_leaks(prompts)
+    if report.blocked:
+        run.files.write("leaks", {**(run.files.read("leaks") or {}), candidate_id: report.to_dict()})
+        fault = _FAULTS["leak_blocked"]
+        raise EarlyVerdictError("leak_blocked", f"{candidate_id}, the best after re-evaluation, {fault}")
+    return ApprovedSet(candidate_id, prompts, report)
 
 
 def _read_entry(line: Mapping[str, Any]) -> ShortlistEntry:

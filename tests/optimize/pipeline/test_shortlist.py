@@ -14,6 +14,7 @@ from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.preflight import Baseline
 from optimize.pipeline.shortlist import (
     ShortlistEntry,
+    approve_winner,
     choose_winner,
 )
 from optimize.search.candidate import Candidate, Proposal
@@ -165,3 +166,14 @@ def test_for_less_cost_the_cheapest_within_the_margin_wins() -> None:
     for other in (entry("a", 0.69, 0.5), entry("a", 0.8, 1.0), entry("a", 0.8, None), entry("a", 0.8, 0.5, dropped=5)):
         assert choose(parent, other, objective="cost") == none
     assert choose(entry("parent", 0.8, None), entry("a", 0.8, 0.5), objective="cost") == none
+
+
+def test_a_winner_that_leaks_by_now_is_not_tested() -> None:
+    written: dict[str, object] = {}
+    report = SimpleNamespace(blocked=True, to_dict=lambda: {"blocked": True})
+    files = SimpleNamespace(read=lambda name: {"b": {}}, write=written.__setitem__)
+    run = SimpleNamespace(read_prompts=lambda name: None, check_leaks=lambda prompts: report, files=files)
+    with pytest.raises(EarlyVerdictError, match="a, the best after re-evaluation, contains answers") as raised:
+        approve_winner(cast(TuningRun, run), entry("a", 0.9))
+    assert raised.value.finish_reason == "leak_blocked"
+    assert written == {"leaks": {"b": {}, "a": {"blocked": True}}}
