@@ -135,9 +135,16 @@ def begin_test(start: SealedTestStart, questions: Sequence[str], file: Path | No
         file: the log; None: the user's.
 
     Raises:
-        UserError: the log cannot be read or written or is damaged, or nothing is left: the test must not begin.
+        UserError: the log cannot be read or written or is damaged, the draw is another test's, or nothing is left: the
+            test must not begin.
     """
     with _open_log(file or find_log()) as log:
+        known = next((each for each in log.tests if each.start.draw == start.draw), None)
+        if known is not None and (known.start, known.questions) != (start, tuple(questions)):
+            raise UserError(
+                "this sealed test was begun with other prompts or questions, or these in another order: delete sealed/ "
+                "in the run's folder and resume, which counts as another test."
+            )
         allowance = _compute_allowance(questions, start.simulated, log.before.get(start.draw, log.tests))
         if start.draw not in log.before:
             allowance.check()

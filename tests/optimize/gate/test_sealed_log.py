@@ -136,6 +136,22 @@ def test_a_test_that_stopped_early_has_opened_the_questions_that_it_asked_and_no
     assert (later.n_earlier, later.n_questions_used, later.level) == (1, 1, 0.0075)
 
 
+@pytest.mark.parametrize("changed", [start("d1", winner="bb"), start("d1", run="r2"), start("d1", simulated=True)])
+def test_a_draw_belongs_to_one_winner_and_one_run(file: Path, changed: SealedTestStart) -> None:
+    begin_test(start("d1"), SET, file)
+    with pytest.raises(UserError, match="questions, or these in another order: delete sealed/"):
+        begin_test(changed, SET, file)
+    with pytest.raises(UserError, match="begun with other prompts or questions"):
+        begin_test(start("d1"), OTHER, file)
+
+
+def test_a_draw_keeps_the_order_of_its_questions(file: Path) -> None:
+    """The judgement says how many of them were opened, the first ones."""
+    begin_test(start("d1"), a_set("Who?", "Where?"), file)
+    with pytest.raises(UserError, match="or these in another order: delete sealed/"):
+        begin_test(start("d1"), a_set("Where?", "Who?"), file)
+
+
 def three_lines(file: Path) -> list[str]:
     begin_test(start("d1"), SET, file)
     record_judgement("d1", Judgement(0.2, "answers"), file)
