@@ -10,7 +10,9 @@ import functools
 import json
 import os
 import secrets
+import select
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -147,7 +150,8 @@ class ProcessSession:
                 os.close(number)
         _limit_cpu(self._process.pid, launch.cpu_seconds)
         assert self._process.stderr
-        os.set_blocking(self._process.stderr.fileno(), False)
+        for pipe in (self._requests, self._replies, self._process.stderr):
+            os.set_blocking(pipe.fileno(), False)
 
     @classmethod
     async def open(cls, launch: Launch) -> "ProcessSession":
@@ -195,27 +199,25 @@ class ProcessSession:
         return Reply.parse(message)
 
     def _receive(self, until: float, what: str, seconds: float = 0, request: _Message | None = None) -> _Message:
-        """Return the next message, after sending a request; time, memory and threads are checked meanwhile."""
-        limit = threading.Timer(max(0.0, until - time.monotonic()), self._kill)  # also for half a message
-        limit.daemon = True
-        limit.start()
+        """Return the next message, after sending a request; time, memory, threads and files are checked meanwhile."""
+        check = functools.partial(self._check, until, what, seconds)
         try:
             with self._pipes_in_use:
                 if request is not None:
                     if self._replies.poll() and os.read(self._replies.fileno(), 1):  # else it has ended
                         raise SessionLostError(DISTURBED)
-                    self._requests.send_bytes(json.dumps(request).encode())
-                while not self._replies.poll(max(0.0, min(TICK_SECONDS, until - time.monotonic()))):
-                    self._check(until, what, seconds)
-                return dict(json.loads(self._replies.recv_bytes(self._launch.max_message_bytes)))
+                    body = json.dumps(request).encode()
+                    rest = memoryview(struct.pack(">I", len(body)) + body)
+                    while rest:
+                        rest = rest[_move(os.write, self._requests, rest, check) :]
+                (length,) = struct.unpack(">I", _read(self._replies, 4, check))
+                if length > self._launch.max_message_bytes:
+                    raise SessionLostError(DISTURBED)
+                return dict(json.loads(_read(self._replies, length, check)))
         except (EOFError, BrokenPipeError) as error:  # the process ended, or the code closed the pipe
-            if not self._closed and time.monotonic() >= until:
-                self._check(until, what, seconds)
             raise self._explain_end() from error
         except (OSError, ValueError, TypeError, RecursionError) as error:
             raise SessionLostError("the question is over" if self._closed else DISTURBED) from error
-        finally:
-            limit.cancel()
 
     def _signal(self, number: signal.Signals) -> None:
         """Stop or continue the code's process."""
@@ -286,6 +288,28 @@ class ProcessSession:
 def _threads() -> ThreadPoolExecutor:
     """Return the threads that wait for the processes, as many as questions may run code at a time."""
     return ThreadPoolExecutor(MAX_CALLS, "sandbox")
+
+
+def _read(pipe: Connection, count: int, check: Callable[[], None]) -> bytes:
+    found = b""
+    while len(found) < count:
+        piece = _move(os.read, pipe, count - len(found), check)
+        if not piece:
+            raise EOFError
+        found += piece
+    return found
+
+
+def _move(how: Callable[[int, Any], Result], pipe: Connection, what: object, check: Callable[[], None]) -> Result:
+    """Read or write what the pipe takes at once; while it takes nothing, `check` every TICK_SECONDS."""
+    while True:
+        try:
+            return how(pipe.fileno(), what)
+        except BlockingIOError:
+            ready = select.poll()
+            ready.register(pipe)
+            ready.poll(TICK_SECONDS * 1_000)
+            check()
 
 
 def _limit_cpu(pid: int, seconds: int | None) -> None:

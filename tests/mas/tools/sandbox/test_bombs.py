@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mas.tools.sandbox.process import ProcessSession
-from tests.mas.tools.sandbox.conftest import Sandbox
+from mas.tools.sandbox.selection import UnsafeLocal
+from tests.mas.tools.sandbox.conftest import SETTINGS, Sandbox
 
 DISTURBED = "the code has disturbed the sandbox's own messages"
 ENDED = "the code has ended the Python process"
@@ -109,6 +110,22 @@ def test_nothing_runs_between_two_calls(fresh: Callable[..., Sandbox]) -> None:
     assert after[11:13] == before[11:13], "no processor time"
     assert int(after[17]) < 100, "no threads"
     assert sandbox.value("6 * 7") == "42", "and goes on with the next call"
+
+
+HALF_A_MESSAGE = r"import os, time; os.write(4, b'\0\0\1\0')"
+
+
+def test_half_a_message_does_not_end_the_checks(jail: Sandbox) -> None:
+    files = "for n in range(15_000): open(f'/scratch/{n}', 'w').close()\ntime.sleep(99)"
+    assert jail.lost(f"{HALF_A_MESSAGE}\n{files}", seconds=30) == "the code made more than 10000 files"
+
+
+def test_a_child_that_keeps_the_pipe_does_not_keep_the_call() -> None:
+    sandbox, begun = Sandbox(UnsafeLocal(), {}, SETTINGS), time.monotonic()
+    child = "if not os.fork():\n    os.setsid(); time.sleep(15); os._exit(0)"
+    assert sandbox.lost(f"{HALF_A_MESSAGE}\n{child}\ntime.sleep(99)", seconds=1) == "the code ran longer than 1 s"
+    sandbox.close()
+    assert time.monotonic() - begun < 10
 
 
 def test_a_thread_left_behind_runs_out_of_processor_time(fresh: Callable[..., Sandbox]) -> None:
