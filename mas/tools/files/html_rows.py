@@ -37,8 +37,8 @@ class Row(NamedTuple):
     level: int = 0  # of a heading; 0: no heading
 
 
-def read_rows(html: str) -> list[Row]:
-    """Return the page as lines, without navigation, edit links and footnote marks."""
+def read_rows(html: str, gone: str = _GONE) -> list[Row]:
+    """Return the page as lines, without navigation, edit links and footnote marks; `gone`: an XPath of what goes."""
     from lxml import html as lxml_html  # type: ignore[import-untyped]
 
     try:
@@ -47,7 +47,7 @@ def read_rows(html: str) -> list[Row]:
         )
     except (lxml_html.etree.ParserError, ValueError):
         return []
-    for element in root.xpath(_GONE):
+    for element in root.xpath(gone):
         if element.getparent() is not None:
             element.drop_tree()
     _mark_text(root)

@@ -1,6 +1,7 @@
 """Word, PowerPoint, PDF, e-books, web pages, pictures and sounds: what their readers show beyond plain text."""
 
 import io
+import zipfile
 import zlib
 
 import pytest
@@ -10,7 +11,7 @@ from mas.tools.files.kinds import read_in_process
 from mas.tools.files.readers import media, pdf
 from mas.tools.results import ToolError
 from scripts.sample_data.media import picture_bytes
-from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes
+from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
 from tests.needs import needs
 
 
@@ -83,6 +84,17 @@ def test_a_book_shows_its_chapters_in_the_order_of_its_spine() -> None:
     document = read("a.epub", epub_bytes("Title", [("One", ["a", "b & c"]), ("Two", ["d"])]))
     assert texts(document) == [["# One", "a", "b & c"], ["# Two", "d"]]
     assert document.summary == 'e-book "Title", 2 chapters'
+
+
+def test_a_book_loses_no_text_that_a_wiki_page_would() -> None:
+    with zipfile.ZipFile(io.BytesIO(epub_bytes("Title", [("One", ["x"])]))) as made:
+        members = {name: made.read(name) for name in made.namelist()}
+    chapter = (
+        "<html><head><title>T</title><style>s</style><script>s</script></head><body><div id='toc'>a</div>"
+        "<p class='metadata'>b</p><p class='noprint'>c</p><p class='navbox'>d</p><p>e<sup class='reference'>f</sup></p>"
+    )
+    members["OEBPS/chapter1.xhtml"] = chapter.encode()
+    assert texts(read("a.epub", zip_bytes(members, stored="mimetype"))) == [["a", "b", "c", "d", "ef"]]
 
 
 def test_a_web_page_loses_its_tags_and_keeps_title_links_and_tables() -> None:
