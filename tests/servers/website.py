@@ -81,6 +81,10 @@ _PAGES: Mapping[str, Answer] = {
     "/gzip": _page(gzip.compress(ARTICLE.encode()), Content_Encoding="gzip"),
     "/deflate": _page(zlib.compress(ARTICLE.encode()), Content_Encoding="deflate"),
     "/raw-deflate": _page(_bare_deflate(ARTICLE.encode()), Content_Encoding="deflate"),
+    "/gzip-members": _page(
+        b"".join(map(gzip.compress, (b"<p>one, ", b"two</p>"))) + bytes(9), Content_Encoding="x-gzip"
+    ),
+    "/no-encoding": _page("<p>as it is</p>", Content_Encoding=""),
     "/brotli": _page(b"\x0b\x02\x80hello\x03", Content_Encoding="br"),
     "/twice-packed": _page(gzip.compress(gzip.compress(b"x")), Content_Encoding="gzip, gzip"),
     "/bad-gzip": _page(b"\x1f\x8b this is no gzip at all", Content_Encoding="gzip"),

@@ -11,6 +11,7 @@ unpacked bytes.
 
 import functools
 import ssl
+import zlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
@@ -22,7 +23,8 @@ from mas.tools.http.url_policy import normalize_url, resolve_public_host
 from mas.tools.results import ToolError
 
 MAX_CONNECTIONS = 20
-ENCODINGS = ("identity", "gzip", "deflate")  # one of them; a bomb in a bomb grows a million-fold before it is counted
+GZIP = ("gzip", "x-gzip")
+ENCODINGS = ("", "identity", "deflate", *GZIP)  # one: a bomb in a bomb grows a million-fold before it is counted
 _SocketOptions = Iterable[
     tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
 ]  # httpcore's own
@@ -81,12 +83,14 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
         url = normalize_url(str(request.url), self._rules.allow_private_hosts)
         refuse_blocked(url, self._rules.blocked_sites)
         response = await super().handle_async_request(request)
-        if response.headers.get("content-encoding", "identity").strip().lower() not in ENCODINGS:
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        if encoding not in ENCODINGS:
             await response.aclose()
             raise ToolError("The reply is compressed in a way that was not asked for; try another page.")
         about_bytes = (b"content-encoding", b"content-length", b"transfer-encoding")
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in about_bytes]
-        unpacked = _Capped(response, self._rules.max_bytes)
+        pieces = _unpack_gzip(response) if encoding in GZIP else response.aiter_bytes()
+        unpacked = _Capped(pieces, response, self._rules.max_bytes)
         return httpx.Response(response.status_code, headers=headers, stream=unpacked, extensions=response.extensions)
 
 
@@ -96,15 +100,31 @@ def make_tls_context() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
+async def _unpack_gzip(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield the pieces of all members, of which httpx unpacks the first; what follows the last is padding."""
+    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    async for packed in response.aiter_raw():
+        while packed:
+            if member.eof:
+                if not packed.startswith(b"\x1f"):
+                    return
+                member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            try:
+                yield member.decompress(packed)
+            except zlib.error as error:
+                raise httpx.DecodingError(str(error)) from error
+            packed = member.unused_data
+
+
 class _Capped(httpx.AsyncByteStream):
     """Unpacked bytes of a reply, until there are too many."""
 
-    def __init__(self, packed: httpx.Response, max_bytes: int) -> None:
-        self._packed, self._max_bytes = packed, max_bytes
+    def __init__(self, pieces: AsyncIterator[bytes], packed: httpx.Response, max_bytes: int) -> None:
+        self._pieces, self._packed, self._max_bytes = pieces, packed, max_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for piece in self._packed.aiter_bytes():
+        async for piece in self._pieces:
             size += len(piece)
             if size > self._max_bytes:
                 raise TooLargeError(f"The reply is larger than {self._max_bytes} bytes; try a smaller page or file.")

@@ -95,6 +95,8 @@ def test_a_page_made_by_scripts_points_to_the_browser(site: Website) -> None:
         ("/wrong-meta", ["caf\N{LATIN SMALL LETTER E WITH ACUTE}"]),
         ("/odd-soup", ["soup"]),
         ("/gzip", ["Ruth Odell"]),
+        ("/gzip-members", ["one, two"]),
+        ("/no-encoding", ["as it is"]),
         ("/chain/4", ["/article; page 1", "Ruth Odell"]),
     ],
 )
