@@ -43,6 +43,7 @@ ARTICLE = f"""<!doctype html><html lang="en"><head><title>Marrow Point</title><m
 <footer><p>Printed by the Society of Quiet Lamps</p></footer></body></html>"""
 TABLES = """<html><head><title>Results</title></head><body><table><tr><th>Team</th><th>Points</th></tr>
 <tr><td>Otters</td><td>12</td></tr></table></body></html>"""
+JAPANESE = "\u65e5\u672c"
 JS_ONLY = '<!doctype html><html><head><title>App</title></head><body><div id="root"></div><script src="/a.js"></script>'
 
 
@@ -96,6 +97,8 @@ _PAGES: Mapping[str, Answer] = {
         "<html><body><p>Caf\xe9 am Fluss, ge\xf6ffnet</p></body></html>".encode("latin-1"),
         "text/html; charset=iso-8859-1",
     ),
+    "/iso-2022-jp": _page(f"<p>{JAPANESE}</p>".encode("iso-2022-jp"), "text/html; charset=iso-2022-jp"),
+    "/hz-meta": _page(f"<meta charset='hz-gb-2312'><p>{JAPANESE}</p>".encode("hz"), "text/html"),
     "/odd-charset": _page("<html><body><p>still a page</p></body></html>", "text/html; charset=no-such-thing"),
     "/idna-charset": _page("<html><body><p>no page is in this</p></body></html>", "text/html; charset=idna"),
     "/undefined-meta": _page('<html><head><meta charset="undefined"></head><p>x</p></html>', "text/html"),

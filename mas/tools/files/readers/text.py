@@ -24,6 +24,7 @@ _DECLARATION = re.compile(  # of XML, of HTML, and of Python in its first lines
     re.IGNORECASE,
 )
 _MAX_CONTROL_SHARE = 0.02
+_SEVEN_BIT = ("iso2022", "hz", "utf-7")  # whose bytes are valid utf-8, too
 
 
 def read(source: Source) -> Document:
@@ -68,6 +69,8 @@ def check_encoding(name: str) -> str | None:
 def decode(data: bytes, name: str = "the file", declared: str | None = None) -> tuple[str, str]:
     """Return the text and its encoding, by byte order mark, utf-8, the declared encoding or a guess.
 
+    A declared encoding of seven bits, such as iso-2022-jp, goes before utf-8.
+
     Raises:
         ToolError: the bytes are not text.
     """
@@ -82,6 +85,8 @@ def decode_anything(data: bytes, declared: str | None) -> tuple[str, str]:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return data.decode(encoding, "replace"), encoding.removesuffix("-sig")
+    if declared and data.isascii() and codecs.lookup(declared).name.startswith(_SEVEN_BIT):
+        return data.decode(declared, "replace"), declared
     try:
         return data.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:

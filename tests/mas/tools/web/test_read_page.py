@@ -17,7 +17,7 @@ from mas.tools.web.fetched_page import read_reply
 from mas.tools.web.read_page import read_page
 from tests.mas.tools.web.in_context import LOOPBACK, a_question, events, recorded, using
 from tests.servers.loopback import running
-from tests.servers.website import Website
+from tests.servers.website import JAPANESE, Website
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,8 @@ def test_a_page_made_by_scripts_points_to_the_browser(site: Website) -> None:
         ("/utf16", ["caf\N{LATIN SMALL LETTER E WITH ACUTE} in sixteen bits"]),
         ("/wrong-meta", ["caf\N{LATIN SMALL LETTER E WITH ACUTE}"]),
         ("/odd-soup", ["soup"]),
+        ("/iso-2022-jp", [JAPANESE]),
+        ("/hz-meta", [JAPANESE]),
         ("/gzip", ["Ruth Odell"]),
         ("/gzip-members", ["one, two"]),
         ("/no-encoding", ["as it is"]),
