@@ -6,6 +6,8 @@ which is faster and finds no tables.
     read(Source("report.pdf", data)).parts[0].heading      # "[page 1 of 12]"
 """
 
+import re
+import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,12 +25,17 @@ MAX_PAGES_WITH_TABLES = 60
 MAX_OCR_PAGES = 10
 OCR_DPI = 150
 MAX_PAGE_POINTS = 3_000  # of a side, for OCR; more than the largest poster
+MAX_UNPACKED_BYTES = 256 * 1024 * 1024  # of all streams together; pdfplumber has no limit of its own
+
+_STREAM = re.compile(rb"stream\r?\n")
+_STEP_BYTES = 64 * 1024
 
 
 def read(source: Source) -> Document:
     """Return the pages of a PDF file."""
     import pypdf
 
+    _refuse_bomb(source)
     reader = pypdf.PdfReader(source.open())
     if reader.is_encrypted and not reader.decrypt(""):
         raise ToolError(f"{source.name} is protected by a password; go on without it.")
@@ -84,3 +91,27 @@ def _recognize(page: "Page") -> list[str]:
 
 def _read_plain(page: "PageObject") -> list[str]:
     return [line for line in page.extract_text().split("\n") if line.strip()]
+
+
+def _refuse_bomb(source: Source) -> None:
+    """Refuse a file whose streams are too large, by unpacking them in small steps without keeping them."""
+    total = 0
+    for found in _STREAM.finditer(source.data):
+        for size in _unpack_sizes(memoryview(source.data)[found.end() :]):
+            total += size
+            if total > MAX_UNPACKED_BYTES:
+                raise ToolError(f"{source.name} unpacks to more than {MAX_UNPACKED_BYTES} bytes; it is not read.")
+
+
+def _unpack_sizes(packed: memoryview) -> Iterator[int]:
+    unpacker = zlib.decompressobj()
+    for start in range(0, len(packed), _STEP_BYTES):
+        piece = bytes(packed[start : start + _STEP_BYTES])
+        while piece and not unpacker.eof:
+            try:
+                yield len(unpacker.decompress(piece, 16 * _STEP_BYTES))
+            except zlib.error:
+                return
+            piece = unpacker.unconsumed_tail
+        if unpacker.eof:
+            return
