@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 
-from mas.tools.files.document import MAX_LINES, Document, Line, Part, Source, describe_count
+from mas.tools.files.document import MAX_CHARS, MAX_LINES, Document, Line, Part, Source, describe_count
 from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row, split_lines
 from mas.tools.files.zip_package import parse_xml
 from mas.tools.results import ToolError
@@ -78,7 +78,17 @@ def read_json(source: Source) -> Document:
         return _several_values(text) or build_text_document(
             text, encoding, [f"Not valid JSON ({error}), so it is shown as text."]
         )
-    lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
+    pieces, chars, ends = [], 0, 0
+    for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):  # two spaces a level and line
+        pieces.append(piece)
+        chars += len(piece)
+        ends += "\n" in piece
+        if chars > MAX_CHARS:
+            too_long = f"indented it would have more than {MAX_CHARS} characters, so it is shown as it is written."
+            return build_text_document(text, encoding, [f"JSON, {_describe_size(value)}; {too_long}"])
+        if ends > MAX_LINES:
+            break
+    lines = split_lines("".join(pieces))
     return Document(f"JSON, {_describe_size(value)}, {describe_count(lines)} lines when indented", [Part(lines)])
 
 

@@ -66,6 +66,12 @@ def test_json_that_no_parser_takes_is_shown_as_text(text: str) -> None:
     assert "Not valid JSON" in found.notes[0] and found.parts[0].lines == [Line(1, text)]
 
 
+def test_json_so_deep_that_its_indents_are_too_long_is_shown_as_written() -> None:
+    text = "[" * 400 + "1," * 130_000 + "1" + "]" * 400
+    found = made_json(text)
+    assert found.parts[0].lines == [Line(1, text)] and "a list of 1 items" in found.notes[0]
+
+
 def test_invalid_json_is_shown_as_text_with_the_place_of_the_error() -> None:
     found = made_json('{"a": 1,\n}')
     assert "Not valid JSON" in found.notes[0]
