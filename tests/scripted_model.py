@@ -207,6 +207,9 @@ class ScriptedModel:
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         return sorted({self.name, *more_names})
 
+    def describe_server(self) -> list[str]:
+        return []
+
     def pace_history(self) -> list[dict[str, Any]]:
         return []
 
