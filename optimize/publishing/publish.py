@@ -9,7 +9,6 @@ A set is written to a hidden folder in the same place and then renamed, so that 
 """
 
 import hashlib
-import os
 import shlex
 import shutil
 import stat
@@ -31,6 +30,7 @@ from mas.prompt_sets.prompt_set import (
 )
 from mas.prompt_sets.provenance import PROVENANCE_FILE
 from mas.runtime.errors import UserError
+from mas.runtime.security.private_file import flush_to_disk
 from optimize.publishing.provenance import Provenance, describe_provenance, format_provenance
 
 REJECTED = "rejected"
@@ -96,7 +96,7 @@ def _write_atomically(prompts: PromptSet, folder: Path, provenance: Provenance) 
             _write(replace(prompts, description=describe_provenance(provenance)), made, provenance)
             _share(made, folder.parent)
             _move(made, folder)
-        _flush(folder.parent)
+        flush_to_disk(folder.parent)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({_cause(error)}); check the folder and the disk.") from error
     written = yaml.safe_load((folder / PROVENANCE_FILE).read_text("utf-8"))
@@ -119,7 +119,7 @@ def _write(prompts: PromptSet, folder: Path, provenance: Provenance) -> None:
     )
     (folder / PROVENANCE_FILE).write_text(text, encoding="utf-8", newline="\n")
     for path in (*files, folder / PROVENANCE_FILE, folder):
-        _flush(path)
+        flush_to_disk(path)
 
 
 def _share(made: Path, shelf: Path) -> None:
@@ -134,15 +134,6 @@ def _move(made: Path, folder: Path) -> None:
     if folder.exists():  # created meanwhile; an empty folder would be replaced silently
         raise NameTakenError(folder)
     made.rename(folder)
-
-
-def _flush(path: Path) -> None:
-    """Flush to the disk: what is renamed before may be empty after a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _cause(error: OSError) -> str:

@@ -25,6 +25,7 @@ from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.runs.record import Record
 from eval.scorers.score import normalise_answer
 from mas.runtime.errors import UserError
+from mas.runtime.security.private_file import flush_to_disk
 
 RIGHT, WRONG = "right", "wrong"  # the answer is, whatever the scorer says
 WRONG_GOLD, AMBIGUOUS, BAD_QUESTION = "wrong_gold", "ambiguous", "bad_question"  # of the question
@@ -195,20 +196,11 @@ def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
             is_new = not os.fstat(descriptor).st_size
             _append_line(file, line)
         if is_new:
-            _sync_folder(folder)
+            with suppress(OSError):  # some file systems cannot
+                flush_to_disk(folder)
     except OSError as error:
         raise UserError(f"the label was not saved: {path} cannot be written ({error}).") from error
     return path
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put the folder's entry of a new file on the disk, where the file system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _append_line(file: FileIO, line: bytes) -> None:

@@ -7,6 +7,7 @@ documented.
 
 import functools
 import json
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.error import HTTPError
@@ -18,7 +19,6 @@ from mas.runtime.errors import UserError
 
 QUICK_SECONDS = 10.0  # for every query but those that the model answers, which may take as long as a call
 AUTO = "auto"  # native_tools: as the model does
-MAX_PROBE_TOKENS = 600  # room for a thinking model's thoughts
 _PROBE_TOOL = {
     "name": "lookup",
     "description": "Look up a number.",
@@ -27,10 +27,10 @@ _PROBE_TOOL = {
 PROBE = {
     "messages": [{"role": "user", "content": "How many people live in Oslo? Look it up with the tool."}],
     "tools": [{"type": "function", "function": _PROBE_TOOL}],
-    "max_tokens": MAX_PROBE_TOKENS,
+    "max_tokens": 600,  # room for a thinking model's thoughts
     "temperature": 0,
 }
-NO_TOOLS = (400, 404, 422, 500, 501)  # HTTP errors of servers without function calling, to a request with tools
+NO_TOOLS = (400, 422, 500, 501)  # HTTP errors of servers without function calling, to a request with tools
 
 
 class ServerRefusalError(UserError):
@@ -91,13 +91,13 @@ class LocalModel(OpenAIChatModel):
         super().check()
         self.check_server()
 
+    @abstractmethod
     def check_server(self) -> None:
         """Ask the server about itself.
 
         Raises:
             UserError: it does not have the model, or not with the context length that the profile says.
         """
-        raise NotImplementedError
 
     def _check_native_tools(self) -> None:
         if self.native_tools != AUTO:

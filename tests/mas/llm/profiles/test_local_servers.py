@@ -124,15 +124,18 @@ def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
     assert model.describe_server() == [f"up to 4 requests at once (model.max_connections); tools: {said}"]
 
 
-def test_a_busy_server_is_no_sign_of_a_model_without_calls_and_words_for_the_choice_are_refused() -> None:
+def test_a_busy_server_is_no_sign_of_a_model_without_calls() -> None:
     async def busy(request: Received, writer: asyncio.StreamWriter) -> None:
         await answer(writer, {"error": "loading model"}, "503 Service Unavailable")
 
     with serving(busy) as server, pytest.raises(UserError, match="HTTP 503"):
         VllmModel("m", base_url=server.base_url).calls_natively()
-    for choice in ("no", "fasle"):
-        with pytest.raises(UserError, match=rf"native_tools={choice} .* true, false or auto"):
-            VllmModel("m", native_tools=choice).check()
+
+
+@pytest.mark.parametrize("choice", ["no", "fasle"])
+def test_another_word_for_native_tools_is_refused(choice: str) -> None:
+    with pytest.raises(UserError, match=rf"native_tools={choice} .* true, false or auto"):
+        VllmModel("m", native_tools=choice).check()
 
 
 def test_a_server_behind_a_path_is_asked_where_requests_go() -> None:
