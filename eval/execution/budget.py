@@ -11,7 +11,7 @@ from typing import Any
 from eval.runs.call_log import CallLog
 from eval.runs.record import PAID, Record, Usage
 from mas.runtime.sample_context import Payment, SampleKey
-from mas.runtime.trace import Span
+from mas.runtime.trace import MISSHAPEN, Span
 
 Step = Mapping[str, Any]  # a span of a trajectory, as a dictionary
 
@@ -22,6 +22,7 @@ def sum_usage(spans: Sequence[Span]) -> Usage:
     tools = [each for each in spans if each.kind == "tool"]
     costs = [_cost(each) for each in calls]
     known = [cost for cost in costs if cost is not None]
+    events = [event for each in spans for event in each.events]
 
     def count(attribute: str, among: Sequence[Span] = calls) -> int:
         return sum(bool(each.attributes.get(attribute)) for each in among)
@@ -32,6 +33,7 @@ def sum_usage(spans: Sequence[Span]) -> Usage:
     return Usage(
         lm_calls=len(calls),
         retries=count("retry"),
+        misshapen_replies=count("repaired_arguments") + sum(each["name"] in MISSHAPEN for each in events),
         replayed_calls=count("replayed"),
         cached_calls=count("cached"),
         tool_calls=len(tools),

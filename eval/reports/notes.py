@@ -409,7 +409,8 @@ def _list_epochs(summary: Summary) -> Iterator[tuple[str, str]]:
 def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
     usage, judging = summary.usage, summary.scorer_usage
     replayed, cached = (usage.replayed_calls, "replayed from before an interruption"), "from the shared cache"
-    of_lm_calls = _list_kinds((usage.retries, "sent again"), replayed, (usage.cached_calls, cached))
+    misshapen = (usage.misshapen_replies, "not in the form asked for, but read")
+    of_lm_calls = _list_kinds((usage.retries, "sent again"), misshapen, replayed, (usage.cached_calls, cached))
     repeated = (usage.replayed_tool_calls, "answered before in this run")
     tools = f"{usage.tool_calls:,} to tools{_list_kinds(repeated, (usage.cached_tool_calls, cached))}"
     yield "calls", f"{usage.lm_calls:,} to language models{of_lm_calls}, {tools}"

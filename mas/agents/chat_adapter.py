@@ -21,9 +21,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
+from mas.agents.nearly_right import cut_end, read_fields
 from mas.prompt_sets.demos import EXAMPLE, Turn, list_turns
 from mas.prompt_sets.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER, annotation_allows_none, format_field_value
+from mas.runtime.trace import NEARLY_RIGHT, event
 
 FILE = "file"  # the input that names the attachment
 _MAX_SIGNATURES = 256  # in each cache; an optimizer makes a new one with every prompt that it tries
@@ -72,6 +75,22 @@ class _Formatting:
         shown = demos if self.plain_demos else [_fill_optional_inputs(demo, signature) for demo in demos]
         messages: list[Message] = super().format_demos(signature, shown)  # type: ignore[misc]
         return messages
+
+    def parse(self, signature: Signature, completion: str) -> dict[str, object]:
+        """Return the output fields, also of a reply that nearly has the form.
+
+        Raises:
+            AdapterParseError: a field is missing or of another type.
+        """
+        text = cut_end(completion)
+        try:
+            values: dict[str, object] = super().parse(signature, text)  # type: ignore[misc]
+        except AdapterParseError:
+            if (meant := read_fields(signature, text)) is None:
+                raise
+            event(NEARLY_RIGHT)
+            return meant
+        return values
 
 
 class ChatAdapter(_Formatting, dspy.ChatAdapter):

@@ -22,9 +22,10 @@ from dspy.utils.exceptions import AdapterParseError
 
 from mas.agents.calls_in_text import Call, find_calls, find_objects
 from mas.agents.chat_adapter import ChatAdapter, Message, Parts, Signature
+from mas.agents.nearly_right import read_value
 from mas.prompt_sets.demos import Turn
-from mas.prompt_sets.dspy_internals import get_field_description_string, parse_value
-from mas.runtime.trace import event
+from mas.prompt_sets.dspy_internals import get_field_description_string
+from mas.runtime.trace import CALL_IN_TEXT, event
 
 Tools = Mapping[str, dspy.Tool]  # by name
 STEP = "Do one of two things."  # begins what follows the instructions in the system message
@@ -131,7 +132,7 @@ class ToolAdapter(ChatAdapter):
         if not calls:
             return output
         if self.use_native_function_calling:
-            event("tool call read from text", tools=[name for name, _ in calls])
+            event(CALL_IN_TEXT, tools=[name for name, _ in calls])
         functions = [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]
         return {"text": None, "tool_calls": functions}
 
@@ -154,7 +155,7 @@ class ToolAdapter(ChatAdapter):
                 message = f"The reply called no tool and gave no {name}."
                 raise AdapterParseError("ToolAdapter", signature, completion, message)
             try:
-                values[name] = parse_value(found.get(name, ""), field.annotation)
+                values[name] = read_value(found.get(name, ""), field.annotation)
             except ValueError as error:
                 raise AdapterParseError("ToolAdapter", signature, completion, f"{name}: {error}") from error
         self.unreadable = ""

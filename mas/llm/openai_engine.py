@@ -59,6 +59,17 @@ _REFUSALS_IN_A_REPLY: dict[str, type[ProviderError]] = {  # `error.code` of a ro
     "rate_limit_exceeded": RateLimitError,
     "insufficient_quota": BillingError,
 }
+# Why a reply ended, in the words of OpenAI, Anthropic, Gemini, Cohere, TGI and Mistral → in OpenAI's.
+_ENDS = {
+    **dict.fromkeys(("stop", "eos", "eos_token", "end_turn", "stop_sequence", "complete"), "stop"),
+    **dict.fromkeys(("tool_calls", "function_call", "tool_use", "tool_call"), "tool_calls"),
+    **dict.fromkeys(
+        ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"), "length"
+    ),
+    **dict.fromkeys(
+        ("content_filter", "safety", "refusal", "recitation", "blocklist", "prohibited_content"), "content_filter"
+    ),
+}
 
 
 @functools.cache
@@ -95,7 +106,7 @@ class ChatEngine:
             options: Any = {} if self._api_key else {"headers": {"Authorization": openai.Omit()}}
             client = self._get_client()
             raw = await client.post("/chat/completions", body=body, cast_to=httpx2.Response, options=options)
-            return self._codec.parse_response(request, _to_lm15(raw))
+            return _read_end(self._codec.parse_response(request, _to_lm15(raw)))
         except openai.APIStatusError as error:
             raise _classify_error(self._codec._http_error(_to_lm15(error.response))) from None
         except openai.APIConnectionError as error:
@@ -150,6 +161,23 @@ class ChatEngine:
         if sounds:
             body["messages"] = [_insert_sounds(message, sounds) for message in body["messages"]]
         return body
+
+
+def _read_end(response: Response) -> Response:
+    """Return the reply with the reason why it ended; the codec takes an unknown one for a plain end, and any for that
+    of a tool call.
+
+    Raises:
+        ServerError: it ended for another reason, such as `abort`.
+    """
+    choices: Any = (response.provider_data or {}).get("choices") or [{}]
+    if not (said := choices[0].get("finish_reason")):
+        return response
+    reason = _ENDS.get(str(said).lower())
+    if reason is None:
+        raise ServerError(f"the server ended the reply for the reason {said!r}")
+    is_whole = reason in ("stop", "tool_calls")
+    return response if is_whole else dataclasses.replace(response, finish_reason=reason)
 
 
 def _to_lm15(response: httpx2.Response) -> HttpResponse:

@@ -90,14 +90,23 @@ def validate_reply(request: Request, response: Response, limits: ModelLimits, cu
     return dataclasses.replace(response, message=dataclasses.replace(response.message, parts=answer))
 
 
-_TAGS = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_NAMES = "think|thinking|thought|reasoning|seed:think"
+# Of Qwen and DeepSeek, Magistral, Kimi, OpenThinker, Gemma and gpt-oss; a tag in backticks is spoken of.
+_BEGIN = rf"(?<!`)<\s*(?:{_NAMES})(?:\s[^<>]*)?>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<unused94>"
+_BEGIN += r"|<\|channel\|>(?:analysis|commentary)<\|message\|>"
+_END = rf"(?<!`)<\s*/\s*(?:{_NAMES})\s*>|\[/THINK\]|◁/think▷|<unused95>"
+_END += r"|<\|end_of_thought\|>(?:\s*<\|begin_of_solution\|>)?"
+_END += r"|(?:<\|end\|>\s*<\|start\|>assistant)?<\|channel\|>final<\|message\|>"
+_TAGS = re.compile(f"(?P<begin>{_BEGIN})|{_END}", re.IGNORECASE)
+_FENCED = re.compile(r"^```(?:thinking|thoughts?|reasoning)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def _split_thinking(text: str) -> tuple[str, str]:
     """Return thinking and answer; either end of a block may be missing."""
     thoughts, answer, at, is_open = "", "", 0, False
+    text = _FENCED.sub(r"<think>\1</think>", text) if "```" in text else text
     for tag in _TAGS.finditer(text):
-        if tag[1]:
+        if not tag["begin"]:
             thoughts, at, is_open = thoughts + text[at : tag.end()], tag.end(), False
         elif not is_open:
             answer, at, is_open = answer + text[at : tag.start()], tag.start(), True

@@ -1,0 +1,131 @@
+"""Replies that miss the form asked for and can still be read in one way only.
+
+Small models write `Approve.`, `**42**`, `1,042`, a list as lines that begin with a dash, `## Answer` for a field's
+header, and the end marker of their chat template. DSPy would ask again in JSON, or take the marker for a part of the
+answer. What could be read in two ways (`50%` for a fraction, `approve or reject`) stays an error.
+
+    read_value("Approve. The plan is fine.", Literal["approve", "reject"])     # "approve"
+    read_fields(signature, "**Answer:** 42")                                   # {"answer": "42"}
+"""
+
+import enum
+import re
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import dspy
+
+from mas.agents.calls_in_text import find_objects
+from mas.prompt_sets.dspy_internals import parse_value
+
+_COMPLETED = re.compile(r"\[+[ \t]*#+[ \t]*completed[ \t]*#+[ \t]*\]+", re.IGNORECASE)
+_TOKENS = "im_end|eot_id|eom_id|end|endoftext|return|end_of_text|end_of_solution"
+_TEMPLATE_END = re.compile(rf"(?:\s*(?:<\|(?:{_TOKENS})\|>|</s>|<end_of_turn>|<eos>))+\s*$")
+_BULLET = re.compile(r"\s*(?:[-*•\u2013]|\(?\d+[.)]|\[\d+\])\s+")
+_NUMBER = re.compile(r"[=~≈$€£\s]*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)")
+_YES, _NO = ("true", "yes"), ("false", "no")
+
+
+def cut_end(text: str) -> str:
+    """Return a reply without its end marker, DSPy's or the chat template's, and what comes after it."""
+    return _TEMPLATE_END.sub("", _COMPLETED.split(text, maxsplit=1)[0] or text)
+
+
+def read_fields(signature: type[dspy.Signature], text: str) -> dict[str, object] | None:
+    """Return the values of all output fields of a reply in another form; None if one is missing or cannot be read."""
+    for found in (_find_sections(signature, text), *map(_find_keys, find_objects(text))):
+        named = {name: found.get(name.casefold()) for name in signature.output_fields}
+        if None in named.values():
+            continue
+        try:
+            return {name: read_value(named[name], field.annotation) for name, field in signature.output_fields.items()}
+        except ValueError:
+            continue
+    return None
+
+
+def _find_sections(signature: type[dspy.Signature], text: str) -> dict[str, object]:
+    """Return the text below each line that names a field: `[[## answer ##]]`, `## Answer`, `**Answer:** 42`."""
+    names = {name.casefold().replace("_", " "): name.casefold() for name in signature.output_fields}
+    words = "|".join(re.escape(name).replace(r"\ ", "[ _-]") for name in names)
+    header = re.compile(rf"^[ \t]*(?:[\[#*]+[ \t#]*({words})[ \t]*(?:[#*\]:]+[ \t#*\]:]*|$)|({words}):)", re.I | re.M)
+    parts = header.split(text)
+    found: dict[str, object] = {}
+    for decorated, plain, value in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        name = names[re.sub(r"[ _-]", " ", (decorated or plain).casefold())]
+        found.setdefault(name, value.strip())
+    return found
+
+
+def _find_keys(value: object) -> dict[str, object]:
+    """Return the keys of a JSON object, or of the one that it holds alone: {"response": {"answer": "42"}}."""
+    if isinstance(value, dict) and len(value) == 1 and isinstance(inner := next(iter(value.values())), dict):
+        value = inner
+    return {str(key).casefold(): each for key, each in value.items()} if isinstance(value, dict) else {}
+
+
+def read_value(value: object, annotation: Any) -> object:
+    """Return the value of a field, as DSPy reads it or as it can only be meant.
+
+    Raises:
+        ValueError: it is of another type.
+    """
+    try:
+        return parse_value(value, annotation)
+    except ValueError:
+        if not isinstance(value, str):
+            raise
+        meant = _read_text(value.strip(), annotation)
+        if meant is None:
+            raise
+        return meant
+
+
+def _read_text(text: str, annotation: Any) -> object:
+    """Return what a text can only mean; None if there is nothing or more than one thing."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        options = [_read_text(text, each) for each in arguments if each is not type(None)]
+        return next((each for each in options if each is not None), None)
+    if origin is list or annotation is list:
+        return _read_list(text, arguments[0] if arguments else str)
+    text = text.strip("*_`\"' \n")
+    if annotation is bool:
+        words = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
+        return words.get(_find_label(text, tuple(words)) or "")
+    if origin is Literal:
+        label = _find_label(text, tuple(map(str, arguments)))
+        return next((each for each in arguments if str(each) == label), None)
+    if isinstance(annotation, enum.EnumMeta):
+        members = {str(member.value): member for member in annotation}  # type: ignore[var-annotated]
+        return members.get(_find_label(text, tuple(members)) or "")
+    if annotation in (int, float) and (number := _NUMBER.fullmatch(text.rstrip(". "))):
+        read = float(number[1].replace(",", ""))
+        return int(read) if annotation is int and read.is_integer() else read if annotation is float else None
+    return None
+
+
+def _find_label(text: str, labels: tuple[str, ...]) -> str | None:
+    """Return the label with which a text begins, in any case, if what follows is a remark."""
+    remark = r"\W*($|[.,;:(*\"'`\u2013\u2014]|\s-)"
+    found = [label for label in labels if re.match(re.escape(label) + remark, text, re.IGNORECASE)]
+    return max(found, key=len) if found else None
+
+
+def _read_list(text: str, kind: Any) -> list[object] | None:
+    lines = [line for line in text.splitlines() if line.strip()]
+    bullets = sum(bool(_BULLET.match(line)) for line in lines)
+    if not bullets and (kind is not str or len(lines) < 2):
+        return None
+    items: list[str] = []
+    for line in lines:
+        if bullets and not _BULLET.match(line):
+            if not items:
+                return None  # words before the list: perhaps not the list
+            items[-1] += f"\n{line.strip()}"
+        else:
+            items.append(_BULLET.sub("", line, count=1).strip() if bullets else line.strip())
+    try:
+        return [read_value(item, kind) for item in items]
+    except ValueError:
+        return None
