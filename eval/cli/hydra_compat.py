@@ -108,8 +108,10 @@ def _quote_text(argument: str) -> str:
 
     Other values with characters that mean something to Hydra (quotes, interpolations) are left as they are.
     """
-    if (found := _UNQUOTED.fullmatch(argument)) and (not argument.isascii() or _LIKE_A_NUMBER.fullmatch(found[2])):
-        return f'{found[1]}="{found[2]}"'
+    if found := _UNQUOTED.fullmatch(argument):
+        is_text = _LIKE_A_NUMBER.fullmatch(found[2]) or (_NAMED.search(found[1]) and _NUMBER.fullmatch(found[2]))
+        if is_text or not argument.isascii():
+            return f'{found[1]}="{found[2]}"'
     if found := _PLAIN_LIST.fullmatch(argument):
         parts = [part.strip() for part in found[2].split(",")]
         quoted = (f'"{part}"' if _TEXT_IN_A_LIST.fullmatch(part) else part for part in parts)
@@ -118,6 +120,8 @@ def _quote_text(argument: str) -> str:
 
 
 _LIKE_A_NUMBER = re.compile(r"[+-]?(?:\d+(?:_\d+)+|0\d+|\d+[eE]\d{3,})")  # 2024_01, 007, 12e45678: texts, not numbers
+_NAMED = re.compile(r"(?:^|\.)(?:name|split|revision|sheet|prompts|dir)$")  # options that are texts: run.name=1.10
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _TEXT_IN_A_LIST = re.compile(rf"{_LIKE_A_NUMBER.pattern}|\d+[eE]\d+")
 _PLAIN_LIST = re.compile(r"""([\w.+@/]+)=\[([^'"\\\[\]{}()$:]*)\]""")
 _UNQUOTED = re.compile(r"""([\w.+@/]+)=([^=,'"\\\[\]{}()$]+)""")

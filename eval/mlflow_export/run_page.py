@@ -273,7 +273,7 @@ def _list_numbers(summary: Summary) -> Iterator[tuple[str, object, Interval | No
         kind = "" if lost.kind in ("agent", "tool") else f"{lost.kind}_"
         yield f"lost/{kind}{lost.name}", lost.points, lost.points_ci95
     for critic, numbers in summary.critics.items():
-        for key in vars(numbers).keys() - {"is_exact"}:
+        for key in vars(numbers):
             yield f"critics/{critic}_{key}", getattr(numbers, key), getattr(numbers, f"{key}_ci95", None)
     if labels := summary.labels:
         yield "labels/macro_f1", labels.macro_f1, labels.macro_f1_ci95

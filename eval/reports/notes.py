@@ -235,17 +235,19 @@ def _list_losses(summary: Summary) -> Iterator[tuple[str, str]]:
 def _describe_critic(critic: CriticNumbers) -> str:
     """Return how a critic's verdicts agree with what was right, what its rejections gained, and what it cost."""
     rejected, wrong = critic.hits + critic.false_alarms, critic.hits + critic.misses
-    parts = [
-        f"{format_count(critic.n_reviews, 'review')} of {', '.join(critic.judges)}",
-        f"{critic.hits} of {rejected} rejections justified{_format_bounds(critic.precision_ci95)}",
-        f"{critic.hits} of {wrong} faults found{_format_bounds(critic.recall_ci95)}",
-        f"{critic.misses} missed, {format_count(critic.false_alarms, 'false alarm')}",
-        f"{critic.n_recovered} of {format_count(critic.n_rejecting, 'answer')} right in the end after a rejection",
-    ]
-    if not critic.is_exact:
-        parts[0] += f" (judged by attribution, an approximation; {critic.n_unknown} unknown)"
-    elif critic.n_unknown:
-        parts[0] += f" ({critic.n_unknown} unknown)"
+    unknown = f" ({critic.n_unknown} of work that may have been right or wrong)" if critic.n_unknown else ""
+    parts = [f"{format_count(critic.n_reviews, 'review')} of {', '.join(critic.judges)}{unknown}"]
+    if rejected:
+        parts.append(f"{critic.hits} of {rejected} rejections justified{_format_bounds(critic.precision_ci95)}")
+    if wrong:
+        parts.append(f"{critic.hits} of {wrong} faults found{_format_bounds(critic.recall_ci95)}")
+    if rejected or wrong:
+        parts.append(f"{critic.misses} missed, {format_count(critic.false_alarms, 'false alarm')}")
+    if critic.n_quoting:
+        parts.append(f"it quotes its instructions in {critic.n_quoting} of {critic.n_rejections} rejections")
+    if critic.n_rejecting:
+        n_answers = format_count(critic.n_rejecting, "answer")
+        parts.append(f"{critic.n_recovered} of {n_answers} right in the end after a rejection")
     tokens = critic.input_tokens + critic.output_tokens
     parts.append(f"cost {format_usd(critic.cost_usd)}, {tokens:,} tokens, {critic.seconds:,.1f} s")
     return "; ".join(parts)

@@ -32,6 +32,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.text import name_type
 
+ROUNDING = 1e-9  # a mean of floats may be 1.0000000000000002
 EXPECTED = "expected a bool, a number from 0 to 1, a dictionary with `value`, or a Score"
 TARGET_FIELD = "answer"  # of a DSPy metric's `gold` where no target column is named
 
@@ -160,9 +161,9 @@ def _read_value(value: object) -> float:
     number = _read_number(value)
     if number is None:
         raise ScorerError(f"the function returned {_describe_type(value)}; {EXPECTED}")
-    if not 0 <= number <= 1:  # false for nan too
+    if not -ROUNDING <= number <= 1 + ROUNDING:  # false for nan too
         raise ScorerError(f"the function returned {number}; expected 0 to 1")
-    return number
+    return min(max(number, 0.0), 1.0)
 
 
 def _read_parts(parts: object) -> dict[str, float]:

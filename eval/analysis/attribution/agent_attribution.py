@@ -116,7 +116,9 @@ def _retries_exhausted(case: _Case) -> Attribution | None:
     why = "some of its replies could not be read" if unread else "its work was rejected until its retries ran out"
     reason = (f"The question was given up: {why}.", "The question was given up with this agent's work.")
     steps = case.agent_steps.select_agent(worker)
-    return Attribution(worker, reason, steps[-1] if steps else None)
+    decided = unread or not rejected or any("answer" in name for name in rejected[-1][1].outputs)  # by the target
+    critic = None if decided else rejected[-1][0].agent
+    return Attribution(worker, reason, steps[-1] if steps else None, critic=critic)
 
 
 def _finisher_spoilt_right_draft(case: _Case) -> Attribution | None:

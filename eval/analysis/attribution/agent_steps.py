@@ -83,6 +83,7 @@ class Attribution:
     reason: Remark = ()  # about that agent
     step: Step | None = None  # of that agent, where it went wrong
     tool: ToolUse | None = None  # that failed, if the agent's tools are the cause
+    critic: str | None = None  # that rejected the work, if nothing says which of the two was wrong
 
 
 def blame(step: Step, *reason: str, tool: ToolUse | None = None) -> Attribution:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Kind = Literal["agent", "tool", "limit", "format", "error"]
 
 PROGRAM = "program"  # name of the link where a program shows no steps
+PAIR = " or "  # between an agent and the critic that rejected its work, where nothing says which was wrong
 MAX_QUOTED_CHARS = 200
 _ERROR = "error"  # output of an agent that reports a failure to the agents after it
 _UNREADABLE = "malformed"  # error class
@@ -43,7 +44,7 @@ class BrokenLink:
     """Link of an answer that lost points, with what shows it."""
 
     kind: Kind
-    name: str  # of the agent, tool or limit; of a format the agent whose reply it was; of an error its class
+    name: str  # of the agent (or two, see `PAIR`), tool or limit; of a format the agent; of an error its class
     evidence: Evidence
     step: int | None = None  # id of the span in the record's trajectory; None: the record has no such step
 
@@ -144,6 +145,7 @@ def _explain_agent(record: Record, steps: AgentSteps, attribution: Attribution) 
     if attribution.agent is None or step is None:
         text = f"{_differ(record)} The program shows no steps, so that no part of it can be named."
         return BrokenLink("agent", attribution.agent or PROGRAM, Evidence(text))
+    name = step.agent if attribution.critic is None else f"{step.agent}{PAIR}{attribution.critic}"
     parts = [attribution.reason[0], f"{step.agent} said {_quote(step.answer or step.said)}."]
     rejections = [critic for critic, judged in steps.pair_reviews() if judged == step and critic.rejects]
     approvals = [critic for critic, judged in steps.pair_reviews() if judged is step and not critic.rejects]
@@ -151,7 +153,9 @@ def _explain_agent(record: Record, steps: AgentSteps, attribution: Attribution) 
         parts.append(f"{rejections[-1].agent} rejected it: {_quote(_read_feedback(rejections[-1]))}.")
     elif approvals:
         parts.append(f"{approvals[-1].agent} approved it.")
-    return BrokenLink("agent", step.agent, Evidence(" ".join([*parts, _differ(record)])), step.span)
+    if attribution.critic is not None:
+        parts.append("Nothing in the record says which of the two was wrong.")
+    return BrokenLink("agent", name, Evidence(" ".join([*parts, _differ(record)])), step.span)
 
 
 def _find_useless_tool(steps: AgentSteps) -> ToolUse | None:

@@ -1,22 +1,27 @@
 """Critics as classifiers of the work that they review: misses, false alarms, what a rejection gained, and what it cost.
 
     tally = CriticTally(("critic_planner", "critic_expert"))
-    tally.add(record, find_broken_link(record))          # of each last attempt, right or wrong
+    tally.add(record)                                    # of each last attempt, right or wrong
     tally.count("critic_expert").false_alarms
 
-A draft, the work that becomes the answer, is right if it holds the target apart from its form: that is exact. Other
-work (plans, reports) has no target. Its last version is taken as wrong if the answer's first broken link is the agent
-that made it, and else as right; earlier versions are not judged. That is an approximation.
+A draft, the work that becomes the answer, is right if it holds the target apart from its form. Other work (plans,
+reports) has no target: its last version is right if the answer became right with it. Of all else nobody knows whether
+it was right; a wrong answer does not show that its plan was wrong.
+
+A real small model often rejects with phrases of its own instructions; such rejections are counted.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eval.analysis.attribution.agent_steps import AgentSteps, Step, is_own_program
-from eval.analysis.attribution.broken_link import BrokenLink, build_matcher
+from eval.analysis.attribution.broken_link import build_matcher
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
+
+PHRASE = 4  # words
 
 
 @dataclass
@@ -36,8 +41,9 @@ class CriticCount:
     by_sample: defaultdict[str, SampleReviews] = field(default_factory=lambda: defaultdict(SampleReviews))
     judges: set[str] = field(default_factory=set)  # agents whose work it reviewed
     n_reviews: int = 0
-    n_drafts: int = 0  # of which: of drafts, which the target decides
     n_unknown: int = 0  # of which: of work of which nobody knows whether it was right
+    n_rejections: int = 0
+    n_quoting: int = 0  # of which: with a feedback that repeats the critic's own instructions
     n_rejecting: int = 0  # answers in which it rejected something
     n_recovered: int = 0  # answers that were right after it had rejected wrong work
     lm_calls: int = 0
@@ -70,13 +76,8 @@ class CriticTally:
         self._labels = labels
         self.counts: dict[str, CriticCount] = {}
 
-    def add(self, record: Record, link: BrokenLink | None) -> None:
-        """Count the reviews of a record.
-
-        Args:
-            record: with its trajectory.
-            link: its first broken link.
-        """
+    def add(self, record: Record) -> None:
+        """Count the reviews of a record with its trajectory."""
         if is_own_program(record):
             return
         steps = AgentSteps.of(record)
@@ -87,11 +88,13 @@ class CriticTally:
                 continue
             count = self.counts.setdefault(critic.agent, CriticCount())
             is_draft = judged in steps.drafts
-            right = self._is_right(record, judged, is_draft, judged is last[judged.agent], link)
+            right = self._is_right(record, judged, is_draft, judged is last[judged.agent])
             count.n_reviews += 1
-            count.n_drafts += is_draft
             count.judges.add(judged.agent)
-            rejecting |= {critic.agent} if critic.rejects else set()
+            if critic.rejects:
+                rejecting.add(critic.agent)
+                count.n_rejections += 1
+                count.n_quoting += _quotes_instructions(critic, record)
             if right is None:
                 count.n_unknown += 1
                 recovered |= {critic.agent} if critic.rejects and not is_draft else set()
@@ -110,17 +113,13 @@ class CriticTally:
     def _is_critic(self, agent: str) -> bool:
         return self._declared is None or agent in self._declared
 
-    def _is_right(
-        self, record: Record, judged: Step, is_draft: bool, is_last: bool, link: BrokenLink | None
-    ) -> bool | None:
+    def _is_right(self, record: Record, judged: Step, is_draft: bool, is_last: bool) -> bool | None:
         """Return whether reviewed work was right; None: that cannot be known."""
         if not record.scored:
             return None
         if is_draft:
             return build_matcher(record.target or "", self._labels).is_contained_in(judged.answer)
-        if not is_last or (record.error is not None and link is not None and link.kind == "error"):
-            return None
-        return link is None or link.kind not in ("agent", "format") or link.name != judged.agent
+        return True if is_last and record.correct else None
 
     def _add_cost(self, record: Record) -> None:
         agents: dict[object, str] = {}  # id of a span → agent that it belongs to; an owner comes before what it holds
@@ -140,3 +139,16 @@ class CriticTally:
                 count.output_tokens += attributes.get("output_tokens") or 0
                 count.known_cost_usd += attributes.get("cost_usd") or 0.0
                 count.unknown_cost_calls += attributes.get("cost_usd") is None
+
+
+def _quotes_instructions(critic: Step, record: Record) -> bool:
+    """Return whether most of what a critic said stands word for word in its own instructions."""
+    said = _list_phrases(str(critic.outputs.get("feedback") or critic.said))
+    requests = (span.get("inputs") or {} for span in record.trajectory if span.get("parent") == critic.span)
+    instructions = {phrase for request in requests for phrase in _list_phrases(str(request.get("system") or ""))}
+    return bool(said) and sum(phrase in instructions for phrase in said) > len(said) / 2
+
+
+def _list_phrases(text: str) -> list[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.lower())
+    return [tuple(words[i : i + PHRASE]) for i in range(len(words) - PHRASE + 1)]

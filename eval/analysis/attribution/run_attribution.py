@@ -55,7 +55,7 @@ def attribute_run(store: RunStore) -> RunAttribution:
         link = find_broken_link(record, right_answers, labels)
         if link is not None:
             links[record.sample_id, record.epoch] = link
-        critics.add(record, link)
+        critics.add(record)
     return RunAttribution(links, critics)
 
 

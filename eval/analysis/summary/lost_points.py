@@ -57,10 +57,10 @@ def _summarise_critic(count: CriticCount, incomplete: bool) -> CriticNumbers:
     reviews = list(count.by_sample.values())
     precision = _share([(each.rejected_wrong, each.rejected_wrong + each.rejected_right) for each in reviews])
     recall = _share([(each.rejected_wrong, each.rejected_wrong + each.approved_wrong) for each in reviews])
-    counts = ("n_reviews", "n_unknown", "n_rejecting", "n_recovered", "lm_calls", "input_tokens", "output_tokens")
+    counts = ("n_reviews", "n_unknown", "n_rejections", "n_quoting", "n_rejecting", "n_recovered")
+    spent = ("lm_calls", "input_tokens", "output_tokens")
     return CriticNumbers(
         judges=tuple(sorted(count.judges)),
-        is_exact=count.n_drafts == count.n_reviews,
         approved_right=_sum(reviews, "approved_right"),
         misses=_sum(reviews, "approved_wrong"),
         false_alarms=_sum(reviews, "rejected_right"),
@@ -71,7 +71,7 @@ def _summarise_critic(count: CriticCount, incomplete: bool) -> CriticNumbers:
         recall_ci95=None if incomplete else recall[1],
         cost_usd=None if count.unknown_cost_calls else count.known_cost_usd,
         seconds=round(count.seconds, 3),
-        **{name: getattr(count, name) for name in counts},
+        **{name: getattr(count, name) for name in (*counts, *spent)},
     )
 
 

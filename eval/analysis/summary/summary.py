@@ -252,7 +252,6 @@ class CriticNumbers:
     """A critic as a classifier of the work that it reviewed, over the last attempts: positive is a rejection."""
 
     judges: tuple[str, ...]  # agents whose work it reviewed
-    is_exact: bool  # True: the target decides what was right; False: attribution does, an approximation
     n_reviews: int
     approved_right: int
     misses: int  # wrong work that it approved
@@ -263,6 +262,8 @@ class CriticNumbers:
     precision_ci95: Interval | None
     recall: float | None  # hits of hits and misses; None: none
     recall_ci95: Interval | None
+    n_rejections: int
+    n_quoting: int  # of which: with a feedback that repeats the critic's own instructions
     n_rejecting: int  # answers in which it rejected something
     n_recovered: int  # of which: right in the end, after it had rejected wrong or unknown work
     lm_calls: int

@@ -176,6 +176,8 @@ def _describe_critic(critic: CriticNumbers, summary: Summary) -> str:
     found = f"it rejected {critic.hits:,} of {n_wrong:,} times" if n_wrong else "that was never seen"
     alarms = f"it rejected {critic.false_alarms:,} of {n_right:,} times" if n_right else "that was never seen"
     unknown = f"; of {format_count(critic.n_unknown, 'review')} nobody knows which it was" if critic.n_unknown else ""
+    if critic.n_quoting:
+        unknown += f"; it quotes its instructions in {critic.n_quoting:,} of {critic.n_rejections:,} rejections"
     reviewed = f"{price}. Work was wrong: {found}. Work was right: {alarms}{unknown}."
     after = "right in the end after it had rejected work that was not known to be right"
     if not critic.n_recovered or not summary.n_scored:

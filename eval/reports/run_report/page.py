@@ -88,7 +88,6 @@ def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str
         "critics": numbers.build_critics(summary),
         "critic_sentences": overview.describe_critics(summary),
         "critic_charts": list(overview.build_critic_charts(summary)),
-        "approximate": [name for name, critic in summary.critics.items() if not critic.is_exact],
         "folds": list(numbers.list_folds(summary)),
         "rows": Rows("questions", _list_columns(gathered.tags), gathered.questions),
         "n_shown": len(gathered.answers),

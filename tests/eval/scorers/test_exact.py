@@ -9,7 +9,10 @@ def value(answer: str | None, target: str, **options: bool) -> float:
 
 @pytest.mark.parametrize(
     ("answer", "target"),
-    [("Paris", "Paris"), ("  Paris\n", "Paris"), ("007", "007"), ("caf\u00e9", "cafe\u0301"), ("a  b", "a  b")],
+    [
+        *(("Paris", "Paris"), ("  Paris\n", "Paris"), ("007", "007"), ("caf\u00e9", "cafe\u0301"), ("a  b", "a  b")),
+        *(('{"n": 1, "name": "a"}', '{"name":"a","n":1}'), ("[1, 2]", "[1,2]"), ('["\\u00e9"]', '["é"]')),
+    ],
 )
 def test_the_same_text_is_right(answer: str, target: str) -> None:
     assert value(answer, target) == 1.0
@@ -17,7 +20,10 @@ def test_the_same_text_is_right(answer: str, target: str) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "target"),
-    [("paris", "Paris"), ("a b", "a  b"), ("7", "007"), ("1e5", "100000"), ("Paris.", "Paris"), ("", "Paris")],
+    [
+        *(("paris", "Paris"), ("a b", "a  b"), ("7", "007"), ("1e5", "100000"), ("Paris.", "Paris"), ("", "Paris")),
+        *(("[2, 1]", "[1, 2]"), ("[1, 2", "[1, 2]"), ('{"n": "1"}', '{"n": 1}')),
+    ],
 )
 def test_another_text_is_wrong(answer: str, target: str) -> None:
     assert value(answer, target) == 0.0

@@ -119,6 +119,7 @@ def test_numpys_numbers_count_as_numbers() -> None:
 
     assert convert_to_score(numpy.True_).value == 1.0
     assert convert_to_score(numpy.float32(0.25)).value == 0.25
+    assert convert_to_score(sum([0.1] * 10) + 3e-16).value == 1.0
     assert convert_to_score({"value": numpy.int64(1), "parts": {"n": numpy.int64(3)}}).parts == {"n": 3.0}
     with pytest.raises(ScorerError, match="a ndarray"):
         convert_to_score(numpy.array([1.0, 0.0]))

@@ -21,7 +21,7 @@ from dspy.lm15 import Request, Response, TextPart, ToolCallPart
 from hydra import compose, initialize_config_dir
 
 from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
-from eval.analysis.attribution.broken_link import find_broken_link
+from eval.analysis.attribution.broken_link import PAIR, find_broken_link
 from eval.analysis.attribution.predictor_attribution import RightAnswers
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.analysis.statistics.intervals import compute_share_interval
@@ -71,11 +71,12 @@ class Fault:
 
     @property
     def n_found(self) -> int:
-        return self.named[self.place]
+        """Return how often the place was named, alone or as one of a pair."""
+        return sum(n for name, n in self.named.items() if self.place in name.split(PAIR))
 
     def __str__(self) -> str:
         low, high = compute_share_interval(self.n_found / self.n, self.n, self.n) if self.n else (0.0, 1.0)
-        others = ", ".join(f"{name} {n}" for name, n in self.named.most_common() if name != self.place)
+        others = ", ".join(f"{name} {n}" for name, n in self.named.most_common() if self.place not in name.split(PAIR))
         share = f"{self.n_found / self.n:.0%} ({low:.0%} to {high:.0%})" if self.n else "n/a"
         return f"| {self.system} | {self.planted} | {self.n} | {share} | {others or 'none'} |"
 

@@ -61,6 +61,16 @@ def test_an_agent_whose_retries_ran_out_shows_the_rejection() -> None:
     assert 'critic_expert rejected it: "Count again."' in link.evidence.for_people
 
 
+def test_a_plan_that_was_rejected_until_the_end_blames_the_pair() -> None:
+    rejected = [step("planner", research_steps=["Look."]), step("critic_planner", decision="reject", feedback="No.")]
+    made = record("17", "It could not be answered.", [*rejected, *rejected], limit="retry_limit:planner")
+
+    link = find_broken_link(made)
+
+    assert link is not None and (link.kind, link.name) == ("agent", "planner or critic_planner")
+    assert "Nothing in the record says which of the two was wrong" in link.evidence.for_people
+
+
 def test_retries_that_ran_out_on_unreadable_replies_are_a_fault_of_format() -> None:
     made = record("17", "18", [expert("18"), finalizer("18")], limit="retry_limit:expert")
     event = {"name": "unusable reply", "agent": "expert", "error": "no field expert_answer"}

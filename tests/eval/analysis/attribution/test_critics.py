@@ -5,7 +5,6 @@ from dataclasses import astuple, replace
 import pytest
 
 from eval.analysis.attribution.agent_steps import INPUTS
-from eval.analysis.attribution.broken_link import BrokenLink, Evidence
 from eval.analysis.attribution.critics import CriticCount, CriticTally, was_last_approval_right
 from eval.runs.record import Record
 from tests.optimize.simulated_runs import lm, record, step
@@ -16,13 +15,9 @@ RIGHT, WRONG = step("expert", result="17"), step("expert", result="18")
 LAST = step("expert_of_form", final_answer="17")
 
 
-def blame(name: str, kind: str = "agent") -> BrokenLink:
-    return BrokenLink(kind, name, Evidence("why"))  # type: ignore[arg-type]
-
-
-def count(made: Record, link: BrokenLink | None = None, critics: tuple[str, ...] | None = None) -> CriticCount:
+def count(made: Record, critics: tuple[str, ...] | None = None) -> CriticCount:
     tally = CriticTally(critics)
-    tally.add(made, link)
+    tally.add(made)
     return tally.counts.get("critic", CriticCount())
 
 
@@ -44,32 +39,42 @@ def verdicts(found: CriticCount) -> tuple[int, ...]:
 def test_a_draft_is_judged_by_the_gold_answer(draft: list, review: dict[str, str], expected: tuple[int, ...]) -> None:  # type: ignore[type-arg]
     found = count(record("17", "17", [draft, step("critic", **review), LAST]))
     assert verdicts(found) == expected
-    assert (found.n_reviews, found.n_drafts, found.judges) == (1, 1, {"expert"})
+    assert (found.n_reviews, found.judges) == (1, {"expert"})
+
+
+@pytest.mark.parametrize("review", [APPROVED, REJECTED])
+def test_other_work_is_right_if_the_answer_was_and_else_nobody_knows(review: dict[str, str]) -> None:
+    steps = [REPORT, step("critic", **review)]
+    rejected = review is REJECTED
+    right = count(record("17", "17", [*steps, RIGHT, LAST]))
+    assert verdicts(right) == (0 if rejected else 1, 0, 1 if rejected else 0, 0, 0)
+    assert verdicts(count(record("17", "18", [*steps, WRONG, LAST]))) == (0, 0, 0, 0, 1)
+    assert right.judges == {"researcher"}
 
 
 @pytest.mark.parametrize(
-    ("link", "expected"),
+    ("feedback", "quotes"),
     [
-        (None, (1, 0, 0, 0, 0)),
-        (blame("researcher"), (0, 1, 0, 0, 0)),
-        (blame("researcher", "format"), (0, 1, 0, 0, 0)),
-        (blame("researcher", "tool"), (1, 0, 0, 0, 0)),
-        (blame("expert"), (1, 0, 0, 0, 0)),
+        ("Check that the plan is complete and that every step can be carried out.", True),
+        ("Please check that the plan is complete and that every step can be carried out by an agent", True),
+        ("Step 2 reads a file that the question does not name.", False),
+        ("The plan is not complete.", False),
+        ("", False),
     ],
 )
-def test_other_work_is_wrong_if_its_agent_is_to_blame(link: BrokenLink | None, expected: tuple[int, ...]) -> None:
-    found = count(record("17", "18", [REPORT, step("critic", **APPROVED), WRONG, LAST]), link)
-    assert verdicts(found) == expected
-    assert (found.n_reviews, found.n_drafts, found.judges) == (1, 0, {"researcher"})
+def test_a_rejection_that_repeats_the_critics_instructions_is_counted(feedback: str, quotes: bool) -> None:
+    instructions = "You are a critic. Check that the plan is complete, and that every step can be carried out."
+    request = {**lm(), "inputs": {"system": instructions, "messages": []}}
+    review = step("critic", request, decision="reject", feedback=feedback)
+    found = count(record("17", "18", [REPORT, review, WRONG, LAST]))
+    assert (found.n_rejections, found.n_quoting) == (1, int(quotes))
 
 
 def test_earlier_work_and_work_before_an_error_are_not_judged() -> None:
     twice = [REPORT, step("critic", **REJECTED), REPORT, step("critic", **APPROVED), RIGHT, LAST]
     assert verdicts(count(record("17", "17", twice))) == (1, 0, 0, 0, 1)
     once = record("17", None, [REPORT, step("critic", **APPROVED)], error="gone", error_class="server")
-    with_draft_after = replace(once, trajectory=record("17", None, twice[2:]).trajectory)
-    assert verdicts(count(with_draft_after, blame("server", "error"))) == (0, 0, 0, 0, 1)
-    assert verdicts(count(with_draft_after, blame("researcher"))) == (0, 1, 0, 0, 0)
+    assert verdicts(count(replace(once, trajectory=record("17", None, twice[2:]).trajectory))) == (0, 0, 0, 0, 1)
     unscored = replace(record("17", "17", [RIGHT, step("critic", **APPROVED), LAST]), target=None, score=None)
     assert verdicts(count(unscored)) == (0, 0, 0, 0, 1)
 

@@ -49,14 +49,17 @@ def test_without_all_answers_there_is_no_interval() -> None:
 
 
 def test_a_critic_has_the_numbers_of_a_classifier() -> None:
-    count = CriticCount(n_reviews=10, n_drafts=10, n_unknown=1, n_rejecting=4, n_recovered=2, lm_calls=10)
+    count = CriticCount(
+        n_reviews=10, n_rejections=5, n_quoting=3, n_unknown=1, n_rejecting=4, n_recovered=2, lm_calls=10
+    )
     count.judges |= {"expert", "author"}
     count.by_sample["q1"] = SampleReviews(approved_right=3, approved_wrong=1, rejected_right=0, rejected_wrong=2)
     count.by_sample["q2"] = SampleReviews(approved_right=1, approved_wrong=1, rejected_right=1, rejected_wrong=0)
     count.known_cost_usd, count.seconds = 0.25, 1.23456
     found = summarise_critics({"b": CriticCount(), "a": count}, incomplete=False)
     critic = found["a"]
-    assert list(found) == ["a", "b"] and critic.judges == ("author", "expert") and critic.is_exact
+    assert list(found) == ["a", "b"] and critic.judges == ("author", "expert")
+    assert (critic.n_rejections, critic.n_quoting) == (5, 3)
     assert (critic.approved_right, critic.misses, critic.false_alarms, critic.hits) == (4, 2, 1, 2)
     assert (critic.precision, critic.recall) == (pytest.approx(2 / 3), 0.5)
     assert critic.precision_ci95 == compute_clustered_interval([(2, 2), (0, 1)])
@@ -65,6 +68,6 @@ def test_a_critic_has_the_numbers_of_a_classifier() -> None:
     nothing = found["b"]
     assert nothing.precision is nothing.recall is nothing.precision_ci95 is None
 
-    count.unknown_cost_calls, count.n_drafts = 1, 9
+    count.unknown_cost_calls = 1
     partly = summarise_critics({"a": count}, incomplete=True)["a"]
-    assert partly.cost_usd is partly.precision_ci95 is partly.recall_ci95 is None and not partly.is_exact
+    assert partly.cost_usd is partly.precision_ci95 is partly.recall_ci95 is None
