@@ -77,7 +77,7 @@ def attribute(records: list[Record]) -> RunAttribution:
     for each in records:
         if (link := find_broken_link(each)) is not None:
             found.links[each.sample_id, each.epoch] = link
-        found.critics.add(each, link)
+        found.critics.add(each)
     return found
 
 
