@@ -20,6 +20,7 @@ from dspy.utils.exceptions import (
 )
 
 from eval.runs.record import ErrorDetails
+from mas.agents.react import StepLimitError
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, walk_chain
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError
@@ -69,6 +70,8 @@ def describe_failure(error: BaseException, trace: Trace) -> Failure:
     if limit := _limit_reached(error):
         return Failure(str(limit), "limit", component, limit.limit, details)
     message = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_MESSAGE_CHARS]
+    if isinstance(error, StepLimitError):
+        return Failure(message, "limit", component, "max_steps", details)
     return Failure(message, _kind(error, trace), component, details=details)
 
 

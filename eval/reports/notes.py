@@ -43,6 +43,12 @@ MAX_LISTED = 3  # sources or hosts in one line
 MAX_NAME_CHARS = 60
 _DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
 _DIGEST_CHARS = 12
+_ADVICE = {  # error class → what helps, where asking again does not
+    "truncated": "give replies more room with model.max_tokens=…, or a thinking model less to think",
+    "context_overflow": "a model or server with a longer context, fewer demos, smaller attachments",
+    "malformed": "the model misses the form asked for: a larger model, or prompts tuned for this one",
+    "refused": "the provider or the model declined; the question or the prompt may have caused it",
+}
 
 
 def format_percent(share: float | None) -> str:
@@ -209,6 +215,8 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "errors", _format_tally(errors) or "none"
     for name, message in summary.first_errors.items():
         yield f"first error, {name}", shorten_line(message, MAX_ERROR_CHARS)
+        if name in _ADVICE:
+            yield f"against {name}", _ADVICE[name]
     if summary.n_infrastructure:
         again = "run again with run.resume=RUN run.retry_errors=true"
         yield "infrastructure errors", f"{summary.n_infrastructure} (of the wrong answers; {again})"

@@ -26,6 +26,7 @@ from eval.execution.failure import (
     describe_failure,
     describe_timeout,
 )
+from mas.agents.react import StepLimitError
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
@@ -69,6 +70,11 @@ def test_every_kind_of_exception_has_its_class(error: Exception, kind: str) -> N
     failure = describe_failure(error, empty())
     assert (failure.kind, failure.component, failure.limit) == (kind, "system", None)
     assert failure.message.startswith(type(error).__name__)
+
+
+def test_an_agent_that_calls_tools_without_end_has_reached_a_limit() -> None:
+    failure = describe_failure(StepLimitError("no answer after 12 steps of tool calls"), empty())
+    assert (failure.kind, failure.limit) == ("limit", "max_steps")
 
 
 def test_the_deadline_is_a_limit_and_says_its_seconds() -> None:
