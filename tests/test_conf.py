@@ -60,8 +60,7 @@ def choice(group: str, option: str) -> list[str]:
     parts = {"table": ("data", "csv"), "calls": ("model", "litellm")}  # of these choices
     if group in parts:
         return choice(*parts[group])
-    where = "prices@model.prices" if group == "prices" else group  # a group inside of a model's file
-    return [f"{where}={option}", *MANDATORY.get((group, option), [])]
+    return [f"{group}={option}", *MANDATORY.get((group, option), [])]
 
 
 @pytest.mark.parametrize(("group", "option"), mostly_slow(OPTIONS))

@@ -23,7 +23,7 @@ from tests.servers.running import running_llm
 
 LIMIT = 16
 PRICED = 6  # questions to a model with a price; the simulated one is free
-PRICES = "+model.prices.loopback={input_usd_per_million: 0.15, output_usd_per_million: 0.6, as_of: '2026-11-21'}"
+PRICES = "+model.prices.loopback={input_usd_per_million: 0.15, output_usd_per_million: 0.6}"
 ADDED = {
     "finalizer": "Answer with as few words as possible: a bare number or name, no prose.\n"
     "Leave out units unless the question asks for them, and write numbers without thousands separators.\n"

@@ -14,7 +14,7 @@ from eval.config.evaluation import EvalConfig
 from eval.runs.record import Usage
 from eval.runs.store import read_run_info
 from mas.agents.in_memory import is_in_memory
-from mas.llm.prices import Price, find_price
+from mas.llm.prices import Price
 from mas.runtime.errors import UserError
 from mas.system import read_program_digest
 
@@ -94,7 +94,8 @@ def list_prices(config: EvalConfig) -> list[Price | None]:
     agents = getattr(config.system, "agents", {}).values()
     own = {each.model for each in agents if getattr(each, "model", None)}
     names = {*getattr(config.model, "names", [config.model.name]), *own}
-    return [find_price(name, getattr(config.model, "prices", {})) for name in sorted(names)]
+    find_price = getattr(config.model, "find_price", lambda name: None)  # the simulated model has no price
+    return [find_price(name) for name in sorted(names)]
 
 
 def compute_highest_cost(prices: Sequence[Price | None], input_tokens: float, output_tokens: float) -> float | None:

@@ -124,7 +124,7 @@ CHOICES = [
         ["optimizer is not a config group of this command", "choose one of: data, debug, executor, exp"],
     ),
     (["+optimizer=gepa"], ["optimizer is not a config group of this command", "system, tools, tracking."]),
-    (["prices=openai"], ["prices is not a config group of this command", "system, tools, tracking."]),
+    (["table=columns"], ["table is not a config group of this command", "system, tools, tracking."]),
     (["hydra=nope"], ["hydra is not a config group", "--help"]),
     (["model=offline,gpt-4o"], ["model=offline,gpt-4o gives several values", "--multirun", "'model=[a,b]'"]),
     (["nope=1"], ["nope is not an option", "model", "system"]),

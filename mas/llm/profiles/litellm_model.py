@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mas.llm.prices import Price, find_listed_price, find_price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.profile import Endpoint, ModelProfile
 from mas.runtime.errors import UserError
@@ -31,6 +32,8 @@ USUAL_KEYS = {
     "openrouter": ("OPENROUTER_API_KEY",),
     "xai": ("XAI_API_KEY",),
 }
+
+PRICE_LISTS = {"gemini": "google", "xai": "x-ai", "bedrock": "aws", "together_ai": "together"}  # in genai-prices
 
 
 @dataclass
@@ -68,6 +71,10 @@ class LiteLLMModel(ModelProfile):
         usual = (f"{name.partition('/')[0].upper()}_API_KEY" for name in self.names)
         keys = {os.environ.get(variable) or "" for variable in usual}
         return sorted({*super().secrets(), *(key for key in keys if len(key) >= MIN_SECRET_CHARS)})
+
+    def find_price(self, name: str) -> Price | None:
+        provider, _, model = name.partition("/")
+        return find_price(name, self.prices) or find_listed_price(model, PRICE_LISTS.get(provider, provider))
 
     def _dspy_name(self, name: str) -> str:
         return name

@@ -112,7 +112,8 @@ class ModelProfile(ABC):
     retry_base_seconds: float = 1.0  # the wait before a retry is random, up to this bound, which doubles each time
     max_connections: int = 1000  # requests in flight; further ones wait
     rate: RateSettings = field(default_factory=RateSettings)
-    prices: dict[str, Price] = field(default_factory=dict)  # by name of the model
+    prices: dict[str, Price] = field(default_factory=dict)  # by name of the model; before those of the list
+    price_list: str | None = None  # provider whose list prices hold, as genai-prices names it; null: none
     agents: dict[str, AgentOverride] = field(default_factory=dict)  # by agent
     extra_body: dict[str, Any] = field(default_factory=dict)  # further fields of every request, such as seed or stop
     simulated: ClassVar[bool] = False
@@ -164,7 +165,11 @@ class ModelProfile(ABC):
 
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         """Return the models without a price, of the profile's own and of `more_names`."""
-        return sorted(name for name in {*self.names, *more_names} if find_price(name, self.prices) is None)
+        return sorted(name for name in {*self.names, *more_names} if self.find_price(name) is None)
+
+    def find_price(self, name: str) -> Price | None:
+        """Return the price of a model; None if it is unknown."""
+        return find_price(name, self.prices, self.price_list)
 
     def pace_history(self) -> list[PaceChange]:
         """Return the changes of the pace of requests, at all servers."""
@@ -218,7 +223,7 @@ class ModelProfile(ABC):
             url=self._get_name(endpoint),
             options=OptionNames(name_option, f"{option}.base_url", f"{option}.api_key_env", variable),
             limits=ModelLimits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
-            price=find_price(name, self.prices),
+            price=self.find_price(name),
             rate_limiter=self._get_limiter((endpoint.base_url, endpoint.api_key_env)),
             counts_tokens=self.rate.tokens_per_minute is not None,
             num_retries=self.num_retries,

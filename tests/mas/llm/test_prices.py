@@ -1,12 +1,11 @@
-"""What calls cost: snapshots, cached tokens, unknown names, and the price list that comes with the harness."""
-
-from datetime import date
+"""What calls cost: snapshots, cached tokens, unknown names, and the list of prices."""
 
 import pytest
 
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import build_part
 from mas.llm.prices import Price, find_price
+from mas.llm.profiles.litellm_model import LiteLLMModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import RateSettings
 from mas.runtime.errors import UserError
@@ -36,14 +35,27 @@ def test_a_profile_names_the_models_without_a_price() -> None:
     assert SimulatedModel().list_unpriced(["offline"]) == []
 
 
-@pytest.mark.parametrize("choice", ["gpt-4o-mini", "gpt-4o", "mixed"])
-def test_the_models_that_come_with_the_harness_have_dated_prices(choice: str) -> None:
-    model = build_part(compose_config([f"model={choice}"]).model, "model")
+@pytest.mark.parametrize("choice", ["gpt-4o-mini", "gpt-4o", "mixed", "openai model.name=gpt-5-mini"])
+def test_the_models_that_come_with_the_harness_have_prices(choice: str) -> None:
+    model = build_part(compose_config(f"model={choice}".split()).model, "model")
     assert model.list_unpriced() == []
-    for price in model.prices.values():
-        assert date.fromisoformat(price.as_of) >= date(2026, 1, 1)
-        assert 0 < (price.cached_input_usd_per_million or price.input_usd_per_million) <= price.input_usd_per_million
-        assert price.input_usd_per_million < price.output_usd_per_million
+    for name in model.names:
+        price = model.find_price(name)
+        assert 0 < price.cached_input_usd_per_million <= price.input_usd_per_million < price.output_usd_per_million
+
+
+def test_a_price_of_the_list_is_that_of_its_provider_alone() -> None:
+    listed = find_price("gpt-4o-mini-2024-07-18", {}, "openai")
+    assert listed is not None and listed.cost_usd(1000, 100, 10) == pytest.approx(148.5e-6)
+    assert find_price("gpt-4o-mini", {"gpt-4o-mini": MINI}, "openai") is MINI
+    assert find_price("gpt-4o-mini", {}) is find_price("nobody-has-this", {}, "openai") is None
+    assert find_price("gpt-4o-mini", {}, "no-such-provider") is None
+
+
+def test_a_price_with_tiers_depends_on_the_length_of_the_prompt() -> None:
+    price = LiteLLMModel("gemini/gemini-2.5-pro").find_price("gemini/gemini-2.5-pro")
+    assert price is not None
+    assert price.cost_usd(400_000, 0, 0) > 1.5 * 2 * price.cost_usd(200_000, 0, 0)
 
 
 def test_impossible_prices_and_rates_are_a_sentence() -> None:
