@@ -15,7 +15,7 @@ import pytest
 
 from mas.tools.files import ocr
 from mas.tools.files.readers import converted
-from mas.tools.sandbox.selection import try_isolations
+from mas.tools.sandbox.repl import try_isolations
 
 INSTALL = {
     "bubblewrap": "apt-get install bubblewrap",
@@ -37,7 +37,7 @@ def _is_found(program: str) -> Callable[[], bool]:
 
 
 _IS_THERE: dict[str, Callable[[], bool]] = {
-    "bubblewrap": lambda: bool(try_isolations("bubblewrap").probe_result),
+    "bubblewrap": lambda: try_isolations("bubblewrap").isolation is not None,
     "libreoffice": converted.is_installed,
     "procps": _is_found("pgrep"),
     "root": lambda: os.geteuid() == 0 and shutil.which("mount") is not None,

@@ -18,7 +18,6 @@ from mas.runtime.errors import UserError
 from mas.simulation.model import SimulatedModel
 from mas.systems.gaia.system import GaiaSystem
 from mas.tools.settings import (
-    MAX_OUTPUT_CHARS,
     MIN_MEMORY_MB,
     BrowserSettings,
     SandboxSettings,
@@ -105,10 +104,8 @@ RANGES: list[Row] = [
         "model.prices.gpt-4o.",
     ),
     *list_rows(GaiaSystem, "max_research_steps", WHOLE_FROM_0, "system."),
-    *list_rows(SandboxSettings, "seconds_per_call seconds_per_question scratch_mb", MORE_THAN_0, "tools.sandbox."),
-    *list_rows(SandboxSettings, "max_output_chars", WHOLE_FROM_1, "tools.sandbox."),
+    *list_rows(SandboxSettings, "seconds_per_call", MORE_THAN_0, "tools.sandbox."),
     *list_rows(SandboxSettings, "memory_mb", ((MIN_MEMORY_MB,), (MIN_MEMORY_MB - 1,)), "tools.sandbox."),
-    *list_rows(SandboxSettings, "max_output_chars", ((MAX_OUTPUT_CHARS,), (MAX_OUTPUT_CHARS + 1,)), "tools.sandbox."),
     *list_rows(BrowserSettings, "max_sessions", WHOLE_FROM_1, "tools.browser."),
     *list_rows(BrowserSettings, "action_seconds", MORE_THAN_0, "tools.browser."),
     *list_rows(TranscriptionSettings, "seconds", MORE_THAN_0, "tools.transcription."),

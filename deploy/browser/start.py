@@ -3,8 +3,7 @@
     .venv/bin/python deploy/browser/start.py --port 3000      # then tools.browser.url=http://127.0.0.1:3000/mcp
 
 The server's own package comes from the npm registry at the first start, by the hashes in package-lock.json. It runs in
-an empty folder, without this process's environment, and its Chromium behind `mas.tools.browser.proxy`. Where bubblewrap
-can be used, both are in a jail whose network leads to that proxy only (`mas.tools.browser.jail`).
+an empty folder, without this process's environment, and its Chromium behind `mas.tools.browser.proxy`.
 """
 
 import argparse
@@ -23,9 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mas.runtime.security.child_environment import NETWORK, build_child_environment
-from mas.tools.browser import jail as jails
 from mas.tools.browser.proxy import get_port, start_proxy
-from mas.tools.sandbox.session import NotAvailableError
 
 HERE = Path(__file__).resolve().parent
 SERVER = HERE / "node_modules" / "@playwright" / "mcp" / "cli.js"
@@ -55,17 +52,13 @@ def main() -> int:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at; default: 127.0.0.1")
     parser.add_argument("--allowed-hosts", default="", help="more names to be asked under, host:port, comma-separated")
     parser.add_argument("--allow-private-hosts", default="", help="host or host:port, comma-separated; for tests alone")
-    parser.add_argument(
-        "--jail", choices=("auto", "off"), default="auto", help="off: without bubblewrap; default: auto"
-    )
     options = parser.parse_args()
     try:
         node, chromium = _node(), _chromium()
-        listener = _bind(options.host, options.port)
+        _check_free(options.host, options.port)
         _install()
         with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as folder:
-            jail = _find_jail(chromium, Path(folder)) if options.jail == "auto" else None
-            return asyncio.run(_serve(options, (node, chromium), Path(folder), listener, jail))
+            return asyncio.run(_serve(options, (node, chromium), Path(folder)))
     except MissingError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
@@ -105,27 +98,16 @@ def _chromium() -> str:
     raise MissingError("Chromium is missing; on Debian and Ubuntu: apt-get install chromium")
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    """The socket to listen at, which does not listen yet: who comes too early is refused."""
-    listener = socket.socket()
+def _check_free(host: str, port: int) -> None:
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
     except OSError as error:
-        listener.close()
         raise MissingError(
             f"cannot listen at {host}:{port} ({error.strerror}); stop what does, or choose another port: "
             "make browser PORT=3001"
         ) from error
-    return listener
-
-
-def _find_jail(chromium: str, folder: Path) -> jails.Jail | None:
-    try:
-        return jails.find_jail(chromium, folder)
-    except NotAvailableError as error:
-        sys.stderr.write(f"warning: the browser runs without a network namespace of its own: {error}\n")
-        return None
 
 
 def _install() -> None:
@@ -150,36 +132,18 @@ def _install() -> None:
             )
 
 
-async def _serve(
-    options: argparse.Namespace,
-    programs: tuple[str, str],
-    folder: Path,
-    listener: socket.socket,
-    jail: jails.Jail | None,
-) -> int:
+async def _serve(options: argparse.Namespace, programs: tuple[str, str], folder: Path) -> int:
     stopping = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, stopping.set)
-    allowed = _listed(options.allow_private_hosts)
-    if jail is None:
-        listener.close()  # the server opens its own
-        proxy = await start_proxy(allowed)
-        command = _command(options, programs, folder, get_port(proxy))
-        environment = build_child_environment("XDG_RUNTIME_DIR", "FONTCONFIG_PATH")
-    else:
-        proxy = await start_proxy(allowed, path=folder / jails.PROXY_SOCKET)
-        inner = _command(options, programs, folder, jails.PROXY_PORT, is_jailed=True)
-        command = jail.build_command(folder, listener, _inner_port(options), [HERE, Path(programs[0])], inner)
-        environment = jails.build_jail_environment()
+    proxy = await start_proxy(_listed(options.allow_private_hosts))
     server = await asyncio.create_subprocess_exec(
-        *command,
+        *_command(options, programs, folder, get_port(proxy)),
         cwd=folder,
-        env=environment,
-        pass_fds=() if jail is None else (listener.fileno(),),
+        env=build_child_environment("XDG_RUNTIME_DIR", "FONTCONFIG_PATH"),
         stdout=asyncio.subprocess.DEVNULL,
         start_new_session=True,
     )
-    listener.close()
     ended, stopped = asyncio.create_task(server.wait()), asyncio.create_task(stopping.wait())
     ready = asyncio.create_task(_say_when_ready(options.host, options.port))
     await asyncio.wait({ended, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -217,30 +181,20 @@ def _kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _command(
-    options: argparse.Namespace, programs: tuple[str, str], folder: Path, proxy_port: int, is_jailed: bool = False
-) -> list[str]:
-    """The server's own command; in the jail its folder is /tmp, and Chromium's sandbox works for root too."""
+def _command(options: argparse.Namespace, programs: tuple[str, str], folder: Path, proxy_port: int) -> list[str]:
+    """The server's own command."""
     node, chromium = programs
-    launch = {"args": list(_FLAGS), **({"chromiumSandbox": True} if is_jailed else {})}
-    (folder / SETTINGS).write_text(json.dumps({"browser": {"launchOptions": launch}}))
-    seen = Path("/tmp") if is_jailed else folder
-    host, port = ("127.0.0.1", _inner_port(options)) if is_jailed else (options.host, options.port)
+    (folder / SETTINGS).write_text(json.dumps({"browser": {"launchOptions": {"args": list(_FLAGS)}}}))
     names = {f"{name}:{options.port}" for name in ("localhost", "127.0.0.1", options.host)}
     return [
-        *(node, str(SERVER), "--config", str(seen / SETTINGS), "--headless", "--isolated"),
-        *("--executable-path", chromium, "--host", host, "--port", str(port)),
+        *(node, str(SERVER), "--config", str(folder / SETTINGS), "--headless", "--isolated"),
+        *("--executable-path", chromium, "--host", options.host, "--port", str(options.port)),
         *("--allowed-hosts", ",".join(sorted(names | set(_listed(options.allowed_hosts))))),
         *("--proxy-server", f"http://127.0.0.1:{proxy_port}", "--proxy-bypass", "<-loopback>"),
         *("--timeout-navigation", str(NAVIGATION_MS), "--timeout-action", str(ACTION_MS)),
-        *("--codegen", "none", "--no-webmcp", "--block-service-workers", "--output-dir", str(seen / "output")),
-        *(["--no-sandbox"] if os.geteuid() == 0 and not is_jailed else []),  # Chromium's own does not work for root
+        *("--codegen", "none", "--no-webmcp", "--block-service-workers", "--output-dir", str(folder / "output")),
+        *(["--no-sandbox"] if os.geteuid() == 0 else []),  # Chromium's own does not work for root
     ]
-
-
-def _inner_port(options: argparse.Namespace) -> int:
-    """The same as outside, where the jail may use it."""
-    return int(options.port) if options.port > jails.PROXY_PORT else 3000
 
 
 def _listed(text: str) -> Sequence[str]:

@@ -74,7 +74,7 @@ def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[s
     """Return a sentence for each tool that cannot work on this machine, whatever the model."""
     if "python" not in names:
         return ()
-    from mas.tools.sandbox.selection import describe_missing_isolation
+    from mas.tools.sandbox.repl import describe_missing_isolation
 
     sentence = describe_missing_isolation(settings.sandbox)
     return (sentence,) if sentence else ()

@@ -10,13 +10,14 @@ from mas.runtime.sample_context import current_context
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.attachments import list_attachments
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.sandbox.interpreter import Cell, Interpreter, TimeSpentError
-from mas.tools.sandbox.session import NotAvailableError, SessionLostError
+from mas.tools.sandbox.repl import Cell, Interpreter
+from mas.tools.sandbox.session import MAX_OUTPUT_CHARS, NotAvailableError, SessionLostError
 from mas.tools.settings import SandboxSettings
 from mas.tools.tool_context import get_settings
 
 STATE_KEY = "python"  # in `SampleContext.tool_state`
 MAX_CODE_CHARS = 20_000  # a longer text is refused
+MAX_TEXT_CHARS = MAX_OUTPUT_CHARS + 3  # with the mark of a cut in the middle
 FRESH = "[a new Python session: all variables and imports of earlier calls are lost]"
 NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 
@@ -31,19 +32,17 @@ async def python(code: str) -> ToolResult:
 
     code: Python source text, such as "import math\\nprint(math.comb(49, 6))".
     """
-    settings = get_settings(SandboxSettings)
-    text = _check(code)
-    context = current_context()
+    text, settings, context = _check(code), get_settings(SandboxSettings), current_context()
     if context is None:
         interpreter = Interpreter(settings, list_attachments())
         try:
-            return await _run(interpreter, text, settings)
+            return await _run(interpreter, text)
         finally:
             interpreter.close()
     if STATE_KEY not in context.tool_state:
         interpreter = context.tool_state[STATE_KEY] = Interpreter(settings, list_attachments())
         context.on_close.append(interpreter.close)
-    return await _run(context.tool_state[STATE_KEY], text, settings)
+    return await _run(context.tool_state[STATE_KEY], text)
 
 
 def _check(code: str) -> str:
@@ -54,9 +53,9 @@ def _check(code: str) -> str:
     return code
 
 
-async def _run(interpreter: Interpreter, code: str, settings: SandboxSettings) -> ToolResult:
+async def _run(interpreter: Interpreter, code: str) -> ToolResult:
     try:
-        cell = await interpreter.run(code)
+        return format_cell(await interpreter.run(code))
     except SessionLostError as error:
         raise ToolError(
             f"python was stopped: {error}. All variables are lost; the next call starts a new session: "
@@ -64,24 +63,15 @@ async def _run(interpreter: Interpreter, code: str, settings: SandboxSettings) -
         ) from error
     except NotAvailableError as error:
         raise ToolError(f"python is not available: {error} Answer without running code.") from error
-    except TimeSpentError as error:
-        allowed = settings.seconds_per_question
-        raise ToolError(f"This question has used its {allowed:g} s of python; answer without running code.") from error
-    return format_cell(cell, settings.max_output_chars)
 
 
-def format_cell(cell: Cell, max_chars: int) -> ToolResult:
-    """Return the printed text, then the value or the traceback; each cut says how much is missing."""
-    reply, parts, truncated = cell.reply, [], False
-    if cell.fresh_after_loss:
-        parts.append(FRESH)
-    shown = ((reply.output, reply.output_cut), (reply.value, reply.value_cut), (reply.error, reply.error_cut))
-    for text, missing in shown:
-        kept = text[:max_chars]  # usually cut already; but the code may have replaced the sandbox's program
+def format_cell(cell: Cell) -> ToolResult:
+    """Return the printed text, then the value or the traceback, and how much is missing."""
+    reply, missing = cell.reply, cell.reply.missing_chars
+    parts = [FRESH] if cell.is_fresh_after_loss else []
+    for text in (reply.output, reply.value, reply.error):
+        kept = text[:MAX_TEXT_CHARS]  # usually cut already; but the code may have replaced the sandbox's program
         missing += len(text) - len(kept)
-        if kept:
-            parts.append(kept.rstrip("\n"))
-        if missing:
-            truncated = True
-            parts.append(f"[cut: {missing} characters are missing]")
-    return ToolResult("\n".join(parts) or NO_OUTPUT, kind="code", truncated=truncated)
+        parts += [kept.rstrip("\n")] if kept else []
+    parts += [f"[cut: {missing} characters are missing]"] if missing else []
+    return ToolResult("\n".join(parts) or NO_OUTPUT, kind="code", truncated=missing > 0)

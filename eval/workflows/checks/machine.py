@@ -19,7 +19,7 @@ from mas.tools.files.kinds import BINARY_KINDS, READERS, read_document
 from mas.tools.files.reader_pool import is_isolated
 from mas.tools.files.readers import converted
 from mas.tools.results import ToolError
-from mas.tools.sandbox.selection import try_isolations
+from mas.tools.sandbox.repl import try_isolations
 from mas.tools.settings import AUTO, BUBBLEWRAP
 
 MIN_FREE_BYTES = 1_000_000_000
@@ -60,12 +60,12 @@ def check_program(name: str, programs: Sequence[str], missing: str, package: str
 def check_isolation() -> Finding:
     """Check which isolation `tools.sandbox.kind=auto` chooses here, and why not a better one."""
     choice = try_isolations(AUTO)
+    why = " ".join(choice.refused)
+    if choice.isolation is None:
+        return Finding("isolation", WARNING, "the tool python refuses: code cannot be shut in here", why)
     if choice.isolation.name == BUBBLEWRAP:
         return Finding("isolation", OK, choice.probe_result)
-    why = " ".join(choice.refused)
-    if choice.probe_result:
-        return Finding("isolation", WARNING, f"{SECOND_BEST}: {choice.probe_result}", why)
-    return Finding("isolation", WARNING, "the tool python refuses: code cannot be shut in here", why)
+    return Finding("isolation", WARNING, f"{SECOND_BEST}: {choice.probe_result}", why)
 
 
 def check_readers(sample: Path) -> Iterator[Finding]:

@@ -12,14 +12,12 @@ describes for CONNECT; blocked pages, which are known by their whole address, ar
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from mas.tools.browser.doors import copy
 from mas.tools.http.url_policy import normalize_url, resolve_public_host
 from mas.tools.results import ToolError
 
-MAX_HEAD_BYTES = 2**16
+MAX_HEAD_BYTES = PIECE_BYTES = 2**16
 HEAD_SECONDS = 30.0  # for a request to arrive
 CONNECT_SECONDS = 15.0  # to one address
 _HOP_BY_HOP = (b"connection:", b"proxy-connection:", b"proxy-authorization:", b"keep-alive:")
@@ -35,12 +33,11 @@ class _RefusedError(Exception):
         self.status = status
 
 
-async def start_proxy(allow_private_hosts: Sequence[str] = (), path: Path | None = None) -> asyncio.Server:
+async def start_proxy(allow_private_hosts: Sequence[str] = ()) -> asyncio.Server:
     """Start a proxy that listens at any free port of loopback.
 
     Args:
         allow_private_hosts: "host" or "host:port" of servers that may be reached although they are not public.
-        path: listen at this socket file instead.
     """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -57,8 +54,6 @@ async def start_proxy(allow_private_hosts: Sequence[str] = (), path: Path | None
                 writer.close()
                 await writer.wait_closed()
 
-    if path is not None:
-        return await asyncio.start_unix_server(serve, path, limit=MAX_HEAD_BYTES)
     return await asyncio.start_server(serve, "127.0.0.1", limit=MAX_HEAD_BYTES)
 
 
@@ -117,9 +112,21 @@ async def _connect(host: str, port: int, allow_private_hosts: Sequence[str]) -> 
 
 async def _copy_both_ways(browser: _Streams, server: _Streams) -> None:
     """Copy in both directions until the server has sent everything."""
-    upwards = asyncio.create_task(copy(browser[0], server[1]))
+    upwards = asyncio.create_task(_copy(browser[0], server[1]))
     try:
-        await copy(server[0], browser[1])
+        await _copy(server[0], browser[1])
     finally:
         upwards.cancel()
         await asyncio.wait({upwards})
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy until the sender has finished; a receiver that is gone ends the other direction too."""
+    try:
+        while piece := await reader.read(PIECE_BYTES):
+            writer.write(piece)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+    except OSError:
+        writer.close()

@@ -1,115 +1,116 @@
-"""Isolation in Deno: Python compiled to WebAssembly (Pyodide), without permission to read, write, connect or start.
+"""Isolation by DSPy's interpreter: Python compiled to WebAssembly (Pyodide) in Deno, which has no permissions.
 
-The second choice: slower to start, only the standard library, and no namespaces around it. `dspy.PythonInterpreter`
-does the same, but passes the harness's whole environment to Deno, waits without a limit of time, memory or line
-length, needs one thread a session, and loads a module from a site that may not be reachable.
+The second choice: slower to start, only the standard library, and no namespaces around it. DSPy waits without a limit
+and passes its own environment on, so `_START` sets a limit and clears the environment before it becomes Deno.
 """
 
-import functools
-import json
-import shutil
-import subprocess
-from collections.abc import Mapping
-from pathlib import Path
+import asyncio
+import inspect
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
-from mas.runtime.security.child_environment import build_child_environment
-from mas.tools.sandbox.process import (
-    DENO_START_SECONDS,
-    DIES_WITH_PARENT,
-    Launch,
-    ProcessSession,
-    die_with_parent,
-    find_failure,
+if TYPE_CHECKING:
+    from dspy import PythonInterpreter
+
+from mas.tools.sandbox import worker
+from mas.tools.sandbox.session import (
+    MAX_CPU_SECONDS,
+    MAX_OUTPUT_CHARS,
+    Files,
+    NotAvailableError,
+    Reply,
+    Session,
+    SessionLostError,
 )
-from mas.tools.sandbox.session import NotAvailableError
 from mas.tools.settings import DENO, SandboxSettings
 
-PYODIDE = "npm:pyodide@0.29.4"
-INSTALL = f"pip install deno, and once, online: deno cache {PYODIDE}"
-QUERY_SECONDS = 30.0
-MAX_FILE_BYTES = 50_000_000  # of one attachment: it is copied into the sandbox's memory
+INSTALL = """pip install deno, and once, online: python -c 'import dspy; dspy.PythonInterpreter()("1")'"""
+START_SECONDS = 60.0
 OWN_MEMORY_MB = 512  # of Deno and Pyodide, in addition to the code's memory
-HERE = Path(__file__).parent
+_START = f"""
+import os, resource, sys
+os.chdir("/")
+resource.setrlimit(resource.RLIMIT_CPU, ({MAX_CPU_SECONDS}, {MAX_CPU_SECONDS}))
+try:
+    import ctypes
+    ctypes.CDLL(None).prctl(1, 9)  # the kernel ends it with the harness
+except (ImportError, OSError, AttributeError):
+    pass
+kept = {{name: os.environ[name] for name in ("HOME", "DENO_DIR", "XDG_CACHE_HOME") if name in os.environ}}
+os.execve(sys.argv[1], sys.argv[1:], {{**kept, "DENO_NO_PACKAGE_JSON": "1", "NO_COLOR": "1"}})
+"""
+_NOTEBOOK = """
+import json, os, types
+worker = types.ModuleType("worker")
+exec({source!r}, vars(worker))
+notebook = worker.Notebook({max_chars})
+os.makedirs("/sandbox", exist_ok=True)
+os.chdir("/sandbox")
+def run(code):
+    return json.dumps(notebook.run(code))
+None
+"""
 
 
 class Deno:
+    """Isolation by DSPy's interpreter."""
+
     name = DENO
 
-    @functools.cached_property
-    def _program(self) -> tuple[str, str]:
-        return _find_program()
-
     def probe(self) -> str:
-        command = [*_build_command(*self._program), "--probe"]
-        environment = _build_environment(self._program[1])
-        if cause := find_failure(command, "42", DENO_START_SECONDS, env=environment):
-            cause = "it is not in Deno's cache" if "npm" in cause else cause
-            raise NotAvailableError(f"Deno cannot run Pyodide here ({cause}): {INSTALL}.")
+        from mas.runtime.event_loop import run_blocking
+
+        run_blocking(self.open({}, SandboxSettings())).close()
         return "Deno runs Python in WebAssembly (no pandas or numpy)"
 
-    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> ProcessSession:
-        named = {name: str(path.resolve()) for name, path in files.items() if _is_small(path)}
-        options = {"memory_mb": settings.memory_mb, "max_chars": settings.max_output_chars, "files": named}
-        launch = Launch(
-            command=[*die_with_parent(), *_build_command(*self._program, *named.values()), json.dumps(options)],
-            env=_build_environment(self._program[1]),
-            max_message_bytes=20 * settings.max_output_chars + 100_000,
-            max_resident_bytes=(settings.memory_mb + OWN_MEMORY_MB) << 20,
-            cwd="/",
-            pauses=DIES_WITH_PARENT,
-            start_seconds=DENO_START_SECONDS,
-            cpu_seconds=int(settings.seconds_per_question + DENO_START_SECONDS),
-        )
-        return await ProcessSession.open(launch)
+    async def open(self, files: Files, settings: SandboxSettings) -> "DenoSession":
+        from dspy.primitives.code_interpreter import CodeInterpreterError
+
+        interpreter = _build_interpreter(files)
+        executor = ThreadPoolExecutor(1, "sandbox-deno")  # DSPy's interpreter is bound to one thread
+        starting = executor.submit(interpreter.start)
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(starting), START_SECONDS)
+            session = DenoSession(interpreter, settings.memory_mb + OWN_MEMORY_MB, executor)
+            prepare = _NOTEBOOK.format(source=inspect.getsource(worker), max_chars=MAX_OUTPUT_CHARS)
+            await session.execute(prepare, START_SECONDS, "the start took")
+            return session
+        except (OSError, CodeInterpreterError, SessionLostError, TimeoutError) as error:
+            lines = [line.strip() for line in str(error).splitlines() if "rror" in line] or [type(error).__name__]
+            raise NotAvailableError(f"Deno cannot run Pyodide here ({lines[0][:200]}): {INSTALL}.") from error
+        finally:
+            if interpreter.deno_process and not starting.done():
+                interpreter.deno_process.kill()
+                executor.shutdown(wait=False)
 
 
-def _is_small(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size <= MAX_FILE_BYTES
+def _build_interpreter(files: Files) -> "PythonInterpreter":
+    """Return an interpreter that may read the files until its code runs, and nothing else afterwards."""
+    from dspy import PythonInterpreter
 
-
-def _build_command(deno: str, cache: str, *readable: str) -> list[str]:
-    """Return the Deno command, which may read Pyodide and `readable` until runner.js revokes the permission."""
-    may_read = [str(Path(cache).resolve()), str(HERE / "notebook.py"), *readable]
-    if any("," in path for path in may_read):  # the separator of the list
+    paths = [str(path.resolve()) for name, path in files.items() if path.is_file() and name == path.name]
+    if any("," in path for path in paths):  # the separator of Deno's list
         raise NotAvailableError("Deno cannot be given a file with a comma in its path; rename the file.")
-    return [
-        *(deno, "run", "--cached-only", "--no-remote", "--no-prompt", "--no-config", "--no-lock"),
-        "--node-modules-dir=none",
-        *(f"--allow-read={','.join(may_read)}", str(HERE / "runner.js")),
-    ]
+    deno, run, *words = PythonInterpreter(enable_read_paths=paths).deno_command
+    command = [deno, run, "--cached-only", "--no-prompt", *words]
+    return PythonInterpreter([sys.executable, "-I", "-S", "-c", _START, *command], enable_read_paths=paths)
 
 
-def _build_environment(cache: str) -> dict[str, str]:
-    """Return the variables that Deno needs to find its cache; the code cannot read them."""
-    return {"DENO_DIR": cache, "DENO_NO_UPDATE_CHECK": "1", "DENO_NO_PACKAGE_JSON": "1", "NO_COLOR": "1"}
+class DenoSession(Session):
+    """Session with worker.py in Pyodide."""
 
+    def __init__(self, interpreter: "PythonInterpreter", memory_mb: int, executor: ThreadPoolExecutor) -> None:
+        super().__init__(interpreter.deno_process, memory_mb)
+        self._interpreter, self._executor = interpreter, executor
 
-def _find_program() -> tuple[str, str]:
-    """Return the path of deno and its cache folder.
+    async def run(self, code: str, seconds: float) -> Reply:
+        return self.parse(await self.execute(f"run({code!r})", seconds, "the code ran"))
 
-    Raises:
-        NotAvailableError: there is no deno.
-    """
-    found = _packaged() or shutil.which("deno")
-    if not found:
-        raise NotAvailableError(f"Deno is not installed: {INSTALL}.")
-    needed = build_child_environment("DENO_DIR", "XDG_CACHE_HOME")
-    try:
-        said = subprocess.run(
-            [found, "info", "--json"], env=needed, capture_output=True, text=True, timeout=QUERY_SECONDS, check=True
-        )
-        return found, str(json.loads(said.stdout)["denoDir"])
-    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
-        raise NotAvailableError(f"Deno does not run here ({type(error).__name__}): {INSTALL}.") from error
+    def close(self) -> None:
+        super().close()
+        self._executor.shutdown(wait=False)
 
-
-def _packaged() -> str | None:
-    """The program that `pip install deno` brings."""
-    try:
-        from deno import find_deno_bin  # type: ignore[import-untyped]
-    except ImportError:
-        return None
-    try:
-        return str(find_deno_bin())
-    except OSError:
-        return None
+    async def execute(self, code: str, seconds: float, what: str) -> str:
+        """Run code outside the notebook and return the value of its last expression as text."""
+        return str(await self.watch(lambda: self._interpreter.execute(code), seconds, what, self._executor))

@@ -1,16 +1,43 @@
-"""Reply of a sandbox's session, and the ways in which it fails.
+"""Session in a child process: one cell after another, within limits of time, memory, threads and files.
 
-Reply.parse({"output": "", "output_cut": 0, "value": "42", …}).value       # "42"
+session = await Jail().open({}, SandboxSettings())
+reply = await session.run("6 * 7", seconds=10)       # Reply(value="42")
+session.close()
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+import asyncio
+import contextlib
+import functools
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
 
 from mas.runtime.text import replace_surrogates
+from mas.tools.sandbox.worker import OUT_OF_MEMORY
 
+MAX_OUTPUT_CHARS = 10_000  # of what one call prints and returns; the rest is cut and the cut is said
+MAX_MESSAGE_BYTES = 20 * MAX_OUTPUT_CHARS + 100_000
+MAX_CPU_SECONDS = 300  # of a session: for threads of the code, and if the harness is killed
+MAX_THREADS = 256  # numpy and its like start one for each core
+MAX_FILES = 10_000  # in memory: each takes a kilobyte of the kernel's
+MAX_CALLS = 256  # at a time
+TICK_SECONDS = 0.1  # between two checks of memory, threads and files
+END_SECONDS = 5.0
+EXIT_SECONDS = 1.0  # between the end of its pipes and its own
 DISTURBED = "the code has disturbed the sandbox's own messages"
-MOST_CUT = 10**15  # characters; no call prints more
+OVER = "the question is over"
+
+Files = Mapping[str, Path]  # of the question, by bare name
+_Result = TypeVar("_Result")
 
 
 class SessionLostError(Exception):
@@ -30,22 +57,141 @@ class Reply:
     """Result of one cell. It comes from the code's own process: all of it may be made up."""
 
     output: str = ""  # printed
-    output_cut: int = 0  # characters that are missing at its end
     value: str = ""  # of the last expression
-    value_cut: int = 0  # characters that are missing in its middle
     error: str = ""  # a traceback
-    error_cut: int = 0  # likewise
+    missing_chars: int = 0  # that were cut off
 
-    @classmethod
-    def parse(cls, message: Mapping[str, object]) -> "Reply":
+
+class Session(ABC):
+    """Process with the variables of a question."""
+
+    def __init__(self, process: "subprocess.Popen[Any]", memory_mb: int) -> None:
+        self.process = process
+        self.code_pid = process.pid  # of the process that the code runs in, if another starts it
+        self.folders: tuple[str, ...] = ()  # of the code's own, in memory: their files are counted
+        self._memory_mb = memory_mb
+        self._is_closed = False
+
+    @abstractmethod
+    async def run(self, code: str, seconds: float) -> Reply:
+        """Run a cell.
+
+        Raises:
+            SessionLostError: time, memory or the code itself has ended the session, which is then closed.
+        """
+
+    def parse(self, message: str | bytes, name: str = "") -> Reply:
         """Return the reply in a message.
+
+        Args:
+            name: the request's, which its reply repeats.
 
         Raises:
             SessionLostError: it is not a message of the sandbox's own program.
         """
-        values: dict[str, Any] = {field.name: message.get(field.name) for field in fields(cls)}
-        for name, value in values.items():
-            is_count, kind = name.endswith("_cut"), type(value)
-            if not (kind is int and 0 <= value <= MOST_CUT if is_count else kind is str):
-                raise SessionLostError(DISTURBED)
-        return cls(**replace_surrogates(values))
+        try:
+            values = json.loads(message)
+            kinds = {"output": str, "value": str, "error": str, "missing_chars": int}
+            if values.pop("id", "") == name and {key: type(value) for key, value in values.items()} == kinds:
+                return Reply(**replace_surrogates(values))
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            pass
+        self.close()
+        raise SessionLostError(DISTURBED)
+
+    async def watch(
+        self, work: Callable[[], _Result], seconds: float, what: str, executor: ThreadPoolExecutor | None = None
+    ) -> _Result:
+        """Return the result of `work`, done in a thread; meanwhile check the process's limits.
+
+        Raises:
+            SessionLostError: as `run`.
+        """
+        until = time.monotonic() + seconds
+        future = asyncio.get_running_loop().run_in_executor(executor or _threads(), work)
+        try:
+            while not future.done():
+                if time.monotonic() >= until:
+                    raise SessionTimeoutError(f"{what} longer than {seconds:g} s")
+                if excess := self._find_excess():
+                    raise SessionLostError(excess)
+                await asyncio.wait({future}, timeout=TICK_SECONDS)
+            return future.result()
+        except BaseException as error:
+            future.cancel()
+            lost = self._explain(error)
+            self.close()
+            raise lost from error
+
+    def _find_excess(self) -> str:
+        """Return the limit that is exceeded in words; "" if none is, and on systems without /proc."""
+        try:
+            lines = Path(f"/proc/{self.code_pid}/status").read_text().splitlines()
+        except (OSError, ValueError):
+            return ""
+        used, files = dict(line.split(":", 1) for line in lines if ":" in line), 0
+        for folder in self.folders:
+            with contextlib.suppress(OSError):  # it has just ended
+                system = os.statvfs(f"/proc/{self.code_pid}/root{folder}")
+                files += system.f_files - system.f_ffree
+        if int(used.get("VmRSS", "0").split()[0]) >> 10 > self._memory_mb:
+            return f"the code used more than {self._memory_mb} MB of memory"
+        if int(used.get("Threads", "0")) > MAX_THREADS:
+            return f"the code started more than {MAX_THREADS} threads"
+        return f"the code made more than {MAX_FILES} files" if files > MAX_FILES else ""
+
+    def _explain(self, error: BaseException) -> BaseException:
+        """Return the reason for the end of the session; the error itself if that says it."""
+        if isinstance(error, SessionLostError) or not isinstance(error, Exception):
+            return error
+        if self._is_closed:
+            return SessionLostError(OVER)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(EXIT_SECONDS if isinstance(error, EOFError | OSError) else 0)
+        if self.process.returncode is None:
+            return SessionLostError(DISTURBED)
+        if self.process.returncode == OUT_OF_MEMORY:
+            return SessionLostError("the code used up its memory")
+        return SessionLostError(f"the code has ended the Python process ({_describe_exit(self.process.returncode)})")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the code's process."""
+        if self.process.poll() is None:
+            _kill(self.code_pid, number)
+
+    def close(self) -> None:
+        """End the process, from any thread, at once: the kernel may need a while to free a gigabyte."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.signal(signal.SIGKILL)
+            threading.Thread(target=self._await_end, name="sandbox-end").start()
+
+    def _await_end(self) -> None:
+        """Wait for the end: the parent of the code's process must outlive it, or that one stays a zombie."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_SECONDS)
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Return the threads that wait for the processes, as many as questions may run code at a time."""
+    return ThreadPoolExecutor(MAX_CALLS, "sandbox")
+
+
+def _kill(pid: int, sent: signal.Signals) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(pid, sent)
+
+
+def _describe_exit(code: int) -> str:
+    """Return an exit code in words, or its signal, which a program in between may have reported as 128 and more."""
+    try:
+        return f"signal {signal.Signals(-code if code < 0 else code - 128).name}"
+    except ValueError:
+        return f"exit code {code}"

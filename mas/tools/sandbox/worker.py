@@ -1,39 +1,146 @@
-"""Program inside the sandbox: reads cells from one pipe and writes their results to another.
+"""Program inside the sandbox: runs cells of Python and keeps their variables, as a notebook does.
 
-It uses only the standard library. A message is four bytes of length and that much JSON. The code shares the process and
-can read, forge or close the pipes: their reader trusts nothing, and loses no more than this session.
+It uses only the standard library. A message is one line of JSON. The code shares the process and can read, forge or
+close the pipes: their reader trusts nothing, and loses no more than this session.
 
-    python worker.py '{"max_chars": 10000, "memory_bytes": 1073741824, …}'     # see mas/tools/sandbox/process.py
+    python worker.py '{"max_chars": 10000, "packages": [], "limits": {}}'     # see mas/tools/sandbox/jail.py
+    Notebook(max_chars=10_000).run("print('hi'); 6 * 7")                      # {"output": "hi\\n", "value": "42", …}
 """
 
+import ast
+import io
 import json
+import linecache
 import os
-import resource
-import signal
-import struct
 import sys
+import traceback
+import types
+from typing import TYPE_CHECKING
 
-MAX_REQUEST_BYTES = 16_000_000
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 OUT_OF_MEMORY = 70
+CELL = "<call {}>"  # the file name in a cell's tracebacks
+
+
+class Screen(io.TextIOBase):
+    """Standard output: keeps the first characters and counts the rest."""
+
+    encoding = "utf-8"  # some programs check it before they print
+
+    def __init__(self, max_chars: int) -> None:
+        self.parts: list[str] = []
+        self.room = max_chars
+        self.dropped = 0
+        self.buffer = _Bytes(self)  # sys.stdout.buffer
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        kept = text[: self.room]
+        if kept:
+            self.parts.append(str(kept))
+            self.room -= len(kept)
+        self.dropped += len(text) - len(kept)
+        return len(text)
+
+
+class _Bytes(io.RawIOBase):
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: "Buffer") -> int:
+        written = bytes(data)
+        self.screen.write(written.decode("utf-8", "replace"))
+        return len(written)
+
+
+class Notebook:
+    """Variables of one session."""
+
+    def __init__(self, max_chars: int) -> None:
+        self.max_chars = max_chars
+        self.cells = 0
+        self.module = types.ModuleType("__main__")  # pickle and dataclasses look their classes up there
+        sys.modules["__main__"] = self.module
+
+    def run(self, code: str) -> dict[str, str | int]:
+        """Return texts, and how many characters of them are missing; `error` is a traceback, empty after success."""
+        self.cells += 1
+        screen = Screen(self.max_chars)
+        sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = screen  # type: ignore[assignment,misc]
+        sys.stdin = io.StringIO()
+        value, error = "", ""
+        try:
+            value = self._execute(code, CELL.format(self.cells))
+        except BaseException as raised:  # noqa: BLE001  # of the cell: SystemExit is shown, too
+            error = _format_traceback(raised)
+        cut = [self._clip(value), self._clip(error)]
+        missing = screen.dropped + sum(number for _, number in cut)
+        return {"output": "".join(screen.parts), "value": cut[0][0], "error": cut[1][0], "missing_chars": missing}
+
+    def _execute(self, code: str, name: str) -> str:
+        lines = [f"{line}\n" for line in code.split("\n")]  # with ends: without them the marks under an error move
+        linecache.cache[name] = (len(code), None, lines, name)
+        tree = ast.parse(code, name)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        variables = vars(self.module)
+        exec(compile(tree, name, "exec"), variables)
+        if not isinstance(last, ast.Expr):
+            return ""
+        value = eval(compile(ast.Expression(last.value), name, "eval"), variables)
+        if value is None:
+            return ""
+        variables["_"] = value
+        return str(repr(value))
+
+    def _clip(self, text: str) -> tuple[str, int]:
+        """Cut the middle: a traceback's end says more."""
+        if len(text) <= self.max_chars:
+            return text, 0
+        half = self.max_chars // 2
+        return f"{text[:half]}\n…\n{text[len(text) - half :]}", len(text) - 2 * half
+
+
+def _format_traceback(raised: BaseException) -> str:
+    """Return a traceback with the cells' own lines only, without this program and libraries."""
+    try:
+        found = traceback.TracebackException.from_exception(raised)
+        chain: list[traceback.TracebackException | None] = [found]
+        while chain:
+            if (each := chain.pop()) is not None:
+                kept = [line for line in each.stack if line.filename.startswith(CELL[:6])]
+                each.stack = traceback.StackSummary.from_list(kept)
+                chain += [each.__cause__, each.__context__, *(getattr(each, "exceptions", None) or [])]
+        return "".join(found.format()).strip()
+    except BaseException as error:  # noqa: BLE001  # an exception made to break this, or no memory left
+        return f"{type(raised).__name__} (and its traceback cannot be shown: {type(error).__name__})"
 
 
 def main() -> None:
     """Run cells until the harness closes its end."""
+    import resource
+    import signal
+
     settings = json.loads(sys.argv[1])
     requests, replies = _hide_pipes()
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  # pathlib takes 10 ms
-    from notebook import Notebook  # type: ignore[import-not-found]  # next to this file
-
-    sys.path[:1] = []
     sys.path += settings["packages"]
     sys.argv = [""]
-    _limit(settings)
+    for name, value in settings["limits"].items():
+        resource.setrlimit(getattr(resource, name), (value, value))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for programs in the background
     notebook = Notebook(settings["max_chars"])
     _send(replies, {"ready": True})
     try:
-        while (request := _receive(requests)) is not None:
-            _send(replies, {"id": request["id"], **notebook.run(request["code"])})
+        with open(requests, "rb") as lines:  # noqa: PTH123  # pathlib takes 10 ms
+            for line in lines:
+                request = json.loads(line)
+                _send(replies, {"id": request["id"], **notebook.run(request["code"])})
     except MemoryError:  # no memory left for a reply
         os._exit(OUT_OF_MEMORY)
     os._exit(0)  # also while threads of the code run
@@ -49,45 +156,8 @@ def _hide_pipes() -> tuple[int, int]:
     return requests, replies
 
 
-def _limit(settings: dict[str, int]) -> None:
-    """Set hard limits, which cannot be raised again without privileges."""
-    limits = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_CPU: settings["cpu_seconds"],
-        resource.RLIMIT_FSIZE: settings["file_bytes"],
-        resource.RLIMIT_NOFILE: settings["open_files"],
-        resource.RLIMIT_AS: settings["memory_bytes"],
-    }
-    for kind, allowed in limits.items():
-        try:
-            resource.setrlimit(kind, (allowed, allowed))
-        except (ValueError, OSError):  # there is a lower one already, or the system lacks it
-            continue
-
-
-def _receive(pipe: int) -> dict[str, str] | None:
-    """Return the next request; None if the harness has closed its end."""
-    header = _read_bytes(pipe, 4)
-    if header is None:
-        return None
-    length = struct.unpack(">I", header)[0]
-    body = _read_bytes(pipe, min(length, MAX_REQUEST_BYTES))
-    return None if body is None else dict(json.loads(body))
-
-
-def _read_bytes(pipe: int, count: int) -> bytes | None:
-    found = b""
-    while len(found) < count:
-        piece = os.read(pipe, count - len(found))
-        if not piece:
-            return None
-        found += piece
-    return found
-
-
 def _send(pipe: int, message: dict[str, object]) -> None:
-    body = json.dumps(message).encode()
-    rest = memoryview(struct.pack(">I", len(body)) + body)
+    rest = memoryview(json.dumps(message).encode() + b"\n")
     while rest:
         rest = rest[os.write(pipe, rest) :]
 

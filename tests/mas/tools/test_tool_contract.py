@@ -20,7 +20,7 @@ from mas.tools.attachments import use_attachments
 from mas.tools.catalogue import load_function
 from mas.tools.read_only import is_read_only
 from mas.tools.results import ResultKind, ToolResult
-from mas.tools.settings import UNSAFE_LOCAL, SandboxSettings, ToolSettings, WebSettings
+from mas.tools.settings import BUBBLEWRAP, SandboxSettings, ToolSettings, WebSettings
 from mas.tools.tool_context import Resources, use_tool_context
 from tests.mas.tools.web.in_context import LOOPBACK
 from tests.servers.loopback import running
@@ -64,7 +64,7 @@ def resources(site: Website) -> Iterator[Resources]:
             wikipedia_url=stack.enter_context(running(MediaWikiServer())).api_url,
             youtube_url=stack.enter_context(running(YouTubeServer())).base_url,
         )
-        yield Resources(ToolSettings(web=web, sandbox=SandboxSettings(kind=UNSAFE_LOCAL)))
+        yield Resources(ToolSettings(web=web, sandbox=SandboxSettings(kind=BUBBLEWRAP)))
 
 
 @pytest.mark.parametrize("name", TOOLS)

@@ -23,8 +23,8 @@ from mas.systems.bos.contracts import AgentFailureError, AgentResult, EventRecor
 from mas.systems.bos.settings import ComputationSettings
 from mas.tools.attachments import list_attachments
 from mas.tools.python_code import format_cell
-from mas.tools.sandbox.interpreter import Interpreter
-from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
+from mas.tools.sandbox.repl import Interpreter
+from mas.tools.sandbox.session import MAX_OUTPUT_CHARS, NotAvailableError, SessionLostError, SessionTimeoutError
 from mas.tools.settings import SandboxSettings
 
 _RESERVE_CHARS = 500  # of an output, for what is around the captured values
@@ -215,11 +215,11 @@ async def execute(code: str, settings: SandboxSettings, files: Mapping[str, Path
     interpreter = Interpreter(settings, files or {})
     try:
         cell = await interpreter.run(code)
-        text, reply = str(format_cell(cell, settings.max_output_chars)), cell.reply
+        text, reply = str(format_cell(cell)), cell.reply
         if reply.error:
             return Execution(text, error=reply.error, output=reply.output)
         try:
-            room = max(settings.max_output_chars - _RESERVE_CHARS, 0)
+            room = MAX_OUTPUT_CHARS - _RESERVE_CHARS
             program = (Path(__file__).parent / "capture.py").read_text("utf-8")
             capture = f"{program}\nprint(_mas_capture(globals(), {bool(reply.value)}, {room}))"
             found = (await interpreter.run(capture)).reply.output

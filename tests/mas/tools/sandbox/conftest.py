@@ -1,17 +1,30 @@
 """Sessions that many tests share: a cell that ends one costs the next test a new one, 0.1 s, and nothing else."""
 
 import asyncio
+import hashlib
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from mas.tools.sandbox.process import ProcessSession
-from mas.tools.sandbox.selection import Isolation, try_isolations
-from mas.tools.sandbox.session import Reply, SessionLostError
+from mas.tools.sandbox.repl import Isolation, try_isolations
+from mas.tools.sandbox.session import Reply, Session, SessionLostError
 from mas.tools.settings import BUBBLEWRAP, DENO, SandboxSettings
 
-SETTINGS = SandboxSettings(memory_mb=512, scratch_mb=8, max_output_chars=2_000)
+SETTINGS = SandboxSettings(memory_mb=512)
+READ_LINES = """\
+export async function* readLines(reader) {
+  const decoder = new TextDecoder(), bytes = new Uint8Array(65536);
+  let rest = "";
+  for (let read; (read = await reader.read(bytes)) !== null;) {
+    const lines = (rest + decoder.decode(bytes.subarray(0, read), { stream: true })).split("\\n");
+    rest = lines.pop();
+    yield* lines;
+  }
+}
+// denoCacheMetadata={"headers":{},"url":"https://deno.land/std@0.186.0/io/mod.ts"}"""
 
 
 class Sandbox:
@@ -19,9 +32,9 @@ class Sandbox:
 
     def __init__(self, isolation: Isolation, files: dict[str, Path], settings: SandboxSettings) -> None:
         self.isolation, self.files, self.settings = isolation, files, settings
-        self.session: ProcessSession | None = None
+        self.session: Session | None = None
 
-    def open(self) -> ProcessSession:
+    def open(self) -> Session:
         self.close()
         self.session = asyncio.run(self.isolation.open(self.files, self.settings))
         return self.session
@@ -64,7 +77,7 @@ class Sandbox:
 
 def offered(kind: str) -> Isolation:
     choice = try_isolations(kind)
-    if not choice.probe_result:
+    if choice.isolation is None:
         pytest.skip(f"{kind} is missing: {choice.refused[-1]}")
     return choice.isolation
 
@@ -75,8 +88,19 @@ def bubblewrap() -> Isolation:
 
 
 @pytest.fixture(scope="session")
-def deno() -> Isolation:
-    return offered(DENO)
+def deno(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Isolation]:
+    """DSPy's interpreter, with the cache that a first start online leaves."""
+    cache, module = tmp_path_factory.mktemp("deno"), hashlib.sha256(b"/std@0.186.0/io/mod.ts").hexdigest()
+    own = Path(os.environ.get("DENO_DIR") or Path("~/.cache/deno").expanduser())
+    if not (own / "npm").is_dir():
+        pytest.skip("pyodide is missing: deno cache npm:pyodide@0.29.4")
+    shutil.copytree(own / "npm", cache / "npm", copy_function=os.link)
+    remote = cache / "remote" / "https" / "deno.land" / module
+    remote.parent.mkdir(parents=True)
+    remote.write_text(READ_LINES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DENO_DIR", str(cache))
+        yield offered(DENO)
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mas.tools.sandbox.process import ProcessSession
-from mas.tools.sandbox.selection import Isolation
-from mas.tools.sandbox.session import SessionLostError
+from mas.tools.sandbox.repl import Isolation
+from mas.tools.sandbox.session import Session, SessionLostError
 from mas.tools.settings import SandboxSettings
 from tests.mas.tools.sandbox.conftest import SETTINGS, Sandbox
 
@@ -31,11 +30,9 @@ def gone(pids: set[int]) -> bool:
     return becomes(lambda: not pids & {int(path.name) for path in Path("/proc").glob("[0-9]*")})
 
 
-def pids_of(session: object) -> set[int]:
-    assert isinstance(session, ProcessSession)
-    inner = session._launch.inner_pid()
-    assert inner is not None
-    return {session._process.pid, inner}
+def pids_of(session: Session) -> set[int]:
+    assert session.code_pid != session.process.pid
+    return {session.process.pid, session.code_pid}
 
 
 def test_a_session_starts_quickly_and_answers_at_once(fresh: Callable[..., Sandbox]) -> None:
@@ -98,11 +95,11 @@ def test_eight_sessions_side_by_side_share_nothing_and_block_nobody(bubblewrap: 
 def test_the_jail_ends_with_the_harness(bubblewrap: Isolation, cell: str) -> None:
     program = (
         "import asyncio, os\n"
-        "from mas.tools.sandbox.bubblewrap import Bubblewrap\n"
+        "from mas.tools.sandbox.jail import Jail\n"
         "from mas.tools.settings import SandboxSettings\n"
         "async def main():\n"
-        "    session = await Bubblewrap().open({}, SandboxSettings())\n"
-        "    print(session._process.pid, session._launch.inner_pid(), flush=True)\n"
+        "    session = await Jail().open({}, SandboxSettings())\n"
+        "    print(session.process.pid, session.code_pid, flush=True)\n"
         f"    await session.run({cell!r}, 60)\n"
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
@@ -119,7 +116,7 @@ def test_the_jail_ends_with_the_harness(bubblewrap: Isolation, cell: str) -> Non
 
 @pytest.mark.slow
 def test_pandas_numpy_scipy_and_openpyxl_work(fresh: Callable[..., Sandbox], attachment: Path) -> None:
-    sandbox = fresh({attachment.name: attachment}, memory_mb=SandboxSettings().memory_mb, scratch_mb=64)
+    sandbox = fresh({attachment.name: attachment}, memory_mb=SandboxSettings().memory_mb)
     assert sandbox.value("import pandas as pd; int(pd.read_csv('towns.csv').people.sum())", 60) == "4"
     code = "pd.DataFrame({'a': [1, 2]}).to_excel('/scratch/t.xlsx'); pd.read_excel('/scratch/t.xlsx').a.tolist()"
     assert sandbox.value(code, 60) == "[1, 2]"

@@ -25,8 +25,6 @@ def test_the_machines_files_are_not_there(wasm: Sandbox, path: str) -> None:
         "import subprocess; subprocess.run(['ls'])",
         "import os; os.fork()",
         "import threading; threading.Thread(target=print).start()",
-        "import js; js.Deno",
-        "from pyodide.code import run_js; run_js('Deno')",
         "import ctypes; ctypes.CDLL('libc.so.6')",
         "import pandas",
     ],
@@ -72,8 +70,7 @@ def test_what_javascript_does_later_has_no_permission_either(wasm: Sandbox, work
 def test_bombs_are_ended(wasm: Sandbox) -> None:
     assert "longer than 0.5 s" in wasm.lost("while True: pass", seconds=0.5)
     assert "longer than 0.5 s" in wasm.lost("9**9**9", seconds=0.5)
-    assert wasm.error("x = []\nwhile True: x.append(bytearray(5 * 10**7))", seconds=60) == "MemoryError"
-    wasm.close()
+    assert "MB of memory" in wasm.lost("x = []\nwhile True: x.append(bytearray(5 * 10**7))", seconds=60)
     assert wasm.error("def f(): f()\nf()").startswith("RecursionError")
     buffers = f"{ESCAPED}keep = [scope.Uint8Array.new(10**8).fill(1) for _ in range(100)]"
     assert "MB of memory" in wasm.lost(buffers, seconds=60)

@@ -10,24 +10,35 @@ import json
 import os
 import platform
 import re
+import secrets
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from mas.runtime.security.bind_mounts import bind_links
 from mas.tools.sandbox import seccomp
-from mas.tools.sandbox.process import Launch, ProcessSession, find_failure
-from mas.tools.sandbox.session import NotAvailableError
+from mas.tools.sandbox.session import (
+    MAX_CPU_SECONDS,
+    MAX_MESSAGE_BYTES,
+    MAX_OUTPUT_CHARS,
+    Files,
+    NotAvailableError,
+    Reply,
+    Session,
+    SessionLostError,
+)
 from mas.tools.settings import BUBBLEWRAP, SandboxSettings
 
 MIN_VERSION = (0, 7)  # --size
 DISABLES_USERNS = (0, 8)
 PROBE_SECONDS = 20.0
+START_SECONDS = 20.0  # on a busy machine; a tenth of a second elsewhere
 OPEN_FILES = 64
+SCRATCH_BYTES = 64 << 20  # of the working folder, and again of /tmp; also the largest file
 INSTALL = "install bubblewrap (apt-get install bubblewrap)"
-HERE = Path(__file__).parent
 LIBRARIES = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib", "/usr/local/lib64")
 LINKS = ("/lib", "/lib32", "/lib64", "/libx32")  # to those, on today's systems
 DATA = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")  # the last: numpy's BLAS, where Debian has it
@@ -41,7 +52,9 @@ ENVIRONMENT = {
 }
 
 
-class Bubblewrap:
+class Jail:
+    """Isolation by bubblewrap."""
+
     name = BUBBLEWRAP
 
     @functools.cached_property
@@ -50,74 +63,106 @@ class Bubblewrap:
 
     def probe(self) -> str:
         bwrap, version = self._program
-        filter_end = _open_filter()
-        code = "import os; print(6 * 7, os.listdir('/scratch'))"
-        command = [*_build_command(bwrap, version, 1, {}, ()), *_python_command(), "-c", code]
-        command[1:1] = ["--seccomp", str(filter_end)]
-        try:
-            cause = find_failure(command, "42 []", PROBE_SECONDS, env={}, pass_fds=(filter_end,))
-        finally:
-            os.close(filter_end)
-        if cause:
+        with _open_filter() as end:
+            code = "import os; print(6 * 7, os.listdir('/scratch'))"
+            command = [*_build_command(bwrap, version, {}, end.fileno()), *_python_command(), "-c", code]
+            ended = _run(command, pass_fds=[end.fileno()])
+        if ended.returncode != 0 or "42 []" not in ended.stdout:
+            lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
+            cause = next((line for line in lines if line.startswith("bwrap:")), lines[-1])[:200]
             remedy = "; allow user namespaces on this machine or container" if cause.startswith("bwrap:") else ""
             raise NotAvailableError(f"bubblewrap cannot isolate here ({cause}){remedy}.")
         return f"bubblewrap {'.'.join(map(str, version))} runs Python in a jail"
 
-    async def open(self, files: Mapping[str, Path], settings: SandboxSettings) -> ProcessSession:
-        bwrap, version = self._program
-        filter_end = _open_filter()
-        info, info_end = os.pipe()
-        options = ["--seccomp", str(filter_end), "--info-fd", str(info_end)]
-        jail = _build_command(bwrap, version, settings.scratch_mb << 20, files, options)
-        inner = _InnerPid(info)
-        launch = Launch(
-            command=[
-                *jail,
-                *_python_command(),
-                "/sandbox/worker.py",
-                json.dumps(build_worker_settings(settings, _name_packages())),
-            ],
-            env={},  # --clearenv alone would leave it readable in bwrap's own /proc/…/environ
-            max_message_bytes=20 * settings.max_output_chars + 100_000,
-            max_resident_bytes=settings.memory_mb << 20,
-            pass_fds=(filter_end, info_end),
-            inner_pid=inner.read,
-            folders=FOLDERS,
-            pauses=True,
-            on_end=[inner.close],
-        )
-        return await ProcessSession.open(launch)
+    async def open(self, files: Files, settings: SandboxSettings) -> "JailSession":
+        session = JailSession(self._start(files, settings), settings.memory_mb)
+        await session.wait_until_ready()
+        return session
+
+    def _start(self, files: Files, settings: SandboxSettings) -> "subprocess.Popen[bytes]":
+        about = {"max_chars": MAX_OUTPUT_CHARS, "packages": _name_packages(), "limits": _list_limits(settings)}
+        with _open_filter() as end:
+            command = [*_build_command(*self._program, files, end.fileno()), *_python_command()]
+            return subprocess.Popen(
+                [*command, "/sandbox/worker.py", json.dumps(about)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,  # bubblewrap's own errors; worker.py closes it
+                env={},  # --clearenv alone would leave it readable in bwrap's own /proc/…/environ
+                pass_fds=[end.fileno()],
+                start_new_session=True,  # Ctrl-C is for the harness
+            )
 
 
-def build_worker_settings(settings: SandboxSettings, packages: list[str]) -> dict[str, object]:
-    """Return the settings for worker.py."""
+class JailSession(Session):
+    """Session with worker.py in the jail; it is stopped between two calls, when nobody watches its limits."""
+
+    process: "subprocess.Popen[bytes]"
+
+    async def wait_until_ready(self) -> None:
+        """Wait for the first message.
+
+        Raises:
+            NotAvailableError: it did not come; the message has what bubblewrap said.
+        """
+        try:
+            said = await self.watch(self._receive, START_SECONDS, "the start took")
+        except SessionLostError as error:
+            raise NotAvailableError(f"bubblewrap does not start Python: {error}.") from error
+        if b'"ready"' not in said:
+            self.close()
+            raise NotAvailableError(f"bubblewrap does not start Python: {said.decode('utf-8', 'replace')[:400]}.")
+        self.code_pid = _find_child(self.process.pid)
+        self.folders = FOLDERS  # before, the same paths are the machine's
+        self.signal(signal.SIGSTOP)
+
+    async def run(self, code: str, seconds: float) -> Reply:
+        name = secrets.token_hex(8)
+        request = json.dumps({"id": name, "code": code}).encode() + b"\n"
+        self.signal(signal.SIGCONT)
+        message = await self.watch(lambda: self._exchange(request), seconds, "the code ran")
+        self.signal(signal.SIGSTOP)
+        return self.parse(message, name)
+
+    def _exchange(self, request: bytes) -> bytes:
+        assert self.process.stdin
+        self.process.stdin.write(request)
+        self.process.stdin.flush()
+        return self._receive()
+
+    def _receive(self) -> bytes:
+        assert self.process.stdout
+        line = self.process.stdout.readline(MAX_MESSAGE_BYTES)
+        if not line:
+            raise EOFError
+        return line
+
+
+def _find_child(pid: int) -> int:
+    """Return the id of the jail's first process, which bwrap has started."""
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+def _list_limits(settings: SandboxSettings) -> dict[str, int]:
+    """Return hard limits, which cannot be raised again without privileges."""
     return {
-        **{"max_chars": settings.max_output_chars, "packages": packages, "open_files": OPEN_FILES},
-        **{"memory_bytes": settings.memory_mb << 20, "file_bytes": settings.scratch_mb << 20},
-        "cpu_seconds": int(settings.seconds_per_question) + 5,  # for threads that run on between two calls
+        **{"RLIMIT_CORE": 0, "RLIMIT_CPU": MAX_CPU_SECONDS, "RLIMIT_FSIZE": SCRATCH_BYTES},
+        **{"RLIMIT_NOFILE": OPEN_FILES, "RLIMIT_AS": settings.memory_mb << 20},
     }
 
 
-class _InnerPid:
-    """Id of the jail's first process, which bwrap reports once; None until then."""
+def _run(command: Sequence[str], **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Run a program with an empty environment.
 
-    def __init__(self, pipe: int) -> None:
-        self._pipe, self._pid, self._text = pipe, None, b""
-        os.set_blocking(pipe, False)
-
-    def read(self) -> int | None:
-        if self._pid is None and self._pipe >= 0:
-            try:
-                self._text += os.read(self._pipe, 4096)
-                self._pid = json.loads(self._text)["child-pid"]
-            except (BlockingIOError, ValueError, KeyError):
-                return None
-        return self._pid
-
-    def close(self) -> None:
-        if self._pipe >= 0:
-            os.close(self._pipe)
-            self._pipe = -1
+    Raises:
+        NotAvailableError: it does not start, or not end.
+    """
+    try:
+        return subprocess.run(
+            command, env={}, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False, **options
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotAvailableError(f"bubblewrap does not start ({type(error).__name__}).") from error
 
 
 def find_program() -> tuple[str, tuple[int, ...]]:
@@ -131,40 +176,31 @@ def find_program() -> tuple[str, tuple[int, ...]]:
         raise NotAvailableError(f"bubblewrap is used on Linux on {known}, not on {sys.platform} {platform.machine()}.")
     if not (found := shutil.which("bwrap")):
         raise NotAvailableError(f"bubblewrap is not installed: {INSTALL}.")
-    try:
-        said = subprocess.run(
-            [found, "--version"], env={}, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotAvailableError(f"bubblewrap does not start ({type(error).__name__}).") from error
-    version = tuple(int(part) for part in re.findall(r"\d+", said.stdout))
+    version = tuple(int(part) for part in re.findall(r"\d+", _run([found, "--version"]).stdout))
     if version < MIN_VERSION:
         raise NotAvailableError(f"bubblewrap {'.'.join(map(str, version))} is too old; expected 0.7 or newer.")
     return found, version
 
 
-def _open_filter() -> int:
+def _open_filter() -> BinaryIO:
     """Return the read end of a pipe that holds the system call filter; the pipe's buffer is large enough."""
     end, start = os.pipe()
     with os.fdopen(start, "wb") as file:
         file.write(seccomp.build_program(platform.machine()) or b"")
-    return end
+    return os.fdopen(end, "rb")
 
 
-def _build_command(
-    bwrap: str, version: tuple[int, ...], scratch_bytes: int, files: Mapping[str, Path], more: list[str] | tuple[()]
-) -> list[str]:
+def _build_command(bwrap: str, version: tuple[int, ...], files: Files, filter_end: int) -> list[str]:
     """Return the command up to the program that runs inside. Later mounts cover earlier ones."""
-    size = str(scratch_bytes)
     return [
         *(bwrap, "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"),
         *(["--disable-userns"] if version >= DISABLES_USERNS else []),
-        *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL", *more, "--clearenv"),
+        *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"),
+        *("--seccomp", str(filter_end), "--clearenv"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value)),
-        *(word for folder in FOLDERS for word in ("--size", size, "--tmpfs", folder)),
+        *(word for folder in FOLDERS for word in ("--size", str(SCRATCH_BYTES), "--tmpfs", folder)),
         *_bind_system(),
-        *("--ro-bind", str(HERE / "worker.py"), "/sandbox/worker.py"),
-        *("--ro-bind", str(HERE / "notebook.py"), "/sandbox/notebook.py"),
+        *("--ro-bind", str(Path(__file__).with_name("worker.py")), "/sandbox/worker.py"),
         *(word for name, path in files.items() for word in _bind_file(name, path)),
         *("--remount-ro", "/", "--chdir", "/scratch", "--"),  # the root is a folder in memory without a limit
     ]
@@ -179,7 +215,11 @@ def _bind_file(name: str, path: Path) -> Iterator[str]:
 def _bind_system() -> Iterator[str]:
     for path in (*LIBRARIES, *DATA):
         yield from ("--ro-bind-try", path, path)
-    yield from bind_links(LINKS)
+    for link in map(Path, LINKS):
+        if link.is_symlink():
+            yield from ("--symlink", str(link.readlink()), str(link))
+        elif link.is_dir():  # on older systems
+            yield from ("--ro-bind", str(link), str(link))
     for path in DEVICES:
         yield from ("--dev-bind", path, path)
     for source, target in find_installation().items():
