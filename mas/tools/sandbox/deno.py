@@ -69,20 +69,17 @@ class Deno:
 
         interpreter = _build_interpreter(files)
         executor = ThreadPoolExecutor(1, "sandbox-deno")  # DSPy's interpreter is bound to one thread
-        starting = executor.submit(interpreter.start)
         try:
-            await asyncio.wait_for(asyncio.wrap_future(starting), START_SECONDS)
+            await asyncio.wait_for(asyncio.wrap_future(executor.submit(interpreter.start)), START_SECONDS)
             session = DenoSession(interpreter, settings.memory_mb + OWN_MEMORY_MB, executor)
             prepare = _NOTEBOOK.format(source=inspect.getsource(worker), max_chars=MAX_OUTPUT_CHARS)
             await session.execute(prepare, START_SECONDS, "the start took")
             return session
         except (OSError, CodeInterpreterError, SessionLostError, TimeoutError) as error:
             lines = [line.strip() for line in str(error).splitlines() if "rror" in line] or [type(error).__name__]
+            if interpreter.deno_process:
+                DenoSession(interpreter, settings.memory_mb, executor).close()
             raise NotAvailableError(f"Deno cannot run Pyodide here ({lines[0][:200]}): {INSTALL}.") from error
-        finally:
-            if interpreter.deno_process and not starting.done():
-                interpreter.deno_process.kill()
-                executor.shutdown(wait=False)
 
 
 def _build_interpreter(files: Files) -> "PythonInterpreter":
