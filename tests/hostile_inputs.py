@@ -31,7 +31,7 @@ from mas.tools.http.client import Reply
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from mas.tools.web.fetched_page import read_reply
-from mas.tools.web.page_view import SHOW_DOCUMENT, show_fetched
+from mas.tools.web.page_view import show_document
 
 LARGE = 48_000_000
 PAGE = 9_900_000  # less than a page may have
@@ -201,10 +201,10 @@ async def read_input(path: Path) -> str:
             return await asyncio.to_thread(read_file, path.name)
     body = path.read_bytes()  # noqa: ASYNC240
     if path.name in TASKS:
-        return str((await await_reader(TASKS[path.name], body, {"name": path.name})).facts)
+        return str(await await_reader(TASKS[path.name], body, {"name": path.name}))
     reply = Reply(f"https://example.org/{path.name}", 200, {"content-type": TYPES[path.suffix[1:]]}, body)
     page = await read_reply(reply)
-    return await show_fetched(SHOW_DOCUMENT, page, {"page": 1, "search": None})
+    return show_document(page, page=1, search=None)
 
 
 async def measure(path: Path, seconds: float) -> dict[str, object]:

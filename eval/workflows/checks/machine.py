@@ -16,7 +16,6 @@ from eval.runs.folder import format_path
 from eval.workflows.checks.installation import MISSING, OK, WARNING, Finding
 from mas.tools.files import ocr
 from mas.tools.files.kinds import BINARY_KINDS, READERS, read_document
-from mas.tools.files.reader_pool import is_isolated
 from mas.tools.files.readers import converted
 from mas.tools.results import ToolError
 from mas.tools.sandbox.repl import try_isolations
@@ -83,11 +82,6 @@ def check_readers(sample: Path) -> Iterator[Finding]:
     if not converted.is_installed():
         what = f"{', '.join(CONVERTED)}: LibreOffice is not installed, which converts them"
         yield Finding("files", WARNING, what, f"apt-get install {' '.join(sorted(converted.PACKAGES))}")
-    if is_isolated():
-        yield Finding("files", OK, "files and pages are read in processes that bubblewrap isolates")
-    else:
-        what = "files and pages are read in processes with limits of time and memory, but without isolation"
-        yield Finding("files", WARNING, what, "apt-get install bubblewrap, and allow user namespaces")
     yield Finding(
         "files",
         WARNING,
@@ -100,7 +94,7 @@ def check_readers(sample: Path) -> Iterator[Finding]:
 
 def _is_readable(path: Path) -> bool:
     try:
-        return bool(read_document(path).packed)
+        return bool(read_document(path).parts)
     except (ToolError, ImportError):
         return False
 

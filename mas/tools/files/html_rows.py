@@ -1,18 +1,17 @@
 """Conversion of HTML, mostly of wikis, to lines: headings as in markdown, tables as rows with spans filled in.
 
 read_rows("<h2>Albums</h2><table><tr><th>Year</th></tr><tr><td>2000</td></tr></table>")
-# [Row("## Albums", 2), Row("| Year |"), Row("| --- |"), Row("| 2000 |")]
+# ["## Albums", "| Year |", "| --- |", "| 2000 |"]
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement  # type: ignore[import-untyped]
 
-from mas.tools.files.document import Answer, pack
 from mas.tools.results import ToolError
 
 MAX_CELLS = 100_000  # of one table, after its spans are filled in
@@ -26,18 +25,12 @@ _GONE = (
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _REFERENCE = re.compile(r"&#([xX][0-9a-fA-F]{1,8}|[0-9]{1,9});?")
 _HEADING = re.compile(r"h([1-6])")
+_HEADING_LINE = re.compile(r"(#{1,6}) ")
 _BLOCKS = {"p", "blockquote", "pre", "figure", "figcaption", "dt", "dd", "address", "li", "caption"}
 _HOLDERS = {"div", "section", "article", "body", "html", "center", "main", "details", "ul", "ol", "dl", "table"}
 
 
-class Row(NamedTuple):
-    """Line of a page."""
-
-    text: str
-    level: int = 0  # of a heading; 0: no heading
-
-
-def read_rows(html: str, gone: str = _GONE) -> list[Row]:
+def read_rows(html: str, gone: str = _GONE) -> list[str]:
     """Return the page as lines, without navigation, edit links and footnote marks; `gone`: an XPath of what goes."""
     from lxml import html as lxml_html  # type: ignore[import-untyped]
 
@@ -51,7 +44,7 @@ def read_rows(html: str, gone: str = _GONE) -> list[Row]:
         if element.getparent() is not None:
             element.drop_tree()
     _mark_text(root)
-    return [row for row in _walk(root, 0) if row.text]
+    return [row for row in _walk(root, 0) if row]
 
 
 def load_object(body: bytes, name: str) -> dict[str, Any]:
@@ -69,8 +62,8 @@ def load_object(body: bytes, name: str) -> dict[str, Any]:
     return answer
 
 
-def read_wiki_text(body: bytes, about: Mapping[str, str]) -> Answer:
-    """Return the packed rows of the page in an answer of MediaWiki to `action=parse`; for a refusal its `code`.
+def read_wiki_text(body: bytes, about: Mapping[str, str]) -> dict[str, Any]:
+    """Return the `lines` of the page in an answer of MediaWiki to `action=parse`; for a refusal its `code`.
 
     Raises:
         ToolError: it is no such answer.
@@ -78,13 +71,11 @@ def read_wiki_text(body: bytes, about: Mapping[str, str]) -> Answer:
     name = about["name"]
     answer = load_object(body, name)
     if (refusal := answer.get("error")) is not None:
-        return Answer({"code": str(refusal.get("code", "?"))[:60] if isinstance(refusal, dict) else "?"})
+        return {"code": str(refusal.get("code", "?"))[:60] if isinstance(refusal, dict) else "?"}
     try:
-        found = answer["parse"]
-        rows = read_rows(str(found["text"]))
+        return {"lines": read_rows(str(answer["parse"]["text"]))}
     except (KeyError, TypeError) as error:
         raise ToolError(f"{name} gave no text for this page; try another source.") from error
-    return Answer({}, pack(rows))
 
 
 def remove_unstorable(html: str) -> str:
@@ -97,20 +88,22 @@ def remove_unstorable(html: str) -> str:
     return _REFERENCE.sub(replace, _NOT_XML.sub("\ufffd", html))
 
 
-def select_section(all_rows: list[Row], wanted: str) -> list[Row] | None:
+def select_section(lines: list[str], wanted: str) -> list[str] | None:
     """Return the lines from a heading to the next one of its level or above; None if there is no such heading."""
-    name = _normalize(wanted)
-    found = [position for position, row in enumerate(all_rows) if row.level and _normalize(row.text) == name]
-    if not found:
-        return None
-    start = found[0]
-    level = all_rows[start].level
-    ends = (position for position, row in enumerate(all_rows) if position > start and 0 < row.level <= level)
-    return all_rows[start : next(ends, len(all_rows))]
+    name, found, level = _normalize(wanted), list[str](), 0
+    for line in lines:
+        heading = _HEADING_LINE.match(line)
+        if heading and level and len(heading[1]) <= level:
+            break
+        if heading and not level and _normalize(line) == name:
+            level = len(heading[1])
+        if level:
+            found.append(line)
+    return found or None
 
 
-def list_headings(all_rows: list[Row]) -> list[str]:
-    return [row.text.lstrip("# ") for row in all_rows if row.level]
+def list_headings(lines: list[str]) -> list[str]:
+    return [line.lstrip("# ") for line in lines if _HEADING_LINE.match(line)]
 
 
 def _normalize(text: str) -> str:
@@ -132,7 +125,7 @@ def _mark_text(root: "HtmlElement") -> None:
         element.tail = f" <{element.get('href')}>{element.tail or ''}"
 
 
-def _walk(element: "HtmlElement", depth: int) -> Iterator[Row]:
+def _walk(element: "HtmlElement", depth: int) -> Iterator[str]:
     if depth > 60:  # deeper than any page for people
         yield from _read_texts(element)
         return
@@ -149,23 +142,23 @@ def _walk(element: "HtmlElement", depth: int) -> Iterator[Row]:
     yield from _split_text("".join(loose))
 
 
-def _read_block(element: "HtmlElement", tag: str, depth: int) -> Iterator[Row]:
+def _read_block(element: "HtmlElement", tag: str, depth: int) -> Iterator[str]:
     if heading := _HEADING.fullmatch(tag):
         level = int(heading[1])
-        yield Row(f"{'#' * level} {_flatten(element.text_content())}", level)
+        yield f"{'#' * level} {_flatten(element.text_content())}"
     elif tag == "table":
         yield from _read_table(element)
     elif tag in ("ul", "ol"):
         yield from _read_list(element, tag, depth)
     elif tag == "dt":
-        yield from (Row(f"{row.text}:") for row in _read_texts(element))
+        yield from (f"{row}:" for row in _read_texts(element))
     elif tag == "pre":
-        yield from (Row(line.rstrip()) for line in element.text_content().split("\n"))
+        yield from (line.rstrip() for line in element.text_content().split("\n"))
     else:
         yield from _walk(element, depth + 1)
 
 
-def _read_list(element: "HtmlElement", tag: str, depth: int) -> Iterator[Row]:
+def _read_list(element: "HtmlElement", tag: str, depth: int) -> Iterator[str]:
     number = 0
     for item in element:
         if item.tag != "li":
@@ -174,10 +167,10 @@ def _read_list(element: "HtmlElement", tag: str, depth: int) -> Iterator[Row]:
         number += 1
         mark = f"{number}. " if tag == "ol" else "- "
         for position, row in enumerate(_walk(item, depth + 1)):
-            yield Row((mark if position == 0 else "  ") + row.text)
+            yield (mark if position == 0 else "  ") + row
 
 
-def _read_table(table: "HtmlElement") -> Iterator[Row]:
+def _read_table(table: "HtmlElement") -> Iterator[str]:
     for caption in table.xpath("./caption"):
         yield from _read_texts(caption)
     grid, header_rows = _read_grid(table)
@@ -185,9 +178,9 @@ def _read_table(table: "HtmlElement") -> Iterator[Row]:
         yield from _read_texts(table)
     for position, cells in enumerate(grid):
         if any(cells):
-            yield Row(f"| {' | '.join(cells)} |")
+            yield f"| {' | '.join(cells)} |"
         if header_rows and position == header_rows - 1:
-            yield Row(f"|{' --- |' * len(cells)}")
+            yield f"|{' --- |' * len(cells)}"
 
 
 def _read_grid(table: "HtmlElement") -> tuple[list[list[str]], int]:
@@ -201,7 +194,7 @@ def _read_grid(table: "HtmlElement") -> tuple[list[list[str]], int]:
         cells = tr.xpath("./td | ./th")
         for cell in cells:
             _fill_from_above(row, above)
-            text = " / ".join(row.text for row in _read_texts(cell)).replace("|", "\\|")
+            text = " / ".join(_read_texts(cell)).replace("|", "\\|")
             down = _read_span(cell, "rowspan", 1_000)
             for _ in range(_read_span(cell, "colspan", 100)):
                 if down > 1:
@@ -230,13 +223,13 @@ def _read_span(cell: "HtmlElement", name: str, most: int) -> int:
     return max(1, min(most, int(text[:6]))) if text.isascii() and text.isdigit() else 1
 
 
-def _read_texts(element: "HtmlElement") -> Iterator[Row]:
+def _read_texts(element: "HtmlElement") -> Iterator[str]:
     yield from _split_text(element.text_content())
 
 
-def _split_text(text: str) -> Iterator[Row]:
+def _split_text(text: str) -> Iterator[str]:
     """Yield the lines of a text, split at the line breaks that `_mark_text` has written."""
-    yield from (Row(flat) for line in text.split("\n") if (flat := _flatten(line)))
+    yield from (flat for line in text.split("\n") if (flat := _flatten(line)))
 
 
 def _flatten(text: str) -> str:

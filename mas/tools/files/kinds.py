@@ -2,28 +2,26 @@
 
 The content decides the kind of a file if it has a signature, otherwise the extension does.
 
-    answer = read_document(Path("data.zip"), "tables/towns.csv")      # of a member; without a name: of the file
-    answer.facts["summary"]                                           # "table with 2 columns and 12 rows below …"
-    Document.unpack(answer.packed).parts
+    document = read_document(Path("data.zip"), "tables/towns.csv")      # of a member; without a name: of the file
+    document.summary                                                    # "table with 2 columns and 12 rows below …"
 """
 
+import functools
 import importlib
 import zipfile
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from mas.tools.files import ocr
-from mas.tools.files.document import SMALL_BYTES, Answer, Document, Source
+from mas.tools.files.document import Document, Source
 from mas.tools.files.reader_pool import await_reader, call_reader
 from mas.tools.results import ToolError
 from mas.tools.settings import FileSettings
 from mas.tools.tool_context import get_settings
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
-MAX_CACHED_BYTES = 64 * 1024 * 1024  # of packed documents
+MAX_CACHED = 4  # documents, for the next page or search
 READ = "mas.tools.files.kinds:read_source"
 
 _HERE = "mas.tools.files.readers"
@@ -49,8 +47,6 @@ READERS = {
     ".m4a": f"{_HERE}.media:read_m4a",
 }
 TEXT_READER = f"{_HERE}.text:read"  # of all kinds that are neither above nor below
-# Read by Python's own library: a small file in this process, all others in another one.
-_LIGHT = frozenset((*(READERS[kind] for kind in (".csv", ".json", ".jsonl")), TEXT_READER))
 
 BINARY_KINDS = {
     **dict.fromkeys((".flac", ".ogg", ".aac"), "an audio file"),
@@ -93,8 +89,8 @@ _OLD_OFFICE_STREAMS = {  # names of streams, in utf-16 as the container's direct
 }
 
 
-def read_document(path: Path, member: str | None = None) -> Answer:
-    """Return a file as a packed document, or the member of that name of an archive; the facts have its summary.
+def read_document(path: Path, member: str | None = None) -> Document:
+    """Return a file as text, or the member of that name of an archive.
 
     Raises:
         ToolError: it is missing, too large, binary, damaged, or of a kind that has no reader.
@@ -106,65 +102,36 @@ def read_document(path: Path, member: str | None = None) -> Answer:
         if status.st_size > MAX_FILE_BYTES:
             raise ToolError(f"{path.name} has {status.st_size} bytes; read_file reads at most {MAX_FILE_BYTES}.")
         languages = get_settings(FileSettings).ocr_languages
-        key = (path, status.st_mtime_ns, status.st_size, member, languages)
-        if (found := _cache.find(key)) is None:
-            about = {"name": path.name, "member": member, "ocr_languages": languages}
-            data = path.read_bytes() if status.st_size <= SMALL_BYTES and member is None else path
-            found = call_reader(READ, data, about, SMALL_BYTES if _is_light(path.name, data) else 0)
-            _cache.keep(key, found)
-        return found
+        return _read_version(path, member, languages, (status.st_mtime_ns, status.st_size))
     except OSError as error:  # its own text would show the agent the path on this machine
         raise ToolError(f"{path.name} cannot be read ({error.strerror}); go on without it.") from error
 
 
-async def read_content(data: bytes, name: str) -> Answer:
-    """Return the content of a file as a packed document.
+@functools.lru_cache(MAX_CACHED)
+def _read_version(path: Path, member: str | None, languages: str, _version: tuple[int, int]) -> Document:
+    """Read a file; time and size are part of the cache key, so that a changed file is read again."""
+    about = {"name": path.name, "member": member, "ocr_languages": languages}
+    return Document.from_facts(call_reader(READ, path.read_bytes(), about))
+
+
+async def read_content(data: bytes, name: str) -> Document:
+    """Return the content of a file as text.
 
     Raises:
         ToolError: as `read_document`.
     """
-    arguments = {"name": name, "member": None, "ocr_languages": get_settings(FileSettings).ocr_languages}
-    return await await_reader(READ, data, arguments, SMALL_BYTES if _is_light(name, data) else 0)
+    about = {"name": name, "member": None, "ocr_languages": get_settings(FileSettings).ocr_languages}
+    return Document.from_facts(await await_reader(READ, data, about))
 
 
-class _Cache:
-    """Packed documents for the next page or search; the one that was used longest ago goes first."""
-
-    def __init__(self) -> None:
-        self._answers: OrderedDict[tuple[object, ...], Answer] = OrderedDict()
-        self._lock = Lock()
-
-    def find(self, key: tuple[object, ...]) -> Answer | None:
-        with self._lock:
-            if key in self._answers:
-                self._answers.move_to_end(key)
-            return self._answers.get(key)
-
-    def keep(self, key: tuple[object, ...], answer: Answer) -> None:
-        with self._lock:
-            self._answers[key] = answer
-            while sum(len(each.packed) for each in self._answers.values()) > MAX_CACHED_BYTES:
-                self._answers.popitem(last=False)
-
-
-_cache = _Cache()
-
-
-def _is_light(name: str, data: bytes | Path) -> bool:
-    """Return True for bytes that Python's own library reads."""
-    if isinstance(data, Path) or _match_signature(data) is not None:
-        return False
-    return READERS.get(Source(name, data).suffix, TEXT_READER) in _LIGHT
-
-
-def read_source(data: bytes, arguments: Mapping[str, Any]) -> Answer:
-    """Do the task READ: return a file as a packed document.
+def read_source(data: bytes, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Do the task READ: return a file as text.
 
     Raises:
         ToolError: as `read_document`.
     """
     with ocr.use_languages(arguments["ocr_languages"]):
-        return read_in_process(Source(arguments["name"], data), arguments["member"]).to_answer()
+        return read_in_process(Source(arguments["name"], data), arguments["member"]).to_facts()
 
 
 def read_in_process(source: Source, member: str | None = None) -> Document:
@@ -183,7 +150,7 @@ def read_in_process(source: Source, member: str | None = None) -> Document:
     if kind not in READERS and kind in BINARY_KINDS:
         raise ToolError(f"{source.name} is {BINARY_KINDS[kind]}; read_file reads {describe_supported()}.")
     try:
-        return _load_reader(READERS.get(kind, TEXT_READER))(source)
+        return _load_reader(READERS.get(kind, TEXT_READER))(source).limit()
     except ToolError:
         raise
     except Exception as error:  # libraries raise anything for a damaged file

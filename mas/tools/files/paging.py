@@ -1,17 +1,16 @@
 """Paging of long content, so that no observation fills the model's context, and search in it.
 
 split_pages([Part([Line(1, "a"), Line(2, "b")])])     # ["a\\nb"]
-show_file(document.pack(), {"file": "towns.csv", "search": "rome", "page": 1, …}).facts["text"]
+show_file(document, "towns.csv", "towns.csv", search="rome")[0]
 # "towns.csv: table with 2 columns …; lines that contain 'rome': 1; page 1 of 1 …"
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from mas.runtime.text import replace_surrogates
-from mas.tools.files.document import Answer, Document, Line, Part
+from mas.tools.files.document import Document, Line, Part
 from mas.tools.results import ToolError
 
 MAX_PAGE_CHARS = 12_000  # of one observation, its header included
@@ -191,19 +190,22 @@ def _last_number(part: Part) -> int:
     return max(line.number for line in part.lines)
 
 
-def show_file(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
-    """Return one page of an attachment, with the arguments of `read_file`.
+def show_file(
+    document: Document, file: str, name: str, sheet: str = "", page: int = 1, search: str = "", lines: str = ""
+) -> tuple[str, int]:
+    """Return one page of an attachment, and the position at which its content begins; arguments as of `read_file`.
+
+    Args:
+        name: of the file or of its member, for the header.
 
     Raises:
         ToolError: there is no such sheet, page or line.
     """
-    document, file, name, page = Document.unpack(packed), wanted["file"], wanted["name"], wanted["page"]
-    parts = _choose_parts(document, file, wanted["sheet"])
-    parts, found = _filter_lines(parts, name, document.unit, wanted["lines"], wanted["search"])
+    parts = _choose_parts(document, file, sheet)
+    parts, found = _filter_lines(parts, name, document.unit, lines, search)
     more = "" if found else ', or search="some text" or lines="100-140" for some lines alone'
     more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
-    text, start = lay_out(parts, page, f"{name}: {document.summary}", found, more, document.notes)
-    return Answer({"text": text, "start": start, "is_incomplete": document.is_incomplete})
+    return lay_out(parts, page, f"{name}: {document.summary}", found, more, document.notes)
 
 
 def _choose_parts(document: Document, file: str, sheet: str) -> list[Part]:

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from mas.tools.files.document import Document
 from mas.tools.files.kinds import read_content
 from mas.tools.files.paging import clip
 from mas.tools.files.reader_pool import await_reader
@@ -63,19 +64,20 @@ async def read_reply(reply: Reply) -> FetchedPage:
             raise ToolError(f"The page is larger than {MAX_PAGE_BYTES} bytes; try a smaller page.")
         about = {"name": "The page", "url": reply.url, "content_type": reply.headers.get("content-type", "")}
         page = await await_reader(READ_HTML, reply.body, about)
-        title, dated = page.facts["title"], f", dated {page.facts['date']}" if page.facts["date"] else ""
-        return _describe(reply.url, title, f"{clip(title, 300) or '(no title)'}{dated}", page.packed)
+        title, dated = page["title"], f", dated {page['date']}" if page["date"] else ""
+        described = f"{clip(title, 300) or '(no title)'}{dated}"
+        return _describe(reply.url, title, described, Document.from_facts(page["document"]))
     name = _choose_file_name(reply)
     try:
         document = await read_content(reply.body, name)
     except ToolError as error:
         raise ToolError(f"The file at this address cannot be shown: {error}") from error
-    title = f"{name}: {clip(document.facts['summary'], 500)}"
-    return _describe(reply.url, title, clip(title, 300), document.packed)
+    title = f"{name}: {clip(document.summary, 500)}"
+    return _describe(reply.url, title, clip(title, 300), document)
 
 
-def _describe(url: str, title: str, described: str, packed: bytes) -> FetchedPage:
-    return FetchedPage(PageSource(f"{described}, {clip(url, 600)}", url, title), packed)
+def _describe(url: str, title: str, described: str, document: Document) -> FetchedPage:
+    return FetchedPage(PageSource(f"{described}, {clip(url, 600)}", url, title), document)
 
 
 def _choose_file_name(reply: Reply) -> str:

@@ -1,16 +1,16 @@
 """Text of an HTML page, as the reader process makes it: the main content as markdown, and all lines of the page.
 
-answer = read_html(b"<html>…", {"url": "https://example.org/", "content_type": "text/html"})
-answer.facts["title"], answer.facts["date"]
-Document.unpack(answer.packed).parts
+facts = read_html(b"<html>…", {"url": "https://example.org/", "content_type": "text/html"})
+facts["title"], facts["date"], Document.from_facts(facts["document"])
 """
 
 import logging
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
-from mas.tools.files.document import Answer, Document, Part, number_lines
+from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.html_rows import read_rows, remove_unstorable
 from mas.tools.files.readers.text import check_encoding, decode_anything, find_declared_encoding
 from mas.tools.results import ToolError
@@ -21,7 +21,7 @@ _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 _LIBRARY_ERRORS = (ValueError, AssertionError, TypeError, AttributeError, LookupError, RecursionError)  # trafilatura's
 
 
-def read_html(body: bytes, about: Mapping[str, str]) -> Answer:
+def read_html(body: bytes, about: Mapping[str, str]) -> dict[str, Any]:
     """Return title and date of a page, and its text.
 
     Args:
@@ -31,7 +31,7 @@ def read_html(body: bytes, about: Mapping[str, str]) -> Answer:
         ToolError: it has no text.
     """
     html = remove_unstorable(_decode(body, about["content_type"]))
-    whole = [row.text for row in read_rows(html)]
+    whole = read_rows(html)
     main, title, date = _extract_main(html, about["url"])
     body_chars = sum(map(len, whole))
     notes = [NEEDS_BROWSER] if body_chars < MIN_CHARS and "<script" in html.lower() else []
@@ -45,7 +45,7 @@ def read_html(body: bytes, about: Mapping[str, str]) -> Answer:
             notes.append("main content alone; a search that finds nothing in it goes through the rest of the page, too")
         main_lines = number_lines(line.rstrip() for line in main.split("\n"))
         document = Document(title, [Part(main_lines)], notes, whole=all_lines)
-    return Answer({"title": title, "date": date}, document.pack())
+    return {"title": title, "date": date, "document": document.limit().to_facts()}
 
 
 def _extract_main(html: str, url: str) -> tuple[str, str, str]:

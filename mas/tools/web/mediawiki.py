@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 from mas.runtime.safe_call import run_in_thread
+from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.html_rows import load_object
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.client import Reply, limit_time, send_request, wait_for_turn
@@ -70,13 +71,12 @@ class Wikipedia:
             **{"disableeditsection": 1, "disablelimitreport": 1},
         }
         text = await await_reader(READ_TEXT, (await self._request(wanted, MAX_TEXT_BYTES)).body, {"name": self.name})
-        if code := text.facts.get("code"):
+        if code := text.get("code"):
             _refuse(code, self.name)
         day = f" (as it stood on {before[:10]})" if before else ""
         url = f"{url}?oldid={version[0]}"
-        return FetchedPage(
-            PageSource(f"{self.name}: {name}, version of {version[1]}{day}, {url}", url, name), text.packed
-        )
+        source = PageSource(f"{self.name}: {name}, version of {version[1]}{day}, {url}", url, name)
+        return FetchedPage(source, Document("", [Part(number_lines(text["lines"]))]).limit())
 
     async def _find_version(self, title: str, **when: str) -> tuple[int, str] | None:
         """Return id and timestamp ("2025-01-02T03:04:05Z") of the newest version, or of the first as `when` says."""

@@ -5,20 +5,16 @@ show_page(source, [Part([Line(1, "Rome")])], page=1, search=None)
 # "Towns, https://example.org/; page 1 of 1\\n\\nRome"
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from mas.runtime.sample_context import current_context
-from mas.tools.files.document import SMALL_PACKED_BYTES, Answer, Arguments, Document, Part, number_lines, unpack
-from mas.tools.files.html_rows import Row, list_headings, select_section
+from mas.tools.files.document import Document, Part
 from mas.tools.files.paging import clean_text, clip, lay_out, search_lines
-from mas.tools.files.reader_pool import await_reader
-from mas.tools.results import Excerpt, ToolError, ToolResult
+from mas.tools.results import Excerpt, ToolResult
 
 MAX_KEPT = 6  # pages of one question; the oldest goes
-SHOW_DOCUMENT = "mas.tools.web.page_view:show_document"
-SHOW_WIKI_ROWS = "mas.tools.web.page_view:show_wiki_rows"
 _Result = TypeVar("_Result")
 
 
@@ -33,10 +29,10 @@ class PageSource:
 
 @dataclass(frozen=True)
 class FetchedPage:
-    """Page that was fetched, and its packed content: a document, or rows of Wikipedia."""
+    """Page that was fetched."""
 
     source: PageSource
-    packed: bytes
+    document: Document
 
 
 @dataclass(frozen=True)
@@ -69,53 +65,17 @@ def show_page(
     return ToolResult(text, kind="web_page", excerpts=[shown])
 
 
-async def show_fetched(task: str, fetched: FetchedPage, wanted: Arguments) -> ToolResult:
-    """Return what `show_page` does of a page that was fetched.
-
-    Args:
-        task: SHOW_DOCUMENT or SHOW_WIKI_ROWS.
-        wanted: `page`, `search`; of a page of Wikipedia also `section` and further `notes`.
-
-    Raises:
-        ToolError: there is no such section or page.
-    """
-    about = {**wanted, "name": "The page", "source": astuple(fetched.source)}
-    shown = (await await_reader(task, fetched.packed, about, SMALL_PACKED_BYTES)).facts
-    return ToolResult.restore(shown["text"], shown["facts"])
-
-
-def show_document(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
-    """Do the task SHOW_DOCUMENT: a search that the main content lacks goes through all of the page.
+def show_document(fetched: FetchedPage, page: int, search: str | None) -> ToolResult:
+    """Return what `show_page` does of a page; a search that the main content lacks goes through all of it.
 
     Raises:
         ToolError: there is no such page.
     """
-    document, search = Document.unpack(packed), (wanted["search"] or "").strip()
+    document, wanted = fetched.document, (search or "").strip()
     parts = document.parts
-    if search and document.whole and not search_lines(parts, search)[1]:
+    if wanted and document.whole and not search_lines(parts, wanted)[1]:
         parts = document.whole
-    return describe_result(show_page(PageSource(*wanted["source"]), parts, wanted["page"], search, document.notes))
-
-
-def show_wiki_rows(packed: bytes, wanted: Mapping[str, Any]) -> Answer:
-    """Do the task SHOW_WIKI_ROWS: the page, or one of its sections, with its headings as a note.
-
-    Raises:
-        ToolError: there is no such section or page.
-    """
-    rows, source, section = [Row(*row) for row in unpack(packed)], PageSource(*wanted["source"]), wanted["section"]
-    chosen, headings = select_section(rows, section) if section else rows, "; ".join(list_headings(rows))
-    if chosen is None:
-        names = clip(headings, 1_500) or "none"
-        raise ToolError(f"{source.title} has no section {clip(section, 200)!r}; its sections: {names}.")
-    notes = [] if section else [f"sections: {clip(headings, 800) or 'none'}"]
-    part = Part(number_lines(row.text for row in chosen))
-    return describe_result(show_page(source, [part], wanted["page"], wanted["search"], [*notes, *wanted["notes"]]))
-
-
-def describe_result(result: ToolResult) -> Answer:
-    """Return a result as facts, for the process that waits for it."""
-    return Answer({"text": str(result), "facts": result.describe()})
+    return show_page(fetched.source, parts, page, wanted, document.notes)
 
 
 def show_found_pages(header: str, found: Sequence[FoundPage], if_none: str = "") -> ToolResult:

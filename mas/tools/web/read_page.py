@@ -10,7 +10,7 @@ from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolResult
 from mas.tools.settings import WebSettings
 from mas.tools.tool_context import get_settings
-from mas.tools.web.page_view import SHOW_DOCUMENT, get_or_fetch, show_fetched
+from mas.tools.web.page_view import get_or_fetch, show_document
 
 
 @mark_untrusted
@@ -29,4 +29,4 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
     refuse_blocked(address, list_blocked(settings))
 
     found = await get_or_fetch(("page", address), lambda: fetch_page(address, settings))
-    return await show_fetched(SHOW_DOCUMENT, found, {"page": page, "search": search})
+    return show_document(found, page, search)

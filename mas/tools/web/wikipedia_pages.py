@@ -9,12 +9,14 @@ import re
 from datetime import UTC, datetime
 
 from mas.runtime.untrusted import mark_untrusted
+from mas.tools.files.document import Part, number_lines
+from mas.tools.files.html_rows import list_headings, select_section
 from mas.tools.files.paging import clean_text, clip
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import WebSettings
 from mas.tools.tool_context import get_settings
-from mas.tools.web.page_view import SHOW_WIKI_ROWS, get_or_fetch, show_fetched, show_found_pages
+from mas.tools.web.page_view import get_or_fetch, show_found_pages, show_page
 
 _NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # characters that MediaWiki does not allow
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
@@ -64,9 +66,15 @@ async def wikipedia_page(
     settings, before = get_settings(WebSettings), _parse_day_end(as_of)
     key = ("wikipedia", settings.wikipedia_api, name, before or "")
     found = await get_or_fetch(key, lambda: read_wiki_page(name, before, settings))
-    notes = ["templates in it (not the text) are as they are today"] if before else []
-    wanted = {"section": (section or fragment.replace("_", " ")).strip(), "page": page, "search": search}
-    return await show_fetched(SHOW_WIKI_ROWS, found, {**wanted, "notes": notes})
+    lines = [line.text for line in found.document.parts[0].lines]
+    headings, wanted = "; ".join(list_headings(lines)), (section or fragment.replace("_", " ")).strip()
+    chosen = select_section(lines, wanted) if wanted else lines
+    if chosen is None:
+        names = clip(headings, 1_500) or "none"
+        raise ToolError(f"{found.source.title} has no section {clip(wanted, 200)!r}; its sections: {names}.")
+    notes = [] if wanted else [f"sections: {clip(headings, 800) or 'none'}"]
+    notes += ["templates in it (not the text) are as they are today"] if before else []
+    return show_page(found.source, [Part(number_lines(chosen))], page, search, notes)
 
 
 def _parse_day_end(as_of: str | None) -> str | None:

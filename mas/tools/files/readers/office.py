@@ -135,7 +135,7 @@ def read_book(source: Source) -> Document:
 
 def _read_chapter(page: bytes) -> list[str]:
     text, _ = decode_anything(page, find_declared_encoding(page))
-    return [row.text for row in read_rows(text, "//title | //style | //script")]
+    return read_rows(text, "//title | //style | //script")
 
 
 def _read_title(text: str) -> list[str]:

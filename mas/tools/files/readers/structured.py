@@ -11,13 +11,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 
-from mas.tools.files.document import MAX_CHARS, MAX_LINES, Document, Line, Part, Source, describe_count
+from mas.tools.files.document import Document, Line, Part, Source
 from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row, split_lines
 from mas.tools.files.zip_package import parse_xml
 from mas.tools.results import ToolError
@@ -57,11 +56,11 @@ def _sniff(text: str) -> tuple[str, bool]:
 def build_table(names: list[str], rows: Iterable[list[str]], form: str) -> Document:
     """Return a table; `form`: the last words of the summary."""
     lines, uneven = list[Line](), 0
-    for number, cells in enumerate(islice(rows, MAX_LINES + 1), start=1):
+    for number, cells in enumerate(rows, start=1):
         uneven += len(cells) != len(names)
         lines.append(Line(number, format_row(cells)))
     notes = [f"{uneven} rows have more or fewer cells than there are column names."] if uneven else []
-    summary = f"table with {len(names)} columns and {describe_count(lines)} rows below the column names, {form}"
+    summary = f"table with {len(names)} columns and {len(lines)} rows below the column names, {form}"
     columns = format_row(names)
     if len(columns) > MAX_HEADING_CHARS:
         lines.insert(0, Line(0, columns))
@@ -78,18 +77,8 @@ def read_json(source: Source) -> Document:
         return _several_values(text) or build_text_document(
             text, encoding, [f"Not valid JSON ({error}), so it is shown as text."]
         )
-    pieces, chars, ends = [], 0, 0
-    for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):  # two spaces a level and line
-        pieces.append(piece)
-        chars += len(piece)
-        ends += "\n" in piece
-        if chars > MAX_CHARS:
-            too_long = f"indented it would have more than {MAX_CHARS} characters, so it is shown as it is written."
-            return build_text_document(text, encoding, [f"JSON, {_describe_size(value)}; {too_long}"])
-        if ends > MAX_LINES:
-            break
-    lines = split_lines("".join(pieces))
-    return Document(f"JSON, {_describe_size(value)}, {describe_count(lines)} lines when indented", [Part(lines)])
+    lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
+    return Document(f"JSON, {_describe_size(value)}, {len(lines)} lines when indented", [Part(lines)])
 
 
 def read_json_lines(source: Source) -> Document:
@@ -104,7 +93,7 @@ def read_json_lines(source: Source) -> Document:
             if written.strip():
                 bad.append(number)
     notes = [f"{len(bad)} lines are not valid JSON, the first is line {bad[0]}."] if bad else []
-    return Document(f"JSON Lines, {describe_count(lines)} lines", [Part(lines, numbered=True)], notes)
+    return Document(f"JSON Lines, {len(lines)} lines", [Part(lines, numbered=True)], notes)
 
 
 def _several_values(text: str) -> Document | None:
@@ -116,7 +105,7 @@ def _several_values(text: str) -> Document | None:
         return None
     if len(values) < 2:
         return None
-    return Document(f"JSON Lines, {describe_count(values)} values", [Part(values, numbered=True)])
+    return Document(f"JSON Lines, {len(values)} values", [Part(values, numbered=True)])
 
 
 def _parse(text: str) -> object:

@@ -7,7 +7,7 @@ import codecs
 import re
 from collections.abc import Iterable
 
-from mas.tools.files.document import MAX_LINES, Document, Line, Part, Source, describe_count, number_lines
+from mas.tools.files.document import Document, Line, Part, Source, number_lines
 from mas.tools.results import ToolError
 
 _MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16
@@ -36,19 +36,14 @@ def read(source: Source) -> Document:
 def build_text_document(text: str, encoding: str, notes: list[str] | None = None) -> Document:
     """Return a document of the text as it is written."""
     lines = split_lines(text)
-    summary = f"text, {encoding}, {describe_count(lines)} lines, {len(text)} characters"
+    summary = f"text, {encoding}, {len(lines)} lines, {len(text)} characters"
     return Document(summary, [Part(lines)], notes or [])
 
 
 def split_lines(text: str) -> list[Line]:
-    """Split a text at \\n, \\r\\n and \\r only, as editors do: `str.splitlines` also splits at form feeds.
-
-    Of a text of more than MAX_LINES one line more is returned.
-    """
-    lines = re.split(r"\r\n|\r|\n", text, maxsplit=MAX_LINES + 1)
-    if lines[-1] == "" or len(lines) > MAX_LINES + 1:
-        lines.pop()
-    return number_lines(lines)
+    """Split a text at \\n, \\r\\n and \\r only, as editors do: `str.splitlines` also splits at form feeds."""
+    lines = re.split(r"\r\n|\r|\n", text)
+    return number_lines(lines[:-1] if lines[-1] == "" else lines)
 
 
 def find_declared_encoding(data: bytes) -> str | None:

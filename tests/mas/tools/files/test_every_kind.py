@@ -82,7 +82,7 @@ def read_or_refused(source: Source) -> bool:
     """Whether it was read; anything but a document or a ToolError is raised."""
     try:
         about = {"name": source.name, "member": None, "ocr_languages": "eng"}
-        return bool(Document.unpack(call_reader(READ, source.data, about).packed).parts)
+        return bool(Document.from_facts(call_reader(READ, source.data, about)).parts)
     except ToolError as error:
         assert source.name in str(error) and "took more time" not in str(error)
         return False
@@ -124,5 +124,5 @@ def test_every_file_of_the_sample_is_read() -> None:
     one_of_each = dict(sorted(files))
     assert set(one_of_each) == set(EVERY_KIND)
     for kind, file in one_of_each.items():
-        document = Document.unpack(read_document(file).packed)
+        document = read_document(file)
         assert document.summary.startswith("sound, ") if kind in (".wav", ".mp3", ".m4a") else document.parts

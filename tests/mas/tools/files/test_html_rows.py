@@ -6,7 +6,7 @@ from mas.tools.files.html_rows import read_rows
 
 
 def texts(html: str) -> list[str]:
-    return [row.text for row in read_rows(html)]
+    return read_rows(html)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from openpyxl import Workbook
 
-from mas.tools.files.document import Document, Source
+from mas.tools.files.document import Source
 from mas.tools.files.kinds import detect_kind, read_document
 from mas.tools.results import ToolError
 from scripts.sample_data.office import zip_bytes
@@ -64,13 +64,13 @@ def test_a_workbook_is_read_whatever_its_name(tmp_path: Path) -> None:
     book.worksheets[0].append(["hello"])
     for name in ("a.xlsx", "a.XLSX", "a.csv", "a"):
         book.save(tmp_path / name)
-        assert read_document(tmp_path / name).facts["summary"].startswith("workbook")
+        assert read_document(tmp_path / name).summary.startswith("workbook")
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.pdf", "a.unknown", "noextension", "a.py", "a.pdb", "a.md"])
 def test_a_text_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("<p>hello</p>")
-    document = Document.unpack(read_document(tmp_path / name).packed)
+    document = read_document(tmp_path / name)
     assert document.summary.startswith("text")
     assert document.parts[0].lines[0].text == "<p>hello</p>"
 

@@ -40,7 +40,7 @@ def seen(folder: Path, languages: str) -> Document:
     picture = folder / "ships.png"
     picture.write_bytes(EVERY_KIND[".png"][0])
     with use_tool_context(Resources(ToolSettings(files=FileSettings(languages)))):
-        return Document.unpack(read_document(picture).packed)
+        return read_document(picture)
 
 
 @pytest.mark.usefixtures("tesseract")

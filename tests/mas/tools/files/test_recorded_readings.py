@@ -20,7 +20,6 @@ from scripts.sample_data.make_sample import SPLITS
 from tests.mas.tools.files.every_kind import EVERY_KIND
 
 FILE = Path(__file__).with_name("recorded_readings.json")
-EVERYTHING: dict[str, str | int] = {"sheet": "", "lines": "", "search": "", "page": 1}
 WANTED: list[dict[str, str | int]] = [
     *({"page": page} for page in (1, 2, 0, 99)),
     *({"sheet": sheet} for sheet in ("1", "2", "1-2", "3-1", "0", "Sheet", " sheet ", "ships")),
@@ -57,25 +56,23 @@ def read(source: Source) -> dict[str, str]:
         document = read_in_process(source)
     except ToolError as error:
         return {"": f"error: {error}"}
-    packed = document.pack()
-    assert Document.unpack(packed) == document
+    assert Document.from_facts(json.loads(json.dumps(document.to_facts()))) == document
     found: dict[str, str] = {}
     for wanted in WANTED if source.name.startswith(("ships", "sample-0")) else [{"page": 1}]:
-        text = show(packed, source.name, wanted)
+        text = show(document, source.name, wanted)
         if text not in found.values():
             found["&".join(f"{key}={value}" for key, value in wanted.items())] = text
     return found
 
 
-def show(packed: bytes, name: str, wanted: dict[str, str | int]) -> str:
+def show(document: Document, name: str, wanted: dict[str, str | int]) -> str:
     try:
-        answer = show_file(packed, {"file": name, "name": f"{name} (shown)", **EVERYTHING, **wanted})
+        text, start = show_file(document, name, f"{name} (shown)", **wanted)  # type: ignore[arg-type]
     except ToolError as error:
         return f"error: {error}"
-    text = answer.facts["text"]
     header, _, rest = text.partition("\n\n")
-    assert text[answer.facts["start"] :] == rest and "\n\n" not in header
-    return f"{text}{' [incomplete]' if answer.facts['is_incomplete'] else ''}"
+    assert text[start:] == rest and "\n\n" not in header
+    return f"{text}{' [incomplete]' if document.is_incomplete else ''}"
 
 
 def shorten(text: str) -> str:

@@ -8,13 +8,12 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from mas.tools.files.document import unpack
-from mas.tools.files.html_rows import read_rows, read_wiki_text, remove_unstorable
+from mas.tools.files.document import Document
+from mas.tools.files.html_rows import list_headings, read_rows, read_wiki_text, remove_unstorable, select_section
 from mas.tools.results import ToolError
 from mas.tools.web.html_page import read_html
-from mas.tools.web.page_view import FoundPage, PageSource, show_document, show_found_pages, show_wiki_rows
+from mas.tools.web.page_view import FetchedPage, FoundPage, PageSource, show_document, show_found_pages
 
 FILE = Path(__file__).with_name("recorded_pages.json")
 TOWNS = "".join(
@@ -54,27 +53,24 @@ def attempt(read: Callable[[], object]) -> object:
 
 def read_page(body: bytes, content_type: str = "text/html") -> object:
     answer = read_html(body, {"url": "https://example.org/a", "content_type": content_type})
-    shown = [
-        attempt(lambda page=page, search=search: show_document(  # type: ignore[misc]
-            answer.packed, {"source": SOURCE, "page": page, "search": search}
-        ).facts)
-        for page, search in ((1, ""), (2, ""), (1, "town7"), (1, "Imprint"), (1, "none of it"), (0, ""))
-    ]  # fmt: skip
-    return [answer.facts, *shown]
+    fetched = FetchedPage(PageSource(*SOURCE), Document.from_facts(answer.pop("document")))
+
+    def show(page: int, search: str) -> object:
+        result = show_document(fetched, page, search)
+        return {"text": str(result), "facts": result.describe()}
+
+    wanted = ((1, ""), (2, ""), (1, "town7"), (1, "Imprint"), (1, "none of it"), (0, ""))
+    return [answer, *(attempt(partial(show, page, search)) for page, search in wanted)]
 
 
 def read_wiki(html: str) -> object:
-    packed = read_wiki_text(json.dumps({"parse": {"text": html}}).encode(), {"name": "Wikipedia"}).packed
-    assert [tuple(row) for row in unpack(packed)] == read_rows(html)
-    wanted: dict[str, Any] = {"source": SOURCE, "page": 1, "search": "", "notes": ["as of today"]}
-    return [
-        attempt(lambda changes=changes: show_wiki_rows(packed, {"section": "", **wanted, **changes}).facts["text"])  # type: ignore[misc]
-        for changes in ({}, {"section": "b"}, {"section": " # C "}, {"section": "none"}, {"search": "5"}, {"page": 2})
-    ]
+    lines = read_wiki_text(json.dumps({"parse": {"text": html}}).encode(), {"name": "Wikipedia"})["lines"]
+    assert lines == read_rows(html)
+    return [list_headings(lines), *(select_section(lines, section) for section in ("b", " # C ", "none"))]
 
 
 def answer_wiki(answer: object) -> object:
-    return attempt(lambda: read_wiki_text(json.dumps(answer).encode(), {"name": "Wikipedia"}).facts)
+    return attempt(lambda: read_wiki_text(json.dumps(answer).encode(), {"name": "Wikipedia"}))
 
 
 def read_all() -> dict[str, object]:
