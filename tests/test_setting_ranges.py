@@ -19,9 +19,7 @@ from mas.simulation.model import SimulatedModel
 from mas.systems.gaia.system import GaiaSystem
 from mas.tools.settings import (
     MIN_MEMORY_MB,
-    BrowserSettings,
     SandboxSettings,
-    TranscriptionSettings,
     WebSettings,
 )
 from optimize.gate.gate import GateSettings
@@ -106,14 +104,8 @@ RANGES: list[Row] = [
     *list_rows(GaiaSystem, "max_research_steps", WHOLE_FROM_0, "system."),
     *list_rows(SandboxSettings, "seconds_per_call", MORE_THAN_0, "tools.sandbox."),
     *list_rows(SandboxSettings, "memory_mb", ((MIN_MEMORY_MB,), (MIN_MEMORY_MB - 1,)), "tools.sandbox."),
-    *list_rows(BrowserSettings, "max_sessions", WHOLE_FROM_1, "tools.browser."),
-    *list_rows(BrowserSettings, "action_seconds", MORE_THAN_0, "tools.browser."),
-    *list_rows(TranscriptionSettings, "seconds", MORE_THAN_0, "tools.transcription."),
-    *list_rows(WebSettings, "seconds pages_per_minute_and_host", MORE_THAN_0, "tools.web."),
-    *list_rows(WebSettings, "search_requests_per_minute wikipedia_requests_per_minute", MORE_THAN_0, "tools.web."),
-    *list_rows(WebSettings, "youtube_requests_per_minute max_searches_per_question", MORE_THAN_0, "tools.web."),
-    *list_rows(WebSettings, "attempts", WHOLE_FROM_1, "tools.web."),
-    *list_rows(WebSettings, "search_results", ((1, 20), (0, 21)), "tools.web."),
+    *list_rows(WebSettings, "seconds", MORE_THAN_0, "tools.web."),
+    *list_rows(WebSettings, "max_searches_per_question", MORE_THAN_0, "tools.web."),
     *list_rows(GateSettings, "min_gain margin", SHARE_FROM_0, "gate."),
     *list_rows(GateSettings, "epochs max_prompt_chars", WHOLE_FROM_1, "gate."),
     *list_rows(GateSettings, "max_metric_error_share", ((0, 1), (-SMALL, 1 + SMALL)), "gate."),

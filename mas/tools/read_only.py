@@ -35,9 +35,7 @@ _Tool = TypeVar("_Tool", bound=Callable[..., Any])
 _WITHOUT_EFFECT = frozenset(  # settings of when, how often and how much of it is shown, not of what is found
     (
         *("fail_fast", "max_output_chars", "browser", "sandbox"),  # results of browser and code are never kept
-        *("attempts", "contact"),
-        *("search_requests_per_minute", "wikipedia_requests_per_minute", "youtube_requests_per_minute"),
-        *("pages_per_minute_and_host", "max_searches_per_question"),
+        *("contact", "max_searches_per_question"),
     )
 )
 

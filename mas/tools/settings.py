@@ -5,7 +5,6 @@ ToolSettings(web=WebSettings(max_searches_per_question=5), sandbox=SandboxSettin
 
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -46,15 +45,6 @@ class TranscriptionSettings:
     model: str | None = None  # such as whisper-1 or gpt-4o-mini-transcribe; null: sounds are not transcribed
     base_url: str | None = None  # up to and with /v1; null: OpenAI
     api_key_env: str | None = "OPENAI_API_KEY"  # environment variable that holds the key; null: no key needed
-    seconds: float = 120.0  # for one sound, retries and all
-
-    def check(self) -> None:
-        """Check the ranges of the values.
-
-        Raises:
-            UserError: a value is out of range.
-        """
-        _check_positive("tools.transcription", self, ("seconds",))
 
     @property
     def api_key(self) -> str:
@@ -72,20 +62,14 @@ class WebSettings:
     """The `tools.web` part of the configuration."""
 
     seconds: float = 45.0  # for one page, search or transcript: redirects, retries and all
-    pages_per_minute_and_host: float | None = 60.0  # null: as fast as the questions ask
-    attempts: int = 3  # of a request that fails for a reason that may be temporary
     contact: str = ""  # mail address or web page of whoever runs this, for the user agent: Wikipedia asks for one
     search_base_url: str = "https://api.tavily.com"
     search_api_key_env: str = "TAVILY_API_KEY"  # name of the environment variable that holds the key
-    search_results: int = 8  # of one search, at most 20
-    search_requests_per_minute: float | None = 90.0  # null: as fast as the questions ask
     max_searches_per_question: int | None = 25  # null: no limit
     fall_back_to_wikipedia: bool = True  # where web search fails or has no key; the observation says so
     wikipedia_url: str = "https://{language}.wikipedia.org/w/api.php"
     wikipedia_language: str = "en"
-    wikipedia_requests_per_minute: float | None = 180.0  # null: as fast as the questions ask
     youtube_url: str = "https://www.youtube.com"
-    youtube_requests_per_minute: float | None = 60.0  # null: as fast as the questions ask
     blocked_sites: list[str] | None = None  # pages that publish answers; null: those of blocked_sites.py
     more_blocked_sites: list[str] = field(default_factory=list)  # added to these
     allow_private_hosts: list[str] = field(default_factory=list)  # "host" or "host:port"; for tests alone
@@ -96,16 +80,11 @@ class WebSettings:
         Raises:
             UserError: a value is out of range.
         """
-        _check_positive("tools.web", self, ("seconds", "attempts", "search_results"))
-        rates = [name for name in vars(self) if "_per_minute" in name]
-        limited = [name for name in (*rates, "max_searches_per_question") if getattr(self, name) is not None]
-        _check_positive("tools.web", self, limited, ", or null for no limit")
-        if self.search_results > 20:
-            raise UserError(f"tools.web.search_results={self.search_results} is out of range; expected 1 to 20.")
+        _check_positive("tools.web.seconds", self.seconds)
+        if self.max_searches_per_question is not None:
+            _check_positive("tools.web.max_searches_per_question", self.max_searches_per_question, ", or null")
         for name in ("search_base_url", "wikipedia_url", "youtube_url"):
-            parts = urlsplit(getattr(self, name))
-            if parts.scheme not in ("http", "https") or not parts.netloc:
-                raise UserError(f"tools.web.{name}={getattr(self, name)!r} is no URL; expected one with http or https.")
+            _check_url(f"tools.web.{name}", getattr(self, name))
         if not re.fullmatch(r"[a-z][a-z0-9-]{1,20}", self.wikipedia_language):
             raise UserError(f"tools.web.wikipedia_language={self.wikipedia_language!r}; expected a code such as en.")
         if not re.fullmatch(r"[\x20-\x7e]{0,200}", self.contact):
@@ -114,9 +93,8 @@ class WebSettings:
             raise UserError(
                 "tools.web.search_api_key_env is no name of an environment variable; never put a key there."
             )
-        for name in ("blocked_sites", "more_blocked_sites"):
-            for entry in getattr(self, name) or []:
-                _check_blocked(f"tools.web.{name}", entry)
+        for entry in [*(self.blocked_sites or []), *self.more_blocked_sites]:
+            _check_blocked(entry)
 
     @property
     def search_api_key(self) -> str:
@@ -138,17 +116,14 @@ class BrowserSettings:
     """The `tools.browser` part of the configuration; `make browser` starts a Playwright MCP server at this address."""
 
     url: str | None = EXAMPLE_URL  # its streamable HTTP address; null: no browser
-    max_sessions: int = 8  # browser windows at a time; a further question waits
-    action_seconds: float = 60.0  # one action, with the loading of the page that it leads to
     tools: list[str] | None = None  # names of the server's tools that agents get; null: ALLOWED in browser/tools.py
 
     def check(self) -> None:
-        """Check all values.
+        """Check the address.
 
         Raises:
-            UserError: a value is invalid.
+            UserError: it is invalid.
         """
-        _check_positive("tools.browser", self, ("max_sessions", "action_seconds"))
         if self.url is None:
             return
         parts = urlsplit(self.url)
@@ -157,14 +132,7 @@ class BrowserSettings:
                 "tools.browser.url holds a user name or password, which would be saved with the run; "
                 "let the browser's server listen where only this machine can reach it."
             )
-        try:
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # an invalid port
-            usable = False
-        if not usable:
-            raise UserError(
-                f"tools.browser.url={self.url} is not a URL; expected something like {EXAMPLE_URL}, or null."
-            )
+        _check_url("tools.browser.url", self.url)
 
 
 @dataclass
@@ -183,7 +151,7 @@ class SandboxSettings:
         """
         if self.kind not in KINDS:
             raise UserError(f"tools.sandbox.kind is {self.kind!r}; expected one of: {', '.join(KINDS)}.")
-        _check_positive("tools.sandbox", self, ("seconds_per_call",))
+        _check_positive("tools.sandbox.seconds_per_call", self.seconds_per_call)
         if self.memory_mb < MIN_MEMORY_MB:
             raise UserError(f"tools.sandbox.memory_mb is {self.memory_mb}; expected at least {MIN_MEMORY_MB}.")
 
@@ -209,27 +177,35 @@ class ToolSettings(ToolLimits):
         Raises:
             UserError: a setting is out of range.
         """
-        for part in (self.files, self.transcription, self.web, self.browser, self.sandbox):
+        for part in (self.files, self.web, self.browser, self.sandbox):
             part.check()
 
 
-def _check_positive(section: str, settings: object, names: Iterable[str], otherwise: str = "") -> None:
-    for name in names:
-        if not getattr(settings, name) > 0:
-            value = getattr(settings, name)
-            raise UserError(f"{section}.{name}={value} is out of range; expected more than 0{otherwise}.")
+def _check_positive(name: str, value: float, otherwise: str = "") -> None:
+    if not value > 0:
+        raise UserError(f"{name}={value} is out of range; expected more than 0{otherwise}.")
 
 
-def _check_blocked(name: str, entry: str) -> None:
+def _check_url(name: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an invalid port
+        is_usable = False
+    if not is_usable:
+        raise UserError(f"{name}={url} is not a URL; expected something like {EXAMPLE_URL}.")
+
+
+def _check_blocked(entry: str) -> None:
     """Check an entry of a block list.
 
     Raises:
         UserError: the entry occurs in every address, or in none.
     """
     if not entry.strip("* "):
-        raise UserError(f"{name} has an empty entry, which would block everything; take it out.")
+        raise UserError("tools.web.blocked_sites has an empty entry, which would block everything; take it out.")
     if "//" in entry or entry != entry.strip():
         raise UserError(
-            f"{name} has {entry!r}, which is found in no address; give host and path without http:// and without "
-            "spaces, such as example.org/answers."
+            f"tools.web.blocked_sites or more_blocked_sites has {entry!r}, which is found in no address; give host and "
+            "path without http:// and without spaces, such as example.org/answers."
         )

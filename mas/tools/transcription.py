@@ -9,11 +9,13 @@ Off by default: it sends the sound to a server and costs money, which the run's 
 import asyncio
 from pathlib import Path
 
+from mas.runtime.sample_context import current_context
 from mas.tools.results import ToolError
 from mas.tools.settings import TranscriptionSettings
 
 FORMATS = (".mp3", ".wav", ".m4a", ".flac", ".ogg", ".mp4", ".webm")  # that the endpoint takes
 MAX_BYTES = 25_000_000  # of one file at OpenAI; https://platform.openai.com/docs/guides/speech-to-text
+MAX_SECONDS = 120.0  # for one sound, retries and all
 MAX_TRANSCRIPT_CHARS = 1_000_000
 
 
@@ -68,10 +70,11 @@ async def _request(name: str, data: bytes, settings: TranscriptionSettings) -> s
     client = openai.AsyncOpenAI(
         api_key=settings.api_key or "none",
         base_url=settings.base_url or "https://api.openai.com/v1",  # never from OPENAI_BASE_URL
-        timeout=settings.seconds,
+        timeout=MAX_SECONDS,
         max_retries=1,
     )
-    async with asyncio.timeout(settings.seconds), client:
+    context = current_context()
+    async with asyncio.timeout(min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS)), client:
         reply = await client.audio.transcriptions.create(model=settings.model or "", file=(name, data))
     if not isinstance(reply.text, str):
         raise TypeError("no text")

@@ -32,7 +32,7 @@ def check_tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
         return
     agents = getattr(config.system, "agents", {}).values()
     names = {name for agent in agents for name in getattr(agent, "tools", ())}
-    web = replace(config.tools.web, attempts=1, seconds=min(config.tools.web.seconds, TIMEOUT_SECONDS))
+    web = replace(config.tools.web, seconds=min(config.tools.web.seconds, TIMEOUT_SECONDS))
     if "web_search" in names:
         yield _check_search(web, deep, config.redact)
     if deep and names & ASK_WIKIPEDIA:

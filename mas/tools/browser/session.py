@@ -27,6 +27,8 @@ from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import BrowserSettings
 from mas.tools.tool_context import ToolLimits, get_settings
 
+MAX_SESSIONS = 8  # questions that have a browser window at the same time
+ACTION_SECONDS = 60.0  # one action, including loading the page that it leads to
 LISTEN_SECONDS = 0.5  # to connect to the port
 START_SECONDS = 10.0  # to open a session
 SLACK_CHARS = 500  # of `tools.max_output_chars`, for what others write around an observation
@@ -40,7 +42,7 @@ class BrowserSession:
         self.offers = offers
         self.chosen_tools = settings.tools
         self._url, self._settings, self._check = url, settings, check
-        self._free = asyncio.Semaphore(settings.max_sessions)
+        self._free = asyncio.Semaphore(MAX_SESSIONS)
         self._open: set[Connection] = set()
 
     async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
@@ -66,7 +68,7 @@ class BrowserSession:
         return cut(seen, get_settings(ToolLimits).max_output_chars - SLACK_CHARS)
 
     def _window(self) -> Window:
-        return Window(self._connection, self._check, self._settings.action_seconds)
+        return Window(self._connection, self._check, ACTION_SECONDS)
 
     async def _connection(self) -> Connection:
         await self._wait_for_free_window()
@@ -84,15 +86,15 @@ class BrowserSession:
         self._free.release()
 
     async def _wait_for_free_window(self) -> None:
-        context, seconds = current_context(), self._settings.action_seconds
+        context, seconds = current_context(), ACTION_SECONDS
         try:
             with context.pause_working_time() if context is not None else nullcontext():
                 async with asyncio.timeout(seconds):
                     await self._free.acquire()
         except TimeoutError as error:
             raise ToolError(
-                f"All {self._settings.max_sessions} browser windows were in use by other questions for {seconds:g} "
-                "seconds (tools.browser.max_sessions); use another tool, or try again later."
+                f"All {MAX_SESSIONS} browser windows were in use by other questions for {seconds:g} "
+                "seconds; use another tool, or try again later."
             ) from error
 
     async def aclose(self) -> None:

@@ -1,37 +1,60 @@
-"""HTTP client of the web tools: throttled, follows redirects, retries temporary failures within a time limit.
+"""HTTP client of the web tools: guarded, throttled, follows redirects, retries temporary failures within a time limit.
 
-await wait_for_turn("pages of example.org", per_minute=60)
 reply = await send_request("GET", "https://example.org/", settings, "example.org", Rules(max_bytes=1_000_000))
 reply.status, reply.url, reply.body
+
+A name is looked up once, all its addresses are checked, and the connection goes to one of them: a second look-up can
+return another. The URL does not change, so that the Host header, the server name of TLS and the check of the
+certificate use the name. A redirect is checked like any other request.
 """
 
 import asyncio
+import functools
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
+import httpcore
 import httpx
 
 from mas.runtime.errors import walk_chain
 from mas.runtime.sample_context import current_context
-from mas.tools.http.transport import GuardedTransport, Rules
+from mas.tools.http.blocked_sites import refuse_blocked
+from mas.tools.http.url_policy import normalize_url, resolve_public_host
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 
+MAX_CONNECTIONS = 20
 MAX_REDIRECTS = 8
+MAX_ATTEMPTS = 3
 MAX_RETRY_AFTER_SECONDS = 15.0  # a request is not repeated if the server asks for a longer wait
 FIRST_WAIT_SECONDS = 0.5  # doubled each time, where the server names none
-BURST = 10  # requests to a service at once after a pause
-_next_free: dict[str, float] = {}  # service → time.monotonic()
+REQUESTS_PER_MINUTE_AND_HOST = 90.0  # of all questions of this process; redirects and retries are not counted
+BURST = 10  # requests to a host at once after a pause
+ENCODINGS = ("", "identity", "deflate", "gzip", "x-gzip")  # one: a bomb in a bomb grows a million-fold unseen
+_next_free: dict[str, float] = {}  # host → time.monotonic()
 _lock = threading.Lock()  # several event loops of one process share the throttle
 _TRANSIENT = (429, 500, 502, 503, 504)
 _Result = TypeVar("_Result")
+_SocketOptions = Iterable[
+    tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
+]  # httpcore's own
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Limits of a client: size of a reply, hosts, sites."""
+
+    max_bytes: int  # of one reply, after decompression
+    allow_private_hosts: tuple[str, ...] = ()
+    blocked_sites: tuple[str, ...] = ()
 
 
 class TransientError(ToolError):
@@ -55,6 +78,79 @@ class Reply:
     def content_type(self) -> str:
         """Media type in lower case, without parameters."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class PinnedBackend(httpcore.AsyncNetworkBackend):
+    """Network backend that connects to addresses that it has just checked."""
+
+    def __init__(self, allow_private_hosts: tuple[str, ...]) -> None:
+        self._allowed = allow_private_hosts
+        self._backend = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+        local_address: str | None = None,
+        socket_options: _SocketOptions | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        failure: Exception = httpcore.ConnectError("no address")
+        for address in await resolve_public_host(host, port, self._allowed):
+            try:
+                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+
+class GuardedTransport(httpx.AsyncHTTPTransport):
+    """Transport of httpx over `PinnedBackend`, with a limit on the size of replies."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__(verify=make_tls_context(), trust_env=False)
+        self._rules = rules
+        self._pool = httpcore.AsyncConnectionPool(  # httpx has no argument for the backend
+            ssl_context=make_tls_context(),
+            network_backend=PinnedBackend(rules.allow_private_hosts),
+            max_connections=MAX_CONNECTIONS,
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = normalize_url(str(request.url), self._rules.allow_private_hosts)
+        refuse_blocked(url, self._rules.blocked_sites)
+        response = await super().handle_async_request(request)
+        if response.headers.get("content-encoding", "").strip().lower() not in ENCODINGS:
+            await response.aclose()
+            raise ToolError("The reply is compressed in a way that was not asked for; try another page.")
+        about_bytes = (b"content-encoding", b"content-length", b"transfer-encoding")
+        headers = [(name, value) for name, value in response.headers.raw if name.lower() not in about_bytes]
+        unpacked = _Capped(response, self._rules.max_bytes)
+        return httpx.Response(response.status_code, headers=headers, stream=unpacked, extensions=response.extensions)
+
+
+class _Capped(httpx.AsyncByteStream):
+    """Unpacked bytes of a reply, until there are too many."""
+
+    def __init__(self, packed: httpx.Response, max_bytes: int) -> None:
+        self._packed, self._max_bytes = packed, max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._packed.aiter_bytes():
+            size += len(piece)
+            if size > self._max_bytes:
+                raise ToolError(f"The reply is larger than {self._max_bytes} bytes; try a smaller page or file.")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._packed.aclose()
+
+
+@functools.cache
+def make_tls_context() -> ssl.SSLContext:
+    """Return the TLS context, made once: reading the certificates takes longer than many a request."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def open_client(settings: WebSettings, rules: Rules, **options: Any) -> httpx.AsyncClient:
@@ -92,6 +188,7 @@ async def send_request(method: str, url: str, settings: WebSettings, what: str, 
             raise TransientError(describe_busy(reply.status, what), read_retry_after(reply.headers))
         return reply
 
+    await wait_for_turn(url)
     async with open_client(settings, rules, **options) as client:
         return await retry(once, settings, what)
 
@@ -111,7 +208,7 @@ async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings
             except TransientError as error:
                 made, named = made + 1, error.retry_after_seconds
                 is_too_long = named is not None and named > min(MAX_RETRY_AFTER_SECONDS, until - loop.time())
-                if made >= settings.attempts or is_too_long:
+                if made >= MAX_ATTEMPTS or is_too_long:
                     raise
             await sleep(FIRST_WAIT_SECONDS * 2.0 ** (made - 1) if named is None else named)
 
@@ -170,18 +267,16 @@ def describe_busy(status: int, what: str) -> str:
     return f"{what} has trouble of its own ({status}); try again later or use another source."
 
 
-async def wait_for_turn(service: str, per_minute: float | None) -> None:
-    """Wait until the next request to a service may be sent, of all questions of this process; without a rate return.
+async def wait_for_turn(url: str) -> None:
+    """Wait until the next request to a host may be sent, of all questions of this process.
 
     A few may go at once after a pause; then each call waits for the next free moment.
     """
-    if per_minute is None:
-        return
+    host, interval = urlsplit(url).netloc, 60 / REQUESTS_PER_MINUTE_AND_HOST
     with _lock:
         now = time.monotonic()
-        interval = 60 / per_minute
-        slot = max(now - (BURST - 1) * interval, _next_free.get(service, 0.0))
-        _next_free[service] = slot + interval
+        slot = max(now - (BURST - 1) * interval, _next_free.get(host, 0.0))
+        _next_free[host] = slot + interval
     if slot > now:
         await sleep(slot - now)
 

@@ -15,8 +15,7 @@ from mas.tools.files.kinds import read_content
 from mas.tools.files.paging import clip
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.blocked_sites import list_blocked
-from mas.tools.http.client import Reply, limit_time, send_request, wait_for_turn
-from mas.tools.http.transport import Rules
+from mas.tools.http.client import Reply, Rules, limit_time, send_request
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 from mas.tools.web.page_view import FetchedPage, PageSource
@@ -107,7 +106,6 @@ async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:
         "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",
         "Accept-Language": "en,*;q=0.5",
     }
-    await wait_for_turn(f"pages of {urlsplit(url).netloc}", settings.pages_per_minute_and_host)
     hooks = {"response": [check]}
     reply = await send_request("GET", url, settings, host, rules, headers=headers, event_hooks=hooks)
     if reply.status >= 400:

@@ -21,8 +21,7 @@ from mas.runtime.safe_call import run_in_thread
 from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.html_rows import load_object
 from mas.tools.files.reader_pool import await_reader
-from mas.tools.http.client import Reply, limit_time, send_request, wait_for_turn
-from mas.tools.http.transport import Rules
+from mas.tools.http.client import Reply, Rules, limit_time, send_request
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 from mas.tools.web.page_view import FetchedPage, FoundPage, PageSource
@@ -102,7 +101,6 @@ class Wikipedia:
 
     async def _request(self, parameters: Mapping[str, str | int], max_bytes: int) -> Reply:
         """Send a request and return the reply as it is, unless its status says that it is refused."""
-        await wait_for_turn("wikipedia", self._settings.wikipedia_requests_per_minute)
         api, rules = self._settings.wikipedia_api, Rules(max_bytes, self._hosts)
         reply = await send_request("GET", api, self._settings, self.name, rules, params=dict(parameters))
         if reply.status == 403:

@@ -11,6 +11,7 @@ from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
 from tavily import errors as tavily_errors
 
 from mas.tools.http.client import (
+    Rules,
     TransientError,
     describe_busy,
     open_client,
@@ -19,12 +20,12 @@ from mas.tools.http.client import (
     to_tool_error,
     wait_for_turn,
 )
-from mas.tools.http.transport import Rules
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 from mas.tools.web.page_view import FoundPage
 
 WHAT = "Web search"
+MAX_RESULTS = 8
 MAX_REPLY_BYTES = 2_000_000  # parsed in this process, by Tavily's client
 _UNREADABLE = f"{WHAT} answered with something that cannot be read; try again later or in other words."
 
@@ -44,7 +45,7 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
 
     async def attempt() -> list[FoundPage]:
         try:
-            found = await tavily.search(query, max_results=settings.search_results, timeout=settings.seconds)
+            found = await tavily.search(query, max_results=MAX_RESULTS, timeout=settings.seconds)
             return _read_pages(found)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise to_tool_error(error, WHAT) from error
@@ -53,7 +54,7 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             raise ToolError(_UNREADABLE) from error
 
-    await wait_for_turn("search", settings.search_requests_per_minute)
+    await wait_for_turn(settings.search_base_url)
     base_url, host = settings.search_base_url, urlsplit(settings.search_base_url).netloc
     rules, hooks = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, host)), {"response": [check]}
     async with open_client(settings, rules, base_url=base_url, follow_redirects=False, event_hooks=hooks) as client:

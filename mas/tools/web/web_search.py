@@ -65,7 +65,7 @@ async def _search_web(query: str, settings: WebSettings) -> ToolResult:
     header = f"Web search for {query!r}: {len(found)} results"
     if blocked:
         header += f"\n{blocked} left out: pages that publish this benchmark's answers are blocked"
-    return _show(header, found[: settings.search_results], "(nothing found; try other words)", settings)
+    return _show(header, found[: tavily_search.MAX_RESULTS], "(nothing found; try other words)", settings)
 
 
 async def _search_wikipedia(query: str, settings: WebSettings, why: ToolError) -> ToolResult:
@@ -73,7 +73,7 @@ async def _search_wikipedia(query: str, settings: WebSettings, why: ToolError) -
 
     event(FELL_BACK, level="warning", reason=str(why))
     try:
-        found = await search_wikipedia(query[:300], settings, settings.search_results)
+        found = await search_wikipedia(query[:300], settings)
     except ToolError as error:
         raise ToolError(f"{why} Wikipedia's search, asked instead, failed too: {error}") from error
     header = f"Wikipedia's search for {query!r}, since web search failed: {len(found)} pages\n{why}"

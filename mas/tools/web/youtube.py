@@ -19,8 +19,7 @@ from requests.adapters import BaseAdapter
 
 from mas.runtime.safe_call import run_in_thread
 from mas.tools.files.paging import clip
-from mas.tools.http.client import Reply, limit_time, send_request, wait_for_turn
-from mas.tools.http.transport import Rules
+from mas.tools.http.client import Reply, Rules, limit_time, send_request
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 
@@ -206,7 +205,6 @@ class _Sender:
         Raises:
             ToolError: YouTube did not answer, or refused.
         """
-        await wait_for_turn("youtube", self._settings.youtube_requests_per_minute)
         url = str(request.url)
         if url.startswith(f"{_ORIGIN}/"):
             url = self._settings.youtube_url.rstrip("/") + url.removeprefix(_ORIGIN)

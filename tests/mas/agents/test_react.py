@@ -122,7 +122,7 @@ def test_a_tool_sees_the_settings_of_its_toolbox_and_what_was_opened_for_the_run
 
     def look() -> str:
         """Look around."""
-        seen.append((get_settings(ToolSettings).web.search_results, get_resource("lamp"), get_resource("rope")))
+        seen.append((get_settings(ToolSettings).web.seconds, get_resource("lamp"), get_resource("rope")))
         return "looked"
 
     async def look_async() -> str:
@@ -130,7 +130,7 @@ def test_a_tool_sees_the_settings_of_its_toolbox_and_what_was_opened_for_the_run
         return "looked"
 
     settings = ToolSettings()
-    settings.web.search_results = 3
+    settings.web.seconds = 3
     tool = dspy.Tool(look_async if asynchronous else look, name="look")
     outcome = run(
         [Call("look"), Call("look")], DONE, toolbox=Toolbox({"look": tool}, 10, Resources(settings, {"lamp": lamp}))

@@ -1,5 +1,6 @@
 """Transcripts of sounds: the real client against a loopback server with OpenAI's transcription endpoint."""
 
+import time
 import wave
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from typing import ClassVar
 
 import pytest
 
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
 from mas.tools.catalogue import open_tools
 from mas.tools.read_file import read_file
@@ -103,6 +105,7 @@ def test_it_is_off_by_default_and_without_a_key(sound: Path, monkeypatch: pytest
 )
 def test_each_failure_is_a_sentence_without_the_key(sound: Path, fault: str, words: str) -> None:
     seconds = 0.6 if fault in ("hang", "drip") else 10
-    with transcribing(fault, fault, seconds=seconds), pytest.raises(ToolError, match=words) as raised:
+    question = SampleContext(SampleKey("q1"), deadline=time.monotonic() + seconds)
+    with transcribing(fault, fault), use_context(question), pytest.raises(ToolError, match=words) as raised:
         read(sound)
     assert "memo.wav" in str(raised.value) and "\n" not in str(raised.value) and KEY not in str(raised.value)

@@ -13,6 +13,7 @@ import pytest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
+from mas.tools.browser import session as browser_session
 from mas.tools.browser.session import BrowserSession, describe_missing_browser, open_browser
 from mas.tools.browser.tools import ALLOWED, build_browser_tools
 from mas.tools.results import ToolError
@@ -45,7 +46,7 @@ def opened(settings: BrowserSettings) -> Iterator[BrowserSession]:
 
 @pytest.fixture
 def settings(server: BrowserServer) -> BrowserSettings:
-    return BrowserSettings(url=server.url, action_seconds=20)
+    return BrowserSettings(url=server.url)
 
 
 @pytest.fixture
@@ -128,8 +129,11 @@ def test_two_actions_of_one_turn_share_the_window_one_after_the_other(
     assert first.endswith("visited /one") and second.endswith("visited /one /two")
 
 
-def test_a_question_that_is_over_leaves_its_window_to_the_next(settings: BrowserSettings) -> None:
-    with opened(replace(settings, max_sessions=1)) as session:
+def test_a_question_that_is_over_leaves_its_window_to_the_next(
+    settings: BrowserSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser_session, "MAX_SESSIONS", 1)
+    with opened(settings) as session:
         for name in ("first", "second", "third"):
             question = SampleContext(SampleKey(name))
             assert name in acted(session, question, navigate(f"/{name}"))[0]
@@ -184,9 +188,10 @@ def test_a_huge_page_is_cut_to_what_a_tool_may_return(session: BrowserSession, q
 
 @pytest.mark.slow
 def test_an_action_that_hangs_is_given_up_and_the_next_one_works(
-    settings: BrowserSettings, question: SampleContext
+    settings: BrowserSettings, question: SampleContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(replace(settings, action_seconds=1.0)) as session:
+    monkeypatch.setattr(browser_session, "ACTION_SECONDS", 1.0)
+    with opened(settings) as session:
         began = time.monotonic()
         hung, seen = acted(session, question, navigate("/hang"), navigate("/towns"))
         assert time.monotonic() - began < 6

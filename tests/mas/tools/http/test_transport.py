@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from mas.tools.http import transport
+from mas.tools.http import client as http_client
 from mas.tools.http import url_policy as guard
-from mas.tools.http.transport import GuardedTransport, Rules
+from mas.tools.http.client import GuardedTransport, Rules
 from mas.tools.http.url_policy import NotPublicError
 from tests.servers.loopback import running
 from tests.servers.website import Website
@@ -124,7 +124,7 @@ def test_the_certificate_is_checked_against_the_name_not_the_address(
     certified: tuple[Website, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, trusting = certified
-    monkeypatch.setattr(transport, "make_tls_context", lambda: trusting)
+    monkeypatch.setattr(http_client, "make_tls_context", lambda: trusting)
     rules = Rules(10_000, (NAME, "other.example.org"))
     look_ups(monkeypatch, ["127.0.0.1"], ["127.0.0.1"])
     assert NAME in fetch(f"https://{NAME}:{server.server_port}/host", rules).text

@@ -27,7 +27,7 @@ def site() -> Iterator[Website]:
 
 
 def read(server: Website, path: str, page: int = 1, search: str | None = None, **changes: Any) -> str:
-    fast: dict[str, Any] = {"attempts": 1, "seconds": 20, "pages_per_minute_and_host": None}
+    fast: dict[str, Any] = {"seconds": 20}
     with using(WebSettings(allow_private_hosts=[LOOPBACK], **{**fast, **changes})):
         return asyncio.run(read_page(server.base_url + path, page, search))
 
@@ -164,7 +164,7 @@ def test_the_time_is_for_the_whole_page(site: Website, path: str) -> None:
 @pytest.mark.slow
 def test_what_passes_is_tried_again() -> None:
     with running(Website(["429_retry_after_1", "reset", "ok"])) as server:
-        assert "Ruth Odell" in read(server, "/article", attempts=3)
+        assert "Ruth Odell" in read(server, "/article")
     assert len(server.requests) == 3
 
 

@@ -25,7 +25,7 @@ def wiki() -> Iterator[MediaWikiServer]:
 
 
 def settings(server: MediaWikiServer, **changes: Any) -> WebSettings:
-    fast: dict[str, Any] = {"attempts": 1, "seconds": 5, "wikipedia_requests_per_minute": None, "contact": CONTACT}
+    fast: dict[str, Any] = {"seconds": 5, "contact": CONTACT}
     return WebSettings(wikipedia_url=server.api_url, **{**fast, **changes})
 
 
@@ -181,5 +181,5 @@ def test_each_failure_has_its_sentence_in_both_tools(fault: str, sentence: str) 
 
 @pytest.mark.slow
 def test_what_passes_is_tried_again() -> None:
-    with running(MediaWikiServer(["503", "429_retry_after_1", "ok"])) as server, using(settings(server, attempts=3)):
+    with running(MediaWikiServer(["503", "429_retry_after_1", "ok"])) as server, using(settings(server)):
         assert "She has 5 albums" in asyncio.run(wikipedia_page("Ada Varga"))

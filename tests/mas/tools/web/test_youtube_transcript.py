@@ -23,7 +23,7 @@ def youtube() -> Iterator[YouTubeServer]:
 
 
 def settings(server: YouTubeServer, **changes: Any) -> WebSettings:
-    fast: dict[str, Any] = {"attempts": 1, "seconds": 5, "youtube_requests_per_minute": None}
+    fast: dict[str, Any] = {"seconds": 5}
     return WebSettings(youtube_url=server.base_url, **{**fast, **changes})
 
 
@@ -151,7 +151,7 @@ def test_the_consent_page_is_answered_once(youtube: YouTubeServer) -> None:
 
 @pytest.mark.slow
 def test_what_passes_is_tried_again() -> None:
-    with running(YouTubeServer(["503", "ok", "429_retry_after_1"])) as server, using(settings(server, attempts=3)):
+    with running(YouTubeServer(["503", "ok", "429_retry_after_1"])) as server, using(settings(server)):
         assert "Welcome to the birds" in asyncio.run(youtube_transcript("birds000001"))
     assert len(server.requests) == 5
 
