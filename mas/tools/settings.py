@@ -12,30 +12,10 @@ from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
 from mas.tools.tool_context import ToolLimits
 
-ENGLISH = "eng"  # tesseract's own default
 EXAMPLE_URL = "http://127.0.0.1:3000/mcp"
 AUTO, BUBBLEWRAP, DENO, REFUSE = "auto", "bubblewrap", "deno", "refuse"
 KINDS = (AUTO, BUBBLEWRAP, DENO, REFUSE)
 MIN_MEMORY_MB = 128  # Python itself, and numpy
-
-
-@dataclass
-class FileSettings:
-    """The `tools.files` part of the configuration."""
-
-    ocr_languages: str = ENGLISH  # of texts in pictures, in tesseract's codes: eng+deu
-
-    def check(self) -> None:
-        """Check the form of the languages; the first picture shows whether tesseract has them.
-
-        Raises:
-            UserError: it is not a list of languages.
-        """
-        if not re.fullmatch(r"\w+(/\w+)?(\+\w+(/\w+)?)*", self.ocr_languages, re.ASCII):
-            raise UserError(
-                f"tools.files.ocr_languages={self.ocr_languages!r} is no list of languages; expected tesseract's codes "
-                "with + between them, such as eng+deu (tesseract --list-langs shows those that are installed)."
-            )
 
 
 @dataclass
@@ -160,7 +140,6 @@ class SandboxSettings:
 class ToolSettings(ToolLimits):
     """Limits that hold for every tool, and the settings of each group of tools."""
 
-    files: FileSettings = field(default_factory=FileSettings)
     transcription: TranscriptionSettings = field(default_factory=TranscriptionSettings)
     web: WebSettings = field(default_factory=WebSettings)
     browser: BrowserSettings = field(default_factory=BrowserSettings)
@@ -177,7 +156,7 @@ class ToolSettings(ToolLimits):
         Raises:
             UserError: a setting is out of range.
         """
-        for part in (self.files, self.web, self.browser, self.sandbox):
+        for part in (self.web, self.browser, self.sandbox):
             part.check()
 
 

@@ -13,7 +13,6 @@ from eval.workflows.checks.installation import OK, WARNING, Finding
 from mas.runtime.errors import UserError
 from mas.tools.browser.session import describe_missing_browser
 from mas.tools.catalogue import BROWSER, describe_missing_contact
-from mas.tools.files import ocr
 from mas.tools.results import ToolError
 from mas.tools.settings import BrowserSettings, WebSettings
 from mas.tools.transcription import describe_missing_key
@@ -43,12 +42,6 @@ def check_tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
         yield _check_browser(config.tools.browser)
     if "read_file" in names and (sentence := describe_missing_key(config.tools.transcription)):
         yield Finding("sounds", WARNING, sentence, f"put {config.tools.transcription.api_key_env}=… into .env")
-    if (
-        "read_file" in names
-        and ocr.is_installed()
-        and (why_not := ocr.explain_missing_languages(config.tools.files.ocr_languages))
-    ):
-        yield Finding("ocr", WARNING, f"text in pictures {why_not.removeprefix('The text in it ')}")
 
 
 def _check_search(settings: WebSettings, deep: bool, redact: Callable[[str], str]) -> Finding:

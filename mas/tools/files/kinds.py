@@ -13,12 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source
 from mas.tools.files.reader_pool import await_reader, call_reader
 from mas.tools.results import ToolError
-from mas.tools.settings import FileSettings
-from mas.tools.tool_context import get_settings
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
 MAX_CACHED = 4  # documents, for the next page or search
@@ -101,17 +98,15 @@ def read_document(path: Path, member: str | None = None) -> Document:
         status = path.stat()
         if status.st_size > MAX_FILE_BYTES:
             raise ToolError(f"{path.name} has {status.st_size} bytes; read_file reads at most {MAX_FILE_BYTES}.")
-        languages = get_settings(FileSettings).ocr_languages
-        return _read_version(path, member, languages, (status.st_mtime_ns, status.st_size))
+        return _read_version(path, member, (status.st_mtime_ns, status.st_size))
     except OSError as error:  # its own text would show the agent the path on this machine
         raise ToolError(f"{path.name} cannot be read ({error.strerror}); go on without it.") from error
 
 
 @functools.lru_cache(MAX_CACHED)
-def _read_version(path: Path, member: str | None, languages: str, _version: tuple[int, int]) -> Document:
+def _read_version(path: Path, member: str | None, _version: tuple[int, int]) -> Document:
     """Read a file; time and size are part of the cache key, so that a changed file is read again."""
-    about = {"name": path.name, "member": member, "ocr_languages": languages}
-    return Document.from_facts(call_reader(READ, path.read_bytes(), about))
+    return Document.from_facts(call_reader(READ, path.read_bytes(), {"name": path.name, "member": member}))
 
 
 async def read_content(data: bytes, name: str) -> Document:
@@ -120,8 +115,7 @@ async def read_content(data: bytes, name: str) -> Document:
     Raises:
         ToolError: as `read_document`.
     """
-    about = {"name": name, "member": None, "ocr_languages": get_settings(FileSettings).ocr_languages}
-    return Document.from_facts(await await_reader(READ, data, about))
+    return Document.from_facts(await await_reader(READ, data, {"name": name}))
 
 
 def read_source(data: bytes, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,8 +124,7 @@ def read_source(data: bytes, arguments: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ToolError: as `read_document`.
     """
-    with ocr.use_languages(arguments["ocr_languages"]):
-        return read_in_process(Source(arguments["name"], data), arguments["member"]).to_facts()
+    return read_in_process(Source(arguments["name"], data), arguments.get("member")).to_facts()
 
 
 def read_in_process(source: Source, member: str | None = None) -> Document:

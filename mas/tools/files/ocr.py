@@ -1,42 +1,23 @@
-"""Optical character recognition by the program tesseract, if it is installed.
+"""Optical character recognition by the program tesseract, if it is installed, in all languages that it has.
 
-read_text(image)                # "The boat leaves from pier 412"; None: it cannot be read here
-with use_languages("eng+deu"):  # `tools.files.ocr_languages`
-    explain_missing()           # None, or a sentence: there is no tesseract, or it has no German
+read_text(image)                # "The boat leaves from pier 412"; None: there is no tesseract
 """
 
 import functools
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from PIL import Image
 
 from mas.runtime.security.child_environment import build_child_environment
-from mas.tools.settings import ENGLISH
 
 OCR_SECONDS = 60
 LIST_SECONDS = 10
 MAX_SIDE = 4_000  # pixels; a larger picture is scaled down first
 MIN_SIDE = 1_000  # pixels; a smaller one is scaled up: letters of 20 to 40 pixels are read best
-NOT_HERE = "cannot be read here: "  # in each sentence of `explain_missing`
-MISSING = f"The text in it {NOT_HERE}the program tesseract is not installed (apt-get install tesseract-ocr)."
-
-_languages: ContextVar[str] = ContextVar("ocr_languages", default=ENGLISH)
-
-
-@contextmanager
-def use_languages(languages: str) -> Iterator[None]:
-    """Read pictures inside in these languages, such as `eng+deu`."""
-    token = _languages.set(languages)
-    try:
-        yield
-    finally:
-        _languages.reset(token)
+MISSING = "The text in it cannot be read here: the program tesseract is not installed (apt-get install tesseract-ocr)."
 
 
 def is_installed() -> bool:
@@ -44,40 +25,19 @@ def is_installed() -> bool:
     return shutil.which("tesseract") is not None
 
 
-def explain_missing() -> str | None:
-    """Return a sentence that says why no text can be read; None if it can."""
-    return explain_missing_languages(_languages.get()) if is_installed() else MISSING
-
-
-def explain_missing_languages(languages: str) -> str | None:
-    """Return a sentence with the languages that the installed tesseract lacks; None if it has them all."""
-    there = list_installed_languages()
-    absent = [each for each in languages.split("+") if each not in there]
-    if not absent or not there:  # if it lists none, they are tried
-        return None
-    packages = " ".join(f"tesseract-ocr-{each.rpartition('/')[2].lower().replace('_', '-')}" for each in absent)
-    return (
-        f"The text in it {NOT_HERE}tesseract does not have {', '.join(absent)}, which "
-        f"tools.files.ocr_languages={languages} asks for; it has {', '.join(there)} "
-        f"(apt-get install {packages})."
-    )
-
-
 @functools.cache
-def list_installed_languages() -> tuple[str, ...]:
-    """Return the languages of tesseract in its codes; none if it does not list them."""
-    try:
-        listed = subprocess.run(
-            ["tesseract", "--list-langs"],
-            env=build_child_environment("TESSDATA_PREFIX"),
-            capture_output=True,
-            text=True,
-            timeout=LIST_SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
-        return ()
-    return tuple(line.strip() for line in listed.stdout.splitlines()[1:] if line.strip())
+def _list_languages() -> str:
+    """Return the languages of tesseract with + between them, English first; `osd` is for the direction of a text."""
+    listed = subprocess.run(
+        ["tesseract", "--list-langs"],
+        env=build_child_environment("TESSDATA_PREFIX"),
+        capture_output=True,
+        text=True,
+        timeout=LIST_SECONDS,
+        check=True,
+    )
+    names = {line.strip() for line in listed.stdout.splitlines()[1:]} - {"", "osd"}
+    return "+".join(sorted(names, key=lambda name: (name != "eng", name)))
 
 
 def read_text(image: "Image.Image") -> str | None:
@@ -86,11 +46,11 @@ def read_text(image: "Image.Image") -> str | None:
     Raises:
         RuntimeError: tesseract failed or took too long.
     """
-    if explain_missing():
+    if not is_installed():
         return None
     import pytesseract  # type: ignore[import-untyped]
 
-    found: str = pytesseract.image_to_string(_prepare(image), lang=_languages.get(), timeout=OCR_SECONDS)
+    found: str = pytesseract.image_to_string(_prepare(image), lang=_list_languages(), timeout=OCR_SECONDS)
     return found.strip().replace("\x0c", "\n")
 
 

@@ -1,4 +1,4 @@
-"""Checks of office files, which are zip packages of XML, before a library opens them.
+"""Zip files, and office files, which are zip files of XML: checks before a library opens them.
 
 The libraries trust their input. They check neither the unpacked size of a package nor entities in its XML (no office
 program writes any), which can expand to gigabytes or to a file of this machine.
@@ -10,6 +10,8 @@ import io
 import re
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,6 @@ from mas.tools.files.document import Source
 from mas.tools.results import ToolError
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
-MAX_XML_BYTES = 32 * 1024 * 1024  # for which openpyxl needs 25 times as much memory, and 20 s
 MAX_MEMBERS = 5_000
 
 _XML = (".xml", ".rels", ".vml")
@@ -34,32 +35,38 @@ _REMOVED = [f"{_WORD}{name}" for name in ("del", "moveFrom", "sdtPr", "sdtEndPr"
 _CHANGED = re.compile(rb"<w:(?:ins|del|moveTo|moveFrom|sdt|fldSimple|smartTag|customXml)\b|<m:oMath\b")
 
 
+@contextmanager
+def open_package(source: Source) -> Iterator[zipfile.ZipFile]:
+    """Open a zip file after checking the sizes that it claims; no member is unpacked beyond its claim.
+
+    Raises:
+        ToolError: it is damaged, or a bomb.
+    """
+    try:
+        with zipfile.ZipFile(source.open()) as package:
+            members = package.infolist()
+            size = sum(member.file_size for member in members)
+            if size > MAX_UNPACKED_BYTES or len(members) > MAX_MEMBERS:
+                raise ToolError(
+                    f"{source.name} unpacks to {size} bytes in {len(members)} members; read_file opens up to "
+                    f"{MAX_UNPACKED_BYTES} and {MAX_MEMBERS}."
+                )
+            yield package
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError) as error:
+        raise ToolError(f"{source.name} is damaged or unusual ({type(error).__name__}); it cannot be read.") from error
+
+
 def list_members(source: Source) -> list[str]:
-    """Return the names in the package, after checking it.
+    """Return the names in an office file, after checking it.
 
     Raises:
         ToolError: it is damaged, encrypted, a bomb, or declares entities.
     """
-    try:
-        with zipfile.ZipFile(source.open()) as archive:
-            _check_sizes(archive, source.name)
-            for name in archive.namelist():
-                if name.lower().endswith(_XML) and _DECLARES.search(archive.read(name)):
-                    raise ToolError(f"{source.name} declares entities in {name}; such a file is not read.")
-            return archive.namelist()
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError) as error:
-        raise ToolError(f"{source.name} is damaged ({type(error).__name__}); it cannot be read.") from error
-
-
-def _check_sizes(archive: zipfile.ZipFile, name: str) -> None:
-    members = archive.infolist()
-    size = sum(member.file_size for member in members)
-    xml = sum(member.file_size for member in members if member.filename.lower().endswith(_XML))
-    if size > MAX_UNPACKED_BYTES or xml > MAX_XML_BYTES or len(members) > MAX_MEMBERS:
-        raise ToolError(
-            f"{name} unpacks to {size} bytes, {xml} of them XML, in {len(members)} members; read_file reads up to "
-            f"{MAX_UNPACKED_BYTES}, {MAX_XML_BYTES} and {MAX_MEMBERS}."
-        )
+    with open_package(source) as package:
+        for name in package.namelist():
+            if name.lower().endswith(_XML) and _DECLARES.search(package.read(name)):
+                raise ToolError(f"{source.name} declares entities in {name}; such a file is not read.")
+        return package.namelist()
 
 
 def read_texts(source: Source, member: str, holder: str) -> list[str]:

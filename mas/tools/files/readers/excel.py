@@ -93,10 +93,15 @@ def read(source: Source) -> Document:
     notes = _check_archive(source)
     workbook = _load(source, data_only=False)
     computed = _load(source, data_only=True) if _has_formulas(workbook) else workbook
+    parts, names = describe_sheets(workbook, computed)
+    return Document(f"workbook with {len(parts)} sheets: {names}", parts, notes)
+
+
+def describe_sheets(workbook: Workbook, computed: Workbook) -> tuple[list[Part], str]:
+    """Return the sheets, and a list of their names; `computed`: the same workbook with the results of formulas."""
     colours = FillColours(workbook)
     parts = [_build_part(sheet, computed[sheet.title], colours) for sheet in workbook.worksheets]
-    names = ", ".join(f'"{part.name}" ({len(part.lines)} rows)' for part in parts)
-    return Document(f"workbook with {len(parts)} sheets: {names}", parts, notes)
+    return parts, ", ".join(f'"{part.name}" ({len(part.lines)} rows)' for part in parts)
 
 
 def _check_archive(source: Source) -> list[str]:

@@ -35,7 +35,7 @@ def read_picture(source: Source) -> Document:
         image.load()
         text = ocr.read_text(image)
     if text is None:
-        return Document(summary, [Part([])], [ocr.explain_missing() or ocr.MISSING], is_incomplete=True)
+        return Document(summary, [Part([])], [ocr.MISSING], is_incomplete=True)
     note = (
         "What follows is the text that OCR found in it; letters may be misread, shapes and colours are not described."
     )

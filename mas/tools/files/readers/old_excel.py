@@ -1,17 +1,23 @@
-"""Reader of Excel workbooks before 2007 (.xls): values, fill colours, comments, hidden and merged cells.
+"""Reader of Excel workbooks before 2007 (.xls): xlrd reads one into a workbook as openpyxl has it.
 
 read(Source("old.xls", data)).parts[0].lines[1]     # Line(2, "Rome | 12 [fill FFFF0000]")
 """
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from openpyxl import Workbook
+from openpyxl.comments import Comment
+from openpyxl.styles import PatternFill
+from openpyxl.utils import get_column_letter
+from openpyxl.worksheet.worksheet import Worksheet
 
 if TYPE_CHECKING:
     from xlrd.book import Book  # type: ignore[import-untyped]
     from xlrd.sheet import Cell, Sheet  # type: ignore[import-untyped]
 
-from mas.tools.files.document import Document, Line, Part, Source
-from mas.tools.files.readers.text import format_cell
+from mas.tools.files.document import Document, Source
+from mas.tools.files.readers.excel import describe_sheets
 from mas.tools.results import ToolError
 
 MAX_CELLS = 1_000_000
@@ -25,72 +31,57 @@ def read(source: Source) -> Document:
         book = xlrd.open_workbook(file_contents=source.data, formatting_info=True, logfile=io.StringIO())
     except xlrd.XLRDError as error:
         raise ToolError(f"{source.name} cannot be read as an old Excel workbook ({type(error).__name__}).") from error
-    sheets = book.sheets()
-    if (cells := sum(sheet.nrows * sheet.ncols for sheet in sheets)) > MAX_CELLS:
+    if (cells := sum(sheet.nrows * sheet.ncols for sheet in book.sheets())) > MAX_CELLS:
         raise ToolError(f"{source.name} has {cells} cells; read_file reads old workbooks of at most {MAX_CELLS}.")
-    parts = [_build_part(book, sheet) for sheet in sheets]
-    names = ", ".join(f'"{part.name}" ({len(part.lines)} rows)' for part in parts)
+    workbook = Workbook()
+    workbook.remove(workbook.worksheets[0])
+    for sheet in book.sheets():
+        _copy_sheet(book, sheet, workbook.create_sheet(sheet.name))
+    parts, names = describe_sheets(workbook, workbook)
     notes = ["The formulas of an old workbook are not shown, only their results."]
     return Document(f"old Excel workbook with {len(parts)} sheets: {names}", parts, notes)
 
 
-def _build_part(book: "Book", sheet: "Sheet") -> Part:
-    from xlrd import colname
-
-    shown = [
-        (row, [_describe_cell(book, sheet, row, column) for column in range(sheet.ncols)]) for row in range(sheet.nrows)
-    ]
-    hidden = {row for row, info in sheet.rowinfo_map.items() if info.hidden}
-    lines = [
-        Line(row + 1, " | ".join(cells) + (" [hidden row]" if row in hidden else ""))
-        for row, cells in shown
-        if any(cells)
-    ]
-    facts = [f'sheet "{sheet.name}"', f"{sheet.nrows} rows, {sheet.ncols} columns"]
-    facts += ["hidden sheet"] if sheet.visibility else []
-    if columns := [colname(column) for column, info in sheet.colinfo_map.items() if info.hidden]:
-        facts.append(f"hidden columns {', '.join(columns[:40])}")
-    if merged := [_format_area(*area) for area in sheet.merged_cells]:
-        facts.append(f"merged {', '.join(merged[:40])}")
-    letters = " | ".join(["row", *map(colname, range(sheet.ncols))])
-    return Part(lines, name=sheet.name, heading=f"{'; '.join(facts)}\n{letters}", numbered=True)
+def _copy_sheet(book: "Book", sheet: "Sheet", copy: Worksheet) -> None:
+    for row in range(sheet.nrows):
+        for column in range(sheet.ncols):
+            found = sheet.cell(row, column)
+            cell = copy.cell(row + 1, column + 1)
+            cell.value = _convert_value(book, found)
+            cell.data_type = "s" if isinstance(cell.value, str) else cell.data_type  # not a formula
+            if colour := _find_fill(book, found.xf_index):
+                cell.fill = PatternFill("solid", fgColor=colour)
+            if note := sheet.cell_note_map.get((row, column)):
+                cell.comment = Comment(note.text, "")
+    for top, below, left, right in sheet.merged_cells:
+        copy.merge_cells(start_row=top + 1, end_row=below, start_column=left + 1, end_column=right)
+    for row, info in sheet.rowinfo_map.items():
+        copy.row_dimensions[row + 1].hidden = bool(info.hidden)
+    for column, info in sheet.colinfo_map.items():
+        copy.column_dimensions[get_column_letter(column + 1)].hidden = bool(info.hidden)
+    copy.sheet_state = "hidden" if sheet.visibility else "visible"
 
 
-def _format_area(top: int, below: int, left: int, right: int) -> str:
-    from xlrd import colname
-
-    return f"{colname(left)}{top + 1}:{colname(right - 1)}{below}"
-
-
-def _describe_cell(book: "Book", sheet: "Sheet", row: int, column: int) -> str:
-    cell = sheet.cell(row, column)
-    note = sheet.cell_note_map.get((row, column))
-    marks = [_describe_fill(book, cell.xf_index), f"comment: {note.text.strip()}" if note else ""]
-    texts = [_format_value(book, cell), *(f"[{mark}]" for mark in marks if mark)]
-    return format_cell(" ".join(text for text in texts if text))
-
-
-def _format_value(book: "Book", cell: "Cell") -> str:
+def _convert_value(book: "Book", cell: "Cell") -> Any:
     import xlrd
 
     if cell.ctype == xlrd.XL_CELL_DATE:
         try:
-            moment = xlrd.xldate_as_datetime(cell.value, book.datemode)
+            return xlrd.xldate_as_datetime(cell.value, book.datemode)
         except (ValueError, OverflowError, xlrd.XLDateError):
-            return str(cell.value)
-        return str(moment.isoformat(" ").removesuffix(" 00:00:00"))
+            return cell.value
     if cell.ctype == xlrd.XL_CELL_NUMBER:
-        return str(int(cell.value)) if float(cell.value).is_integer() else repr(float(f"{cell.value:.15g}"))
+        return int(cell.value) if float(cell.value).is_integer() else cell.value
     if cell.ctype == xlrd.XL_CELL_BOOLEAN:
-        return "TRUE" if cell.value else "FALSE"
+        return bool(cell.value)
     if cell.ctype == xlrd.XL_CELL_ERROR:
-        return str(xlrd.error_text_from_code.get(cell.value, "#ERROR"))
-    return str(cell.value)
+        return xlrd.error_text_from_code.get(cell.value, "#ERROR")
+    return cell.value if cell.value != "" else None
 
 
-def _describe_fill(book: "Book", style: int | None) -> str:
-    """Return a solid fill as the reader of .xlsx does."""
+def _find_fill(book: "Book", style: int | None) -> str:
+    """Return the colour of a solid fill."""
     if style is None or style >= len(book.xf_list) or book.xf_list[style].background.fill_pattern != 1:
         return ""
     colour = book.colour_map.get(book.xf_list[style].background.pattern_colour_index)
-    return "fill FF{:02X}{:02X}{:02X}".format(*colour) if colour else ""
+    return "FF{:02X}{:02X}{:02X}".format(*colour) if colour else ""

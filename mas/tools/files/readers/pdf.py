@@ -6,8 +6,6 @@ which is faster and finds no tables.
     read(Source("report.pdf", data)).parts[0].heading      # "[page 1 of 12]"
 """
 
-import re
-import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -25,32 +23,25 @@ MAX_PAGES_WITH_TABLES = 60
 MAX_OCR_PAGES = 10
 OCR_DPI = 150
 MAX_PAGE_POINTS = 3_000  # of a side, for OCR; more than the largest poster
-MAX_UNPACKED_BYTES = 256 * 1024 * 1024  # of all streams together; pdfplumber has no limit of its own
-
-_STREAM = re.compile(rb"stream\r?\n")
-_STEP_BYTES = 64 * 1024
 
 
 def read(source: Source) -> Document:
     """Return the pages of a PDF file."""
     import pypdf
 
-    _refuse_bomb(source)
     reader = pypdf.PdfReader(source.open())
     if reader.is_encrypted and not reader.decrypt(""):
         raise ToolError(f"{source.name} is protected by a password; go on without it.")
     count = len(reader.pages)
     texts, pictures = _read_pages(source, count)
-    missing = ocr.explain_missing() if pictures else None
-    notes = [_describe_pictures(pictures, missing)] if pictures else []
+    notes = [_describe_pictures(pictures)] if pictures else []
     texts += [_read_plain(reader.pages[number]) for number in range(len(texts), min(count, MAX_PAGES))]
     if count > MAX_PAGES_WITH_TABLES:
         notes.append(f"Tables are shown as rows on the first {MAX_PAGES_WITH_TABLES} pages, then as running text.")
     if count > MAX_PAGES:
         notes.append(f"Only the first {MAX_PAGES} of its {count} pages are read.")
-    return Document(
-        f"PDF, {count} pages", number_parts("page", texts), notes, "page", is_incomplete=missing is not None
-    )
+    is_incomplete = bool(pictures) and not ocr.is_installed()
+    return Document(f"PDF, {count} pages", number_parts("page", texts), notes, "page", is_incomplete)
 
 
 def _read_pages(source: Source, count: int) -> tuple[list[list[str]], list[int]]:
@@ -69,9 +60,9 @@ def _read_pages(source: Source, count: int) -> tuple[list[list[str]], list[int]]
     return texts, pictures
 
 
-def _describe_pictures(pictures: list[int], missing: str | None) -> str:
+def _describe_pictures(pictures: list[int]) -> str:
     listed = ", ".join(map(str, pictures[:40]))
-    how = f"not read. {missing}" if missing else f"read by OCR (up to {MAX_OCR_PAGES} of them)"
+    how = f"read by OCR (up to {MAX_OCR_PAGES} of them)" if ocr.is_installed() else f"not read. {ocr.MISSING}"
     return f"Pages that are pictures without text: {listed}; {how}"
 
 
@@ -91,27 +82,3 @@ def _recognize(page: "Page") -> list[str]:
 
 def _read_plain(page: "PageObject") -> list[str]:
     return [line for line in page.extract_text().split("\n") if line.strip()]
-
-
-def _refuse_bomb(source: Source) -> None:
-    """Refuse a file whose streams are too large, by unpacking them in small steps without keeping them."""
-    total = 0
-    for found in _STREAM.finditer(source.data):
-        for size in _unpack_sizes(memoryview(source.data)[found.end() :]):
-            total += size
-            if total > MAX_UNPACKED_BYTES:
-                raise ToolError(f"{source.name} unpacks to more than {MAX_UNPACKED_BYTES} bytes; it is not read.")
-
-
-def _unpack_sizes(packed: memoryview) -> Iterator[int]:
-    unpacker = zlib.decompressobj()
-    for start in range(0, len(packed), _STEP_BYTES):
-        piece = bytes(packed[start : start + _STEP_BYTES])
-        while piece and not unpacker.eof:
-            try:
-                yield len(unpacker.decompress(piece, 16 * _STEP_BYTES))
-            except zlib.error:
-                return
-            piece = unpacker.unconsumed_tail
-        if unpacker.eof:
-            return

@@ -81,7 +81,7 @@ def damaged(kind: str, seed: int) -> bytes:
 def read_or_refused(source: Source) -> bool:
     """Whether it was read; anything but a document or a ToolError is raised."""
     try:
-        about = {"name": source.name, "member": None, "ocr_languages": "eng"}
+        about = {"name": source.name}
         return bool(Document.from_facts(call_reader(READ, source.data, about)).parts)
     except ToolError as error:
         assert source.name in str(error) and "took more time" not in str(error)

@@ -97,12 +97,6 @@ def test_a_book_loses_no_text_that_a_wiki_page_would() -> None:
     assert texts(read("a.epub", zip_bytes(members, stored="mimetype"))) == [["a", "b", "c", "d", "ef"]]
 
 
-def test_a_pdf_that_unpacks_to_too_much_is_refused() -> None:
-    stream = b"9 0 obj\n<< /Filter /FlateDecode >>\nstream\n%s\nendstream\nendobj\n" % zlib.compress(bytes(1 << 20))
-    with pytest.raises(ToolError, match="unpacks to more than"):
-        read("a.pdf", pdf_bytes([["x"]]) + 300 * stream)
-
-
 def test_a_web_page_loses_its_tags_and_keeps_title_links_and_tables() -> None:
     page = (
         "<html><head><title>T &amp; U</title><script>x()</script></head><body><p>See <a href='http://a/b'>it</a>.</p>"

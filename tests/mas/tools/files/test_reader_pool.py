@@ -28,7 +28,7 @@ SOUND = EVERY_KIND[".wav"][0]
 
 
 def read() -> Document:
-    about = {"name": "ships.wav", "member": None, "ocr_languages": "eng"}
+    about = {"name": "ships.wav"}
     return Document.from_facts(call_reader(READ, SOUND, about))
 
 
@@ -97,7 +97,7 @@ def test_the_deadline_or_the_end_of_the_question_ends_a_call(tmp_path: Path, end
 BUSY = """
 import threading
 from mas.tools.files.reader_pool import _processes, call_reader
-about = {"name": "a.csv", "member": None, "ocr_languages": "eng"}
+about = {"name": "a.csv"}
 reading = threading.Thread(target=call_reader, args=("mas.tools.files.kinds:read_source", b"1,2\\n" * 8_000_000, about))
 reading.start()
 while not _processes: pass

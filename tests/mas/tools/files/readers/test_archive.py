@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mas.tools.attachments import use_attachments
+from mas.tools.files import zip_package
 from mas.tools.files.document import Source
-from mas.tools.files.readers import archive
 from mas.tools.files.readers.archive import read, read_member
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
@@ -32,36 +32,29 @@ def link(name: str, target: str) -> tuple[zipfile.ZipInfo, bytes]:
     return info, target.encode()
 
 
-@pytest.mark.parametrize(
-    "name", ["../out.txt", "/etc/passwd", "..\\out.txt", "a\\b.txt", "C:/out.txt", "c:out.txt", "..", "a\nb.txt", ""]
-)
-def test_a_name_that_leads_elsewhere_is_listed_and_not_read_and_hides_no_other(name: str) -> None:
+@pytest.mark.parametrize("name", ["../out.txt", "/etc/passwd", "C:/out.txt", "..", "a\nb.txt"])
+def test_a_name_that_leads_elsewhere_is_a_name_as_any_other(name: str) -> None:
     source = zipped((zipfile.ZipInfo(name), b"harm"), ("good.txt", b"good"))
-    lines = [line.text for line in read(source).parts[0].lines]
-    assert "not read: its name" in lines[0] and lines[1] == "good.txt | 4"
-    with pytest.raises(ToolError, match="not read: its name"):
-        read_member(source, name)
-    assert read_member(source, "good.txt").data == b"good"
+    assert [line.text for line in read(source).parts[0].lines] == [f"{name} | 4".replace("\n", r"\n"), "good.txt | 4"]
+    assert read_member(source, name).data == b"harm", "of the archive, not of this machine"
 
 
-def test_a_link_a_doubled_and_an_encrypted_member_are_not_read() -> None:
-    with pytest.warns(UserWarning, match="Duplicate name"):
-        source = zipped(link("link.txt", "/etc/passwd"), ("twice.txt", b"one"), ("twice.txt", b"two"), ("locked", b"x"))
+def test_a_link_is_read_as_the_text_that_it_is_and_an_encrypted_member_not_at_all() -> None:
+    source = zipped(link("link.txt", "/etc/passwd"), ("locked", b"x"))
     data = bytearray(source.data)
     for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         data[data.rindex(signature) + flags] |= 1
     source = Source("data.zip", bytes(data))
-    for name, reason in (("link.txt", "link or a device"), ("twice.txt", "more than once"), ("locked", "encrypted")):
-        with pytest.raises(ToolError, match=reason):
-            read_member(source, name)
-    assert sum("[not read: " in line.text for line in read(source).parts[0].lines) == 4
+    assert read_member(source, "link.txt").data == b"/etc/passwd"
+    with pytest.raises(ToolError, match="it is encrypted"):
+        read_member(source, "locked")
 
 
 def test_a_member_that_holds_more_than_it_claims_is_refused() -> None:
     source = zipped(("lies.txt", b"x" * 1000))
     data = source.data.replace((1000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
     assert data != source.data
-    with pytest.raises(ToolError, match="damaged or unusual archive"):
+    with pytest.raises(ToolError, match="damaged or unusual"):
         read_member(Source("data.zip", data), "lies.txt")
 
 
@@ -98,24 +91,12 @@ def test_what_is_no_archive_has_no_members(tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_refused_and_every_limit_may_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    bomb = zipped(("zeros", bytes(5_000_000)))
-    assert len(bomb.data) < 10_000
-    for look in (read, lambda source: read_member(source, "zeros")):
-        with pytest.raises(ToolError, match="over 200 times its size"):
-            look(bomb)
     source = zipped(("a.txt", b"abc"), ("b.txt", b"de"))
-    for name, most, message in (
-        ("MAX_MEMBERS", 2, "has 2 members"),
-        ("MAX_UNPACKED_BYTES", 5, "unpacks to 5 bytes"),
-        ("RATIO_FREE_BYTES", 3, "times its size"),
-    ):
+    for name, most in (("MAX_MEMBERS", 2), ("MAX_UNPACKED_BYTES", 5)):
         with monkeypatch.context() as patch:
-            patch.setattr(archive, "MAX_RATIO", 0)
-            patch.setattr(archive, name, most)
+            patch.setattr(zip_package, name, most)
             assert read_member(source, "a.txt").data == b"abc"
-            patch.setattr(archive, name, most - 1)
-            with pytest.raises(ToolError, match=message):
-                read_member(source, "a.txt")
-    monkeypatch.setattr(archive, "MAX_MEMBER_BYTES", 2)
-    lines = [line.text for line in read(source).parts[0].lines]
-    assert lines == ["a.txt | 3 [not read: it has over 2 bytes]", "b.txt | 2"]
+            patch.setattr(zip_package, name, most - 1)
+            for look in (read, lambda source: read_member(source, "a.txt")):
+                with pytest.raises(ToolError, match="unpacks to 5 bytes in 2 members"):
+                    look(source)
