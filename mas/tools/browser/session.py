@@ -1,6 +1,6 @@
 """Browser of a run: the server's tools, and a window for each question.
 
-    with open_browser(BrowserSettings()) as session:                 # None without a server, which it reports once
+    with open_browser(BrowserSettings(), check) as session:          # None without a server, which it reports once
         await session.act("browser_navigate", {"url": "https://example.org"})
 
 A question's first action opens its window, which is closed with the question; outside a run each call has its own.
@@ -21,7 +21,6 @@ from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import current_context
 from mas.tools.browser.page import cut
 from mas.tools.browser.window import Check, Window
-from mas.tools.http.url_policy import check_public
 from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import BrowserSettings
@@ -108,14 +107,14 @@ class BrowserSession:
 
 @contextmanager
 def open_browser(
-    settings: BrowserSettings, say: Callable[[str], None] | None = None, check: Check = check_public
+    settings: BrowserSettings, check: Check, say: Callable[[str], None] | None = None
 ) -> Iterator[BrowserSession | None]:
     """Open the browser for a run; None without one, which takes less than a second if nothing listens.
 
     Args:
         settings: already checked.
-        say: called once with the reason if there is no browser although one is configured; by default a log warning.
         check: the policy for addresses.
+        say: called once with the reason if there is no browser although one is configured; by default a log warning.
     """
     offers, why_not = _find_offers(settings)
     if why_not:

@@ -3,8 +3,8 @@
 `ipaddress` knows most of the special ranges, but not the same ones in every Python version, and calls some public that
 lead inside: IPv4 addresses within IPv6 ones, relays of tunnels, a cloud's own services.
 
-    is_public("93.184.216.34")      # True
-    parse_ipv4("0x7f.1")               # "127.0.0.1", as browsers and the C library read it
+    normalize_url("http://0x7f.1/")      # NotPublicError: browsers and the C library read it as 127.0.0.1
+    await check_public("https://example.org")      # "https://example.org/"
 """
 
 import asyncio
@@ -14,75 +14,28 @@ import re
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from mas.tools.http.blocked_sites import list_blocked, refuse_blocked
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
-from mas.tools.tool_context import get_settings
 
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
+MAX_URL_CHARS = 4_000
+MAX_LOOK_UPS = 16  # at a time
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # the IPv4 address in it is where the packets go
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # all assigned addresses; any other is special
 _NOT_PUBLIC = tuple(
     ipaddress.ip_network(each)
     for each in (
-        "0.0.0.0/8",
-        "100.64.0.0/10",  # carriers' NAT; the metadata service of one cloud
-        "168.63.129.16/32",  # the platform's own service in another cloud
-        "192.0.0.0/24",
-        "192.88.99.0/24",  # relays of 6to4
-        "198.18.0.0/15",
-        "240.0.0.0/4",
-        "2001::/23",  # protocol assignments: Teredo, ORCHID, benchmarking
-        "2001:db8::/32",
-        "2002::/16",  # 6to4: holds an IPv4 address
-        "3fff::/20",
+        *("0.0.0.0/8", "192.0.0.0/24", "198.18.0.0/15", "224.0.0.0/3"),
+        *("100.64.0.0/10", "168.63.129.16/32"),  # carriers' NAT, and one cloud's metadata service; another cloud's own
+        *("192.88.99.0/24", "2001::/23", "2002::/16"),  # tunnels that hold an IPv4 address: 6to4, Teredo
+        *("2001:db8::/32", "3fff::/20"),  # documentation
     )
 )
-_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
-
-
-def is_public(address: str) -> bool:
-    """Return True for an address that anybody on the internet can reach."""
-    try:
-        return _is_public(ipaddress.ip_address(address))
-    except ValueError:
-        return False
-
-
-def _is_public(address: _Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.scope_id:
-            return False
-        if address.ipv4_mapped is not None:
-            return _is_public(address.ipv4_mapped)
-        if address in _NAT64:
-            return _is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        if address not in _GLOBAL_UNICAST:
-            return False
-    special = any(address.version == network.version and address in network for network in _NOT_PUBLIC)
-    return not special and address.is_global and not address.is_multicast and not address.is_reserved
-
-
-def is_numeric_host(host: str) -> bool:
-    """Return True if browsers read the host as an IPv4 address, in any notation."""
-    return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
-
-
-def parse_ipv4(host: str) -> str | None:
-    """Return the usual form of an IPv4 address with one to four decimal, octal or hexadecimal parts, else None."""
-    try:
-        return socket.inet_ntoa(socket.inet_aton(host))
-    except OSError:
-        return None
-
-
-MAX_URL_CHARS = 4_000
-MAX_LOOK_UPS = 16  # at a time
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")  # browsers drop or change them, other clients do not
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")  # of the last part of a host: browsers read it as an IPv4 address
 _INSIDE = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "home.arpa", "onion")
 _PORTS = {80, 443}  # and all from 1024: lower ones belong to services other than the web
 
@@ -90,18 +43,20 @@ _PORTS = {80, 443}  # and all from 1024: lower ones belong to services other tha
 class NotPublicError(ToolError):
     """The URL is malformed, or does not lead to a public page."""
 
+    def __init__(self, why: str) -> None:
+        super().__init__(f"This URL is refused: {why}. Only public web pages (http, https) can be read; try another.")
+
 
 class HostNotFoundError(ToolError):
     """The host has no address."""
 
 
-async def check_public(url: str, settings: WebSettings | None = None) -> str:
+async def check_public(url: str, settings: WebSettings) -> str:
     """Return the URL to request, after checking that its host is public at this moment and the page is not blocked.
 
     Raises:
         ToolError: it must not be requested, or its host cannot be found.
     """
-    settings = settings or get_settings(WebSettings)
     normal = normalize_url(url, settings.allow_private_hosts)
     refuse_blocked(normal, list_blocked(settings))
     parts = urlsplit(normal)
@@ -116,13 +71,28 @@ def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
     Raises:
         NotPublicError: it cannot lead to a public web page.
     """
-    parts = _split_url(url.strip())
-    host = _read_host(parts.netloc, parts.hostname)
-    port = _read_port(parts)
-    name = f"[{host}]" if ":" in host else host
+    text = url.strip()
+    if not text or len(text) > MAX_URL_CHARS:
+        raise NotPublicError(f"it is empty or longer than {MAX_URL_CHARS} characters")
+    if _FORBIDDEN.search(text):
+        raise NotPublicError("it has a character that no URL has, such as a line break or a backslash")
+    try:
+        parts = urlsplit(text.replace(" ", "%20"))
+        hostname, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise NotPublicError("it cannot be read as a URL, or its port is no number from 1 to 65535") from error
+    if parts.scheme not in ("http", "https"):
+        raise NotPublicError("it does not begin with http:// or https://")
+    if "@" in parts.netloc:
+        raise NotPublicError("it has a user name in front of its host")
+    if not hostname or "%" in parts.netloc:
+        raise NotPublicError("it has no host, or one with a percent sign")
+    host = _read_host(hostname, is_bracketed=parts.netloc.startswith("["))
     if not is_allowed(host, port, allow_private_hosts):
         _check_host(host)
-        _check_port(port)
+        if port is not None and port not in _PORTS and port < 1024:
+            raise NotPublicError(f"port {port} belongs to something other than the web")
+    name = f"[{host}]" if ":" in host else host
     netloc = name if port is None else f"{name}:{port}"
     return urlunsplit((parts.scheme, netloc, parts.path or "/", parts.query, parts.fragment))
 
@@ -144,8 +114,8 @@ async def resolve_public_host(host: str, port: int, allow_private_hosts: Sequenc
     addresses = await resolve_host(host, port)
     if not addresses:
         raise HostNotFoundError(f"The host {host} cannot be found; check how it is written, or search for the page.")
-    if not is_allowed(host, port, allow_private_hosts) and not all(is_public(address) for address in addresses):
-        raise _refusal(f"the host {host} leads to an address that is not public")
+    if not is_allowed(host, port, allow_private_hosts) and not all(map(is_public, addresses)):
+        raise NotPublicError(f"the host {host} leads to an address that is not public")
     return addresses
 
 
@@ -165,73 +135,52 @@ def _look_ups() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MAX_LOOK_UPS, "look-up")
 
 
-def _refusal(why: str) -> NotPublicError:
-    return NotPublicError(f"This URL is refused: {why}. Only public web pages (http, https) can be read; try another.")
-
-
-def _split_url(text: str) -> SplitResult:
-    if not text or len(text) > MAX_URL_CHARS:
-        raise _refusal(f"it is empty or longer than {MAX_URL_CHARS} characters")
-    if _FORBIDDEN.search(text):
-        raise _refusal("it has a character that no URL has, such as a line break or a backslash")
+def is_public(address: str) -> bool:
+    """Return True for an address that anybody on the internet can reach."""
     try:
-        parts = urlsplit(text.replace(" ", "%20"))
-        _ = parts.hostname
-    except ValueError as error:
-        raise _refusal("it cannot be read as a URL") from error
-    if parts.scheme not in ("http", "https"):
-        raise _refusal("it does not begin with http:// or https://")
-    if "@" in parts.netloc:
-        raise _refusal("it has a user name in front of its host")
-    return parts
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        if found in _NAT64:
+            found = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+        elif found not in _GLOBAL_UNICAST or found.scope_id:
+            return False
+    return found.is_global and not any(found in network for network in _NOT_PUBLIC)
 
 
-def _read_host(netloc: str, host: str | None) -> str:
-    if not host or "%" in netloc:
-        raise _refusal("it has no host, or one with a percent sign")
-    if netloc.startswith("["):
+def _read_host(host: str, is_bracketed: bool) -> str:
+    """Return the host in its usual form; full-width digits and dots become ordinary ones."""
+    if is_bracketed:
         try:
             return str(ipaddress.IPv6Address(host))
         except ValueError as error:
-            raise _refusal("its host is no IPv6 address") from error
-    host = _to_ascii(host).removesuffix(".")
+            raise NotPublicError("its host is no IPv6 address") from error
+    if not host.isascii():
+        import idna
+
+        try:
+            host = idna.encode(host, uts46=True).decode("ascii")
+        except (idna.IDNAError, UnicodeError) as error:
+            raise NotPublicError("its host is no international name") from error
+    host = host.lower().removesuffix(".")
     if _HOST.fullmatch(host) is None:
-        raise _refusal("its host is no name of one")
-    if not is_numeric_host(host):
+        raise NotPublicError("its host is no name of one")
+    if not _is_numeric(host):
         return host
-    address = parse_ipv4(host)
-    if address is None:
-        raise _refusal("its host ends in a number, but is no IPv4 address")
-    return address
-
-
-def _to_ascii(host: str) -> str:
-    """Return an international name as it is looked up; full-width digits and dots become ordinary ones."""
-    if host.isascii():
-        return host.lower()
-    import idna
-
     try:
-        return idna.encode(host, uts46=True).decode("ascii").lower()
-    except (idna.IDNAError, UnicodeError) as error:
-        raise _refusal("its host is no international name") from error
+        return socket.inet_ntoa(socket.inet_aton(host))  # of one to four decimal, octal or hexadecimal parts
+    except OSError as error:
+        raise NotPublicError("its host ends in a number, but is no IPv4 address") from error
 
 
-def _read_port(parts: SplitResult) -> int | None:
-    try:
-        return parts.port
-    except ValueError as error:
-        raise _refusal("its port is no number from 1 to 65535") from error
+def _is_numeric(host: str) -> bool:
+    return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
 
 
 def _check_host(host: str) -> None:
-    if ":" in host or is_numeric_host(host):
+    if ":" in host or _is_numeric(host):
         if not is_public(host):
-            raise _refusal("its host is an address that is not public")
+            raise NotPublicError("its host is an address that is not public")
     elif "." not in host or host.endswith(tuple(f".{name}" for name in _INSIDE)):
-        raise _refusal(f"its host, {host}, is a name inside a network")
-
-
-def _check_port(port: int | None) -> None:
-    if port is not None and port not in _PORTS and port < 1024:
-        raise _refusal(f"port {port} belongs to something other than the web")
+        raise NotPublicError(f"its host, {host}, is a name inside a network")

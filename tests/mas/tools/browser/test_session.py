@@ -225,7 +225,7 @@ def test_a_server_that_dies_in_the_middle_of_a_call(question: SampleContext) -> 
 def test_no_server_costs_little_and_is_said_once() -> None:
     url, said = f"http://127.0.0.1:{free_port()}/mcp", list[str]()
     began = time.monotonic()
-    with open_browser(BrowserSettings(url=url), said.append) as session:
+    with open_browser(BrowserSettings(url=url), only_the_site, said.append) as session:
         assert session is None
     assert time.monotonic() - began < 1
     assert said == [describe_missing_browser(BrowserSettings(url=url))]
@@ -234,7 +234,7 @@ def test_no_server_costs_little_and_is_said_once() -> None:
 
 def test_no_browser_configured_says_nothing() -> None:
     said = list[str]()
-    with open_browser(BrowserSettings(url=None), said.append) as session:
+    with open_browser(BrowserSettings(url=None), only_the_site, said.append) as session:
         assert session is None
     assert said == [] and describe_missing_browser(BrowserSettings(url=None)) == ""
 
