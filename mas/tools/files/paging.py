@@ -91,8 +91,7 @@ def _pieces(part: Part) -> Iterator[str]:
 
 _LINE_MARK = re.compile(r"^[> ] \d+ \| ", re.MULTILINE)  # of `_add_context`
 CONTEXT_LINES = 2
-MAX_LINE_CHARS = 1_000  # of a longer line only the text around the matches is shown
-AROUND_CHARS = 200
+MAX_LINE_CHARS = 1_000  # of a longer line only the text around the first match is shown
 
 
 def search_lines(parts: Sequence[Part], wanted: str) -> tuple[list[Part], int]:
@@ -127,52 +126,35 @@ def remove_line_marks(text: str) -> str:
 
 
 def _shorten(text: str, pattern: re.Pattern[str]) -> str:
+    """Return of a long line the text around its first match."""
     if len(text) <= MAX_LINE_CHARS:
         return text
-    windows: list[list[int]] = []
-    for match in pattern.finditer(text):
-        start, end = max(0, match.start() - AROUND_CHARS), min(len(text), match.end() + AROUND_CHARS)
-        if windows and start <= windows[-1][1]:
-            windows[-1][1] = end
-        else:
-            windows.append([start, end])
-    return "… " + " … ".join(text[start:end] for start, end in windows or [[0, AROUND_CHARS]]) + " …"
+    found = pattern.search(text)
+    start = max(0, found.start() - MAX_LINE_CHARS // 2) if found else 0
+    return f"… {text[start : start + MAX_LINE_CHARS]} …"
 
 
-EXAMPLE_LINES = 41  # of the range that an error message proposes
-
-
-def select_lines(parts: Sequence[Part], wanted: str, file: str, unit: str) -> tuple[list[Part], str]:
-    """Return the parts with the lines of a range, and a description of them.
-
-    The lines of each sheet or page are filled from its own start; a range may end after the last line.
+def select_lines(parts: Sequence[Part], wanted: str, file: str) -> tuple[list[Part], str]:
+    """Return the parts with the lines of a range such as "7" or "100-140", and a description of them.
 
     Args:
-        wanted: "7" or "100-140".
         file: name for messages.
-        unit: noun for a part.
 
     Raises:
-        ToolError: it is not a range, or it is beyond all lines.
+        ToolError: it is not a range, or no part has such lines.
     """
-    filled = [part for part in parts if part.lines]
-    if not filled:
-        raise ToolError(f"{file} has no lines; call read_file again without `lines`.")
     first, last = _parse_range(wanted, "line|row")
-    word = "row" if all(part.numbered for part in filled) else "line"
-    start, end = min(map(_first_number, filled)), max(map(_last_number, filled))
-    if not (first <= last and start <= last and first <= end):
-        has = f"{word}s {start} to {end}" + (f" in its longest {unit}" if len(filled) > 1 else "")
+    found = [(part, [line for line in part.lines if first <= line.number <= last]) for part in parts]
+    shown = [replace(part, lines=lines, numbered=True) for part, lines in found if lines]
+    word = "row" if all(part.numbered for part in parts) else "line"
+    end = max((line.number for part in parts for line in part.lines), default=0)
+    if not shown:
         raise ToolError(
-            f"{file} has the {has}; give `lines` one of these numbers or a range such as "
-            f'"{start}-{min(end, start + EXAMPLE_LINES - 1)}", not {clip(repr(wanted), 100)}.'
+            f"{file} has {f'the {word}s 1 to {end}' if end else f'no {word}s'}; give `lines` one of these numbers or a "
+            f'range such as "1-{min(end, 40)}", not {clip(repr(wanted), 100)}.'
         )
-    reached = [part for part in filled if _first_number(part) <= last and first <= _last_number(part)] or filled
-    shown = [replace(part, lines=[line for line in part.lines if first <= line.number <= last]) for part in reached]
-    among = f"{start}-{end}" if len(shown) == 1 else f"each {unit}"
-    low, high = max(first, start), min(last, end)
-    words = f"{word}s {low}-{high} of {among}" if low < high else f"{word} {low} of {among}"
-    return [replace(part, numbered=True) for part in shown], words
+    numbers = f"{word}s {first}-{min(last, end)}" if first < min(last, end) else f"{word} {first}"
+    return shown, f"{numbers} of 1-{end}"
 
 
 def _parse_range(wanted: str, unit: str) -> tuple[int, int]:
@@ -180,14 +162,6 @@ def _parse_range(wanted: str, unit: str) -> tuple[int, int]:
     numbers = "([0-9]{1,9})(?: ?[-\u2013] ?([0-9]{1,9}))?"
     found = re.fullmatch(f"(?:(?:{unit})s? ?)?{numbers}", wanted, re.IGNORECASE)
     return (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-
-
-def _first_number(part: Part) -> int:
-    return min(line.number for line in part.lines)
-
-
-def _last_number(part: Part) -> int:
-    return max(line.number for line in part.lines)
 
 
 def show_file(
@@ -201,11 +175,16 @@ def show_file(
     Raises:
         ToolError: there is no such sheet, page or line.
     """
-    parts = _choose_parts(document, file, sheet)
-    parts, found = _filter_lines(parts, name, document.unit, lines, search)
+    parts, found = _choose_parts(document, file, sheet), list[str]()
+    if lines:
+        parts, words = select_lines(parts, lines, name)
+        found.append(words)
+    if search:
+        parts, count = search_lines(parts, search)
+        found.append(f"lines that contain {clip(search, 200)!r}: {count}")
     more = "" if found else ', or search="some text" or lines="100-140" for some lines alone'
     more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
-    return lay_out(parts, page, f"{name}: {document.summary}", found, more, document.notes)
+    return lay_out(parts, page, f"{name}: {document.summary}", "; ".join(found), more, document.notes)
 
 
 def _choose_parts(document: Document, file: str, sheet: str) -> list[Part]:
@@ -232,15 +211,3 @@ def _choose_range(document: Document, file: str, wanted: str) -> list[Part]:
             f'such as "1-{len(document.parts)}", not {clip(repr(wanted), 100)}.'
         )
     return document.parts[first - 1 : last]
-
-
-def _filter_lines(parts: list[Part], file: str, unit: str, numbers: str, wanted: str) -> tuple[list[Part], str]:
-    """Return the parts with the lines of a range that match a search, and a description of them."""
-    found = []
-    if numbers:
-        parts, words = select_lines(parts, numbers, file, unit)
-        found.append(words)
-    if wanted:
-        parts, count = search_lines(parts, wanted)
-        found.append(f"lines that contain {clip(wanted, 200)!r}: {count}")
-    return parts, "; ".join(found)

@@ -5,11 +5,12 @@ It runs as a program of the reader process, with a profile of its own that switc
     convert(Source("talk.ppt", data), ".ppt", ".pptx").data      # the bytes of a .pptx
 """
 
+import functools
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from mas.runtime.security.child_environment import build_child_environment
@@ -20,40 +21,29 @@ from mas.tools.results import ToolError
 
 CONVERT_SECONDS = 100.0
 PROGRAM = "soffice"
-MISSING = (
-    "{name} is {kind}, which only LibreOffice opens, and that is not installed here (apt-get install {package}); "
-    "go on without it."
-)
 RTF_MISSING = (
     "It is shown with its formatting codes: LibreOffice, which shows the text alone, is not installed "
     "(apt-get install libreoffice-writer)."
 )
-# Settings of the profile: no macros or other active content, no links to files or pages, every connection to nowhere.
-_SETTINGS = (
-    ("Office.Common/Security/Scripting", "MacroSecurityLevel", "3"),
-    ("Office.Common/Security/Scripting", "DisableMacrosExecution", "true"),
-    ("Office.Common/Security/Scripting", "DisableActiveContent", "true"),
-    ("Office.Common/Security/Scripting", "BlockUntrustedRefererLinks", "true"),
-    ("Office.Writer/Content/Update", "Link", "2"),
-    ("Office.Calc/Content/Update", "Link", "1"),
-    ("Inet/Settings", "ooInetProxyType", "1"),
-    *(
-        setting
-        for scheme in ("HTTP", "HTTPS", "FTP")
-        for setting in (
-            ("Inet/Settings", f"ooInet{scheme}ProxyName", "127.0.0.1"),
-            ("Inet/Settings", f"ooInet{scheme}ProxyPort", "9"),
-        )
-    ),
-)
+# Of the profile: no macros or other active content, no links to files or pages, every connection to nowhere.
+_SETTINGS = {
+    "Office.Common/Security/Scripting": {
+        "MacroSecurityLevel": "3",
+        **dict.fromkeys(("DisableMacrosExecution", "DisableActiveContent", "BlockUntrustedRefererLinks"), "true"),
+    },
+    "Office.Writer/Content/Update": {"Link": "2"},
+    "Office.Calc/Content/Update": {"Link": "1"},
+    "Inet/Settings": {
+        "ooInetProxyType": "1",
+        **{f"ooInet{scheme}ProxyName": "127.0.0.1" for scheme in ("HTTP", "HTTPS", "FTP")},
+        **{f"ooInet{scheme}ProxyPort": "9" for scheme in ("HTTP", "HTTPS", "FTP")},
+    },
+}
+_ITEM = '<item oor:path="/org.openoffice.{}"><prop oor:name="{}" oor:op="fuse"><value>{}</value></prop></item>'
 _PROFILE = (
     '<?xml version="1.0" encoding="UTF-8"?><oor:items xmlns:oor="http://openoffice.org/2001/registry" '
     'xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">'
-    + "".join(
-        f'<item oor:path="/org.openoffice.{path}"><prop oor:name="{name}" oor:op="fuse"><value>{value}</value></prop>'
-        "</item>"
-        for path, name, value in _SETTINGS
-    )
+    + "".join(_ITEM.format(path, *item) for path, items in _SETTINGS.items() for item in items.items())
     + "</oor:items>"
 )
 
@@ -71,22 +61,23 @@ def convert(source: Source, kind: str, target: str) -> Source:
     """
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        (home / "profile" / "user").mkdir(parents=True)
-        (home / "profile" / "user" / "registrymodifications.xcu").write_text(_PROFILE, encoding="utf-8")
-        (home / f"file{kind}").write_bytes(source.data)
+        profile, file, out = home / "profile", home / f"file{kind}", home / "out"
+        (profile / "user").mkdir(parents=True)
+        (profile / "user" / "registrymodifications.xcu").write_text(_PROFILE, encoding="utf-8")
+        file.write_bytes(source.data)
         command = [PROGRAM, "--headless", "--norestore", "--nolockcheck", "--nologo"]
-        command += [f"-env:UserInstallation={(home / 'profile').as_uri()}"]
-        command += ["--convert-to", target.removeprefix("."), "--outdir", str(home / "out"), str(home / f"file{kind}")]
+        command += [f"-env:UserInstallation={profile.as_uri()}", "--convert-to", target[1:], "--outdir", str(out)]
+        environment = build_child_environment()
         try:
             subprocess.run(
-                command,
+                [*command, str(file)],
                 cwd=home,
-                env=build_child_environment(),
+                env=environment,
                 capture_output=True,
                 timeout=CONVERT_SECONDS,
                 check=False,
             )
-            made = home / "out" / f"file{target}"
+            made = out / f"file{target}"
             if made.stat().st_size > MAX_UNPACKED_BYTES:
                 raise ToolError(f"{source.name} becomes larger than {MAX_UNPACKED_BYTES} bytes; it is not read.")
             return replace(source, data=made.read_bytes())
@@ -94,26 +85,23 @@ def convert(source: Source, kind: str, target: str) -> Source:
             raise ToolError(f"{source.name} cannot be opened by LibreOffice; it is damaged or unusual.") from error
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """Reader of one kind, by another kind's reader."""
+def _read(source: Source, kind: str, what: str, target: str, package: str) -> Document:
+    """Return the converted file's document.
 
-    kind: str
-    description: str
-    target: str
-    package: str  # one of PACKAGES
-    reader: Callable[[Source], Document]
-
-    def __call__(self, source: Source) -> Document:
-        """Return the converted file's document."""
-        if is_installed():
-            document = self.reader(convert(source, self.kind, self.target))
-            note = f"LibreOffice has converted it from {self.kind} to {self.target}."
-            return replace(document, notes=[note, *document.notes])
-        if self.kind == ".rtf":
-            document = text.read(source)
-            return replace(document, notes=[*document.notes, RTF_MISSING], is_incomplete=True)
-        raise ToolError(MISSING.format(name=source.name, kind=self.description, package=self.package))
+    Args:
+        package: one of PACKAGES, named where LibreOffice is missing.
+    """
+    if is_installed():
+        document = _READERS[target](convert(source, kind, target))
+        note = f"LibreOffice has converted it from {kind} to {target}."
+        return replace(document, notes=[note, *document.notes])
+    if kind == ".rtf":
+        document = text.read(source)
+        return replace(document, notes=[*document.notes, RTF_MISSING], is_incomplete=True)
+    raise ToolError(
+        f"{source.name} is {what}, which only LibreOffice opens, and that is not installed here (apt-get install "
+        f"{package}); go on without it."
+    )
 
 
 def _read_workbook(source: Source) -> Document:
@@ -122,10 +110,15 @@ def _read_workbook(source: Source) -> Document:
     return excel.read(source)
 
 
+def _build_reader(kind: str, what: str, target: str, package: str) -> Callable[[Source], Document]:
+    return functools.partial(_read, kind=kind, what=what, target=target, package=package)
+
+
+_READERS = {".docx": office.read_word, ".pptx": office.read_slides, ".xlsx": _read_workbook}
 PACKAGES = frozenset(("libreoffice-calc", "libreoffice-impress", "libreoffice-writer"))  # of Debian
 
-read_doc = Conversion(".doc", "an old Word document", ".docx", "libreoffice-writer", office.read_word)
-read_rtf = Conversion(".rtf", "a rich text document", ".docx", "libreoffice-writer", office.read_word)
-read_odt = Conversion(".odt", "an OpenDocument text", ".docx", "libreoffice-writer", office.read_word)
-read_ods = Conversion(".ods", "an OpenDocument spreadsheet", ".xlsx", "libreoffice-calc", _read_workbook)
-read_ppt = Conversion(".ppt", "an old PowerPoint presentation", ".pptx", "libreoffice-impress", office.read_slides)
+read_doc = _build_reader(".doc", "an old Word document", ".docx", "libreoffice-writer")
+read_rtf = _build_reader(".rtf", "a rich text document", ".docx", "libreoffice-writer")
+read_odt = _build_reader(".odt", "an OpenDocument text", ".docx", "libreoffice-writer")
+read_ods = _build_reader(".ods", "an OpenDocument spreadsheet", ".xlsx", "libreoffice-calc")
+read_ppt = _build_reader(".ppt", "an old PowerPoint presentation", ".pptx", "libreoffice-impress")
