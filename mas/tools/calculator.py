@@ -23,7 +23,7 @@ from mas.tools.results import ToolError, ToolResult
 
 MAX_EXPRESSION_CHARS = 1_000
 MAX_RESULT_BITS = 13_000  # about 3,900 digits: below Python's own limit of 4,300 for printing an int
-MAX_FACTORIAL = 1_000
+MAX_DIGITS = int(MAX_RESULT_BITS * math.log10(2))
 MAX_ROUND_DIGITS = 1_000
 
 Number = int | float
@@ -38,13 +38,6 @@ _ALLOWED_SYNTAX = (
 )
 _ALLOWED_CHARS = re.compile(r"[A-Za-z0-9_\s.,+\-*/%()\[\]<>=!]*")
 _CONSTANTS = {name: getattr(math, name) for name in ("pi", "e", "tau", "inf", "nan")}
-# Functions of numbers; some came with Python 3.12 and 3.13. Those that need other limits are in _functions.
-_MATH = (
-    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh"),
-    *("exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "cbrt", "sqrt", "isqrt", "hypot", "degrees", "radians"),
-    *("ceil", "floor", "trunc", "fabs", "fma", "fmod", "frexp", "ldexp", "modf", "remainder", "nextafter", "ulp"),
-    *("erf", "erfc", "gamma", "lgamma", "gcd", "lcm", "copysign", "isclose", "isfinite", "isinf", "isnan"),
-)
 _THOUSANDS = re.compile(r"(?<![\w.])[1-9]\d{0,2}(?:,\d{3})+(?!\d)")
 _PERCENT = re.compile(r"%\s*(?:of\b|[-+*/%),\]<>=!]|$)")
 
@@ -130,7 +123,7 @@ def _evaluate(text: str, tree: ast.expr) -> object:
 def _check_value(value: _Value) -> _Value:
     """Return the value; refuse what is too large to calculate with or is not a real number."""
     if isinstance(value, int) and value.bit_length() > MAX_RESULT_BITS:
-        raise OverflowError(f"the result has more than {int(MAX_RESULT_BITS * math.log10(2))} digits")
+        raise OverflowError(f"the result has more than {MAX_DIGITS} digits")
     if isinstance(value, float) and not math.isfinite(value):
         raise OverflowError("the result is too large for a decimal number; use whole numbers or log()")
     if isinstance(value, complex):
@@ -145,15 +138,12 @@ def _bound(function: _Function, lists: int = 0) -> _Function:
         lists: how many lists it takes; the numbers of a single one may also be given one by one.
     """
 
-    @functools.wraps(function)
     def call(*values: object, **named: object) -> object:
         if lists == 1 and not (len(values) == 1 and isinstance(values[0], list | tuple)):
             values = (values,)
-        if lists and not all(isinstance(value, list | tuple) for value in values):
-            raise TypeError("two lists were expected, such as [0, 0], [3, 4]")
+        if lists and not all(isinstance(value, list | tuple) and value for value in values):
+            raise TypeError("a list of numbers was expected, such as [3, 4]")
         numbers = [number for value in values for number in value] if lists else list(values)  # type: ignore[attr-defined]
-        if lists and not numbers:
-            raise ValueError("at least one number is needed")
         if not all(isinstance(number, int | float) for number in (*numbers, *named.values())):
             raise TypeError("a number was expected, not a list or a function's name")
         return _check_value(function(*values, **named))
@@ -161,41 +151,37 @@ def _bound(function: _Function, lists: int = 0) -> _Function:
     return call
 
 
-def _power(base: Number, exponent: Number) -> object:
-    if isinstance(base, int) and isinstance(exponent, int) and exponent > 0:
-        _refuse_above((abs(base).bit_length() - 1) * exponent)
-    return base**exponent
+def _sized(function: _Function, estimate_bits: Callable[..., float]) -> _Function:
+    """Make a function refuse what would be too large, before it computes it."""
+
+    def call(*values: Number) -> object:
+        if estimate_bits(*values) > MAX_RESULT_BITS:
+            raise OverflowError(f"the result would have more than {MAX_DIGITS} digits")
+        return function(*values)
+
+    return call
 
 
-def _factorial(number: int) -> int:
-    if number > MAX_FACTORIAL:
-        raise OverflowError(f"factorial is limited to {MAX_FACTORIAL}; use lgamma for the logarithm of a larger one")
-    return math.factorial(number)
+def _log_factorial(number: Number) -> float:
+    return math.lgamma(number + 1) / math.log(2) if number > 0 else 0.0
 
 
-def _comb(n: int, k: int) -> int:
-    if 0 < k < n:
-        chosen = min(k, n - k)
-        _refuse_above(chosen * (math.log2(n) - math.log2(chosen)))  # comb(n, k) >= (n / k)**k
-    return math.comb(n, k)
+def _estimate_power(base: Number, exponent: Number) -> float:
+    is_growing = isinstance(base, int) and isinstance(exponent, int) and exponent > 0
+    return (abs(int(base)).bit_length() - 1) * exponent if is_growing else 0.0
 
 
-def _perm(n: int, k: int | None = None) -> int:
-    if n > 1:
-        _refuse_above((n if k is None else min(k, n)) * (math.log2(n) - 1.45))  # perm(n, k) >= (n / 2.72)**k
-    return math.perm(n, k)
-
-
-def _refuse_above(bits: float) -> None:
-    """Refuse to compute a result of which `bits` is a lower bound of the size."""
-    if bits > MAX_RESULT_BITS:
-        raise OverflowError(f"the result would have more than {int(MAX_RESULT_BITS * math.log10(2))} digits")
+def _estimate_perm(n: Number, k: Number | None = None) -> float:
+    return _log_factorial(n) - (0.0 if k is None else _log_factorial(n - k))
 
 
 def _round(number: Number, digits: int | None = None) -> Number:
     if digits is not None and abs(digits) > MAX_ROUND_DIGITS:
         raise OverflowError(f"round is limited to {MAX_ROUND_DIGITS} digits")
     return round(number, digits)
+
+
+_power = _sized(operator.pow, _estimate_power)
 
 
 def _operators() -> dict[type[ast.AST], _Function]:
@@ -211,17 +197,17 @@ def _operators() -> dict[type[ast.AST], _Function]:
 
 @functools.cache
 def _functions() -> dict[str, _Function]:
-    single = {name: getattr(math, name) for name in _MATH if hasattr(math, name)}
-    single |= {"abs": abs, "int": int, "float": float, "pow": _power, "round": _round}
-    single |= {"factorial": _factorial, "comb": _comb, "perm": _perm}
+    """Return all functions of `math`, those of other modules that people expect, and limits where one grows fast."""
+    of_math = {name: getattr(math, name) for name in dir(math) if callable(getattr(math, name)) and name[0] != "_"}
+    single = of_math | {"abs": abs, "int": int, "float": float, "pow": _power, "round": _round}
+    single["factorial"] = _sized(math.factorial, _log_factorial)
+    single["comb"] = _sized(math.comb, lambda n, k: _estimate_perm(n, k) - _log_factorial(k))
+    single["perm"] = _sized(math.perm, _estimate_perm)
     several: dict[str, _Function] = {"min": min, "max": max, "sum": sum, "prod": math.prod, "fsum": math.fsum}
     several |= {"mean": statistics.mean, "median": statistics.median, "stdev": statistics.stdev}
-    pairs = {name: getattr(math, name) for name in ("dist", "sumprod") if hasattr(math, name)}
-    return (
-        {name: _bound(function) for name, function in single.items()}
-        | {name: _bound(function, 1) for name, function in several.items()}
-        | {name: _bound(function, 2) for name, function in pairs.items()}
-    )
+    pairs = {name: of_math[name] for name in ("dist", "sumprod") if name in of_math}
+    counted = ((single, 0), (several, 1), (pairs, 2))
+    return {name: _bound(function, lists) for found, lists in counted for name, function in found.items()}
 
 
 def _clip(text: str, limit: int = 120) -> str:
