@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -22,11 +22,10 @@ from mas.runtime.sample_context import current_context
 from mas.tools.browser.page import cut
 from mas.tools.browser.window import Check, Window
 from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError
-from mas.tools.results import ToolError, ToolResult
+from mas.tools.results import ToolResult
 from mas.tools.settings import BrowserSettings
 from mas.tools.tool_context import ToolLimits, get_settings
 
-MAX_SESSIONS = 8  # questions that have a browser window at the same time
 ACTION_SECONDS = 60.0  # one action, including loading the page that it leads to
 LISTEN_SECONDS = 0.5  # to connect to the port
 START_SECONDS = 10.0  # to open a session
@@ -40,8 +39,7 @@ class BrowserSession:
     def __init__(self, settings: BrowserSettings, url: str, offers: "Sequence[Tool]", check: Check) -> None:
         self.offers = offers
         self.chosen_tools = settings.tools
-        self._url, self._settings, self._check = url, settings, check
-        self._free = asyncio.Semaphore(MAX_SESSIONS)
+        self._url, self._check = url, check
         self._open: set[Connection] = set()
 
     async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
@@ -67,34 +65,13 @@ class BrowserSession:
         return cut(seen, get_settings(ToolLimits).max_output_chars - SLACK_CHARS)
 
     def _window(self) -> Window:
-        return Window(self._connection, self._check, ACTION_SECONDS)
+        return Window(self._connect, self._check, ACTION_SECONDS)
 
-    async def _connection(self) -> Connection:
-        await self._wait_for_free_window()
-        try:
-            connection = await Connection.open(self._url, START_SECONDS)
-        except BaseException:
-            self._free.release()
-            raise
+    async def _connect(self) -> Connection:
+        connection = await Connection.open(self._url, START_SECONDS)
         self._open.add(connection)
-        connection.owner.add_done_callback(lambda _: self._ended(connection))
+        connection.owner.add_done_callback(lambda _: self._open.discard(connection))
         return connection
-
-    def _ended(self, connection: Connection) -> None:
-        self._open.discard(connection)
-        self._free.release()
-
-    async def _wait_for_free_window(self) -> None:
-        context, seconds = current_context(), ACTION_SECONDS
-        try:
-            with context.pause_working_time() if context is not None else nullcontext():
-                async with asyncio.timeout(seconds):
-                    await self._free.acquire()
-        except TimeoutError as error:
-            raise ToolError(
-                f"All {MAX_SESSIONS} browser windows were in use by other questions for {seconds:g} "
-                "seconds; use another tool, or try again later."
-            ) from error
 
     async def aclose(self) -> None:
         """Close all connections, without waiting for a server that does not answer."""

@@ -67,23 +67,17 @@ class Window:
         return build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
 
     async def _call(self, tool: str, arguments: Mapping[str, object]) -> Reply:
-        """Return the server's reply; after a restart of the server repeat the action if it only opens an address."""
-        try:
-            return await (await self._connect_once(tool)).call(tool, arguments)
-        except ConnectionLostError as error:
-            lost = error
-        self._drop()
+        """Return the server's reply; the action after a lost connection opens another one."""
         connection = await self._connect_once(tool)
-        if tool == NAVIGATE:
-            try:
-                return await connection.call(tool, arguments)
-            except ConnectionLostError as error:
-                self._drop()
-                raise ToolError(f"{tool}: the browser has stopped twice ({error}); go on without it.") from error
-        last = f"; the last page was {self._url}" if self._url not in _NO_PAGE else ""
-        raise ToolError(
-            f"{tool}: the browser was started anew and has no page open ({lost}){last}. Open it again with {NAVIGATE}."
-        ) from lost
+        try:
+            return await connection.call(tool, arguments)
+        except ConnectionLostError as error:
+            self._drop()
+            last = f"; the last page was {self._url}" if self._url not in _NO_PAGE else ""
+            raise ToolError(
+                f"{tool}: the browser has stopped and has no page open ({error}){last}. Open it again with {NAVIGATE}, "
+                "or go on without it."
+            ) from error
 
     async def _connect_once(self, tool: str) -> Connection:
         if self._connection is None and not self._closed:

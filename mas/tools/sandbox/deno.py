@@ -59,6 +59,11 @@ class Deno:
     name = DENO
 
     def probe(self) -> str:
+        """Run a one-line program and return a description of the isolation.
+
+        Raises:
+            NotAvailableError: it did not run.
+        """
         from mas.runtime.event_loop import run_blocking
 
         run_blocking(self.open({}, SandboxSettings())).close()

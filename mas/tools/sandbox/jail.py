@@ -62,6 +62,11 @@ class Jail:
         return find_program()
 
     def probe(self) -> str:
+        """Run a one-line program and return a description of the isolation.
+
+        Raises:
+            NotAvailableError: it did not run.
+        """
         bwrap, version = self._program
         with _open_filter() as end:
             code = "import os; print(6 * 7, os.listdir('/scratch'))"

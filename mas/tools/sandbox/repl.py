@@ -8,37 +8,15 @@ interpreter.close()
 import asyncio
 import functools
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from mas.tools.sandbox.deno import Deno
 from mas.tools.sandbox.jail import Jail
 from mas.tools.sandbox.session import OVER, Files, NotAvailableError, Reply, Session, SessionLostError
 from mas.tools.settings import AUTO, BUBBLEWRAP, DENO, REFUSE, SandboxSettings
 
-
-class Isolation(Protocol):
-    """Way to run code apart from this machine."""
-
-    name: str  # as in `tools.sandbox.kind`
-
-    def probe(self) -> str:
-        """Run a one-line program and return a description of the isolation.
-
-        Raises:
-            NotAvailableError: it did not run.
-        """
-
-    async def open(self, files: Files, settings: SandboxSettings) -> Session:
-        """Open a session that can read `files` by their names.
-
-        Raises:
-            NotAvailableError: it could not be started.
-        """
-
-
-_CANDIDATES: dict[str, tuple[Callable[[], Isolation], ...]] = {
+Isolation = Jail | Deno
+_CANDIDATES: dict[str, tuple[type[Isolation], ...]] = {
     **{AUTO: (Jail, Deno), BUBBLEWRAP: (Jail,), DENO: (Deno,), REFUSE: ()},
 }
 _choosing = threading.Lock()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 from xml.etree.ElementTree import ParseError
 
 import requests
@@ -28,9 +28,12 @@ MAX_ELEMENTS = 200_000  # of XML or JSON; ten hours of subtitles have 30,000
 _ORIGIN = "https://www.youtube.com"  # where the package asks
 _PLAYER = "/youtubei/v1/player"  # its reply describes the video, too; the package does not pass that on
 _MAX_NAME_CHARS = 200
-_ID = re.compile(r"[A-Za-z0-9_-]{11}")
-_HOSTS = ("youtube.com", "youtube-nocookie.com")
-_PATHS = ("shorts", "embed", "live", "v", "e")
+_ID = re.compile(r"([A-Za-z0-9_-]{11})")
+_ADDRESS = re.compile(
+    r"(?:https?://)?(?:(?:[\w-]+\.)*youtube(?:-nocookie)?\.com/(?:watch\?(?:[^#]*&)?v=|(?:shorts|embed|live|v|e)/)"
+    r"|(?:www\.)?youtu\.be/)([A-Za-z0-9_-]{11})(?![A-Za-z0-9_-])",
+    re.ASCII,
+)
 _BLOCKED = "YouTube takes this machine for a robot and refuses"
 _SENTENCES: tuple[tuple[type[Exception], str], ...] = (  # the first that fits
     (api.IpBlocked, f"{_BLOCKED} (address blocked or captcha); no transcript can be had from here for now."),
@@ -71,22 +74,10 @@ def parse_video_id(url_or_id: str) -> str:
         ToolError: it is neither.
     """
     text = url_or_id.strip()
-    if _ID.fullmatch(text):
-        return text
-    try:
-        parts = urlsplit(text if "://" in text else f"https://{text}")
-        host = (parts.hostname or "").removesuffix(".")
-    except ValueError:
-        host = ""
-    found = ""
-    if host in ("youtu.be", "www.youtu.be"):
-        found = parts.path.strip("/").partition("/")[0]
-    elif any(host == each or host.endswith(f".{each}") for each in _HOSTS):
-        steps = parts.path.strip("/").split("/")
-        found = steps[1] if len(steps) > 1 and steps[0] in _PATHS else parse_qs(parts.query).get("v", [""])[0]
-    if _ID.fullmatch(found) is None:
+    found = _ID.fullmatch(text) or _ADDRESS.match(text)
+    if found is None:
         raise ToolError(f"{clip(text, 200)!r} is no video of YouTube; give its address or its id of 11 characters.")
-    return found
+    return found[1]
 
 
 async def fetch_transcript(video: str, language: str, settings: WebSettings) -> Transcript:
