@@ -12,7 +12,9 @@ AgentResult(agent="sql", status="succeeded", answer="One row.", tabular=table)
 
 import math
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -300,6 +302,20 @@ class Agent(Protocol):
         ...
 
 
+_recorders: ContextVar[list["EventRecorder"] | None] = ContextVar("recorders", default=None)
+
+
+@contextmanager
+def note_recorders() -> Iterator[list["EventRecorder"]]:
+    """Note the recorders made inside the block: if an agent raises, what it has done until then is in its own."""
+    noted: list[EventRecorder] = []
+    token = _recorders.set(noted)
+    try:
+        yield noted
+    finally:
+        _recorders.reset(token)
+
+
 class EventRecorder:
     """Events of one component while it works on one request, without the secrets of the request's context.
 
@@ -310,6 +326,8 @@ class EventRecorder:
         self.events: list[TraceEvent] = []
         self._component = component
         self.redact = build_redactor(list_secrets(context or {}))
+        if (noted := _recorders.get()) is not None:
+            noted.append(self)
 
     def hide(self, secret: str) -> None:
         """Hide one more secret, such as a new token, in all that is added or redacted from now on."""

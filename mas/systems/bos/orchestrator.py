@@ -35,6 +35,7 @@ from mas.systems.bos.contracts import (
     EventRecorder,
     OrchestratorState,
     attach_temporal_context,
+    note_recorders,
 )
 from mas.systems.bos.planner import Planner
 
@@ -148,14 +149,15 @@ async def run_agent(
         status = _change_status(recorder, _Status.PENDING, _Status.RUNNING)
         opening = list(recorder.events)
         try:
-            result = await _invoke(runtime.context.agents[name], request.question, context)
+            with note_recorders() as noted:
+                result = await _invoke(runtime.context.agents[name], request.question, context)
             if not isinstance(result, AgentResult):
                 raise TypeError(f"the agent {name} returned {type(result).__name__}; expected AgentResult")
         except LimitReachedError:
             raise
         except Exception as error:  # noqa: BLE001  # of an agent: becomes its result
-            kind = type(error).__name__
-            result = EventRecorder(name, context).fail(kind, str(error) or kind, {"stack": format_stack(error)})
+            kind, own = type(error).__name__, [*noted, EventRecorder(name, context)][0]
+            result = own.fail(kind, str(error) or kind, {"stack": format_stack(error)})
         if result.error is not None and not any(each.event_type == "ERROR" for each in result.trace):
             recorder.add("ERROR", result.error.message, type=result.error.type)
         _change_status(recorder, status, result.status)

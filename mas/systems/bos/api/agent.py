@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import dspy
 import httpx
+from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.runtime.text import replace_surrogates
 from mas.systems.bos.api.catalogue import Catalogue, format_endpoint, select_documentation
@@ -208,16 +209,15 @@ class ApiDocsAgent:
         headers.update({str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {})
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        reply = await send(call.client, request, headers, self.settings.timeout_seconds)
-        call.recorder.add(
-            "TOOL",
-            REQUEST_SENT,
-            method=request.method,
-            url=request.url,
-            query=dict(request.query),
-            status_code=reply.status,
-            elapsed_ms=reply.elapsed_ms,
-        )
+        facts = {"method": request.method, "url": request.url, "query": dict(request.query)}
+        started = time.perf_counter()
+        try:
+            reply = await send(call.client, request, headers, self.settings.timeout_seconds)
+        except AgentFailureError as failure:  # the server may have acted on it all the same
+            elapsed = (time.perf_counter() - started) * 1000
+            call.recorder.add("TOOL", REQUEST_SENT, **facts, status_code=None, elapsed_ms=elapsed, error=str(failure))
+            raise
+        call.recorder.add("TOOL", REQUEST_SENT, **facts, status_code=reply.status, elapsed_ms=reply.elapsed_ms)
         return reply
 
     async def _adjust(
@@ -243,14 +243,21 @@ class ApiDocsAgent:
         return request
 
     async def _summarize(self, call: _Call, request: ApiRequest, reply: Reply) -> str:
-        summed_up = await self.predictors["api_summarize"].acall(
-            question_about_reply=call.question,
-            request=f"{request.method} {request.endpoint.path}: HTTP {reply.status}",
-            reply=_format_reply(call, reply),
-            context=format_context(call.context),
-            system_prompt=get_text(call.context, SYSTEM_PROMPT),
-        )
-        return str(summed_up.summary or "").strip() or reply.text[:MAX_ERROR_CHARS]
+        """Return the reply in words; the reply itself if the model cannot be asked."""
+        try:
+            summed_up = await self.predictors["api_summarize"].acall(
+                question_about_reply=call.question,
+                request=f"{request.method} {request.endpoint.path}: HTTP {reply.status}",
+                reply=_format_reply(call, reply),
+                context=format_context(call.context),
+                system_prompt=get_text(call.context, SYSTEM_PROMPT),
+            )
+            summary = str(summed_up.summary or "").strip()
+        except (LMError, AdapterParseError) as error:
+            kind = type(error).__name__
+            call.recorder.add("ERROR", "Reply could not be put into words", error=str(error), type=kind)
+            summary = ""
+        return summary or reply.text[:MAX_ERROR_CHARS]
 
 
 def _format_reply(call: _Call, reply: Reply) -> str:

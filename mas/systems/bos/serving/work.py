@@ -79,17 +79,17 @@ async def list_events(program: BosProgram, request: AgentRequest) -> AsyncIterat
                     plan = state["planner"].model_dump(mode="json", include={"rationale", "confidence"})
                     yield "plan", {**plan, "agents": list(state["planner"].chosen_agents)}
                 elif node == "execute_agent":
-                    yield "agent", _describe_result(state["agent_results"][-1], request.include_data)
+                    yield "agent", _describe_result(state["agent_results"][-1], request)
                 else:
                     hidden = None if request.trace else {"agent_results": {"__all__": {"error": {"details"}}}}
                     yield "answer", state["response"].model_dump(mode="json", exclude=hidden)
 
 
-def _describe_result(result: AgentResult, with_data: bool) -> dict[str, object]:
+def _describe_result(result: AgentResult, request: AgentRequest) -> dict[str, object]:
     tools = [event for event in result.trace if event.event_type == "TOOL"]
     queries = [event.data["query"] for event in tools] if result.agent == "sql" else []
-    shown = result.model_dump(mode="json", exclude={"trace": True, "error": {"details"}})
-    return {**shown, "queries": queries} | ({} if with_data else {"tabular": None})
+    shown = result.model_dump(mode="json", exclude=None if request.trace else {"trace": True, "error": {"details"}})
+    return {**shown, "queries": queries} | ({} if request.include_data else {"tabular": None})
 
 
 class Reply(Response):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
+from dspy.utils.exceptions import AdapterParseError, LMError
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -297,7 +297,7 @@ async def parse_results(state: SQLAgentState, runtime: Context) -> Changes:
             system_prompt=get_text(own.context, SYSTEM_PROMPT),
         )
         answer = str(reply.rows_answer or "").strip()
-    except AdapterParseError as error:
+    except (LMError, AdapterParseError) as error:
         own.recorder.add("ERROR", "Rows could not be put into words", error=str(error), type=type(error).__name__)
         answer = ""
     answer = answer or format_rows(result)
@@ -363,13 +363,17 @@ class SqlAgent:
             state: SQLAgentState = await sql_graph().ainvoke(first, context=attempt_context, config=limit)  # type: ignore[assignment]
             latency = (time.perf_counter() - started) * 1000
             result, query = state.get("last_query_result"), state.get("last_query")
-            if result is not None and result["success"]:
+            is_success = result is not None and result["success"]
+            history.append(
+                {"attempt": attempt, "query": query, "success": is_success, "error": None, "latency_ms": latency}
+            )
+            if result is not None and is_success:
+                recorder.add("RESULT", "SQL agent attempt succeeded", attempt_history=history)
                 table = TabularResult.from_lists(result["columns"], result["data"], result["truncated"])
                 return recorder.succeed(state.get("final_answer") or "", table)
             error = recorder.redact((result and result["error"]) or "no query was run")
-            failed = {"attempt": attempt, "query": query, "error": error}
-            history.append({**failed, "success": False, "latency_ms": latency})
-            recorder.add("ERROR", "SQL agent attempt failed", **failed)
+            history[-1]["error"] = error
+            recorder.add("ERROR", "SQL agent attempt failed", **history[-1])
             if attempt <= self.max_retries:
                 recorder.add("MESSAGE", "SQL agent tries again with feedback", attempt=attempt + 1, error=error)
             messages = [*state["messages"], make_feedback(query, error)]

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from dspy.utils.exceptions import LMServerError
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.systems.bos.contracts import AgentRequest
+from mas.systems.bos.contracts import REQUEST_SENT, AgentRequest, EventRecorder
 from mas.systems.bos.orchestrator import route, workflow
 from mas.systems.bos.service import run
+from mas.systems.bos.serving.work import list_events
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.scripted_model import ScriptedModel, all_text, answering
 
@@ -106,6 +108,31 @@ def test_w01_g07_g08_a04_e04_e05_what_an_agent_raises_is_its_result_and_the_next
     assert all(result.latency_ms and result.latency_ms > 0 for result in response.agent_results)
     assert "sql: failed" in all_text(model.asked("composer")[0])
     assert TOKEN not in response.model_dump_json()
+
+
+def test_e04_q21_d23_what_an_agent_did_before_it_raised_stays_in_result_response_and_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def work(question: str, context: Mapping[str, object]) -> Any:
+        recorder = EventRecorder("api_docs", context)
+        recorder.hide("sign-in-token-0123")
+        recorder.add("TOOL", REQUEST_SENT, method="POST")
+        raise LMServerError("503: down, sign-in-token-0123")
+
+    program, _ = offer(monkeypatch, WrittenAgent("api_docs", work))
+    response = run(program, FOUND)
+    (failed,) = response.agent_results
+    assert failed.error is not None and failed.error.type == "LMServerError"
+    kinds = [str(each.event_type) for each in failed.trace]
+    assert kinds == ["MESSAGE", "TOOL", "ERROR", "MESSAGE"]
+    assert [str(each.event_type) for each in response.trace if each.agent == "api_docs"] == kinds
+    assert "sign-in-token" not in response.model_dump_json()
+
+    async def collect() -> list[Any]:
+        return [event async for event in list_events(program, AgentRequest.parse(FOUND))]
+
+    shown = dict(run_blocking(collect()))["agent"]
+    assert [each["event_type"] for each in shown["trace"]] == kinds and shown["error"]["type"] == "LMServerError"
 
 
 def test_p24_w01_a_partial_answer_if_the_api_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import dspy
 import httpx
 import pytest
 from dspy.utils import DummyLM
+from dspy.utils.exceptions import LMServerError
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.systems.bos.api.agent import AdjustApiCall, ApiDocsAgent, PlanApiCall, SummarizeApiReply
@@ -16,6 +17,7 @@ from mas.systems.bos.api.catalogue import Catalogue
 from mas.systems.bos.api.tokens import FirebaseTokens
 from mas.systems.bos.contracts import AgentResult
 from mas.systems.bos.settings import ApiSettings
+from tests.mas.systems.bos.test_planner import FixedPredictor
 from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer
 from tests.servers.loopback import running
 from tests.servers.orders_api import DOCUMENTATION, OrdersApi
@@ -36,10 +38,17 @@ class World:
         self.client: httpx.AsyncClient | None = None
         self.prompts: list[str] = []
 
-    async def ask(self, *replies: Mapping[str, object], context: Mapping[str, object] | None = None) -> AgentResult:
+    async def ask(
+        self,
+        *replies: Mapping[str, object],
+        context: Mapping[str, object] | None = None,
+        unanswered: str | None = None,  # step whose request to the model fails
+    ) -> AgentResult:
         lm = DummyLM([{key: _dump(value) for key, value in reply.items()} for reply in replies], adapter=ChatAdapter())
         signatures = {"api_plan": PlanApiCall, "api_adjust": AdjustApiCall, "api_summarize": SummarizeApiReply}
-        predictors = {name: dspy.Predict(each) for name, each in signatures.items()}
+        predictors: dict[str, Any] = {name: dspy.Predict(each) for name, each in signatures.items()}
+        if unanswered:
+            predictors[unanswered] = FixedPredictor(LMServerError("503: down"))
         catalogue = Catalogue.model_validate(DOCUMENTATION)
         agent = ApiDocsAgent(predictors, catalogue, self.settings, self.tokens, self.client)
         with dspy.context(lm=lm, adapter=ChatAdapter()):
@@ -220,6 +229,14 @@ async def test_d17_a_write_is_not_repeated_after_a_failure_or_a_timeout(world: W
     result = await world.ask(plan(path, method="POST", json_body={"total": 3}))
     assert result.error is not None and result.error.type == kind
     assert [(each.method, json.loads(each.body)) for each in world.api.requests] == [("POST", {"total": 3})]
+    (sent,) = [each for each in result.trace if each.event_type == "TOOL"]  # D23: also if no reply came
+    assert sent.data["method"] == "POST" and bool(sent.data.get("error")) == (kind == "HttpRequestError")
+
+
+async def test_e04_a_reply_outlives_a_model_that_cannot_put_it_into_words(world: World) -> None:
+    result = await world.ask(plan(), unanswered="api_summarize")
+    assert result.status == "succeeded" and "12.5" in str(result.answer)
+    assert kinds(result) == ["DECISION", "TOOL", "ERROR"]
 
 
 async def test_a_write_is_sent_once(world: World) -> None:

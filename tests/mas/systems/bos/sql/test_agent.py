@@ -9,6 +9,7 @@ from typing import Any, cast
 import dspy
 import pytest
 from dspy.utils import DummyLM
+from dspy.utils.exceptions import LMServerError
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
@@ -29,6 +30,7 @@ from mas.systems.bos.sql.server import Database, QueryResult, open_database
 from mas.systems.bos.sql.session import SqlSession, format_table
 from tests.mas.systems.bos.sql.hostile_queries import SECRET, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
+from tests.mas.systems.bos.test_planner import FixedPredictor
 
 pytestmark = pytest.mark.anyio
 COUNT = "SELECT count(*) AS n FROM customers"
@@ -68,6 +70,7 @@ class World:
         *replies: Mapping[str, object],
         context: Mapping[str, object] | None = None,
         question: str = "How many customers are there?",
+        unanswered: str | None = None,  # step whose request to the model fails
     ) -> AgentResult:
         texts = [{key: v if isinstance(v, str) else json.dumps(v) for key, v in reply.items()} for reply in replies]
         lm = DummyLM(texts, adapter=ChatAdapter())
@@ -77,7 +80,9 @@ class World:
             "sql_check": ReviewQuery,
             "sql_answer": AnswerFromRows,
         }
-        predictors = {name: dspy.Predict(each) for name, each in signatures.items()}
+        predictors: dict[str, Any] = {name: dspy.Predict(each) for name, each in signatures.items()}
+        if unanswered:
+            predictors[unanswered] = FixedPredictor(LMServerError("503: down"))
         agent = SqlAgent(predictors, cast(SqlSession, self.session), self.max_retries)
         try:
             with dspy.context(lm=lm, adapter=ChatAdapter()):
@@ -128,6 +133,7 @@ async def test_q02_q05_q08_q10_q11_a_question_is_answered_from_one_query(world: 
         ("DECISION", "Query was written"),
         ("DECISION", "Query was changed by its review"),
         ("TOOL", "Executed query"),
+        ("RESULT", "SQL agent attempt succeeded"),
     ]
     assert "name TEXT not null" in world.prompts[1] and "sqlite" in world.prompts[1]
     assert "n\\n3" in world.prompts[3]
@@ -220,6 +226,20 @@ async def test_q15_a_success_ends_the_attempts(world: World) -> None:
         choose(), write("SELECT wrong FROM customers"), review(), write(COUNT), review(), answer(), write(COUNT)
     )
     assert str(result.status) == "succeeded" and len(world.session.queries) == 2 and len(world.prompts) == 6
+
+
+async def test_e05_q14_the_attempts_of_a_success_are_kept_with_their_times(world: World) -> None:
+    wrong = write("SELECT wrong FROM customers")
+    result = await world.ask(choose(), wrong, review(), write(COUNT), review(), answer())
+    history = cast(list[dict[str, Any]], result.trace[-1].data["attempt_history"])
+    assert [(row["attempt"], row["success"]) for row in history] == [(1, False), (2, True)]
+    assert history[0]["error"] and history[1]["error"] is None and all(row["latency_ms"] > 0 for row in history)
+
+
+async def test_e04_rows_outlive_a_model_that_cannot_put_them_into_words(world: World) -> None:
+    result = await world.ask(choose(), write(COUNT), review(), unanswered="sql_answer")
+    assert str(result.status) == "succeeded" and result.tabular is not None and result.tabular.rows == [{"n": 3}]
+    assert ("ERROR", "Rows could not be put into words") in messages(result)
 
 
 async def test_q16_q27_a_configuration_error_is_not_retried(world: World) -> None:
