@@ -9,6 +9,7 @@ A plan is data: its path is matched to a documented endpoint, and parameters tha
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from mas.systems.bos.settings import BASE_URL_ENV, ApiSettings, is_web_address
 BASE_URL = "api_base_url"  # key of the request's context
 # A plan never sets these, whatever the documentation says.
 _FORBIDDEN_HEADERS = ("authorization", "proxy-authorization", "cookie", "host", "connection", "transfer-encoding")
+_PLACEHOLDER = re.compile(r"\$?\{+[\w .-]+\}+|<[\w .-]+>")  # {order_id}, ${TOKEN}, <your id>
 
 
 class ApiCallPlan(BaseModel):
@@ -108,7 +110,7 @@ def build_request(plan: ApiCallPlan, catalogue: Catalogue, base_url: str, method
     """Return the request of a plan.
 
     Raises:
-        AgentFailureError: its method is not allowed, its path is not documented, or a path parameter is missing.
+        AgentFailureError: its method is not allowed, its path is not documented, or a value was not filled in.
     """
     method = plan.method.strip().upper()
     if method not in {each.upper() for each in methods}:
@@ -123,6 +125,9 @@ def build_request(plan: ApiCallPlan, catalogue: Catalogue, base_url: str, method
     headers, dropped_headers = _split(plan.headers, endpoint.headers)
     refused = [name for name in headers if name.lower() in _FORBIDDEN_HEADERS]
     body, dropped_body = _read_body(plan.json_body, endpoint)
+    for name, value in {**wanted, **headers, **(body or {})}.items():
+        if _is_placeholder(name, value):
+            raise AgentFailureError("PlanningDeclined", f"the request needs a value for {name}")
     return ApiRequest(
         endpoint,
         method,
@@ -155,10 +160,16 @@ def _render_path(endpoint: Endpoint, values: Mapping[str, object]) -> str:
     path = endpoint.path
     for name in endpoint.path_names:
         text = _to_text(values.get(name))
-        if text in ("", ".", "..", f":{name}"):
+        if text in ("", ".", "..") or _is_placeholder(name, text):
             raise AgentFailureError("PathResolutionError", f"the path {endpoint.path} needs a value for {name}")
         path = path.replace(f":{name}", quote(text, safe=""), 1)
     return path
+
+
+def _is_placeholder(name: str, value: object) -> bool:
+    """Return whether the model has left a value as documentation and templates write it."""
+    text = str(value).strip() if isinstance(value, str) else ""
+    return text == f":{name}" or _PLACEHOLDER.fullmatch(text) is not None
 
 
 def _list_values(name: str, value: object) -> list[tuple[str, str]]:

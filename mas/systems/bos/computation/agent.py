@@ -34,6 +34,9 @@ _FORBIDDEN_NAMES = frozenset(("exec", "eval", "compile", "__import__", "breakpoi
 _FORBIDDEN_ATTRIBUTES = frozenset(
     ("__subclasses__", "__globals__", "__builtins__", "__code__", "__loader__", "__bases__", "__base__", "__mro__")
 )
+_SYSTEM_MODULES = frozenset(  # which allowed modules have among their own names: random._os, calendar.sys
+    ("os", "posix", "sys", "subprocess", "socket", "shutil", "builtins", "importlib", "ctypes", "multiprocessing")
+)
 
 
 class WriteCode(dspy.Signature):
@@ -191,9 +194,13 @@ def find_violation(code: str, allowed_imports: Collection[str]) -> str | None:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None  # the sandbox shows the error with its line
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    imported = {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
+    denied = _SYSTEM_MODULES.difference(allowed_imports)
     for node in ast.walk(tree):
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        modules += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):
+            modules = [node.module or ".", *(each.name for each in node.names if each.name.lstrip("_") in denied)]
         for module in modules:
             if module.partition(".")[0] not in allowed_imports:
                 return f"the module {module} may not be imported; allowed: {', '.join(sorted(allowed_imports))}"
@@ -201,7 +208,15 @@ def find_violation(code: str, allowed_imports: Collection[str]) -> str | None:
             return f"{node.id} may not be used"
         if isinstance(node, ast.Attribute) and node.attr in _FORBIDDEN_ATTRIBUTES:
             return f"the attribute {node.attr} may not be used"
+        if isinstance(node, ast.Attribute) and node.attr.lstrip("_") in denied and _find_root(node) in imported:
+            return f"{ast.unparse(node)} may not be used: it reaches a module that may not be imported"
     return None
+
+
+def _find_root(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 async def execute(code: str, settings: SandboxSettings, files: Mapping[str, Path] | None = None) -> Execution:

@@ -146,6 +146,25 @@ async def test_a_path_without_its_value_sends_nothing(world: World) -> None:
     assert kinds(result) == ["ERROR"]
 
 
+@pytest.mark.parametrize(
+    ("path", "fields", "kind"),
+    [
+        ("/orders/{order_id}", {}, "PathResolutionError"),
+        ("/orders/:order_id", {"path_params": {"order_id": "<order id>"}}, "PathResolutionError"),
+        ("/orders", {"query_params": {"status": "${STATUS}"}}, "PlanningDeclined"),
+        ("/orders", {"method": "POST", "json_body": {"total": "{total}"}}, "PlanningDeclined"),
+    ],
+)
+async def test_a_value_that_was_left_as_a_placeholder_sends_nothing(
+    world: World, path: str, fields: dict[str, object], kind: str
+) -> None:
+    """D09"""
+    world.settings.methods = ["GET", "POST"]
+    result = await world.ask(plan(path, **fields))
+    assert result.error is not None and result.error.type == kind
+    assert not world.api.requests
+
+
 async def test_a_token_is_needed_only_where_the_documentation_says_so(world: World) -> None:
     """D13"""
     result = await world.ask(plan("/account"))
