@@ -64,9 +64,16 @@ class Failure:
     details: ErrorDetails = field(default_factory=ErrorDetails, compare=False)
 
 
-def describe_failure(error: BaseException, trace: Trace) -> Failure:
-    """Return the class and the place of the failure that ended the sample recorded in `trace`."""
-    component, details = _component(trace), _describe_place(trace, error)
+def describe_failure(error: BaseException, trace: Trace, agent: str | None = None) -> Failure:
+    """Return the class and the place of the failure that ended the sample recorded in `trace`.
+
+    Args:
+        error: that ended it.
+        trace: of the sample.
+        agent: that failed, if the system knows; its work may have gone on to an answer that reports the failure.
+    """
+    component, details = agent or _component(trace), _describe_place(trace, error)
+    details = replace(details, agent=details.agent or agent)
     if limit := _limit_reached(error):
         return Failure(str(limit), "limit", component, limit.limit, details)
     message = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_MESSAGE_CHARS]

@@ -87,6 +87,8 @@ class SampleRunner:
             failure = describe_failure(error, trace)
         if deadline.expired():  # whatever the cancelled program did
             failure = describe_timeout(trace, self.deadline_seconds)
+        if failure is None and trace.failure is not None:  # the answer only reports it
+            failure = describe_failure(trace.failure[0], trace, trace.failure[1])
         record.limit = context.limit_reached  # an agent may have answered all the same: within its limits
         if failure is not None:
             self._fail(record, failure)

@@ -60,6 +60,7 @@ class Trace:
         self.limit: str | None = None  # limit of the system itself that ended the work: "retry_limit:expert"
         self.state: dict[str, Any] = {}  # newest state of the system: a failed sample shows how far it came
         self.answer: str | None = None  # the answer if the sample ended now; None: none yet
+        self.failure: tuple[BaseException, str] | None = None  # that the answer only reports, and its agent
         self.step: str | None = None  # of the system's workflow
         self.retry_counts: dict[str, int] = {}  # agent → rejections of its work so far, until the next approval
         self.reviews: dict[str, list[bool]] = {}  # agent → for each review of its work, whether it was approved
@@ -185,6 +186,13 @@ def note_limit(limit: str) -> None:
     trace = _trace.get()
     if trace is not None:
         trace.limit = limit
+
+
+def note_failure(error: BaseException, agent: str) -> None:
+    """Note that an agent's failure ended the work: the answer that the program returns says so and is none."""
+    trace = _trace.get()
+    if trace is not None:
+        trace.failure = (error, agent)
 
 
 def note_step(step: str, retry_counts: Mapping[str, int]) -> None:

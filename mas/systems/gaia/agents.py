@@ -210,7 +210,7 @@ def to_finalizer(state: GraphState) -> str:
 
 
 def to_finalizer_retry_failed(state: GraphState) -> str:
-    """Return the finalizer's request after exhausted retries, with `on_retry_exhausted: best_effort`."""
+    """Return the finalizer's request after an error or exhausted retries, with `on_retry_exhausted: best_effort`."""
     return (
         f"{describe_exhaustion(state)}\n\n"
         "Give the best final answer that the work so far supports, and its reasoning trace, which says that the work "
@@ -224,7 +224,9 @@ def to_finalizer_retry_failed(state: GraphState) -> str:
 
 
 def describe_exhaustion(state: GraphState) -> str:
-    """Return the reasoning trace of a question that is given up: the failing agent and its last feedback."""
+    """Return the reasoning trace of a question that is given up: the failing agent, and its error or last feedback."""
+    if state["error"]:
+        return f"The {state['error_component']} failed:\n{state['error']}"
     agent = state["failing_agent"]
     if not agent:
         raise ValueError("no agent has exhausted its retries")

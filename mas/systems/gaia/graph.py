@@ -11,13 +11,16 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
+from dspy.utils.exceptions import AdapterParseError, LMError
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from mas.agents.program import check_question
+from mas.runtime.errors import walk_chain
+from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.trace import keep_state, span
 from mas.systems.gaia.agents import GraphState, Worker, initial_state
-from mas.systems.gaia.nodes import NODES, Context, GraphContext
+from mas.systems.gaia.nodes import NODES, Context, GraphContext, give_up
 from mas.systems.gaia.orchestrator import orchestrate, route_from_orchestrator
 
 Changes = dict[str, object]  # the fields of the state that a node has changed
@@ -53,10 +56,24 @@ def recursion_limit(retry_limits: Mapping[Worker, int], max_research_steps: int)
 def _write_changes(
     node: Callable[[GraphState, Context], Awaitable[GraphState]],
 ) -> Callable[[GraphState, Context], Awaitable[Changes]]:
-    """Return the node as one that writes only what it has changed: the graph's work grows with the fields written."""
+    """Return the node as one that writes only what it has changed: the graph's work grows with the fields written.
+
+    An error of its model becomes the state's, and the finalizer is next (docs/explanation/decisions.md 7e).
+    """
 
     async def write_changes(state: GraphState, runtime: Context) -> Changes:
-        return _find_changes(state, await node(state, runtime))
+        try:
+            after = await node(state, runtime)
+        except (LMError, AdapterParseError) as error:
+            is_limit = any(isinstance(each, LimitReachedError) for each in walk_chain(error))
+            if is_limit or runtime.context.on_error == "fail":
+                raise
+            step = state["current_step"]
+            runtime.context.faults[step] = error
+            after = {**state, "error": f"{type(error).__name__}: {error}", "error_component": step}
+            if step == "finalizer":
+                after = give_up(after, runtime)
+        return _find_changes(state, after)
 
     return write_changes
 

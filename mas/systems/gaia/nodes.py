@@ -9,7 +9,7 @@ default would be rendered into every turn.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import dspy
@@ -17,7 +17,7 @@ from dspy.utils.exceptions import AdapterParseError
 from langgraph.runtime import Runtime
 
 from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, Toolbox, react
-from mas.runtime.trace import event, keep_answer, span
+from mas.runtime.trace import event, keep_answer, note_failure, span
 from mas.systems.gaia import messages
 from mas.systems.gaia.agents import (
     COULD_NOT_ANSWER,
@@ -108,6 +108,8 @@ class GraphContext:
     retry_limits: Mapping[Worker, int]
     max_research_steps: int
     on_retry_exhausted: str
+    on_error: str
+    faults: dict[str, Exception] = field(default_factory=dict)  # agent → why its last reply could not be used, or got
 
 
 Context = Runtime[GraphContext]
@@ -121,7 +123,8 @@ async def planner(state: GraphState, runtime: Context) -> GraphState:
         try:
             prediction = await runtime.context.predictors["planner"].acall(**inputs, history=history)
         except UNUSABLE as error:
-            return _reject_unusable(state, "planner", error)
+            return _reject_unusable(state, runtime, "planner", error)
+        runtime.context.faults.pop("planner", None)
         plan = {"research_steps": list(prediction.research_steps), "expert_steps": list(prediction.expert_steps)}
         current.outputs = plan
     content = f"Planner complete. Research steps: {plan['research_steps']}, Expert steps: {plan['expert_steps']}"
@@ -157,7 +160,8 @@ async def researcher(state: GraphState, runtime: Context) -> GraphState:
                 runtime.context.toolboxes["researcher"],
             )
         except UNUSABLE as error:
-            return _reject_unusable(state, "researcher", error)
+            return _reject_unusable(state, runtime, "researcher", error)
+        runtime.context.faults.pop("researcher", None)
         current.outputs = {"result": prediction.result}
     step = ResearcherState(messages=turns, step_index=index, result=prediction.result)
     results = [*state["research_results"][:index], prediction.result]
@@ -183,7 +187,8 @@ async def expert(state: GraphState, runtime: Context) -> GraphState:
                 runtime.context.toolboxes["expert"],
             )
         except UNUSABLE as error:
-            return _reject_unusable(state, "expert", error)
+            return _reject_unusable(state, runtime, "expert", error)
+        runtime.context.faults.pop("expert", None)
         answer, reasoning = prediction.expert_answer or "", prediction.reasoning_trace or ""
         current.outputs = {"expert_answer": answer, "reasoning_trace": reasoning}
     if answer:
@@ -235,10 +240,9 @@ async def _ask_critic(predictor: dspy.Predict, inputs: Mapping[str, object]) -> 
 
 
 async def finalizer(state: GraphState, runtime: Context) -> GraphState:
-    """Give the answer; after exhausted retries, with `give_up`, a fixed one without any LM call."""
-    if state["retry_failed"] and runtime.context.on_retry_exhausted == "give_up":
-        trace = describe_exhaustion(state)
-        return _finalize(state, COULD_NOT_ANSWER, trace)
+    """Give the answer; after an error or exhausted retries, with `give_up`, a fixed one without any LM call."""
+    if (state["retry_failed"] or state["error"]) and runtime.context.on_retry_exhausted == "give_up":
+        return give_up(state, runtime)
     request = messages.newest_request(state, "finalizer")
     with span("agent", "finalizer", inputs={"request": request}) as current:
         prediction = await _ask_twice(
@@ -246,6 +250,14 @@ async def finalizer(state: GraphState, runtime: Context) -> GraphState:
         )
         current.outputs = {"final_answer": prediction.final_answer}
     return _finalize(state, prediction.final_answer, prediction.final_reasoning_trace)
+
+
+def give_up(state: GraphState, runtime: Context) -> GraphState:
+    """Give the fixed answer; its reasoning trace says which agent failed, and why."""
+    agent = state["error_component"] or state["failing_agent"]
+    if fault := runtime.context.faults.get(agent):
+        note_failure(fault, agent)  # of the model: no answer that could be scored
+    return _finalize(state, COULD_NOT_ANSWER, describe_exhaustion(state))
 
 
 def _finalize(state: GraphState, answer: str, trace: str) -> GraphState:
@@ -268,8 +280,9 @@ def _respond(state: GraphState, agent: str, content: str, step_id: int | None = 
     return messages.send_message(state, agent, "orchestrator", "response", content, step_id)
 
 
-def _reject_unusable(state: GraphState, worker: Worker, error: Exception) -> GraphState:
+def _reject_unusable(state: GraphState, runtime: Context, worker: Worker, error: Exception) -> GraphState:
     """Count an unusable reply as a rejection, with the reason as feedback (docs/explanation/decisions.md 7d)."""
+    runtime.context.faults[worker] = error
     event("unusable reply", "warning", agent=worker, error=_first_chars(error))
     index = state["current_research_index"] if worker == "researcher" else None
     state = _respond(state, worker, messages.unusable_response(worker), index)

@@ -59,10 +59,14 @@ def invalid_step(step: object) -> ValueError:
 def determine_next_step(state: GraphState) -> GraphState:
     """Follow the newest decision; a rejection adds one to that agent's retry counter, an approval resets it.
 
+    After an error of an agent the finalizer is next.
+
     Raises:
         ValueError: no step follows the current one, or its critic has not decided.
     """
     step = state["current_step"]
+    if state["error"]:
+        return _with(state, next_step="finalizer")
     if step == "input":
         return _with(state, next_step=_WORK_ORDER[0])
     if (worker := _WORKER_BY_CRITIC.get(step)) is None:
@@ -118,7 +122,7 @@ def execute_next_step(state: GraphState) -> GraphState:
     retry_counts = {str(worker): _read_count(state, f"{worker}_retry_count") for worker in WORKERS}
     note_step(step, retry_counts)
     event("step", step=step, research_index=state["current_research_index"], retry_counts=retry_counts)
-    request = to_finalizer_retry_failed if state["retry_failed"] else _BY_NAME[step].request
+    request = to_finalizer_retry_failed if state["retry_failed"] or state["error"] else _BY_NAME[step].request
     again = step in WORKERS and _read(state, f"critic_{step}_decision") == "reject"
     step_id = state["current_research_index"] if step in ("researcher", "critic_researcher") else None
     kind: MessageType = "feedback" if again else "instruction"

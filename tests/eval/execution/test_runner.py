@@ -14,8 +14,9 @@ from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from eval.scorers.score import Score
+from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, current_context
-from mas.runtime.trace import event, keep_answer, keep_state, span
+from mas.runtime.trace import event, keep_answer, keep_state, note_failure, span
 from tests.eval.execution.sample_run import SampleRun
 
 Body = Callable[[str], Awaitable[dict[str, Any]]]
@@ -91,6 +92,18 @@ def test_a_failing_question_is_a_row_and_the_others_go_on() -> None:
     assert (failed.error_class, failed.error_component, failed.limit) == ("internal", "system", None)
     assert failed.scored and failed.score is None
     assert failed.state == {"error": failed.error, "error_component": "system"}
+
+
+def test_an_answer_that_only_reports_a_failure_of_the_model_is_an_error_of_its_class() -> None:
+    """A scorer that expects a refusal never sees it."""
+
+    async def body(question: str) -> dict[str, Any]:
+        note_failure(TruncatedReplyError("cut off"), "expert")
+        return {"final_answer": "The question could not be answered."}
+
+    record = one(body)
+    assert (record.error_class, record.error_component) == ("truncated", "expert")
+    assert (record.answer, record.score, record.scored) == (None, None, True)
 
 
 def test_the_work_of_a_failed_question_is_still_counted() -> None:

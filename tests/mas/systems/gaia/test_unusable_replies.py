@@ -5,9 +5,10 @@ from unittest.mock import AsyncMock
 
 import dspy
 import pytest
-from dspy.utils.exceptions import AdapterParseError, LMError
+from dspy.utils.exceptions import AdapterParseError, LMError, LMServerError
 
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
+from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.agents import WORKERS, Worker
 from tests.mas.systems.gaia.building import LIMITS, build, toolbox
@@ -22,6 +23,7 @@ from tests.scripted_model import (
     answering,
     in_turn,
     plan,
+    reject,
 )
 
 TOPIC = plan("the only topic")
@@ -142,7 +144,7 @@ def test_not_understood_twice_they_end_the_question(agent: str, reply: Any, erro
     model = ScriptedModel(answering(**{"planner": TOPIC, agent: reply}))
     trace = Trace("thread")
     with record_trace(trace), pytest.raises(error):
-        build(model)(question="How many?")
+        build(model, on_error="fail")(question="How many?")
     assert len(model.asked(agent)) == 2 * attempts(reply)
     failed = [span for span in trace.spans if span.kind == "agent" and span.error]
     assert [span.name for span in failed] == [agent]
@@ -155,7 +157,7 @@ def test_a_verdict_that_is_neither_way_is_asked_for_once_more_and_never_approves
     """The adapter lets only the two through; another adapter, or a demo's, may not."""
     critic = f"critic_{agent}"
     model = ScriptedModel(answering(planner=TOPIC))
-    program = build(model)
+    program = build(model, on_error="fail")
     verdicts = [dspy.Prediction(decision=decision, feedback="")] * 2
     asked = AsyncMock(side_effect=lambda **inputs: verdicts.pop())
     getattr(program, critic).acall = asked
@@ -169,7 +171,7 @@ def test_a_verdict_that_is_neither_way_is_asked_for_once_more_and_never_approves
 def test_a_withheld_reply_ends_the_question(agent: str) -> None:
     model = ScriptedModel(answering(**{"planner": TOPIC, agent: Reply("", "content_filter")}))
     with pytest.raises(RefusedReplyError, match="content filter"):
-        build(model)(question="How many?")
+        build(model, on_error="fail")(question="How many?")
     assert len(model.asked(agent)) == 1
 
 
@@ -177,5 +179,61 @@ def test_a_withheld_reply_ends_the_question(agent: str) -> None:
 def test_a_model_that_cannot_be_asked_ends_the_question(agent: str) -> None:
     model = ScriptedModel(answering(**{agent: RuntimeError("the engine is on fire")}))
     with pytest.raises(LMError, match="on fire"):
-        build(model)(question="How many?")
+        build(model, on_error="fail")(question="How many?")
     assert len(model.asked(agent)) == 1
+
+
+DOWN = LMServerError("503: down")
+
+
+@pytest.mark.parametrize(
+    ("agent", "reply", "kind"),
+    [
+        ("planner", DOWN, LMServerError),
+        ("researcher", Reply("", "content_filter"), RefusedReplyError),
+        ("critic_expert", UNREADABLE, AdapterParseError),
+        ("finalizer", CUT_OFF, TruncatedReplyError),
+    ],
+)
+def test_an_error_of_an_agent_reaches_the_finalizer_which_asks_no_model(agent: str, reply: Any, kind: Any) -> None:
+    model = ScriptedModel(answering(**{"planner": TOPIC, agent: reply}))
+    trace = Trace("thread")
+    with record_trace(trace):
+        prediction = build(model)(question="How many?")
+    assert prediction.final_answer == "The question could not be answered."
+    state = prediction.state
+    assert state["error_component"] == agent and state["error"] in prediction.final_reasoning_trace
+    assert (state["current_step"], model.agents_asked[-1]) == ("finalizer", agent)
+    assert trace.failure is not None and (type(trace.failure[0]), trace.failure[1]) == (kind, agent)
+
+
+def test_with_best_effort_the_finalizer_answers_after_an_error_from_what_there_is() -> None:
+    model = ScriptedModel(answering(planner=TOPIC, expert=DOWN))
+    trace = Trace("thread")
+    with record_trace(trace):
+        assert build(model, on_retry_exhausted="best_effort")(question="How many?").final_answer == "42"
+    text = all_text(model.asked("finalizer")[0])
+    assert "The expert failed" in text and "503: down" in text and "the finding" in text
+    assert trace.failure is None
+
+
+def test_a_limit_is_no_error_of_an_agent() -> None:
+    def reach_limit(_: Any) -> Any:
+        raise LimitReachedError("tokens", "no more")
+
+    with pytest.raises((LimitReachedError, LMError), match="no more"):
+        build(ScriptedModel(answering(planner=reach_limit)))(question="How many?")
+
+
+@pytest.mark.parametrize(("reply", "kind"), [(UNREADABLE, AdapterParseError), (CUT_OFF, TruncatedReplyError)])
+def test_a_question_given_up_for_unusable_replies_has_failed_by_the_model(reply: Any, kind: Any) -> None:
+    trace = Trace("thread")
+    with record_trace(trace):
+        build(ScriptedModel(answering(expert=reply)))(question="How many?")
+    assert trace.failure is not None and (type(trace.failure[0]), trace.failure[1]) == (kind, "expert")
+    trace = Trace("thread")
+    with record_trace(trace):  # a rejection of a reply that could be read is none of the model's faults
+        build(ScriptedModel(answering(expert=in_turn(reply, *[STRAIGHT["expert"]] * 9), critic_expert=reject("no"))))(
+            question="How many?"
+        )
+    assert trace.failure is None
