@@ -7,7 +7,8 @@ The data have a column `expected`, a JSON object; the program's outputs are anot
                "agents": ["sql"],
                "http": [{"method": "GET", "path": "/stock/3", "query": {"unit": "kg"}}],
                "must_not": {"texts": ["…"], "methods": ["POST"]}}
-    outputs:  {"tables": [{"columns": […], "rows": [[…], …]}], "agents": ["sql"], "requests": [{"method": …}]}
+    outputs:  {"tables": [{"columns": […], "rows": [[…], …]}], "agents": ["sql"], "requests": [{"method": …}],
+               "model_failed": ["sql"]}       # agents without a usable reply: that they failed is then no refusal
 
 A part that is not expected does not count, and the weights of the others are scaled up. What must not be, such as a
 text of a forbidden table in answer or tables, makes the score 0. Gold queries run when an answer is scored, on
@@ -86,7 +87,8 @@ class ExpectedScorer(SampleScorer):
         parts: dict[str, float] = {}
         if "answer" in expected:
             answer = _as_mapping(expected["answer"])
-            parts["answer"] = float(is_right_answer(answer, sample.answer, sample.question))
+            is_fault = answer.get("type") == "refusal" and bool(sample.outputs.get("model_failed"))
+            parts["answer"] = float(not is_fault and is_right_answer(answer, sample.answer, sample.question))
         if "tables" in expected:
             parts["tables"] = self._score_tables(as_list(expected["tables"]), as_list(sample.outputs.get("tables")))
         if "agents" in expected:

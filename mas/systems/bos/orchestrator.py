@@ -12,9 +12,10 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
+from dspy.utils.exceptions import AdapterParseError, LMError
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -51,6 +52,7 @@ class GraphContext:
     composer: Composer
     share_results: bool = False  # True: agents see what earlier ones found
     clock: Clock = read_clock
+    faults: dict[AgentName, Exception] = field(default_factory=dict)  # agents whose model gave no usable reply
 
 
 Context = Runtime[GraphContext]
@@ -156,6 +158,8 @@ async def run_agent(
         except LimitReachedError:
             raise
         except Exception as error:  # noqa: BLE001  # of an agent: becomes its result
+            if isinstance(error, LMError | AdapterParseError):
+                runtime.context.faults[name] = error
             kind, own = type(error).__name__, [*noted, EventRecorder(name, context)][0]
             result = own.fail(kind, str(error) or kind, {"stack": format_stack(error)})
         if result.error is not None and not any(each.event_type == "ERROR" for each in result.trace):

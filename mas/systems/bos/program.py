@@ -1,7 +1,7 @@
 """The system as one `dspy.Module`: a predictor and a prompt file for each LLM step, run through the shared graph."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar, cast
@@ -14,6 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State, check_question
 from mas.runtime.errors import UserError
+from mas.runtime.trace import note_failure
 from mas.systems.bos.agents import COMPOSER, PLANNER, REGISTRY, SPECS
 from mas.systems.bos.composer import Composer
 from mas.systems.bos.context import Clock
@@ -75,21 +76,25 @@ class BosProgram(AgentProgram):
         """
         request = parse_inputs(question, inputs)
         check_question(request.question)
-        state = await self.run_graph(request)
+        context = self.make_graph_context()
+        state = await self.run_graph(request, context)
         _check_model_replied(state)
+        if context.faults and not any(result.has_succeeded for result in state["agent_results"]):
+            note_failure(*next((error, name) for name, error in context.faults.items()))
         return {
             "question": request.question,
             "correlation_id": thread_id,
             **state,
             "final_answer": state["response"].answer,
             "final_reasoning_trace": explain(state),
-            "outputs": list_outputs(state),
+            "outputs": list_outputs(state, context.faults),
         }
 
-    async def run_graph(self, request: AgentRequest) -> OrchestratorState:
+    async def run_graph(self, request: AgentRequest, context: GraphContext | None = None) -> OrchestratorState:
         """Return the final state of the graph."""
         with dspy.context(adapter=ChatAdapter()), use_tool_context(self.shared.resources):
-            final = await workflow().ainvoke({"request": request}, context=self.make_graph_context(), config=_CONFIG)
+            own = context or self.make_graph_context()
+            final = await workflow().ainvoke({"request": request}, context=own, config=_CONFIG)
         return cast(OrchestratorState, final)
 
     async def stream_graph(self, request: AgentRequest) -> AsyncIterator[Chunk]:
@@ -160,8 +165,13 @@ def explain(state: OrchestratorState) -> str:
     return f"{state['planner'].rationale}\n\nAgents: {', '.join(statuses) or 'none'}"
 
 
-def list_outputs(state: OrchestratorState) -> dict[str, object]:
-    """Return what a scorer may read besides the answer: the agents that ran, their tables and their requests."""
+def list_outputs(state: OrchestratorState, faults: Collection[str] = ()) -> dict[str, object]:
+    """Return what a scorer may read besides the answer: the agents that ran, their tables and their requests.
+
+    Args:
+        state: when the program ended.
+        faults: agents whose model gave no usable reply: what the answer says of them is no refusal.
+    """
     results = state["agent_results"]
     tables = [result.tabular for result in results if result.tabular is not None]
     sent = [event.data for result in results for event in result.trace if event.message == REQUEST_SENT]
@@ -169,6 +179,7 @@ def list_outputs(state: OrchestratorState) -> dict[str, object]:
         "answer": state["response"].answer,
         "agents": [result.agent for result in results if result.status is not AgentExecutionStatus.SKIPPED],
         "statuses": {result.agent: str(result.status) for result in results},
+        "model_failed": list(faults),
         "tables": [
             {"columns": table.columns, "rows": [[row[name] for name in table.columns] for row in table.rows]}
             for table in tables

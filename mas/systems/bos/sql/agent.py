@@ -17,7 +17,7 @@ as in `mas.systems.bos.orchestrator`.
 import functools
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import dspy
@@ -112,6 +112,7 @@ class AttemptContext:
     question: str
     context: Mapping[str, object]
     recorder: EventRecorder
+    unreadable: list[AdapterParseError] = field(default_factory=list)  # in a row, the newest last
 
     @property
     def guard(self) -> Guard:
@@ -204,6 +205,9 @@ async def generate_query(state: SQLAgentState, runtime: Context) -> Changes:
         query, remark = _find_query(reply.tool_calls), str(reply.remark or "").strip()
     except AdapterParseError as error:
         query, remark = "", str(getattr(error, "lm_response", "") or "").strip()[:500]
+        own.unreadable.append(error)
+    else:
+        own.unreadable.clear()
     if not query:
         reason = f"{NO_QUERY} The reply was: {remark}" if remark else NO_QUERY
         return {"last_query": None, "last_query_result": fail(own.recorder.redact(reason))}
@@ -340,6 +344,7 @@ class SqlAgent:
 
         Raises:
             LMError: the model could not be asked.
+            AdapterParseError: the last reply that should have a query could not be read.
             LimitReachedError: a limit of the sample or the run was reached.
         """
         recorder = EventRecorder("sql", context)
@@ -378,6 +383,8 @@ class SqlAgent:
                 recorder.add("MESSAGE", "SQL agent tries again with feedback", attempt=attempt + 1, error=error)
             messages = [*state["messages"], make_feedback(query, error)]
             schema = state["metadata"].get("schema")
+        if attempt_context.unreadable:
+            raise attempt_context.unreadable[-1]  # the model's fault, no query's
         message = f"No query succeeded in {len(history)} attempts; the last error: {history[-1]['error']}"
         return recorder.fail("QueryError", message, {"attempt_history": history})
 

@@ -8,7 +8,10 @@ import pytest
 from dspy.utils.exceptions import LMServerError
 from pydantic import ValidationError
 
+from eval.scorers.expected.scorer import ExpectedScorer
+from eval.scorers.score import AnsweredSample
 from mas.runtime.errors import UserError
+from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.bos.agents import SPECS
@@ -151,6 +154,7 @@ def test_a_scorer_can_read_which_agents_ran_their_tables_and_their_requests(monk
         "answer": "1",
         "agents": ["api_docs", "sql"],
         "statuses": {"api_docs": "failed", "sql": "succeeded"},
+        "model_failed": [],
         "tables": [{"columns": ["b", "a"], "rows": [[1, "x"]]}],
         "requests": [{"method": "GET", "path": "/v1/stock/7", "query": {"unit": "kg"}, "status": 500}],
     }
@@ -168,6 +172,26 @@ def test_a_model_that_cannot_be_asked_is_an_error_and_no_answer(monkeypatch: pyt
     assert build(model)(question="q").final_answer == "sql says so", "the agent has found something"
     model = ScriptedModel(answering(bos_planner=choose("sql"), composer=LMServerError("503: down")))
     assert build(model)(question="q").final_answer == "sql says so"
+
+
+def test_agents_that_their_model_failed_are_no_answer_and_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(question: str, context: Any) -> AgentResult:
+        raise TruncatedReplyError("cut off")
+
+    model = ScriptedModel(answering(bos_planner=choose("sql", "computation"), composer={"final_answer": "sql failed"}))
+    use_agents(monkeypatch, WrittenAgent("sql", fail))
+    with record_trace(trace := Trace("thread")):
+        build(model)(question="Delete all orders.")
+    assert trace.failure is not None and (type(trace.failure[0]), trace.failure[1]) == (TruncatedReplyError, "sql")
+    use_agents(monkeypatch, WrittenAgent("sql", fail), WrittenAgent("computation"))
+    with record_trace(trace := Trace("thread")):
+        state = build(model)(question="Delete all orders.").state
+    assert trace.failure is None, "another agent has found something"
+    expected = {"expected": json.dumps({"answer": {"type": "refusal"}})}
+    for failed, value in ((["sql"], 0.0), ([], 1.0)):
+        outputs = {**state["outputs"], "model_failed": failed}
+        sample = AnsweredSample("Delete all orders.", state["final_answer"], "", outputs=outputs, tags=expected)
+        assert state["outputs"]["model_failed"] == ["sql"] and ExpectedScorer().score_sample(sample).value == value
 
 
 def test_an_empty_question_is_refused() -> None:

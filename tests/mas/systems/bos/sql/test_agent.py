@@ -9,7 +9,7 @@ from typing import Any, cast
 import dspy
 import pytest
 from dspy.utils import DummyLM
-from dspy.utils.exceptions import LMServerError
+from dspy.utils.exceptions import AdapterParseError, LMServerError
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
@@ -174,6 +174,15 @@ async def test_q05_q18_text_is_not_run_as_a_query(world: World, reply: dict[str,
     assert str(result.status) == "succeeded" and len(world.session.queries) == 1
     assert ("ERROR", "SQL agent attempt failed") in messages(result)
     assert "call the tool mcp_db_query" in world.prompts[2]
+
+
+async def test_q05_a_model_that_is_never_readable_is_the_models_fault_and_no_querys(world: World) -> None:
+    world.max_retries = 1
+    with pytest.raises(AdapterParseError):
+        await world.ask(choose(), {"prose": "There are three."}, {"prose": "Three."}, {"prose": "Three."})
+    unsafe = [write("DROP TABLE customers")]
+    result = await world.ask(choose(), {"prose": "There are three."}, *unsafe * 2)
+    assert result.error is not None and result.error.type == "QueryError"
 
 
 async def test_q06_q18_an_unsafe_query_is_refused_before_it_is_run_and_written_anew(world: World) -> None:
