@@ -38,7 +38,7 @@ from eval.runs.store import open_run as open_store
 from mas.agents.in_memory import name_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count, name_type
-from mas.system import System, agent_names
+from mas.system import Program, System, agent_names
 
 if TYPE_CHECKING:
     import pandas
@@ -191,6 +191,27 @@ def open_run(run: RunName = "latest") -> Run:
     (folder,) = find_folders([run])
     with refuse_unreadable(folder), open_store(folder) as store:
         return Run(folder, summarise_store(store, attribute_run(store)))
+
+
+@contextmanager
+def open_program(system: str, *, model: str | None = None, options: Sequence[str] = ()) -> Iterator[Program]:
+    """Open the program of a system for requests outside of an evaluation; its connections end with the block.
+
+    Args:
+        system: its name, such as "bos".
+        model: a choice of `model=`; None: the default one.
+        options: further options of `eval/run.py`: ["system.sql.databases.shop.path=shop.db"].
+
+    Raises:
+        UserError: a mistake, found before anything is spent.
+    """
+    with report_mistakes():
+        chosen = [f"system={system}", *([format_override("model", model).replace('"', "")] if model else []), *options]
+        config = read_config(compose_config(chosen))
+        prompts = config.check_system()
+        config.check_model()
+    with config.system.open_resources(config.tools, lambda note: None) as resources:
+        yield config.system.build(config.model, prompts, resources)
 
 
 def compare(run_a: RunName, run_b: RunName, *, intersection: bool = False) -> Comparison:

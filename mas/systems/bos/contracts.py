@@ -136,11 +136,11 @@ class TraceEvent(_Contract):
 class AgentExecutionStatus(StrEnum):
     """Status of an agent in one request."""
 
-    PENDING = "pending"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    SKIPPED = "skipped"
+    pending = "pending"
+    running = "running"
+    succeeded = "succeeded"
+    failed = "failed"
+    skipped = "skipped"
 
     def move_to(self, after: "AgentExecutionStatus") -> "AgentExecutionStatus":
         """Return the next status.
@@ -156,8 +156,8 @@ class AgentExecutionStatus(StrEnum):
 
 _Status = AgentExecutionStatus
 _TRANSITIONS = {
-    _Status.PENDING: (_Status.RUNNING, _Status.SKIPPED),
-    _Status.RUNNING: (_Status.SUCCEEDED, _Status.FAILED, _Status.SKIPPED),
+    _Status.pending: (_Status.running, _Status.skipped),
+    _Status.running: (_Status.succeeded, _Status.failed, _Status.skipped),
 }
 
 
@@ -269,15 +269,15 @@ class AgentResult(_Contract):
 
     @model_validator(mode="after")
     def _check_error(self) -> Self:
-        if self.status is _Status.FAILED and self.error is None:
+        if self.status is _Status.failed and self.error is None:
             raise ValueError("a failed result needs its error")
-        if self.status is _Status.SUCCEEDED and self.error is not None:
+        if self.status is _Status.succeeded and self.error is not None:
             raise ValueError("a result that succeeded has no error")
         return self
 
     @property
     def has_succeeded(self) -> bool:
-        return self.status is _Status.SUCCEEDED
+        return self.status is _Status.succeeded
 
 
 class Agent(Protocol):
@@ -356,13 +356,13 @@ class EventRecorder:
 
     def succeed(self, answer: str, table: TabularResult | None = None) -> AgentResult:
         """Return the result of an agent that has an answer."""
-        return self._finish(_Status.SUCCEEDED, answer=self.redact(answer), tabular=table)
+        return self._finish(_Status.succeeded, answer=self.redact(answer), tabular=table)
 
     def fail(self, kind: str, message: str, details: Mapping[str, object] | None = None) -> AgentResult:
         """Return the result of an agent that has none, with the error as its last event."""
         error = AgentError(message=self.redact(message), type=kind, details=redact_value(details or {}, self.redact))
         self.add("ERROR", error.message, type=kind)
-        return self._finish(_Status.FAILED, error=error)
+        return self._finish(_Status.failed, error=error)
 
     def _finish(self, status: AgentExecutionStatus, **fields: object) -> AgentResult:
         return AgentResult.model_validate({"agent": self._component, "status": status, "trace": self.events, **fields})

@@ -148,7 +148,7 @@ async def run_agent(
         context[EARLIER_RESULTS] = shared
     recorder, started = EventRecorder(name, context), time.perf_counter()
     with span("agent", name, inputs={"question": request.question}) as current:
-        status = _change_status(recorder, _Status.PENDING, _Status.RUNNING)
+        status = _change_status(recorder, _Status.pending, _Status.running)
         opening = list(recorder.events)
         try:
             with note_recorders() as noted:
@@ -192,7 +192,7 @@ def _change_status(
 
 def _skip(name: AgentName, reason: str) -> AgentResult:
     recorder = EventRecorder(name)
-    status = _change_status(recorder, _Status.PENDING, _Status.SKIPPED)
+    status = _change_status(recorder, _Status.pending, _Status.skipped)
     error = AgentError(message=reason, type="TurnLimit")
     return AgentResult(agent=name, status=status, error=error, trace=recorder.events)
 

@@ -177,7 +177,7 @@ def list_outputs(state: OrchestratorState, faults: Collection[str] = ()) -> dict
     sent = [event.data for result in results for event in result.trace if event.message == REQUEST_SENT]
     return {
         "answer": state["response"].answer,
-        "agents": [result.agent for result in results if result.status is not AgentExecutionStatus.SKIPPED],
+        "agents": [result.agent for result in results if result.status is not AgentExecutionStatus.skipped],
         "statuses": {result.agent: str(result.status) for result in results},
         "model_failed": list(faults),
         "tables": [

@@ -1,14 +1,18 @@
-"""Requests to a program outside of an evaluation: blocking, asynchronous, or as a stream.
+"""Requests to the program outside of an evaluation: blocking, asynchronous, or as a stream.
 
-response = run(program, {"question": "How many orders?"})
-response = await arun(program, '{"question": "How many orders?"}')
-async for chunk in astream(program, request):       # {"plan": {…}}, {"execute_agent": {…}}, …, {"compose": {…}}
-    …
-chunk["compose"]["response"].answer
+with mas_harness.open_program("bos", model="gpt-4o-mini") as program, use_program(program):
+    response = run({"question": "How many orders?"})
+    response = await arun('{"question": "How many orders?"}')
+    async for chunk in astream(request):        # {"plan": {…}}, {"execute_agent": {…}}, …, {"compose": {…}}
+        …
+    chunk["compose"]["response"].answer
+
+Without `use_program` the program is the second argument.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
 
 import dspy
 
@@ -18,33 +22,61 @@ from mas.systems.bos.program import BosProgram, Chunk, keep_no_prompts
 
 Given = AgentRequest | Mapping[str, object] | str  # a mapping or JSON text is checked and completed
 
+_program: BosProgram | None = None
 
-def run(program: BosProgram, request: Given) -> OrchestratorResponse:
+
+@contextmanager
+def use_program(program: BosProgram) -> Iterator[None]:
+    """Let requests that name no program go to this one, in all threads; whoever opened it closes it."""
+    global _program
+    before, _program = _program, program
+    try:
+        yield
+    finally:
+        _program = before
+
+
+def get_resources() -> BosProgram:
+    """Return the program that requests share: its models, connections, settings, planner and composer.
+
+    Raises:
+        RuntimeError: no program is used.
+    """
+    if _program is None:
+        raise RuntimeError(
+            "no program is open: with mas_harness.open_program(…) as program, service.use_program(program):"
+        )
+    return _program
+
+
+def run(request: Given, program: BosProgram | None = None) -> OrchestratorResponse:
     """Return the response to a request; for synchronous callers.
 
     Raises:
+        RuntimeError: no program is given or used.
         ValidationError: the request is wrong.
         LimitReachedError: a limit of the sample or the run was reached.
     """
-    return run_blocking(arun(program, request))
+    return run_blocking(arun(request, program or get_resources()))
 
 
-async def arun(program: BosProgram, request: Given) -> OrchestratorResponse:
+async def arun(request: Given, program: BosProgram | None = None) -> OrchestratorResponse:
     """Return the response to a request; see `run`."""
-    parsed = AgentRequest.parse(request)
+    parsed, program = AgentRequest.parse(request), program or get_resources()
     with dspy.context(**keep_no_prompts()):
         state = await program.run_graph(parsed)
     return state["response"]
 
 
-async def astream(program: BosProgram, request: Given) -> AsyncGenerator[Chunk]:
+async def astream(request: Given, program: BosProgram | None = None) -> AsyncGenerator[Chunk]:
     """Yield a chunk after each node of the graph; the last one has the response. Raises as `run`."""
     parsed, chunks = AgentRequest.parse(request), asyncio.Queue[Chunk | None]()
+    used = program or get_resources()
 
     async def work() -> None:
         """Run the graph in a task of its own: what is set for it does not reach the caller between two chunks."""
         try:
-            async for chunk in program.stream_graph(parsed):
+            async for chunk in used.stream_graph(parsed):
                 chunks.put_nowait(chunk)
         finally:
             chunks.put_nowait(None)

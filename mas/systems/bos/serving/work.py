@@ -72,7 +72,7 @@ async def list_events(program: BosProgram, request: AgentRequest) -> AsyncIterat
 
     Details of errors, such as the stack, are left out: they are for whoever debugs.
     """
-    async with aclosing(astream(program, request)) as chunks:
+    async with aclosing(astream(request, program)) as chunks:
         async for chunk in chunks:
             for node, state in chunk.items():
                 if node == "plan":

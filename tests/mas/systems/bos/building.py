@@ -41,7 +41,7 @@ def succeed(name: AgentName, answer: str | None = None, rows: list[dict[str, Any
     columns = list(rows[0]) if rows else []
     table = None if rows is None else TabularResult.from_lists(columns, [list(row.values()) for row in rows])
     answer = f"{name} says so" if answer is None else answer
-    return AgentResult(agent=name, status=AgentExecutionStatus.SUCCEEDED, answer=answer, tabular=table)
+    return AgentResult(agent=name, status=AgentExecutionStatus.succeeded, answer=answer, tabular=table)
 
 
 def use_agents(monkeypatch: pytest.MonkeyPatch, *agents: Any) -> None:

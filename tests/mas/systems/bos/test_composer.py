@@ -29,7 +29,7 @@ REPLY = {"final_answer": "composed"}
 
 def fail(name: AgentName, kind: str, message: str = "postgres://me@db.internal: syntax error") -> AgentResult:
     error = AgentError(message=message, type=kind, details={"query": "SELECT secret"})
-    return AgentResult(agent=name, status=AgentExecutionStatus.FAILED, error=error)
+    return AgentResult(agent=name, status=AgentExecutionStatus.failed, error=error)
 
 
 def compose(
@@ -143,7 +143,7 @@ def test_m12_m13_r10_r11_the_response_has_the_parts_that_the_request_asks_for(
 ) -> None:
     use_agents(monkeypatch, WrittenAgent("sql", lambda question, context: succeed("sql", rows=FOUND)))
     program = build(ScriptedModel(answering(bos_planner=choose("sql"))))
-    response = run(program, {"question": "q", "trace": trace, "include_data": include_data})
+    response = run({"question": "q", "trace": trace, "include_data": include_data}, program)
     (result,) = response.agent_results
     assert bool(response.trace) == bool(result.trace) == trace
     assert (response.data is not None) == (result.tabular is not None) == include_data

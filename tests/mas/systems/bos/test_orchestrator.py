@@ -66,7 +66,7 @@ def test_t08_g05_g17_p23_agents_run_one_after_another_with_the_enriched_context(
 
     agents = [WrittenAgent(name, behave(name)) for name in ("computation", "sql", "api_docs")]  # type: ignore[arg-type]
     program, model = offer(monkeypatch, *agents)
-    run(program, {"question": "q", "context": {"tenant": 7, "api_bearer_token": TOKEN}})
+    run({"question": "q", "context": {"tenant": 7, "api_bearer_token": TOKEN}}, program)
     assert running == ["computation", "sql", "api_docs"]
     for agent in agents:
         ((question, context),) = agent.calls
@@ -96,7 +96,7 @@ def test_w01_g07_g08_a04_e04_e05_what_an_agent_raises_is_its_result_and_the_next
 
     api = WrittenAgent("api_docs")
     program, model = offer(monkeypatch, WrittenAgent("sql", fail), api)
-    response = run(program, {**FOUND, "context": {"api_bearer_token": TOKEN}})
+    response = run({**FOUND, "context": {"api_bearer_token": TOKEN}}, program)
     failed, succeeded = response.agent_results
     assert (failed.status, failed.error and failed.error.type, failed.error and failed.error.message) == (
         "failed",
@@ -120,7 +120,7 @@ def test_e04_q21_d23_what_an_agent_did_before_it_raised_stays_in_result_response
         raise LMServerError("503: down, sign-in-token-0123")
 
     program, _ = offer(monkeypatch, WrittenAgent("api_docs", work))
-    response = run(program, FOUND)
+    response = run(FOUND, program)
     (failed,) = response.agent_results
     assert failed.error is not None and failed.error.type == "LMServerError"
     kinds = [str(each.event_type) for each in failed.trace]
@@ -140,7 +140,7 @@ def test_p24_w01_a_partial_answer_if_the_api_fails(monkeypatch: pytest.MonkeyPat
         raise ConnectionError("api.internal refused")
 
     program, model = offer(monkeypatch, WrittenAgent("sql"), WrittenAgent("api_docs", fail))
-    response = run(program, {"question": "Query database and call API"})
+    response = run({"question": "Query database and call API"}, program)
     assert [str(result.status) for result in response.agent_results] == ["succeeded", "failed"]
     assert response.answer == "composed" and "api_docs: failed: it failed" in all_text(model.asked("composer")[0])
 
@@ -151,16 +151,16 @@ def test_a_limit_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
 
     program, _ = offer(monkeypatch, WrittenAgent("sql", fail), WrittenAgent("api_docs"))
     with pytest.raises(LimitReachedError):
-        run(program, '{"question": "q"}')
+        run('{"question": "q"}', program)
     program, _ = offer(monkeypatch, WrittenAgent("sql"))
     context = SampleContext(SampleKey("q"), SampleLimits(lm_calls=1))
     with use_context(context), pytest.raises(LimitReachedError):  # the composer's call is one too many
-        run(program, {"question": "q"})
+        run({"question": "q"}, program)
 
 
 def test_a02_e03_events_are_in_order_with_the_changes_of_status(monkeypatch: pytest.MonkeyPatch) -> None:
     program, _ = offer(monkeypatch, WrittenAgent("sql"), WrittenAgent("api_docs"))
-    trace = run(program, FOUND).trace
+    trace = run(FOUND, program).trace
     assert [(event.agent, str(event.event_type)) for event in trace] == [
         ("planner", "DECISION"),
         ("sql", "MESSAGE"),
@@ -175,7 +175,7 @@ def test_a02_e03_events_are_in_order_with_the_changes_of_status(monkeypatch: pyt
 
 def test_p22_the_decision_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     program, _ = offer(monkeypatch, WrittenAgent("sql"))
-    decision = run(program, FOUND).trace[0]
+    decision = run(FOUND, program).trace[0]
     assert (decision.agent, decision.message) == ("planner", "Planner produced execution order")
     assert decision.data == {"agents": ["sql"], "confidence": 0.9}
 
@@ -183,7 +183,7 @@ def test_p22_the_decision_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_r08_after_its_turns_the_other_agents_are_skipped_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     agents = [WrittenAgent(name) for name in ("sql", "api_docs", "computation")]  # type: ignore[arg-type]
     program, _ = offer(monkeypatch, *agents)
-    response = run(program, {**FOUND, "max_turns": 1})
+    response = run({**FOUND, "max_turns": 1}, program)
     statuses = [(result.agent, str(result.status)) for result in response.agent_results]
     assert statuses == [("sql", "succeeded"), ("api_docs", "skipped"), ("computation", "skipped")]
     assert [len(agent.calls) for agent in agents] == [1, 0, 0]
@@ -192,7 +192,7 @@ def test_r08_after_its_turns_the_other_agents_are_skipped_in_order(monkeypatch: 
 
 def test_p21_m10_without_agents_the_composer_still_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     program, model = offer(monkeypatch, WrittenAgent("sql"))
-    response = run(program, {"question": "q", "disable_agents": "sql"})
+    response = run({"question": "q", "disable_agents": "sql"}, program)
     assert response.answer == "The question could not be answered: no agent was available to work on it."
     assert response.agent_results == [] and model.requests == []
     final = run_blocking(program.run_graph(AgentRequest(question="q", disable_agents=("sql",))))
@@ -225,7 +225,7 @@ def test_g15_g12_a_new_agent_is_an_entry_and_may_block(monkeypatch: pytest.Monke
 def test_r13_the_system_prompt_reaches_agents_planner_and_composer(monkeypatch: pytest.MonkeyPatch) -> None:
     sql = WrittenAgent("sql")
     program, model = offer(monkeypatch, sql)
-    run(program, {"question": "q", "system_prompt": "Answer in Dutch."})
+    run({"question": "q", "system_prompt": "Answer in Dutch."}, program)
     assert sql.calls[0][1]["system_prompt"] == "Answer in Dutch."
     for agent in ("bos_planner", "composer"):
         text = all_text(model.asked(agent)[0])
@@ -238,7 +238,7 @@ def test_earlier_results_are_shared_if_the_settings_say_so(monkeypatch: pytest.M
     computation = WrittenAgent("computation")
     api = WrittenAgent("api_docs", lambda question, context: succeed("api_docs", "nothing to do with it"))
     program, _ = offer(monkeypatch, sql, api, computation, share_results=share)
-    run(program, {"question": "The average of that?"})
+    run({"question": "The average of that?"}, program)
     (_, context), shown = computation.calls[0], computation.calls[0][1].get("earlier_results")
     assert "earlier_results" not in sql.calls[0][1]
     if share:

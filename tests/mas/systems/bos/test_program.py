@@ -143,7 +143,7 @@ def test_a_scorer_can_read_which_agents_ran_their_tables_and_their_requests(monk
         facts = {"method": "GET", "url": "http://127.0.0.1:9/v1/stock/7", "query": {"unit": "kg"}, "status_code": 500}
         recorder.add("TOOL", REQUEST_SENT, **facts)
         error = AgentError(message="HTTP 500", type="HttpError")
-        return AgentResult(agent="api_docs", status=AgentExecutionStatus.FAILED, error=error, trace=recorder.events)
+        return AgentResult(agent="api_docs", status=AgentExecutionStatus.failed, error=error, trace=recorder.events)
 
     rows = [{"b": 1, "a": "x"}]
     database = WrittenAgent("sql", lambda question, context: succeed("sql", rows=rows))

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError
-from mas.systems.bos.contracts import AgentRequest, OrchestratorResponse
+from mas.systems.bos import service
+from mas.systems.bos.contracts import AgentExecutionStatus, AgentRequest, OrchestratorResponse
 from mas.systems.bos.service import arun, astream, run
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.scripted_model import ScriptedModel, all_text, answering
@@ -23,21 +24,32 @@ def program(monkeypatch: pytest.MonkeyPatch, **agents: Any) -> Any:
 def test_g11_g12_r15_run_and_arun_give_the_same_response(monkeypatch: pytest.MonkeyPatch) -> None:
     made = program(monkeypatch)
     for given in ({"question": "q"}, '{"question": "q"}', AgentRequest(question="q")):
-        first, second = run(made, given), run_blocking(arun(made, given))
+        first, second = run(given, made), run_blocking(arun(given, made))
         assert isinstance(first, OrchestratorResponse)
         assert first.answer == second.answer == "42"
         assert [result.answer for result in first.agent_results] == ["Q"]
+        assert first.agent_results[0].status is AgentExecutionStatus.succeeded
     assert asyncio.iscoroutinefunction(arun)
-    for call in (lambda: run(made, {"question": ""}), lambda: run_blocking(arun(made, "{}"))):
+    for call in (lambda: run({"question": ""}, made), lambda: run_blocking(arun("{}", made))):
         with pytest.raises(ValidationError, match="question"):
             call()
+
+
+def test_g16_requests_share_the_program_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = program(monkeypatch)
+    with service.use_program(made):
+        assert service.get_resources() is service.get_resources() is made
+        assert service.run({"question": "q"}).answer == run_blocking(service.arun('{"question": "q"}')).answer == "42"
+    for ask in (service.get_resources, lambda: service.run({"question": "q"})):
+        with pytest.raises(RuntimeError, match="use_program"):
+            ask()
 
 
 def test_g13_astream_yields_a_chunk_a_node_and_the_last_has_the_response(monkeypatch: pytest.MonkeyPatch) -> None:
     made = program(monkeypatch)
 
     async def collect() -> list[Any]:
-        return [chunk async for chunk in astream(made, {"question": "q"})]
+        return [chunk async for chunk in astream({"question": "q"}, made)]
 
     chunks = run_blocking(collect())
     assert [list(chunk) for chunk in chunks] == [["plan"], ["execute_agent"], ["compose"]]
@@ -53,7 +65,7 @@ def test_a_stream_passes_a_failure_on_and_may_be_left(monkeypatch: pytest.Monkey
 
     async def collect(leave: bool) -> int:
         n = 0
-        stream = astream(made, {"question": "q"})
+        stream = astream({"question": "q"}, made)
         async for _ in stream:
             n += 1
             if leave:
@@ -79,7 +91,7 @@ def test_a_stream_that_is_left_ends_its_agents(monkeypatch: pytest.MonkeyPatch) 
     made = build(ScriptedModel(answering(bos_planner=choose("sql"))))
 
     async def leave() -> None:
-        stream = astream(made, {"question": "q"})
+        stream = astream({"question": "q"}, made)
         assert list(await anext(stream)) == ["plan"]
         await asyncio.sleep(0.05)  # the agent has begun
         await stream.aclose()  # type: ignore[attr-defined]
@@ -105,7 +117,7 @@ def test_g14_concurrent_requests_share_nothing(monkeypatch: pytest.MonkeyPatch) 
 
     async def ask() -> list[OrchestratorResponse]:
         requests = [{"question": f"q{n:02}", "trace": True, "context": {"n": n}} for n in range(20)]
-        return list(await asyncio.gather(*(arun(made, request) for request in requests)))
+        return list(await asyncio.gather(*(arun(request, made) for request in requests)))
 
     responses = run_blocking(ask())
     assert [response.answer for response in responses] == [f"q{n:02}" for n in range(20)]
@@ -125,8 +137,8 @@ def test_each_request_has_a_trace_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
 
     async def ask() -> None:
         for _ in range(2):
-            await arun(made, {"question": "q"})
-            assert [chunk async for chunk in astream(made, {"question": "q"})]
+            await arun({"question": "q"}, made)
+            assert [chunk async for chunk in astream({"question": "q"}, made)]
 
     run_blocking(ask())
     assert len({id(each) for each in traces}) == 4 and all(len(each) <= 3 for each in traces)
