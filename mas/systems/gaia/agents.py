@@ -13,7 +13,7 @@ from typing_extensions import TypedDict  # pydantic, which checks the state, rea
 from mas.agents.spec import AgentSpec
 
 Step = Literal[
-    "input", "planner", "critic_planner", "researcher", "critic_researcher", "expert", "critic_expert", "finalizer"
+    "input", "planner", "critic_planner", "researcher", "critic_researcher", "expert", "critic_expert", "finalizer", ""
 ]
 Worker = Literal["planner", "researcher", "expert"]  # the agents that a critic reviews
 Decision = Literal["approve", "reject", ""]

@@ -15,7 +15,6 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from mas.agents.program import check_question
 from mas.runtime.errors import walk_chain
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.trace import keep_state, span
@@ -89,7 +88,8 @@ async def _input_interface(state: GraphState, runtime: Context) -> Changes:
     Raises:
         ValueError: the question is empty.
     """
-    check_question(state["question"])
+    if not state["question"].strip():
+        raise ValueError("No question provided to input interface")
     first = initial_state(state["question"], state["file"], state["correlation_id"], runtime.context.retry_limits)
     keep_state(first)
     return cast(Changes, first)

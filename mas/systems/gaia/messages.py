@@ -9,7 +9,7 @@ from mas.runtime.trace import event
 from mas.systems.gaia.agents import AGENTS, AgentMessage, GraphState, MessageType
 
 ORCHESTRATOR = "orchestrator"
-PARTIES = (ORCHESTRATOR, "critic", *AGENTS)  # the three critics answer under one name
+PARTIES = (ORCHESTRATOR, "critic", *AGENTS, "all")  # the three critics answer under one name
 REQUESTS: tuple[MessageType, ...] = ("instruction", "feedback")
 
 _MESSAGE = TypeAdapter(AgentMessage)

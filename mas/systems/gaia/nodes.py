@@ -211,7 +211,7 @@ async def critic(state: GraphState, runtime: Context) -> GraphState:
     """Review with the prompt of the current step, without a history."""
     step = state["current_step"]
     if not step.startswith("critic_"):
-        raise ValueError(f"Invalid current step: {step}; the critic has no prompt for it")
+        raise RuntimeError(f"Invalid critic step: {step}")
     request = messages.newest_request(state, step)
     predictor = runtime.context.predictors[step]
     first, *others = predictor.signature.input_fields

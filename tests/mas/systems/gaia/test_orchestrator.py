@@ -1,18 +1,23 @@
 """The orchestrator as pure functions: the routing table, the retry counters, and what is said to whom."""
 
+import asyncio
 from typing import Any, cast
 
 import pytest
 
 from mas.systems.gaia.agents import WORKERS, AgentMessage, GraphState, describe_exhaustion, initial_state
+from mas.systems.gaia.messages import send_message
+from mas.systems.gaia.nodes import critic
 from mas.systems.gaia.orchestrator import (
     check_retry_limit,
+    check_state,
     determine_next_step,
     execute_next_step,
     orchestrate,
     route_from_orchestrator,
 )
-from tests.mas.systems.gaia.building import LIMITS, start
+from tests.mas.systems.gaia.building import LIMITS, build, start
+from tests.scripted_model import ScriptedModel, answering
 
 
 def state_with(**fields: Any) -> GraphState:
@@ -93,6 +98,22 @@ def test_a_critic_that_has_not_decided_has_not_approved(agent: str, decision: ob
     fields = {"current_step": f"critic_{agent}", f"critic_{agent}_decision": decision}
     with pytest.raises(ValueError, match=r"Invalid decision of critic_.*; expected approve or reject"):
         determine_next_step(state_with(**fields))
+
+
+def test_the_state_may_name_no_step_and_a_message_may_go_to_all() -> None:
+    check_state(state_with(current_step="", next_step=""))
+    sent = send_message(start(), "orchestrator", "all", "instruction", "The question is done.")
+    assert newest(sent)["receiver"] == "all"
+    with pytest.raises(ValueError, match="unknown receiver"):
+        send_message(start(), "orchestrator", "everybody", "instruction", "Hello.")
+
+
+def test_the_prescribed_errors_of_input_interface_and_critic() -> None:
+    program = build(ScriptedModel(answering()))
+    with pytest.raises(ValueError, match="No question provided to input interface"):
+        program(question=" ")
+    with pytest.raises(RuntimeError, match="Invalid critic step: planner"):
+        asyncio.run(critic(state_with(current_step="planner"), cast(Any, None)))
 
 
 WRONG_TYPES = {

@@ -162,7 +162,7 @@ def test_the_graph_takes_a_question_in_and_sets_every_field() -> None:
     first = states[0]
     assert first == initial_state("How many?", None, "thread-7", {"planner": 2, "researcher": 4, "expert": 6})
     for question in ("", " \n"):
-        with pytest.raises(ValueError, match="no question was given"):
+        with pytest.raises(ValueError, match="No question provided to input interface"):
             program(question=question)
     assert model.agents_asked.count("planner") == 1
 

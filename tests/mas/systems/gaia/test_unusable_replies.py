@@ -1,5 +1,6 @@
 """Unusable replies count as rejections, with the reason as feedback (docs/explanation/decisions.md 7b, 7d)."""
 
+import json
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -149,6 +150,22 @@ def test_not_understood_twice_they_end_the_question(agent: str, reply: Any, erro
     failed = [span for span in trace.spans if span.kind == "agent" and span.error]
     assert [span.name for span in failed] == [agent]
     assert trace.state["question"] == "How many?", "how far it got is still known"
+
+
+@pytest.mark.parametrize("said", ["Approve.", "APPROVE", "**approve**", "Approve!", '"Approve"'])
+def test_an_approval_in_another_case_or_with_punctuation_is_one(said: str) -> None:
+    reply = f"[[ ## decision ## ]]\n{said}\n\n[[ ## feedback ## ]]\nReject nothing.\n\n[[ ## completed ## ]]"
+    as_json = json.dumps({"decision": said.strip('"'), "feedback": "good"})
+    model = ScriptedModel(answering(planner=TOPIC, critic_planner=reply, critic_expert=in_turn("prose", as_json)))
+    assert build(model)(question="How many?").final_answer == "42"
+    assert len(model.asked("critic_planner")) == 1 and len(model.asked("critic_expert")) == 2
+
+
+@pytest.mark.parametrize("said", ["Approve: but not yet", "not approved", "approve or reject"])
+def test_a_verdict_with_more_words_is_none(said: str) -> None:
+    reply = f"[[ ## decision ## ]]\n{said}\n\n[[ ## feedback ## ]]\nwell\n\n[[ ## completed ## ]]"
+    with pytest.raises(AdapterParseError):
+        build(ScriptedModel(answering(planner=TOPIC, critic_planner=reply)), on_error="fail")(question="How many?")
 
 
 @pytest.mark.parametrize("decision", ["", "maybe", None])
