@@ -34,7 +34,7 @@ CONTACT = "tools.web.contact=tests@example.org"  # without one each run asks for
 NO_BROWSER = "tools.browser.url=null"  # not one that happens to run on this machine
 TUNED_SET = f"tuned_in_a_test_{os.getpid()}"  # the command also looks for it among the checkout's own sets
 _OF_THIS_MACHINE = re.compile(  # it has no isolation for Python code
-    r"^note: the tool python will refuse every call: .*\n", re.MULTILINE
+    r"^note: the tool python_repl_tool will refuse every call: .*\n", re.MULTILINE
 )
 
 

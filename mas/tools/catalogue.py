@@ -35,7 +35,7 @@ NO_CONTACT = (
     "tools.web.contact is empty: Wikipedia asks for a mail address or page in the user agent and may refuse; give it "
     "with tools.web.contact=me@example.org."
 )
-_WIKIPEDIA_TOOLS = frozenset(("wikipedia_search", "wikipedia_page"))
+_WIKIPEDIA_TOOLS = frozenset(("wikipedia_tool", "wikipedia_page"))
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
     """
     with ExitStack() as stack:
         opened: dict[str, object] = {}
-        if "web_search" in names:
+        if "tavily_tool" in names:
             from mas.tools.web.web_search import describe_missing_search
 
             if sentence := describe_missing_search(settings.web):
@@ -72,7 +72,7 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
 
 def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[str, ...]:
     """Return a sentence for each tool that cannot work on this machine, whatever the model."""
-    if "python" not in names:
+    if "python_repl_tool" not in names:
         return ()
     from mas.tools.sandbox.repl import describe_missing_isolation
 
@@ -82,6 +82,6 @@ def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[s
 
 def describe_missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:
     """Return a sentence for the user if a tool, such as web search without a key, lacks a contact for Wikipedia."""
-    falls_back = "web_search" in names and settings.fall_back_to_wikipedia and not settings.search_api_key
+    falls_back = "tavily_tool" in names and settings.fall_back_to_wikipedia and not settings.search_api_key
     uses_wikipedia = falls_back or not _WIKIPEDIA_TOOLS.isdisjoint(names)
     return NO_CONTACT if uses_wikipedia and not settings.contact else None

@@ -1,7 +1,7 @@
 """Tool that runs Python code in a sandbox; variables last as long as the question.
 
-    await python("x = 20")             # "(no output: print a value, or end the code with an expression)"
-    await python("x + 1")              # "21"
+    await python_repl_tool("x = 20")             # "(no output: print a value, or end the code with an expression)"
+    await python_repl_tool("x + 1")              # "21"
 
 Where the code runs is chosen by `tools.sandbox.kind`: see mas/tools/sandbox/ and docs/explanation/sandbox.md.
 """
@@ -23,7 +23,7 @@ NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 
 
 @mark_untrusted
-async def python(code: str) -> ToolResult:
+async def python_repl_tool(code: str) -> ToolResult:
     """Run Python code and return what it prints and the value of its last expression, or the traceback.
 
     Variables and imports stay from call to call. Files attached to the question are in the current folder under their

@@ -66,7 +66,7 @@ def test_a_session_logs_what_it_is_made_of_and_each_answer(sure_command: EvalCom
     assert prompts["agents"] == built["agents"] and built["tools"]["expert"] == [
         "calculator",
         "unit_converter",
-        "python",
+        "python_repl_tool",
     ]
     assert started["correlation_id"] == ended["correlation_id"] == finished.records["a"]["thread_id"]
     assert ended["memory_mb"] > 10

@@ -27,8 +27,8 @@ def test_python_without_isolation_is_named_before_the_run_and_in_the_summary(
         check=False,
     )
     before, *_ = ended.stderr.splitlines()
-    assert "python" in before and "apt-get install bubblewrap" in before
+    assert "python_repl_tool" in before and "apt-get install bubblewrap" in before
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
-    assert summary["tool_errors"]["python"] == summary["calls_by_tool"]["python"] > 0
-    assert "bubblewrap is not installed" in summary["first_tool_errors"]["python"]
-    assert "python never worked" in ended.stdout and "bubblewrap is not installed" in ended.stdout
+    assert summary["tool_errors"]["python_repl_tool"] == summary["calls_by_tool"]["python_repl_tool"] > 0
+    assert "bubblewrap is not installed" in summary["first_tool_errors"]["python_repl_tool"]
+    assert "python_repl_tool never worked" in ended.stdout and "bubblewrap is not installed" in ended.stdout

@@ -20,8 +20,8 @@ from tests.servers.calling_model import CallingModel, calling
 from tests.servers.loopback import running
 from tests.servers.tavily import KEY, TavilyServer
 
-LIGHT = ("web_search", {"query": "lighthouse Marrow Point"})
-PEAK = ("web_search", {"query": "Varga Peak"})
+LIGHT = ("tavily_tool", {"query": "lighthouse Marrow Point"})
+PEAK = ("tavily_tool", {"query": "Varga Peak"})
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A loopback model that makes the tool calls which its question lists, and then answers 7.
 
 with running(CallingModel()) as server:
-    calling("q1", ("web_search", {"query": "lighthouse"}))      # a row of a dataset
+    calling("q1", ("tavily_tool", {"query": "lighthouse"}))      # a row of a dataset
     f"model.base_url={server.base_url}/v1"
 """
 

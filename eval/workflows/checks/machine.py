@@ -61,7 +61,7 @@ def check_isolation() -> Finding:
     choice = try_isolations(AUTO)
     why = " ".join(choice.refused)
     if choice.isolation is None:
-        return Finding("isolation", WARNING, "the tool python refuses: code cannot be shut in here", why)
+        return Finding("isolation", WARNING, "the tool python_repl_tool refuses: code cannot be shut in here", why)
     if choice.isolation.name == BUBBLEWRAP:
         return Finding("isolation", OK, choice.probe_result)
     return Finding("isolation", WARNING, f"{SECOND_BEST}: {choice.probe_result}", why)

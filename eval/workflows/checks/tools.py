@@ -20,7 +20,7 @@ from mas.tools.web.web_search import describe_missing_search
 
 QUERY = "Wikipedia"
 TIMEOUT_SECONDS = 10.0
-ASK_WIKIPEDIA = {"wikipedia_search", "wikipedia_page", "web_search"}
+ASK_WIKIPEDIA = {"wikipedia_tool", "wikipedia_page", "tavily_tool"}
 
 
 def check_tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
@@ -32,7 +32,7 @@ def check_tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
     agents = getattr(config.system, "agents", {}).values()
     names = {name for agent in agents for name in getattr(agent, "tools", ())}
     web = replace(config.tools.web, seconds=min(config.tools.web.seconds, TIMEOUT_SECONDS))
-    if "web_search" in names:
+    if "tavily_tool" in names:
         yield _check_search(web, deep, config.redact)
     if deep and names & ASK_WIKIPEDIA:
         yield _check_wikipedia(web)

@@ -61,7 +61,7 @@ class BosSystem(BosSettings, AgentSystem):
                 from mas.systems.bos.sql.session import open_sql_session
 
                 services[SQL] = opened.enter_context(open_sql_session(self.sql))
-            yield replace(resources, services=services, broken=list_broken_tools(settings, ["python"]))
+            yield replace(resources, services=services, broken=list_broken_tools(settings, ["python_repl_tool"]))
 
     def find_gaps(self) -> Mapping[AgentName, str]:
         """Return the agents that are not offered, with the reason: what they need is not configured."""

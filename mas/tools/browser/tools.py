@@ -15,11 +15,10 @@ from mas.runtime.untrusted import mark_untrusted
 from mas.tools.browser.session import BrowserSession
 from mas.tools.results import ToolResult
 
-# An allow list, so that a new version of the server adds nothing unseen. Left out on purpose: tools that run code
-# (browser_evaluate, browser_run_code_unsafe), read or write the server's files (browser_file_upload, browser_drop,
-# browser_pdf_save) or install (browser_install), tools that a page itself offers (WebMCP), pictures, which an agent
-# gets as text only (browser_take_screenshot), and tools that no question needs and every prompt would carry
-# (browser_close, _resize, _drag, _emulate_media, _console_messages, _network_requests).
+# All of the server's tools but some (docs/explanation/decisions.md 19), as an allow list: a new version of the server
+# adds nothing unseen. Left out: tools that write or read files of its machine (browser_pdf_save,
+# browser_take_screenshot, browser_file_upload, browser_drop), that run code (browser_run_code_unsafe, browser_evaluate:
+# its requests would pass the rules for addresses), install (browser_install), or that a page itself offers (WebMCP).
 ALLOWED = (
     "browser_navigate",
     "browser_navigate_back",
@@ -34,8 +33,15 @@ ALLOWED = (
     "browser_handle_dialog",
     "browser_tabs",
     "browser_wait_for",
+    "browser_drag",
+    "browser_resize",
+    "browser_emulate_media",
+    "browser_console_messages",
+    "browser_network_requests",
+    "browser_network_request",
+    "browser_close",
 )
-HIDDEN = ("filename", "element", "boxes")  # arguments: writes a file of the server; asks for a permission; is of no use
+HIDDEN = ("filename",)  # arguments that write a file of the server
 MAX_DESCRIPTION_CHARS = 1_000
 
 

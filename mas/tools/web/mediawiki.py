@@ -129,7 +129,7 @@ class Wikipedia:
         except _load_package().WikipediaException as error:
             raise ToolError(f"{self.name} did not answer the request; try other words.") from error
         except (LookupError, AssertionError, TypeError, AttributeError) as error:  # of the package's parser
-            raise ToolError(f"{self.name} has no page like that; find a title with wikipedia_search.") from error
+            raise ToolError(f"{self.name} has no page like that; find a title with wikipedia_tool.") from error
 
     async def fetch_introductions(self, titles: list[str]) -> dict[str, tuple[str, str]]:
         """Return URL and first sentences of the pages by title."""
@@ -176,7 +176,7 @@ def _find_page(package: ModuleType, title: str) -> Any:
 
 def _refuse(code: str, name: str) -> NoReturn:
     if code in ("missingtitle", "nosuchrevid", "nosuchpageid", "invalidtitle"):
-        raise ToolError(f"{name} has no such page or version ({code}); find a title with wikipedia_search.")
+        raise ToolError(f"{name} has no such page or version ({code}); find a title with wikipedia_tool.")
     raise ToolError(f"{name} refuses the request ({code}); try again later or in other words.")
 
 

@@ -1,6 +1,6 @@
 """Tool that searches the web, or Wikipedia if web search fails and the settings allow it.
 
-await web_search("height of K2 in metres")
+await tavily_tool("height of K2 in metres")
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _COUNT = "web_search"
 @mark_untrusted
 @count_calls(lambda: _count_search(get_settings(WebSettings)))
 @mark_read_only
-async def web_search(query: str) -> ToolResult:
+async def tavily_tool(query: str) -> ToolResult:
     """Search the web and return titles, addresses and short excerpts of the pages found.
 
     query: what to look for, in a few words of at most 400 characters; then read a page with read_page.
@@ -46,7 +46,7 @@ def describe_missing_search(settings: WebSettings) -> str | None:
     """Return a sentence for the run's user if web search has no key."""
     if settings.search_api_key:
         return None
-    instead = "Wikipedia's search answers instead" if settings.fall_back_to_wikipedia else "web_search only fails"
+    instead = "Wikipedia's search answers instead" if settings.fall_back_to_wikipedia else "tavily_tool only fails"
     return f"{settings.search_api_key_env} is not set: there is no web search; {instead}."
 
 

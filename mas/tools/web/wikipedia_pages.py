@@ -1,6 +1,6 @@
 """Tools for Wikipedia: find pages, and read one as it is today or was on a given day.
 
-await wikipedia_search("first person on the moon")
+await wikipedia_tool("first person on the moon")
 await wikipedia_page("Neil Armstrong", section="Early life", as_of="2022-12-31")
 """
 
@@ -26,7 +26,7 @@ MAX_TITLE_CHARS = 255
 
 @mark_untrusted
 @mark_read_only
-async def wikipedia_search(query: str) -> ToolResult:
+async def wikipedia_tool(query: str) -> ToolResult:
     """Search Wikipedia and return the titles of the pages found, with their first sentences.
 
     query: a few words, best a name; then read one of the pages with wikipedia_page.
@@ -51,7 +51,7 @@ async def wikipedia_page(
 ) -> ToolResult:
     """Read a Wikipedia page as text, its tables row by row, today or as the page stood on a given day.
 
-    title: the exact title, as wikipedia_search gives it.
+    title: the exact title, as wikipedia_tool gives it.
     section: the heading of one section alone, such as "Discography"; the answer for the whole page lists them.
     as_of: a date such as 2022-12-31 (or 2022-12, 2022: their last day), for the version that stood then.
     page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
@@ -62,7 +62,7 @@ async def wikipedia_page(
     name, _, fragment = title.strip().partition("#")
     name = name.replace("_", " ").strip()
     if not name or _NO_TITLE.search(name) or len(name.encode()) > MAX_TITLE_CHARS:
-        raise ToolError(f"{clip(title, 200)!r} is no title of a page; find one with wikipedia_search.")
+        raise ToolError(f"{clip(title, 200)!r} is no title of a page; find one with wikipedia_tool.")
     settings, before = get_settings(WebSettings), _parse_day_end(as_of)
     key = ("wikipedia", settings.wikipedia_api, name, before or "")
     found = await get_or_fetch(key, lambda: read_wiki_page(name, before, settings))

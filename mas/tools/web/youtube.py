@@ -34,6 +34,7 @@ _ADDRESS = re.compile(
     r"|(?:www\.)?youtu\.be/)([A-Za-z0-9_-]{11})(?![A-Za-z0-9_-])",
     re.ASCII,
 )
+_NO_TRANSCRIPT = "No transcript found for this YouTube video."
 _BLOCKED = "YouTube takes this machine for a robot and refuses"
 _SENTENCES: tuple[tuple[type[Exception], str], ...] = (  # the first that fits
     (api.IpBlocked, f"{_BLOCKED} (address blocked or captcha); no transcript can be had from here for now."),
@@ -41,7 +42,7 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (  # the first that fits
     (api.AgeRestricted, "The video is only for signed-in adults; its transcript cannot be read. Search for its text."),
     (api.VideoUnavailable, "There is no such video any more, or it is private; check its id or search for another."),
     (api.InvalidVideoId, "That is no video of YouTube; give its address or its id of 11 characters."),
-    (api.TranscriptsDisabled, "The video has no subtitles: they are disabled. Search the web for what is said in it."),
+    (api.TranscriptsDisabled, f"{_NO_TRANSCRIPT} Its subtitles are disabled; search the web for what is said in it."),
     (api.PoTokenRequired, "YouTube gives this transcript to its own player alone; search for the text elsewhere."),
     (api.FailedToCreateConsentCookie, "YouTube asks for a consent that could not be given; try again later."),
     (api.YouTubeDataUnparsable, "YouTube's page cannot be read any more; no transcript can be had from here for now."),
@@ -120,7 +121,7 @@ def _choose(available: "list[api.Transcript]", language: str) -> "api.Transcript
                 if code == wanted or not wanted or (not exact and code.split("-")[0] == wanted.split("-")[0]):
                     return each
     names = clip("; ".join(_describe_transcript(each) for each in available), 1_000) or "none"
-    raise ToolError(f"The video has no transcript in {clip(language, 40)!r}; there are: {names}.")
+    raise ToolError(f"{_NO_TRANSCRIPT} It has none in {clip(language, 40)!r}; there are: {names}.")
 
 
 def _describe_transcript(transcript: "api.Transcript") -> str:

@@ -100,7 +100,7 @@ def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
         "searched": (
             SEARCHED,
             "Varga Peak",
-            ([("web_search", {"query": "Varga Peak"}), ("read_page", {"url": LEAK_URL})], "Varga Peak"),
+            ([("tavily_tool", {"query": "Varga Peak"}), ("read_page", {"url": LEAK_URL})], "Varga Peak"),
         ),
     }
     finished, _ = run(eval_command, web, tmp_path / "data", rows)
@@ -109,7 +109,7 @@ def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
         "both": [{"tool": "read_page", "source": f"{site.base_url}/both"}],
         "hidden": [{"tool": "read_page", "source": f"{site.base_url}/hidden"}],
         "halves": [{"tool": "read_page", "source": f"{site.base_url}/long"}],
-        "searched": [{"tool": "web_search", "source": "https://peaks.example.org/varga-peak"}],
+        "searched": [{"tool": "tavily_tool", "source": "https://peaks.example.org/varga-peak"}],
         **{id: [] for id in ("gold", "words", "half", "unscored", "apart")},
     }
     blocked = {id: record["blocked_pages"] for id, record in finished.records.items() if record["blocked_pages"]}

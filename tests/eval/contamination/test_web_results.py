@@ -153,10 +153,10 @@ def test_a_page_seen_in_parts_is_one_result() -> None:
 
 def test_an_excerpt_and_its_page_are_one_result() -> None:
     entries = [FoundPage("Quiz", URL, PASSAGE), FoundPage("Other", "https://a.example.org/", "1874")]
-    search = step(show_found_pages("Web search for 'x': 2 results", entries), "web_search")
+    search = step(show_found_pages("Web search for 'x': 2 results", entries), "tavily_tool")
     assert find_web_leaks(QUESTION, "1874", [search, step(page("It was 1901."))]) == []
     found = find_web_leaks(QUESTION, "1874", [search, step(page("It was 1874."))])
-    assert found == [{"tool": "web_search", "source": URL}]
+    assert found == [{"tool": "tavily_tool", "source": URL}]
     moved = URL.replace("https://", "http://www.")
     assert find_web_leaks(QUESTION, "1874", [search, step(page("It was 1874.", f"{moved}/#top"))]) == found
     assert find_web_leaks(QUESTION, "1874", [search, step(page("It was 1874.", f"{moved}/#/18"))]) == []

@@ -46,7 +46,7 @@ def test_nothing_is_opened_or_asked_or_said_where_no_agent_lists_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        with open_tools(settings(url), {"read_file", "calculator", "python"}, said.append) as opened:
+        with open_tools(settings(url), {"read_file", "calculator", "python_repl_tool"}, said.append) as opened:
             assert (dict(opened.services), said) == ({}, [])
         with pytest.raises(BlockingIOError):
             listening.accept()
@@ -54,17 +54,17 @@ def test_nothing_is_opened_or_asked_or_said_where_no_agent_lists_it() -> None:
 
 def test_each_missing_service_is_named_once_and_the_run_goes_on(refused: str) -> None:
     said: list[str] = []
-    with open_tools(settings(refused), {"read_file", "web_search", BROWSER}, said.append) as opened:
+    with open_tools(settings(refused), {"read_file", "tavily_tool", BROWSER}, said.append) as opened:
         assert BROWSER not in opened.services
     search, browser = said
     assert "TAVILY_API_KEY" in search and refused in browser
 
 
 SYSTEMS: list[tuple[Any, bool]] = [
-    (GaiaSystem(agents={"researcher": AgentSettings(tools=[BROWSER, "web_search"])}), True),
-    (GaiaSystem(agents={"researcher": AgentSettings(), "expert": AgentSettings(tools=[BROWSER, "web_search"])}), True),
+    (GaiaSystem(agents={"researcher": AgentSettings(tools=[BROWSER, "tavily_tool"])}), True),
+    (GaiaSystem(agents={"researcher": AgentSettings(), "expert": AgentSettings(tools=[BROWSER, "tavily_tool"])}), True),
     (GaiaSystem(agents={"researcher": AgentSettings(), "expert": AgentSettings()}), False),
-    (SingleAgentSystem(agents={"agent": AgentSettings(tools=[BROWSER, "web_search"])}), True),
+    (SingleAgentSystem(agents={"agent": AgentSettings(tools=[BROWSER, "tavily_tool"])}), True),
     (SingleAgentSystem(agents={"agent": AgentSettings()}), False),
     (ToySystem(), False),
 ]

@@ -37,14 +37,14 @@ with use_tool_context(Resources(ToolSettings(web=web))), use_attachments([Path(p
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
 WEB = {"httpcore"}
-VIDEO = {"url_or_id": "https://www.youtube.com/watch?v=dQw4w9WgXcQ"}
+VIDEO = {"url": "https://www.youtube.com/watch?v=dQw4w9WgXcQ"}
 CALLS = {
     "calculator.calculator": ({"expression": "2+3"}, {"simpleeval"}),
     "unit_converter.unit_converter": ({"quantity": "3 km", "to_unit": "m"}, {"pint", "numpy"}),
     "web.read_page.read_page": ({"url": "http://127.0.0.1:1/"}, WEB),
-    "web.wikipedia_pages.wikipedia_search": ({"query": "Rome"}, WEB | {"wikipedia", "bs4", "lxml"}),
-    "web.youtube_transcript.youtube_transcript": (VIDEO, WEB | {"youtube_transcript_api"}),
-    "web.web_search.web_search": ({"query": "Rome"}, WEB | {"tavily", "tiktoken"}),
+    "web.wikipedia_pages.wikipedia_tool": ({"query": "Rome"}, WEB | {"wikipedia", "bs4", "lxml"}),
+    "web.youtube_transcript.youtube_transcript_tool": (VIDEO, WEB | {"youtube_transcript_api"}),
+    "web.web_search.tavily_tool": ({"query": "Rome"}, WEB | {"tavily", "tiktoken"}),
     "read_file.read_file": ({"file": "towns.xlsx"}, set[str]()),  # read in another process
 }
 

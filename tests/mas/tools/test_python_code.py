@@ -1,4 +1,4 @@
-"""The tool `python` as an agent meets it: state for a question, limits that say what to do, and nothing left behind."""
+"""python_repl_tool as an agent meets it: state for a question, limits that say what to do, and nothing left behind."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pytest
 
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
-from mas.tools.python_code import FRESH, NO_OUTPUT, STATE_KEY, python
+from mas.tools.python_code import FRESH, NO_OUTPUT, STATE_KEY, python_repl_tool
 from mas.tools.results import ToolError
 from mas.tools.settings import BUBBLEWRAP, SandboxSettings, ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -42,7 +42,7 @@ def calls(*cells: str) -> list[str]:
 
     async def call(cell: str) -> str:
         try:
-            return await python(cell)
+            return await python_repl_tool(cell)
         except ToolError as error:
             return f"error: {error}"
 
@@ -92,8 +92,8 @@ def test_code_is_bounded_and_wanted() -> None:
 
 def test_calls_made_side_by_side_take_turns_in_one_session() -> None:
     async def eight() -> list[str]:
-        await python("found = []")
-        return await asyncio.gather(*(python(f"found.append({n}); len(found)") for n in range(8)))
+        await python_repl_tool("found = []")
+        return await asyncio.gather(*(python_repl_tool(f"found.append({n}); len(found)") for n in range(8)))
 
     with question():
         assert sorted(asyncio.run(eight())) == [str(n) for n in range(1, 9)]
@@ -101,13 +101,13 @@ def test_calls_made_side_by_side_take_turns_in_one_session() -> None:
 
 def test_the_end_of_the_question_ends_its_python() -> None:
     async def end_while_running(at: SampleContext) -> None:
-        running = asyncio.create_task(python("while True: pass"))
+        running = asyncio.create_task(python_repl_tool("while True: pass"))
         await asyncio.sleep(0.3)
         at.close()
         with pytest.raises(ToolError, match="the question is over"):
             await running
         with pytest.raises(ToolError, match="the question is over"):
-            await python("1")
+            await python_repl_tool("1")
 
     with question() as at:
         asyncio.run(end_while_running(at))
@@ -115,10 +115,10 @@ def test_the_end_of_the_question_ends_its_python() -> None:
 
 def test_a_cancelled_call_loses_the_session_and_the_next_says_so() -> None:
     async def cancelled() -> str:
-        await python("x = 1")
+        await python_repl_tool("x = 1")
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(python("while True: pass"), 0.2)
-        return await python("'x' in globals()")
+            await asyncio.wait_for(python_repl_tool("while True: pass"), 0.2)
+        return await python_repl_tool("'x' in globals()")
 
     with question():
         assert asyncio.run(cancelled()) == f"{FRESH}\nFalse"

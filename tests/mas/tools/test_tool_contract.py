@@ -38,12 +38,12 @@ TOOLS: dict[str, str] = {
 CALLS: dict[str, tuple[dict[str, str], ResultKind, str]] = {  # arguments, kind of the result, text of its first source
     "calculator": ({"expression": "6*7"}, "computed", ""),
     "unit_converter": ({"quantity": "1 km", "to_unit": "m"}, "computed", ""),
-    "python": ({"code": "print(6 * 7)"}, "code", ""),
+    "python_repl_tool": ({"code": "print(6 * 7)"}, "code", ""),
     "read_file": ({"file": "towns.csv"}, "file", "Rome"),
-    "web_search": ({"query": "lighthouse Marrow Point"}, "web_search", "lamp"),
-    "wikipedia_search": ({"query": "varga"}, "web_search", "Varga"),
+    "tavily_tool": ({"query": "lighthouse Marrow Point"}, "web_search", "lamp"),
+    "wikipedia_tool": ({"query": "varga"}, "web_search", "Varga"),
     "wikipedia_page": ({"title": "Ada Varga"}, "web_page", "Varga"),
-    "youtube_transcript": ({"url_or_id": "birds000001"}, "web_page", "Welcome to the birds of Marrow."),
+    "youtube_transcript_tool": ({"url": "birds000001"}, "web_page", "Welcome to the birds of Marrow."),
     "read_page": ({"url": "/article"}, "web_page", "Keepers"),
 }
 
@@ -76,7 +76,7 @@ def test_a_tool_has_its_name_typed_arguments_that_it_explains_and_a_typed_result
     assert function.__doc__ == tool.desc and tool.desc, "the docstring is what the model reads"
     assert tool.args and all(schema.get("type") or schema.get("anyOf") for schema in tool.args.values())
     assert all(f"{argument}:" in tool.desc or len(tool.args) == 1 for argument in tool.args)
-    assert is_read_only(tool.func) is (name != "python"), "what a tool that only looks has found is kept"
+    assert is_read_only(tool.func) is (name != "python_repl_tool"), "what a tool that only looks has found is kept"
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -142,7 +142,7 @@ class ComputationAgent:
             sample.count_tool_call()
         started = time.perf_counter()
         try:
-            with span("tool", "python", inputs={"code": code}) as current:
+            with span("tool", "python_repl_tool", inputs={"code": code}) as current:
                 execution = await execute(code, self.sandbox, list_attachments())
                 current.outputs = {"observation": execution.text}
         except SessionTimeoutError as error:
@@ -176,7 +176,7 @@ class ComputationAgent:
             reply = await self.summarize.acall(
                 computation_to_summarize=question,
                 executed_code=code,
-                outcome=format_data("python", execution.text),
+                outcome=format_data("python_repl_tool", execution.text),
                 system_prompt=get_text(context, SYSTEM_PROMPT),
             )
         except (LMError, AdapterParseError) as error:

@@ -52,7 +52,7 @@ SPANS = {  # agents made of several LLM steps: the record has the agent's step a
 SERVICES = {  # tools that are no settings: name → function behind it
     "bos": {
         "mcp_db_query": "mas.systems.bos.sql.session.SqlSession.query",
-        "python": "mas.systems.bos.computation.agent.execute",
+        "python_repl_tool": "mas.systems.bos.computation.agent.execute",
         "http_request": "mas.systems.bos.api.agent.send",
     }
 }

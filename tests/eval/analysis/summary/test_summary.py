@@ -128,7 +128,7 @@ def test_while_answers_are_to_come_the_accuracy_is_all_that_is_said_of_the_whole
 
 
 def test_what_stands_beside_a_floor_has_no_interval_either(record: Make) -> None:
-    leak = [{"tool": "web_search", "source": "x.org"}]
+    leak = [{"tool": "tavily_tool", "source": "x.org"}]
     records = [record("a", score=1.0, leaks=leak), *(record(name, score=1.0) for name in "bc")]
     to_come = record("d", **{**FAILED, "error_class": "not_run"})
 
@@ -320,7 +320,7 @@ def test_waiting_is_added_up(record: Make) -> None:
 
 
 def test_a_summary_reads_back_as_it_was(tmp_path: Path, record: Make) -> None:
-    leaks = [{"tool": "web_search", "source": "x.org"}]
+    leaks = [{"tool": "tavily_tool", "source": "x.org"}]
     judged = {"rule": 1.0, "exact": 0.0}
     records = [record(id, epoch=epoch, leaks=leaks, parts=judged) for id in "ab" for epoch in (1, 2)]
     session = SessionSummary(started_at="2026-11-20T10:00:00", changes={"run.epochs": "1 → 2"})

@@ -262,7 +262,8 @@ def test_tools_that_run_code_or_read_files_are_not_offered(session: BrowserSessi
 def test_a_tool_has_the_servers_description_and_says_what_may_be_left_out(session: BrowserSession) -> None:
     tools = copy.deepcopy(build_browser_tools(session))  # as programs are copied; the session itself cannot be
     assert tools["browser_click"].desc == "About browser_click"
-    assert tools["browser_click"].args == {"target": {"type": "string", "description": "Exact target"}}
+    assert tools["browser_click"].args["target"] == {"type": "string", "description": "Exact target"}
+    assert set(tools["browser_click"].args) == {"element", "target"}, "its own arguments"
     assert tools["browser_snapshot"].args == {
         "depth": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None}
     }

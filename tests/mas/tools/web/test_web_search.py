@@ -1,4 +1,4 @@
-"""web_search against a loopback Tavily: what it sends, what it shows, and a sentence for each way to fail."""
+"""tavily_tool against a loopback Tavily: what it sends, what it shows, and a sentence for each way to fail."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from mas.runtime.sample_context import KeptResult
 from mas.tools.read_only import open_cached_call
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import WebSettings
-from mas.tools.web.web_search import describe_missing_search, web_search
+from mas.tools.web.web_search import describe_missing_search, tavily_tool
 from tests.mas.tools.web.in_context import a_question, events, recorded, using
 from tests.servers.loopback import running
 from tests.servers.mediawiki import MediaWikiServer
@@ -36,7 +36,7 @@ def wiki() -> Iterator[MediaWikiServer]:
 def search(server: TavilyServer, query: str = "Varga Peak", **changes: Any) -> ToolResult:
     fast: dict[str, Any] = {"seconds": 5, "fall_back_to_wikipedia": False, "wikipedia_url": NEVER}
     with using(WebSettings(search_base_url=server.base_url, contact=CONTACT, **{**fast, **changes})):
-        return asyncio.run(web_search(query))
+        return asyncio.run(tavily_tool(query))
 
 
 def test_results_come_with_address_date_and_text_and_the_key_goes_in_the_header_alone() -> None:
@@ -132,7 +132,7 @@ def test_what_a_run_is_told_at_its_start(monkeypatch: pytest.MonkeyPatch) -> Non
     assert describe_missing_search(WebSettings()) == (
         "TAVILY_API_KEY is not set: there is no web search; Wikipedia's search answers instead."
     )
-    assert "web_search only fails" in (describe_missing_search(WebSettings(fall_back_to_wikipedia=False)) or "")
+    assert "tavily_tool only fails" in (describe_missing_search(WebSettings(fall_back_to_wikipedia=False)) or "")
 
 
 @pytest.mark.parametrize("fault", ["432", "html"])
@@ -179,7 +179,7 @@ def test_wikipedias_results_are_kept_only_where_the_search_itself_would_not_work
     log = Log()
     with running(TavilyServer([fault] * 3)) as server, a_question() as question:
         question.tool_log = log
-        call = asyncio.run(open_cached_call(question, dspy.Tool(web_search), {"query": "varga"}))
+        call = asyncio.run(open_cached_call(question, dspy.Tool(tavily_tool), {"query": "varga"}))
         shown = search(server, "varga", fall_back_to_wikipedia=True, wikipedia_url=wiki.api_url)
         call.keep(shown)
     assert [each.returned for each in log.values()] == ([shown] if kept else [])

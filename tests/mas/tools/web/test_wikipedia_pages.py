@@ -1,4 +1,4 @@
-"""wikipedia_search and wikipedia_page against a loopback MediaWiki, through the `wikipedia` package and the API."""
+"""wikipedia_tool and wikipedia_page against a loopback MediaWiki, through the `wikipedia` package and the API."""
 
 import asyncio
 import re
@@ -10,7 +10,7 @@ import pytest
 
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
-from mas.tools.web.wikipedia_pages import wikipedia_page, wikipedia_search
+from mas.tools.web.wikipedia_pages import wikipedia_page, wikipedia_tool
 from tests.mas.tools.web.in_context import a_question, using
 from tests.servers.loopback import running
 from tests.servers.mediawiki import MediaWikiServer
@@ -36,7 +36,7 @@ def page(server: MediaWikiServer, title: str, **arguments: Any) -> str:
 
 def find(server: MediaWikiServer, query: str, **changes: Any) -> str:
     with using(settings(server, **changes)):
-        return asyncio.run(wikipedia_search(query))
+        return asyncio.run(wikipedia_tool(query))
 
 
 def test_a_search_gives_titles_with_first_sentences(wiki: MediaWikiServer) -> None:
@@ -172,7 +172,7 @@ def test_long_pages_are_paged_searched_and_fetched_once_a_question(wiki: MediaWi
 def test_each_failure_has_its_sentence_in_both_tools(fault: str, sentence: str) -> None:
     with running(MediaWikiServer({"every": 1, "fault": fault})) as server:
         web = settings(server, seconds=0.5 if fault in ("hang", "drip") else 5)
-        for call in (wikipedia_page, wikipedia_search):
+        for call in (wikipedia_page, wikipedia_tool):
             started = time.monotonic()
             with using(web), pytest.raises(ToolError, match=sentence):
                 asyncio.run(call("Ada Varga"))

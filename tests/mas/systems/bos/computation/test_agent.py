@@ -137,7 +137,7 @@ def test_c09_the_trace_has_code_outcome_and_time(monkeypatch: pytest.MonkeyPatch
     assert decision.data == {"code": "'***'"} and kinds(result) == ["DECISION", "TOOL"]
     assert tool.data["value"] == 42 and float(str(tool.data["elapsed_ms"])) >= 0
     (span,) = [each for each in trace.spans if each.kind == "tool"]
-    assert (span.name, span.outputs) == ("python", {"observation": "42"})
+    assert (span.name, span.outputs) == ("python_repl_tool", {"observation": "42"})
 
 
 def test_without_a_summary_the_outcome_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
