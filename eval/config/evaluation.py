@@ -36,7 +36,7 @@ from mas.tools.settings import ToolSettings
 OmegaConf.register_new_resolver("project", lambda path: str(PROJECT_ROOT / path), replace=True)
 
 _OWN_PRICES = "model.prices"  # the key that has those of the models under test
-LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_LEVELS = ("debug", "info", "warning", "error", "warn")  # in any case
 LOG_FORMATS = ("json", "text")
 
 
@@ -74,7 +74,7 @@ class CacheSettings:
 class LogSettings:
     """Part `log`: what the lines in a run's `logs/` look like."""
 
-    level: str = "info"  # the least level that is written: debug, info, warning, error
+    level: str = "info"  # the least level that is written: debug, info, warning (warn), error
     format: str = "json"  # json: one object a line | text: for people
     terminal: bool = False  # true: the lines on standard error, too, as text; --verbose sets it
 
@@ -84,7 +84,7 @@ class LogSettings:
         Raises:
             UserError: one of them is not known.
         """
-        for key, value, known in (("level", self.level, LOG_LEVELS), ("format", self.format, LOG_FORMATS)):
+        for key, value, known in (("level", self.level.lower(), LOG_LEVELS), ("format", self.format, LOG_FORMATS)):
             if value not in known:
                 raise UserError(f"log.{key}={value} is not known; choose one of: {', '.join(known)}.")
 

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -26,8 +27,9 @@ import structlog
 from structlog.types import EventDict, FilteringBoundLogger
 
 from eval.config.evaluation import LogSettings
+from eval.runs.log_messages import describe_line
 from eval.runs.record import Record
-from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.prompt_sets.prompt_set import PromptSet, digest, name_prompt_file
 from mas.runtime.sample_context import SampleKey
 from mas.runtime.security.redaction import build_redactor, sort_secrets
 from mas.runtime.stack_trace import format_stack
@@ -91,7 +93,8 @@ MAX_FIELD_CHARS = 500
 _MAX_STACK_CHARS = 20_000
 _STACKS = ("exception", "stack")  # fields that may be longer than the others
 _ENTRY_POINT, _SYSTEM = "entry_point", "multi_agent_system"
-_OWN_FIELDS = ("timestamp", "level", "event", "correlation_id", "task_id", "epoch", "attempt", "exc_info", "self")
+_LINE_FIELDS = ("timestamp", "level", "event", "message", "run_id", "correlation_id", "task_id", "epoch", "attempt")
+_OWN_FIELDS = (*_LINE_FIELDS, "exc_info", "self")
 
 
 def open_log(folder: Path, name: str, redact: Collection[str] = ()) -> tuple[FilteringBoundLogger, LogFile]:
@@ -102,7 +105,7 @@ def open_log(folder: Path, name: str, redact: Collection[str] = ()) -> tuple[Fil
     """
     (folder / "logs").mkdir(exist_ok=True)
     file = LogFile(folder / "logs" / f"{name}.log")
-    return _logger(file, _Shorten(redact), name, LogSettings()).bind(correlation_id=folder.name), file
+    return _logger(file, _Shorten(redact), name, LogSettings(), folder.name).bind(correlation_id=folder.name), file
 
 
 class RunLogs:
@@ -131,8 +134,11 @@ class RunLogs:
         paths = logs / f"{_ENTRY_POINT}.log", logs / f"{_SYSTEM}.log"
         self._files = [open_sink(path) for path in paths]
         shorten, settings = _Shorten(redact), settings or LogSettings()
-        self.entry_point = _logger(self._files[0], shorten, _ENTRY_POINT, settings).bind(correlation_id=folder.name)
-        self._system = _logger(self._files[1], shorten, _SYSTEM, settings)
+        self.entry_point, self._system = (
+            _logger(file, shorten, name, settings, folder.name)
+            for file, name in zip(self._files, (_ENTRY_POINT, _SYSTEM), strict=True)
+        )
+        self.entry_point = self.entry_point.bind(correlation_id=folder.name)
 
     def listener(self, thread_id: str, labels: Mapping[str, str | int]) -> Listener:
         """Return a listener that writes the trace of one sample to the system's log, each line with the labels."""
@@ -154,7 +160,9 @@ class RunLogs:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, Exception):
+            self.entry_point.error("application failed", error=str(error), exc_info=error)
         self.close()
 
 
@@ -166,14 +174,15 @@ def _field_name(name: str) -> str:
     return f"{name}_" if name in _OWN_FIELDS else name
 
 
-def _logger(file: LogSink, shorten: "_Shorten", component: str, settings: LogSettings) -> FilteringBoundLogger:
+def _logger(
+    file: LogSink, shorten: "_Shorten", component: str, settings: LogSettings, run_id: str
+) -> FilteringBoundLogger:
     """Return a logger with a configuration of its own: structlog's global one belongs to the application."""
     render = structlog.processors.JSONRenderer() if settings.format == "json" else _render_text
     logger: FilteringBoundLogger = structlog.wrap_logger(
         structlog.WriteLogger(file),  # type: ignore[arg-type]  # it has `write` and `flush`
         processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _add_entry_fields,
             structlog.processors.ExceptionRenderer(lambda exc_info: format_stack(exc_info[1])),
             shorten,
             *([_print_line] if settings.terminal else []),
@@ -182,8 +191,20 @@ def _logger(file: LogSink, shorten: "_Shorten", component: str, settings: LogSet
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.level.upper()]),
         context_class=dict,
         cache_logger_on_first_use=True,
-    ).bind(component=component)
+    ).bind(component=component, run_id=run_id)
     return logger
+
+
+def _add_entry_fields(logger: object, method: str, event_dict: EventDict) -> EventDict:
+    """Processor of structlog that adds what every line has: time (UTC), level and message."""
+    now = datetime.now(UTC)
+    event_dict["timestamp"] = f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}"
+    event_dict["level"] = _LEVELS.get(method, method.upper())
+    event_dict.setdefault("message", describe_line(event_dict))
+    return event_dict
+
+
+_LEVELS = {"warning": "WARN", "exception": "ERROR"}
 
 
 _TEXT = structlog.dev.ConsoleRenderer(colors=False)
@@ -311,13 +332,17 @@ def log_parts(
     """
     parts = {name: value for name, value in config.items() if isinstance(value, Mapping)}
     chosen = {name: part["name"] for name, part in parts.items() if isinstance(part.get("name"), str)}
-    log.info("configuration loaded", **chosen)
+    log.info("application started")
+    log.info("configuration loaded", **chosen, agents=len(parts.get("system", {}).get("agents") or ()))
     for name, part in parts.items():
         log.debug("configuration", part=name, values=part)
     if prompts is not None:
-        log.info("prompts loaded", prompts=prompts.name, agents=list(prompts.texts), sha256=digest(prompts))
+        log.info("loading prompts", folder=str(prompts.folder))
         for agent, text in prompts.texts.items():
-            log.debug("prompt loaded", agent=agent, characters=len(text))
+            path = prompts.folder / name_prompt_file(agent)
+            log.debug("prompt loaded", agent=agent, path=str(path), characters=len(text))
+        names = list(prompts.texts)
+        log.info("prompts loaded", prompts=prompts.name, number=len(names), agents=names, sha256=digest(prompts))
     tools = {agent: list(toolbox.tools) for agent, toolbox in program.toolboxes.items()}
     log.info("program built", agents=[name for name, _ in program.named_predictors()], tools=tools)
 

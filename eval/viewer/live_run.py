@@ -33,7 +33,7 @@ _READ_BYTES = 1_000_000  # of the log at a time; of a longer piece the end, sinc
 _LOCK_POLLS = 5  # polls without a new row, until the lock is looked at
 _QUIET = (  # events that only repeat others
     *("orchestrator started", "orchestrator finished", "step", "message", "lm started", "question started"),
-    *("tool started", ""),
+    *("tool started", "tool calls", "approved", "rejected", "input interface started", "input interface completed", ""),
 )
 Json = dict[str, object]
 

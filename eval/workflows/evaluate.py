@@ -24,7 +24,7 @@ from eval.execution.run_session import RunSession, SessionRecorder, begin_sessio
 from eval.execution.scoring import SCORER
 from eval.execution.termination import StopController
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
-from eval.reports.files import write_reports, write_summary
+from eval.reports.files import ANSWERS, write_reports, write_summary
 from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results, print_wrong_answers
 from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder, read_origin
 from eval.runs.logs import RunLogs, log_parts
@@ -238,7 +238,7 @@ class _Evaluation:
                 with self.stop.handle_signals():
                     stopped = session.run(executor, pending, self.begin_alone(len(pending)))
                     summary = self.end(recorder, stopped)
-                logs.entry_point.info("files written", answers=summary.n)
+                logs.entry_point.info("files written", answers=summary.n, path=str(folder / ANSWERS))
                 ended = {name: getattr(summary, name) for name in ("stopped", "accuracy", "peak_memory_mb")}
                 logs.entry_point.info("run ended", **ended)
             self.store.close()

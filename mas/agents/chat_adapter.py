@@ -135,7 +135,7 @@ def _fold_choices(signature: Signature, completion: str) -> str:
         for word in (each for each in words if isinstance(each, str)):
             place = rf'(\[\[ ## {name} ## \]\]\s*|"{name}"\s*:\s*")'
             pattern = rf'{place}[*_`"\']*{re.escape(word)}[*_`"\'.!]*(?=\s*(?:$|\[\[)|"\s*[,}}])'
-            completion = re.sub(pattern, lambda found, word=word: found[1] + word, completion, flags=re.I | re.M)
+            completion = re.sub(pattern, r"\g<1>" + word.replace("\\", r"\\"), completion, flags=re.I | re.M)
     return completion
 
 

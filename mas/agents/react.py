@@ -149,6 +149,7 @@ async def _run_tools(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
     if sample := current_context():
         for _ in calls.tool_calls:  # all before the first one runs: none is left running when the limit is reached
             sample.count_tool_call()
+    event("tool calls", calls=[call.name for call in calls.tool_calls])
     results = await _run_concurrently(calls.tool_calls, toolbox)
     media = await read_media(runtime.context.lm)
     remarks = (describe_media(call.args or {}, media) for call in calls.tool_calls)

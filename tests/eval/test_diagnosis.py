@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from eval.cli.paths import PROJECT_ROOT
 from tests.eval.command_line import SUM, EvalCommand, Finished, attached, dataset, question
 
 FAILING = ("system.tools.read_file=tests.eval.failing_tools.read_file", "tools.fail_fast=true", "run.concurrency=1")
@@ -56,11 +57,17 @@ def test_a_session_logs_what_it_is_made_of_and_each_answer(sure_command: EvalCom
     finished = sure_command(*data, "run.concurrency=1")
     lines = read_entry_point(finished)
     assert [line["event"] for line in lines] == [
-        "configuration loaded", "prompts loaded", "program built", "run started",
+        "application started", "configuration loaded", "loading prompts", "prompts loaded",
+        "program built", "run started",
         "question started", "question finished", "question started", "question finished",
         "files written", "run ended",
     ]  # fmt: skip
-    loaded, prompts, built, _, started, ended, *_ = lines
+    assert [line["message"] for line in lines[:5]] == [
+        "Application started", "Created 7 agent configurations",
+        f"Loading prompts from directory: {PROJECT_ROOT / 'prompts' / 'baseline'}",
+        "Successfully loaded 7 prompts", "Graph created successfully!",
+    ]  # fmt: skip
+    loaded, _, prompts, built, _, started, ended, *_ = lines[1:]
     assert (loaded["system"], loaded["data"]) == ("gaia", "jsonl")
     assert prompts["prompts"] == "baseline" and len(prompts["sha256"]) == 64
     assert prompts["agents"] == built["agents"] and built["tools"]["expert"] == [

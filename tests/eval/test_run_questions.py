@@ -125,11 +125,11 @@ def test_a_thread_id_retrieves_all_that_happened_in_its_question(sure_command: E
 
 def test_a_failed_questions_error_is_in_its_log(sure_command: EvalCommand, mixed: list[str]) -> None:
     finished = sure_command(*mixed, *FAILING, "ids=[bad]")
-    errors = [line for line in lines_of(finished, "bad") if line["level"] == "error"]
+    errors = [line for line in lines_of(finished, "bad") if line["level"] == "ERROR"]
     assert {"tool failed", "question failed"} <= {line["event"] for line in errors}
     assert all("the disk is on fire" in line["error"] for line in errors)
     (ended,) = [line for line in finished.lines("logs/entry_point.log") if line["event"] == "question finished"]
-    assert (ended["level"], ended["error_component"]) == ("error", "read_file")
+    assert (ended["level"], ended["error_component"]) == ("ERROR", "read_file")
 
 
 def test_rejections_are_warnings_and_the_limit_names_the_agent(sure_command: EvalCommand, tmp_path: Path) -> None:
@@ -143,10 +143,10 @@ def test_rejections_are_warnings_and_the_limit_names_the_agent(sure_command: Eva
     assert "expert" in finished.answers[0]["reasoning_trace"]
     lines = lines_of(finished, "a")
     decided = [(line["decision"], line["level"]) for line in lines if line["event"] == "decision"]
-    assert decided.count(("reject", "warning")) == 2
-    assert set(decided) == {("approve", "info"), ("reject", "warning")}
+    assert decided.count(("reject", "WARN")) == 2
+    assert set(decided) == {("approve", "INFO"), ("reject", "WARN")}
     (exhausted,) = [line for line in lines if line["event"] == "retries exhausted"]
-    assert (exhausted["level"], exhausted["agent"]) == ("warning", "expert")
+    assert (exhausted["level"], exhausted["agent"]) == ("WARN", "expert")
 
 
 def test_the_gold_answer_is_in_no_prompt(sure_command: EvalCommand, llm_server: RunningServer, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from mas.runtime.errors import walk_chain
 from mas.runtime.sample_context import LimitReachedError
-from mas.runtime.trace import keep_state, span
+from mas.runtime.trace import event, keep_state, span
 from mas.systems.gaia.agents import GraphState, Worker, initial_state
 from mas.systems.gaia.nodes import NODES, Context, GraphContext, give_up
 from mas.systems.gaia.orchestrator import orchestrate, route_from_orchestrator
@@ -90,8 +90,10 @@ async def _input_interface(state: GraphState, runtime: Context) -> Changes:
     """
     if not state["question"].strip():
         raise ValueError("No question provided to input interface")
+    event("input interface started")
     first = initial_state(state["question"], state["file"], state["correlation_id"], runtime.context.retry_limits)
     keep_state(first)
+    event("input interface completed")
     return cast(Changes, first)
 
 

@@ -78,7 +78,9 @@ def determine_next_step(state: GraphState) -> GraphState:
         raise ValueError(f"Invalid decision of {step}: {decision!r}; expected approve or reject")
     note_review(worker, approved=decision == "approve")
     if decision == "reject":
+        event("rejected", agent=worker, retry_count=_read_count(state, counter) + 1)
         return _with(state, next_step=worker, **{counter: _read_count(state, counter) + 1})
+    event("approved", agent=worker)
     return _with(state, next_step=_step_after(state, worker), **{counter: 0})
 
 

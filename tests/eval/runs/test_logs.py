@@ -1,11 +1,12 @@
 import json
+import re
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from eval.config.evaluation import LOG_FORMATS, LogSettings
+from eval.runs.log_messages import describe_line
 from eval.runs.logs import LogFile, RunLogs
 from mas.runtime.trace import Trace, event, record_trace, span
 
@@ -32,9 +33,14 @@ def test_a_question_becomes_lines_with_its_correlation_id(tmp_path: Path) -> Non
     for line in (started, rejected, finished):
         assert (line["correlation_id"], line["task_id"], line["epoch"], line["attempt"]) == ("thread-1", "q1", 2, 1)
         assert line["component"] == "planner"
-        assert datetime.fromisoformat(str(line["timestamp"])).tzinfo == UTC
-    assert (started["event"], started["level"]) == ("agent started", "info")
-    assert (rejected["event"], rejected["level"], rejected["retries"]) == ("plan rejected", "warning", 1)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", str(line["timestamp"]))
+        assert line["run_id"] == "run-1", "run, question and step: each the parent of the next"
+    assert (started["event"], started["level"], started["message"]) == (
+        "agent started",
+        "INFO",
+        "Planner starting execution",
+    )
+    assert (rejected["event"], rejected["level"], rejected["retries"]) == ("plan rejected", "WARN", 1)
     (entry,) = lines(tmp_path / "run-1" / "logs" / "entry_point.log")
     assert (entry["component"], entry["correlation_id"], entry["correct"]) == ("entry_point", "run-1", True)
     assert {(line["task_id"], line["epoch"], line["attempt"]) for line in (started, finished)} == {("q1", 2, 1)}
@@ -99,3 +105,58 @@ def test_new_lines_begin_on_a_line_of_their_own(before: str, after: str, tmp_pat
     with closing(LogFile(path)) as log:
         log.write("{}\n")
     assert path.read_text() == after
+
+
+PRESCRIBED: list[tuple[dict[str, object], str]] = [
+    ({"event": "orchestrator started"}, "Orchestrator starting execution. Current step: input"),
+    (
+        {"event": "orchestrator finished", "step": "planner"},
+        "Orchestrator completed successfully. Next step: planner",
+    ),
+    ({"event": "agent finished", "component": "critic_expert"}, "Critic completed successfully"),
+    ({"event": "agent started", "component": "critic_planner"}, "Critic starting execution - critic_planner"),
+    ({"event": "rejected", "agent": "expert", "retry_count": 2}, "Expert rejected. Retry count: 2"),
+    ({"event": "retries exhausted", "agent": "expert"}, "Graceful Failure: Retry limit exceeded for expert"),
+    ({"event": "tool calls", "agent": "researcher", "calls": ["x"]}, "Researcher tool calls: ['x']"),
+    (
+        {"event": "tool started", "component": "tavily_tool", "arguments": {"query": "{K2}"}},
+        "Tavily tool searching for: {K2}",
+    ),
+    (
+        {"event": "tool started", "component": "read_file", "arguments": {"file": "a.xlsx"}},
+        "Loading Excel file: a.xlsx",
+    ),
+    (
+        {"event": "tool finished", "component": "calculator", "arguments": {}, "observation": "4"},
+        "Calculator result: 4",
+    ),
+    (
+        {"event": "tool failed", "component": "youtube_transcript_tool", "error": "No transcript found for this"},
+        "No transcript found for YouTube video",
+    ),
+    ({"event": "run ended"}, "Application finished successfully"),
+    ({"event": "something else", "agent": "{x}"}, "something else"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), PRESCRIBED)
+def test_a_line_has_the_message_of_the_design(line: dict[str, object], message: str) -> None:
+    assert describe_line(line) == message
+
+
+@pytest.mark.parametrize("level", ["WARN", "warn", "warning"])
+def test_warnings_alone_are_written_with_the_level_warn(tmp_path: Path, level: str) -> None:
+    settings = LogSettings(level=level)
+    settings.check()
+    with RunLogs(tmp_path, settings=settings) as logs:
+        logs.listener("t", {})("info", "agent started", {})
+        logs.listener("t", {})("warning", "unusable reply", {})
+    assert [line["level"] for line in system_lines(tmp_path)] == ["WARN"]
+
+
+def test_a_session_that_fails_says_so_in_its_log(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="disk"), RunLogs(tmp_path, redact=[SECRET]):
+        raise ValueError(f"disk {SECRET}")
+    (line,) = lines(tmp_path / "logs" / "entry_point.log")
+    assert (line["message"], line["level"]) == ("Application failed: disk ***", "ERROR")
+    assert "ValueError" in str(line["exception"])
