@@ -71,6 +71,13 @@ class CacheSettings:
 
 
 @dataclass
+class StoreSettings:
+    """Part `store`: what is kept of an answer besides the answer itself."""
+
+    trajectories: bool = True  # false: neither steps nor final state, in records, logs and MLflow
+
+
+@dataclass
 class LogSettings:
     """Part `log`: what the lines in a run's `logs/` look like."""
 
@@ -106,6 +113,7 @@ class EvalConfig:
     split: str  # of the dataset
     extra_scorers: dict[str, Scorer] = field(default_factory=dict)  # by name; reported, they decide nothing
     executor: ExecutorSettings = field(default_factory=LocalSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
 
     def check(self) -> PromptSet | None:
         """Check everything that can be seen before anything heavy is imported or anything is spent.
@@ -254,6 +262,7 @@ class _Plain:
     limits: SampleLimits = field(default_factory=SampleLimits)
     cache: CacheSettings = field(default_factory=CacheSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
 
 
 PARTS = ("system", "model", "scorer", "data", "tracking")
@@ -285,7 +294,7 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
     composed.split = plain.split or parts["data"].default_split
     return EvalConfig(
         **parts,
-        **{name: getattr(plain, name) for name in ("prompts", "tools", "run", "limits", "cache", "log")},
+        **{name: getattr(plain, name) for name in ("prompts", "tools", "run", "limits", "cache", "log", "store")},
         selection=Selection(plain.limit, plain.ids, plain.level, plain.shuffle, plain.seed),
         split=composed.split,
         extra_scorers=extra_scorers,

@@ -117,6 +117,7 @@ class RunLogs:
         redact: Collection[str] = (),
         settings: LogSettings | None = None,
         open_sink: Callable[[Path], LogSink] = LogFile,
+        with_steps: bool = True,
     ) -> None:
         """Open the files.
 
@@ -125,6 +126,7 @@ class RunLogs:
             redact: secret values, written as `***` wherever they occur in a line.
             settings: level and format of the lines; None: the defaults.
             open_sink: returns where the lines of a file go.
+            with_steps: False: no lines of what happens within a question.
 
         Raises:
             OSError: the folder cannot be written.
@@ -134,6 +136,7 @@ class RunLogs:
         paths = logs / f"{_ENTRY_POINT}.log", logs / f"{_SYSTEM}.log"
         self._files = [open_sink(path) for path in paths]
         shorten, settings = _Shorten(redact), settings or LogSettings()
+        self._with_steps = with_steps
         self.entry_point, self._system = (
             _logger(file, shorten, name, settings, folder.name)
             for file, name in zip(self._files, (_ENTRY_POINT, _SYSTEM), strict=True)
@@ -145,7 +148,8 @@ class RunLogs:
         log = self._system.bind(correlation_id=thread_id, **labels)
 
         def listen(level: Level, event: str, fields: Mapping[str, object]) -> None:
-            log.log(_NUMBERS[level], event, **{_field_name(name): value for name, value in fields.items()})
+            if self._with_steps:
+                log.log(_NUMBERS[level], event, **{_field_name(name): value for name, value in fields.items()})
 
         return listen
 

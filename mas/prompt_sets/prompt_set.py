@@ -375,7 +375,8 @@ def _check_files(folder: Path, agents: Sequence[str]) -> None:
     expected = {name_prompt_file(agent) for agent in agents}
     present = {name for name in _names(folder) if name.endswith(SUFFIX)}
     if missing := sorted(expected - present):
-        raise UserError(f"The prompt set {folder} lacks {', '.join(missing)}; add one text file for each agent.")
+        others = f" (and {', '.join(missing[1:])})" if len(missing) > 1 else ""
+        raise UserError(f"Prompt file not found: {folder / missing[0]}{others}; add one text file for each agent.")
     if unknown := sorted(present - expected):
         raise UserError(
             f"The prompt set {folder} has {', '.join(unknown)}, which belong to no agent of the system; "
@@ -406,7 +407,10 @@ def _read_demos(file: Path, agents: Sequence[str]) -> dict[str, list[Demo]]:
 
 
 def _read_prompt(file: Path) -> str:
-    text = _read_text(file)
+    try:
+        text = _read_text(file)
+    except UserError as error:
+        raise UserError(f"Error reading prompt file {error}") from error
     if not text.strip():
         raise UserError(f"The prompt file {file} is empty; write the agent's instructions into it.")
     return text

@@ -107,7 +107,7 @@ MISTAKES = {
     "description is no text": (put("set.yaml", b"system: toy\ndescription: [a]\n"), ["description", "not a text"]),
     "set.yaml not UTF-8": (put("set.yaml", b"system: \xff\n"), ["set.yaml is not UTF-8", "byte 8"]),
     "other system": (put("set.yaml", b"system: bos\n"), ["made for the system 'bos', not for 'toy'"]),
-    "missing prompt": (remove(EXPERT), [f"lacks {EXPERT}"]),
+    "missing prompt": (remove(EXPERT), ["Prompt file not found: ", EXPERT]),
     "empty prompt": (put(EXPERT, b""), [EXPERT, "is empty"]),
     "only whitespace": (put(EXPERT, b" \r\n\t\n"), [EXPERT, "is empty"]),
     "not UTF-8": (put(EXPERT, "résumé".encode("latin-1")), [EXPERT, "not UTF-8 text (byte 1)"]),

@@ -118,7 +118,8 @@ def _run_worker(start: Start, inbox: "asyncio.Queue[ToWorker]", send: Send) -> N
         if start.folder is None:
             config.check_model()  # its key is in the environment of that machine, or is not
         resources = stack.enter_context(config.system.open_resources(config.tools, lambda line: None))
-        logs = RunLogs(folder, config.secrets(), config.log, lambda path: _SentLog(path.stem, send))
+        steps = config.store.trajectories
+        logs = RunLogs(folder, config.secrets(), config.log, lambda path: _SentLog(path.stem, send), steps)
         caches = stack.enter_context(open_caches(config.cache, folder, start.run_info.run_id, config.redact))
         stack.enter_context(dspy.context(disable_history=True))
         stack.enter_context(relax_gc())
