@@ -1,17 +1,20 @@
 """What tests of the whole command share: runs that touch pytest's own folders alone, a model server and an MLflow."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra._internal.hydra import Hydra
 from hypothesis import settings
 
 from eval.config.tracking import LocalTracking
+from mas.runtime.event_loop import background_loop, run_blocking
 from tests.command import Command, Finished, run_command, surroundings, without_secrets
 from tests.eval.command_line import EvalCommand
 from tests.needs import count_missing
@@ -39,6 +42,16 @@ def state_folder_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def connections_are_closed() -> Iterator[None]:
+    """Close the connections to model servers, which a command keeps until its process ends."""
+    yield
+    if background_loop.cache_info().currsize:
+        loop: Any = background_loop()
+        loop.call_soon_threadsafe(lambda: [each.abort() for each in list(loop._transports.values())])
+        run_blocking(asyncio.sleep(0.1))
 
 
 @pytest.fixture(scope="session", autouse=True)

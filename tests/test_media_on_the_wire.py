@@ -119,7 +119,7 @@ def test_what_cannot_be_sent_is_told_and_the_question_goes_on(
 
 
 def test_the_request_after_an_unreadable_reply_has_it_as_well(tmp_path: Path, eval_command: EvalCommand) -> None:
-    with seeing_llm("--rambling") as server:
+    with seeing_llm(rambling=True) as server:
         finished = run(eval_command, server, *files(tmp_path / "questions", map_png=PICTURE), *BOTH)
         asked_again = [body for body in server.requests() if AGAIN.decode() in json.dumps(body)]
     assert finished.summary["accuracy"] == 1.0
@@ -129,7 +129,7 @@ def test_the_request_after_an_unreadable_reply_has_it_as_well(tmp_path: Path, ev
 
 @pytest.mark.slow
 def test_a_resumed_run_knows_the_replies_to_its_pictures_again(tmp_path: Path, eval_command: EvalCommand) -> None:
-    with seeing_llm("--quota-at", "7") as server:
+    with seeing_llm(quota_at=7) as server:
         first = run(eval_command, server, *files(tmp_path / "questions", map_png=PICTURE), *BOTH)
         asked = [role(body) for body in server.requests()]
         assert (first.code, len(asked), set(TOOL_USERS) <= set(asked)) == (3, 7, True), asked

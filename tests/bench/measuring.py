@@ -93,15 +93,15 @@ def measure(
         StalledError: it was killed.
         FailedError: its exit code is not 0, or the server counted another number of requests.
     """
-    with _server(latency_seconds) as url, tempfile.TemporaryFile() as output:
+    with running_server(latency_seconds) as url, tempfile.TemporaryFile() as output:
         started, started_clock = time.time(), time.monotonic()
         process = subprocess.Popen(command(url), stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
-        _get(url, f"/watch/{process.pid}")
+        ask_server(url, f"/watch/{process.pid}")
         if watch:
-            watch(process.pid, lambda: float(_get(url, "/stats")["requests"]))
+            watch(process.pid, lambda: float(ask_server(url, "/stats")["requests"]))
         own, status, used = _ended(process.pid, limit_seconds)
         process.returncode = os.waitstatus_to_exitcode(status)  # Popen must not wait for it again
-        seconds, stats = time.monotonic() - started_clock, _get(url, "/stats")
+        seconds, stats = time.monotonic() - started_clock, ask_server(url, "/stats")
         if limit_seconds and seconds >= limit_seconds and process.returncode == -signal.SIGKILL:
             raise StalledError(f"killed after {limit_seconds:g} s, {stats['requests']} of {requests} requests")
         if process.returncode or stats["requests"] != requests:
@@ -141,7 +141,7 @@ def _ended(pid: int, limit_seconds: float | None) -> tuple[float, int, Any]:
 
 
 @contextmanager
-def _server(latency_seconds: float) -> Iterator[str]:
+def running_server(latency_seconds: float) -> Iterator[str]:
     command = [sys.executable, str(SERVER), "--port", "0", "--latency-seconds", str(latency_seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -151,7 +151,7 @@ def _server(latency_seconds: float) -> Iterator[str]:
             server.kill()
 
 
-def _get(url: str, path: str) -> dict[str, Any]:
+def ask_server(url: str, path: str) -> dict[str, Any]:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback, whatever the proxy settings
     with opener.open(url.removesuffix("/v1") + path, timeout=60) as response:
         answer: dict[str, Any] = json.load(response)

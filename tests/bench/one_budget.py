@@ -14,9 +14,8 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.contenders import evaluation
-from tests.bench.measuring import CALLS, SERVER
+from tests.bench.measuring import CALLS, ask_server, running_server
 from tests.bench.tables import Table
-from tests.servers.running import running_llm
 
 BUDGET_USD, CONCURRENCY, LATENCY_SECONDS = 1.0, 64, 0.02
 COST_USD = 0.0005  # 100 tokens in, 20 out
@@ -42,11 +41,11 @@ def one_budget(folder: Path, budget_usd: float = BUDGET_USD) -> Table:
     paid_for = math.ceil(round(budget_usd / COST_USD, 6))
     for name, options in EXECUTORS.items():
         run = folder / f"budget-{name.replace(', ', '-').replace(' ', '-')}"
-        with running_llm("--latency-seconds", str(LATENCY_SECONDS), script=SERVER) as server:
-            command = evaluation(server.base_url, CONCURRENCY, 2 * paid_for // CALLS, run)
+        with running_server(LATENCY_SECONDS) as url:
+            command = evaluation(url, CONCURRENCY, 2 * paid_for // CALLS, run)
             limits = ("model.name=fixed", PRICE, f"run.max_cost_usd={budget_usd:g}", "run.max_same_errors=null")
             asked = subprocess.run([*command, *limits, *options], capture_output=True, text=True, check=False)
-            stats = server.stats()
+            stats = ask_server(url, "/stats")
         said = asked.stdout + asked.stderr
         spent = re.search(r"the run has spent \$([0-9.]+)", said)
         if asked.returncode != 3 or spent is None:

@@ -11,7 +11,6 @@ from tests.docs.checkout import Checkout, copy_checkout
 
 PAGE = (PROJECT_ROOT / "docs/tutorial/your-program.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.M | re.S)
-SERVER = PROJECT_ROOT / "tests/servers/simulated_llm.py"
 
 
 def follow(root: Path, environment: Mapping[str, str], model: str) -> str:

@@ -99,7 +99,7 @@ def test_a_simulated_model_is_said_to_be_one(ask: Ask) -> None:
 
 
 def test_rejections_and_exhausted_retries_are_shown(ask: Ask) -> None:
-    with running_llm("--reject", "expert") as server:
+    with running_llm(rejected=["expert"]) as server:
         code, out, _ = ask(SUM, *at(server), "system.agents.expert.retry_limit=2")
     assert code == 0
     assert out.count("critic_expert\n  reject\n  feedback: ") == 2

@@ -134,7 +134,7 @@ def test_a_failed_questions_error_is_in_its_log(sure_command: EvalCommand, mixed
 
 def test_rejections_are_warnings_and_the_limit_names_the_agent(sure_command: EvalCommand, tmp_path: Path) -> None:
     data = dataset(tmp_path / "data", question("a", SUM, "5"))
-    with running_llm("--reject", "expert") as server:
+    with running_llm(rejected=["expert"]) as server:
         finished = sure_command(
             *data, "model=openai_compatible", f"model.base_url={server.base_url}", "system.agents.expert.retry_limit=2"
         )

@@ -22,11 +22,11 @@ import pytest
 from eval.cli.paths import PROJECT_ROOT
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
 from tests.pages.browser import browser, picture, why_not
-from tests.servers.running import running_llm
+from tests.servers.bos_model import BosModel
+from tests.servers.loopback import running
 
 TOKEN = "token-of-the-service-1"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
-MODEL = PROJECT_ROOT / "tests" / "servers" / "bos_model.py"
 SECONDS, N_CLIENTS = float(os.environ.get("BOS_SERVICE_SECONDS", "5")), int(os.environ.get("BOS_SERVICE_CLIENTS", "20"))
 
 
@@ -52,7 +52,7 @@ class RunningService:
 @contextmanager
 def running_service(folder: Path, *options: str) -> Iterator[RunningService]:
     database, log = make_sqlite(folder / "shop.sqlite"), folder / "service.log"
-    with running_llm(script=MODEL) as model, log.open("w") as errors:
+    with running(BosModel()) as model, log.open("w") as errors:
         command = [
             *(
                 sys.executable,
@@ -81,8 +81,8 @@ def running_service(folder: Path, *options: str) -> Iterator[RunningService]:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     folder = tmp_path_factory.mktemp("service")
-    with running_service(folder, f"system.service.max_requests={N_CLIENTS}") as running:
-        yield running
+    with running_service(folder, f"system.service.max_requests={N_CLIENTS}") as started:
+        yield started
 
 
 def read_events(text: str) -> list[tuple[str, Any]]:

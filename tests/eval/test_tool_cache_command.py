@@ -16,17 +16,17 @@ import pytest
 
 from eval.cli.paths import PROJECT_ROOT
 from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset
-from tests.servers.calling_model import CallingModel, calling
 from tests.servers.loopback import running
 from tests.servers.tavily import KEY, TavilyServer
+from tests.servers.tool_user import ToolUser, calling
 
 LIGHT = ("tavily_tool", {"query": "lighthouse Marrow Point"})
 PEAK = ("tavily_tool", {"query": "Varga Peak"})
 
 
 @pytest.fixture
-def model() -> Iterator[CallingModel]:
-    with running(CallingModel()) as server:
+def model() -> Iterator[ToolUser]:
+    with running(ToolUser()) as server:
         yield server
 
 
@@ -42,9 +42,9 @@ def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "outputs"
 
 
-def options(model: CallingModel, search: TavilyServer, folder: Path, *rows: dict[str, Any]) -> list[str]:
+def options(model: ToolUser, search: TavilyServer, folder: Path, *rows: dict[str, Any]) -> list[str]:
     return [
-        *("system=single_agent", "model=openai_compatible", f"model.base_url={model.base_url}/v1"),
+        *("system=single_agent", "model=openai_compatible", f"model.base_url={model.base_url}"),
         *("run.concurrency=1", f"tools.web.search_base_url={search.base_url}"),
         *("tools.web.fall_back_to_wikipedia=false", *dataset(folder, *rows)),
     ]
@@ -55,7 +55,7 @@ def asked(usage: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def test_a_replayed_call_still_counts_against_the_questions_limit(
-    eval_command: EvalCommand, model: CallingModel, tmp_path: Path
+    eval_command: EvalCommand, model: ToolUser, tmp_path: Path
 ) -> None:
     with running(TavilyServer()) as search:
         common = options(model, search, tmp_path / "data", calling("q1", LIGHT), calling("q2", LIGHT, LIGHT))
@@ -68,7 +68,7 @@ def test_a_run_that_was_killed_asks_for_no_search_twice(
     eval_command: EvalCommand, tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:
     folder = tmp_path / "killed"
-    with running(TavilyServer()) as search, running(CallingModel(["ok", "hang", "ok"])) as model:
+    with running(TavilyServer()) as search, running(ToolUser(schedule=["ok", "hang", "ok"])) as model:
         common = options(model, search, tmp_path / "data", calling("q1", LIGHT, PEAK))
         own = {"PYTHONPATH": str(PROJECT_ROOT), "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"], "TAVILY_API_KEY": KEY}
         process = subprocess.Popen(

@@ -6,14 +6,13 @@ with answering_agent(lambda body: {"answer": "5"}) as agent:
 """
 
 import json
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.servers.loopback import RESET, Answer, Asked, LoopbackServer, answer_json, running
 
 
 @dataclass(frozen=True)
@@ -30,60 +29,39 @@ class Raw:
 Reply = Callable[[dict[str, Any]], dict[str, Any] | Raw]
 
 
-@dataclass
-class AnsweringAgent:
-    url: str
-    bodies: list[dict[str, Any]] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)  # names in lower case
-    connections: set[Any] = field(default_factory=set)  # the clients' addresses
+class AnsweringAgent(LoopbackServer):
+    def __init__(self, reply: Reply) -> None:
+        super().__init__()
+        self.reply = reply
 
+    @property
+    def url(self) -> str:
+        return f"{self.base_url}/answer"
 
-class _Server(ThreadingHTTPServer):
-    request_queue_size = 256  # many questions at once
-    daemon_threads = True
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [json.loads(asked.body) for asked in self.log]
+
+    @property
+    def headers(self) -> list[Mapping[str, str]]:
+        """Names in lower case."""
+        return [asked.headers for asked in self.log]
+
+    @property
+    def connections(self) -> set[Any]:
+        """The clients' addresses."""
+        return {asked.client for asked in self.log}
+
+    def answer(self, asked: Asked) -> Answer:
+        reply = self.reply(json.loads(asked.body))
+        if not isinstance(reply, Raw):
+            return answer_json(reply)
+        time.sleep(reply.wait_seconds)
+        body = reply.body.encode() if isinstance(reply.body, str) else reply.body
+        return RESET if reply.drop else Answer(body, reply.status, reply.headers)
 
 
 @contextmanager
 def answering_agent(reply: Reply) -> Iterator[AnsweringAgent]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            agent.bodies.append(body)
-            agent.headers.append({name.lower(): value for name, value in self.headers.items()})
-            agent.connections.add(self.client_address)
-            answer = reply(body)
-            raw = answer if isinstance(answer, Raw) else Raw(json.dumps(answer))
-            time.sleep(raw.wait_seconds)
-            if raw.drop:
-                self.connection.shutdown(socket.SHUT_RDWR)
-                self.close_connection = True
-                return
-            self._send(raw)
-
-        def _send(self, raw: Raw) -> None:
-            content = raw.body.encode() if isinstance(raw.body, str) else raw.body
-            self.send_response(raw.status)
-            for name, value in {"Content-Length": str(len(content)), **raw.headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Quiet."""
-
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except OSError:  # the client has given up waiting
-                self.close_connection = True
-
-    with _Server(("127.0.0.1", 0), Handler) as server:
-        agent = AnsweringAgent(f"http://127.0.0.1:{server.server_port}/answer")
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        try:
-            yield agent
-        finally:
-            server.shutdown()
+    with running(AnsweringAgent(reply)) as agent:
+        yield agent

@@ -1,74 +1,60 @@
-"""The model's reply as an OpenAI chat completion, in the format that the request asks for.
+"""What a model's server replies: a chat completion with fields in the format that DSPy asks for, or calls of tools.
 
-completion(chat, Reply({"result": "…"}), "any", body)["choices"][0]["finish_reason"]   # "stop"
+write_fields({"answer": "42"})                             # "[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]"
+complete(write_fields({"answer": "42"}))["choices"]        # [{"index": 0, "finish_reason": "stop", "message": {…}}]
+complete(calls=[("calculator", {"expression": "6 * 7"})])  # a reply that calls a tool
 """
 
-import hashlib
 import json
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.servers.chat_request import ChatRequest, ToolCall
-
-CHARS_PER_TOKEN = 4  # a rough count, as for English
-
-
-@dataclass(frozen=True)
-class Reply:
-    """Either calls of tools or the values of the output fields."""
-
-    fields: dict[str, Any] = field(default_factory=dict)
-    calls: tuple[ToolCall, ...] = ()
+Call = tuple[str, Mapping[str, Any]]  # tool, arguments
+_OUTPUTS = re.compile(r"Your output fields are:\n(.*?)(?:\nAll interactions|\n\nYour tools are:|\Z)", re.DOTALL)
+_NAME = re.compile(r"^\d+\. `(\w+)`", re.MULTILINE)
 
 
-def completion(chat: ChatRequest, reply: Reply, model: str, body: bytes) -> dict[str, Any]:
-    """The response object. It depends on the request alone: ids are made from its bytes, and `created` is 0."""
-    digest = hashlib.sha256(body).hexdigest()[:16]
-    message = _message(chat, reply, digest)
-    written = len(json.dumps(message, ensure_ascii=False))
-    prompt_tokens, completion_tokens = len(body) // CHARS_PER_TOKEN, written // CHARS_PER_TOKEN
-    return {
-        "id": f"chatcmpl-{digest}",
-        "object": "chat.completion",
-        "created": 0,
-        "model": model,
-        "choices": [
-            {"index": 0, "message": message, "finish_reason": "tool_calls" if "tool_calls" in message else "stop"}
-        ],
-        "usage": {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": prompt_tokens + completion_tokens,
-        },
-    }
+def list_outputs(system: str) -> tuple[str, ...]:
+    """Return the fields that the system message asks for."""
+    found = _OUTPUTS.search(system)
+    return tuple(_NAME.findall(found[1])) if found else ()
 
 
-def _message(chat: ChatRequest, reply: Reply, digest: str) -> dict[str, Any]:
-    if reply.calls and chat.native:
-        return {"role": "assistant", "content": None, "tool_calls": _native_calls(reply.calls, digest)}
-    if reply.calls:
-        lines = [{"tool": call.name, "arguments": call.arguments} for call in reply.calls]
-        return {"role": "assistant", "content": "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)}
-    values = {name: reply.fields.get(name, "") for name in chat.outputs}
-    return {"role": "assistant", "content": _content(chat, values)}
+def wants_json(system: str) -> bool:
+    return "Outputs will be a JSON object with the following fields." in system.split("In adhering to", 1)[0]
 
 
-def _native_calls(calls: tuple[ToolCall, ...], digest: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": f"call_{digest}_{position}",
-            "type": "function",
-            "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
-        }
-        for position, call in enumerate(calls)
-    ]
-
-
-def _content(chat: ChatRequest, values: dict[str, Any]) -> str:
-    if chat.as_json:
+def write_fields(values: Mapping[str, object], as_json: bool = False) -> str:
+    if as_json:
         return json.dumps(values, ensure_ascii=False)
-    sections = [
-        f"[[ ## {name} ## ]]\n{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in values.items()
-    ]
-    return "\n\n".join([*sections, "[[ ## completed ## ]]"])
+    }
+    return "".join(f"[[ ## {name} ## ]]\n{text}\n\n" for name, text in texts.items()) + "[[ ## completed ## ]]"
+
+
+def complete(
+    content: str | None = None,
+    calls: Sequence[Call] = (),
+    *,
+    id: str = "c",
+    model: str = "scripted",
+    tokens: tuple[int, int] = (10, 5),
+    reason: str | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    """Return the response object; `changes` replace its parts."""
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if calls:
+        message["tool_calls"] = [_call(f"call_{id}_{n}", *each) for n, each in enumerate(calls)]
+    choice = {"index": 0, "message": message, "finish_reason": reason or ("tool_calls" if calls else "stop")}
+    usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+    whole = {"id": id, "object": "chat.completion", "created": 0, "model": model, "choices": [choice], "usage": usage}
+    return {**whole, **changes}
+
+
+def _call(id: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
+    return {"id": id, "type": "function", "function": function}

@@ -77,6 +77,14 @@ class ChatRequest:
     results: tuple[ToolResult, ...] = ()  # since `instruction`
 
 
+@dataclass(frozen=True)
+class Reply:
+    """Either calls of tools or the values of the output fields."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    calls: tuple[ToolCall, ...] = ()
+
+
 @dataclass
 class _Conversation:
     """Gathers the turns; a request that is not feedback starts it over."""

@@ -8,15 +8,16 @@ The words of the refusals are the servers' own: OpenAI's error reference, vLLM's
 
 import functools
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tests.servers.chat_reply import complete, list_outputs, wants_json, write_fields
+
 ANSWER = "42"
 HUGE_CHARS = 20_000_000
 GARBAGE = "\ud83d\u202e\x00\udc00"  # two halves of surrogate pairs, a turn of direction and a NUL
-Way = Literal["whole", "hang", "drip", "reset", "cut"]  # drip: a byte a second; cut: half of the promised length
+Way = Literal["whole", "hang", "drip", "reset", "cut"]  # drip: a byte now and then; cut: half of the promised length
 Body = Callable[[bytes], bytes]  # of the request's body
 
 VALUES: dict[str, Any] = {  # output fields of all systems: any question ends with ANSWER, which is all others, too
@@ -32,9 +33,6 @@ VALUES: dict[str, Any] = {  # output fields of all systems: any question ends wi
     "final_answer": ANSWER,
     "final_reasoning_trace": "6 * 7 = 42.",
 }
-_OUTPUTS = re.compile(r"Your output fields are:\n(.*?)(?:\nAll interactions|\n\nYour tools are:|\Z)", re.DOTALL)
-_NAME = re.compile(r"^\d+\. `(\w+)` \(", re.MULTILINE)
-_AS_JSON = "Outputs will be a JSON object with the following fields."
 
 
 @dataclass(frozen=True)
@@ -48,23 +46,11 @@ class Fault:
 def right_text(request: bytes) -> str:
     """A whole reply to a DSPy request, in the format that it asks for."""
     system = str(json.loads(request)["messages"][0]["content"])
-    outputs = _OUTPUTS.search(system)
-    names = _NAME.findall(outputs[1] if outputs else "")
-    return _written({name: VALUES.get(name, ANSWER) for name in names}, _AS_JSON in system)
-
-
-def _written(values: dict[str, Any], as_json: bool) -> str:
-    if as_json:
-        return json.dumps(values)
-    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
-    return "\n\n".join(f"[[ ## {name} ## ]]\n{text}" for name, text in {**texts, "completed": ""}.items())
+    return write_fields({name: VALUES.get(name, ANSWER) for name in list_outputs(system)}, wants_json(system))
 
 
 def _completion(content: str | None, reason: str = "stop", **changes: Any) -> bytes:
-    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": reason}
-    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
-    whole = {"id": "c", "object": "chat.completion", "created": 0, "model": "faults", "choices": [choice]}
-    return json.dumps({**whole, "usage": usage, **changes}).encode()
+    return json.dumps(complete(content, model="faults", tokens=(100, 20), reason=reason, **changes)).encode()
 
 
 def _ok(request: bytes) -> bytes:
@@ -73,7 +59,7 @@ def _ok(request: bytes) -> bytes:
 
 def _length(request: bytes) -> bytes:
     """All fields are there, so that DSPy would take it for an answer; only the end mark is not."""
-    return _completion(right_text(request).removesuffix("[[ ## completed ## ]]\n"), "length")
+    return _completion(right_text(request).removesuffix("[[ ## completed ## ]]"), "length")
 
 
 def _surrogates(request: bytes) -> bytes:

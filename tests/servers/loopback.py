@@ -1,25 +1,32 @@
-"""What the loopback servers of outside services share: requests in a log, answers of every kind, faults by schedule.
+"""What the loopback servers share: requests in a log, answers of every kind, faults by schedule.
 
 with running(TavilyServer(["429", "ok"])) as server:
     ...                                  # something asks server.base_url
     server.requests[0].headers["authorization"]
+
+Schedules, which say which request gets which fault:
+
+["429", "ok", "ok", "hang"]                   the first four requests in turn; "ok" from then on
+{"every": 3, "fault": "500"}                  the third, the sixth, …; {"every": 1, …} never ends
+{"text": "question 7", "faults": ["reset"]}   only requests that hold the text; they are counted apart
+{"first_of": [{"text": "a", …}, {"text": "b", …}]}     the first of them that has a fault for the request
 """
 
-import argparse
 import gzip
+import json
 import socket
 import struct
+import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Literal, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.servers.fault_schedule import read_schedule
-
 DRIP_SECONDS = 0.2  # between two bytes
+OK = "ok"  # no fault
 Way = Literal["whole", "hang", "drip", "endless", "reset", "cut", "no_http"]
 
 
@@ -30,6 +37,7 @@ class Asked:
     query: Mapping[str, str]
     headers: Mapping[str, str]  # names in lower case
     body: bytes
+    client: Any = None  # its address
 
 
 @dataclass(frozen=True)
@@ -58,24 +66,68 @@ def bomb(megabytes: int = 40, content_type: str = "text/html") -> Answer:
     return Answer(packed, headers={"Content-Type": content_type, "Content-Encoding": "gzip"})
 
 
+def answer_json(value: Any, status: int = 200, **headers: str) -> Answer:
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    return Answer(text, status, {"Content-Type": "application/json", **named})
+
+
+@dataclass
+class Rule:
+    faults: Sequence[str] = ()  # in turn
+    every: int = 0  # 0: no fault after those in turn
+    fault: str = OK
+    text: str = ""  # only requests that hold it
+    asked: int = 0
+
+    def next(self, text: str) -> str:
+        if self.text not in text:
+            return OK
+        self.asked += 1
+        if self.asked <= len(self.faults):
+            return self.faults[self.asked - 1]
+        return self.fault if self.every and self.asked % self.every == 0 else OK
+
+
+@dataclass
+class Schedule:
+    rules: Sequence[Rule] = ()
+
+    def fault(self, text: str) -> str:
+        """The fault for the next request, which holds `text`; "ok" for none."""
+        return next((fault for rule in self.rules if (fault := rule.next(text)) != OK), OK)
+
+
+def read_schedule(value: Any, known: Collection[str]) -> Schedule:
+    listed = value["first_of"] if isinstance(value, dict) and "first_of" in value else [value]
+    schedule = Schedule([Rule(**each) if isinstance(each, dict) else Rule(each) for each in listed])
+    named = {name for rule in schedule.rules for name in (*rule.faults, rule.fault)}
+    assert named <= {OK, *known}, f"there are the faults {', '.join(sorted(known))}"
+    return schedule
+
+
 class LoopbackServer(ThreadingHTTPServer):
     """A thread a connection; stopping it lets go of those that hang."""
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 256
+    request_queue_size = 4096
     faults: ClassVar[Mapping[str, Answer]] = {}
 
     def __init__(self, schedule: Any = (), port: int = 0, address: str = "127.0.0.1") -> None:
         super().__init__((address, port), _Handler)
         self.stopping = threading.Event()
-        self.requests: list[Asked] = []
+        self.log: list[Asked] = []
         self._lock = threading.Lock()
-        self._schedule = read_schedule(list(schedule) if isinstance(schedule, tuple) else schedule, self.faults)
+        self._schedule = read_schedule(schedule, self.faults) if schedule else Schedule()
 
     @property
     def base_url(self) -> str:
         return f"http://{self.server_address[0]!s}:{self.server_port}"
+
+    @property
+    def requests(self) -> Any:
+        return self.log
 
     def answer(self, asked: Asked) -> Answer:
         raise NotImplementedError
@@ -83,16 +135,19 @@ class LoopbackServer(ThreadingHTTPServer):
     def take(self, asked: Asked) -> Answer:
         """A fault if one is due, otherwise what the service says."""
         with self._lock:
-            self.requests.append(asked)
+            self.log.append(asked)
             name = self._schedule.fault(f"{asked.path}?{asked.query} {asked.body.decode('utf-8', 'replace')}")
         return self.faults[name] if name in self.faults else self.answer(asked)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Quiet: clients go away in the middle, on purpose."""
+        """Clients that give up are what this is for; anything else is a defect of the server."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+    protocol_version = "HTTP/1.1"  # connections are kept, so that a client may meet a stale one
+    disable_nagle_algorithm = True  # else a body waits for the client to acknowledge the headers
     server: LoopbackServer
 
     def do_GET(self) -> None:
@@ -100,9 +155,14 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
         query = dict(parse_qsl(split.query, keep_blank_values=True))
-        self._send(self.server.take(Asked(self.command, unquote(split.path), query, headers, self.rfile.read(length))))
+        body = self.rfile.read(length)
+        if len(body) < length:  # the client was killed in the middle of it: no request
+            self.close_connection = True
+            return
+        asked = Asked(self.command, unquote(split.path), query, headers, body, self.client_address)
+        self._send(self.server.take(asked))
 
-    do_POST = do_GET
+    do_POST = do_HEAD = do_GET
 
     def _send(self, answer: Answer) -> None:
         self.close_connection = answer.way != "whole"
@@ -111,11 +171,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif answer.way == "reset":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
+            self.rfile.close()  # the last hold on the socket; left to the server's own end, a FIN would come first
         elif answer.way == "no_http":
             self.wfile.write(answer.body)
         else:
-            self._head(answer)
-            with suppress(OSError):
+            with suppress(OSError):  # the client has given up waiting
+                self._head(answer)
                 self._body(answer)
 
     def _head(self, answer: Answer) -> None:
@@ -127,6 +188,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _body(self, answer: Answer) -> None:
+        if self.command == "HEAD":
+            return
         if answer.way == "endless":
             while not self.server.stopping.is_set():
                 self.wfile.write(answer.body)
@@ -157,15 +220,3 @@ def running(server: _Server) -> Iterator[_Server]:
             server.stopping.set()
             server.shutdown()
             thread.join()
-
-
-def serve(kind: type[LoopbackServer]) -> None:
-    """As a program: prints the base URL once it listens."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--schedule", nargs="*", default=[], help=f"faults in turn, of: {', '.join(kind.faults)}")
-    given = parser.parse_args()
-    with kind(given.schedule, given.port) as server:
-        print(server.base_url, flush=True)
-        with suppress(KeyboardInterrupt):
-            server.serve_forever()

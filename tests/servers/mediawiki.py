@@ -1,6 +1,5 @@
 """A small Wikipedia behind MediaWiki's api.php: search, titles, versions with their times, rendered text.
 
-    python tests/servers/mediawiki.py --port 8904
     with running(MediaWikiServer()) as server: ...      # tools.web.wikipedia_url=server.api_url
 
 Answers have the forms of https://www.mediawiki.org/wiki/API:Main_page, in both format versions: the `wikipedia`
@@ -9,15 +8,10 @@ Wikimedia does since 2025.
 """
 
 import json
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
-
-from tests.servers.loopback import DEEP, DRIP, ENDLESS, HANG, HTML, RESET, Answer, Asked, LoopbackServer, bomb, serve
+from tests.servers.loopback import DEEP, DRIP, ENDLESS, HANG, HTML, RESET, Answer, Asked, LoopbackServer, bomb
 from tests.servers.mediawiki_pages import DISAMBIGUATIONS, EXTRACTS, PAGES, REDIRECTS
 
 
@@ -154,7 +148,3 @@ def _id(title: str) -> int:
 def _title(page_id: int) -> str:
     titles = [*PAGES, *DISAMBIGUATIONS]
     return titles[page_id - 100] if 0 <= page_id - 100 < len(titles) else ""
-
-
-if __name__ == "__main__":
-    serve(MediaWikiServer)

@@ -1,76 +1,47 @@
-"""The model server of `llm.py` in a process of its own, for tests.
+"""The model server of `llm.py` on loopback, in the process of the test.
 
-with running_llm("--reject", "expert") as server:
+with running_llm(rejected=["expert"]) as server:
     dspy.LM("openai/perfect", api_base=server.base_url, api_key="none")
     server.requests()[0]["messages"]
 """
 
 import json
-import select
-import subprocess
-import sys
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-_SCRIPT = Path(__file__).with_name("llm.py")
-START_SECONDS = 30.0
+from tests.servers.llm import Server
+from tests.servers.loopback import Answer, Asked, LoopbackServer, answer_json, running
+from tests.servers.perfect_model import PerfectModel
 
 
-@dataclass(frozen=True)
-class RunningServer:
-    base_url: str  # ends in /v1
+class RunningServer(LoopbackServer):
+    def __init__(self, server: Server) -> None:
+        super().__init__()
+        self.server = server
 
     @property
-    def port(self) -> int:
-        return urlsplit(self.base_url).port or 0
+    def base_url(self) -> str:
+        return f"{super().base_url}/v1"
 
-    def requests(self) -> list[dict[str, Any]]:
+    def answer(self, asked: Asked) -> Answer:
+        status, body = self.server.answer(asked.method, asked.path, asked.body)
+        return answer_json(body, status)
+
+    def requests(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The bodies of the completions asked for since the last reset, oldest first."""
-        bodies: list[dict[str, Any]] = self._call("GET", "/requests")["requests"]
-        return bodies
+        return [json.loads(body) for body in self.server.bodies]
 
     def stats(self) -> dict[str, Any]:
-        return self._call("GET", "/stats")
+        return {"requests": len(self.server.bodies), "by_role": dict(self.server.by_role)}
 
     def reset(self) -> None:
-        self._call("POST", "/reset")
-
-    def _call(self, method: str, path: str) -> dict[str, Any]:
-        url = self.base_url.removesuffix("/v1") + path
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback, whatever the proxy settings
-        with opener.open(urllib.request.Request(url, method=method), timeout=START_SECONDS) as response:
-            answer: dict[str, Any] = json.load(response)
-        return answer
+        self.server.bodies.clear()
+        self.server.by_role.clear()
 
 
 @contextmanager
-def running_llm(*arguments: str, script: Path = _SCRIPT) -> Iterator[RunningServer]:
-    """Start the server on a free loopback port, wait until it answers, stop it at the end.
-
-    `arguments` are those of the script's command line, without `--port`.
-    """
-    command = [sys.executable, str(script), "--port", "0", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield _answering(process)
-        finally:
-            process.kill()
-            process.communicate()
-
-
-def _answering(process: subprocess.Popen[str]) -> RunningServer:
-    """The server prints its base URL once it listens."""
-    assert process.stdout is not None
-    ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
-    base_url = process.stdout.readline().strip() if ready else ""
-    if not base_url:
-        process.kill()
-        raise RuntimeError(f"the model server did not start: {process.communicate()[1].strip()}")
-    server = RunningServer(base_url)
-    server.stats()
-    return server
+def running_llm(rejected: Sequence[str] = (), server: Server | None = None) -> Iterator[RunningServer]:
+    """Serve the perfect model, whose critics reject the work of these agents, or another model."""
+    with running(RunningServer(server or Server(PerfectModel(frozenset(rejected))))) as listening:
+        yield listening

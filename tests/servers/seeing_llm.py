@@ -3,31 +3,23 @@
 What they tell of a file is its digest: nobody who has not got its bytes can know it. They call the tool that reads the
 file first. Nothing is kept: a request without the bytes is answered with "unseen".
 
-    python tests/servers/seeing_llm.py --port 8902
-    … --rambling         # the first try of a researcher's or expert's answer cannot be read: it is asked again
-    … --quota-at 5       # the fifth request is refused for want of quota
+with seeing_llm() as server: ...
+with seeing_llm(rambling=True) as server: ...    # the first try of their answers cannot be read: it is asked again
+with seeing_llm(quota_at=5) as server: ...       # the fifth request is refused for want of quota
 
-    digest(Path("map.png").read_bytes())      # "sha-3b5d0c9a41f2"
+digest(Path("map.png").read_bytes())      # "sha-3b5d0c9a41f2"
 """
 
-import argparse
-import asyncio
 import base64
 import hashlib
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-if __name__ == "__main__":  # as a script only this folder is on the path
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
-
-from tests.servers.chat_reply import Reply, completion
-from tests.servers.chat_request import ChatRequest, ToolCall, read_request
-from tests.servers.llm import Answer, Server, serve
+from tests.servers.chat_request import ChatRequest, Reply, ToolCall, read_request
+from tests.servers.llm import Answer, Server, completion
 from tests.servers.perfect_model import PerfectModel
 from tests.servers.running import RunningServer, running_llm
 
@@ -38,18 +30,18 @@ AGAIN = b"This reply cannot be used."  # of a second request
 
 @dataclass
 class SeeingServer(Server):
+    model: PerfectModel = field(default_factory=PerfectModel)
     rambling: bool = False
     quota_at: int = 0
 
-    def _complete(self, body: bytes) -> Answer:
-        status, answer = super()._complete(body)
-        if self.log.requests == self.quota_at:
+    def complete(self, body: bytes) -> Answer:
+        if len(self.bodies) == self.quota_at:
             return 429, {"error": {"message": "no quota", "type": "insufficient_quota", "code": "insufficient_quota"}}
         chat = read_request(body)
-        if status != 200 or chat.role not in ("researcher", "expert"):
-            return status, answer
+        if chat.role not in ("researcher", "expert"):
+            return super().complete(body)
         reply = _reading(chat) or _telling(chat, json.loads(body))
-        answer = completion(chat, reply, "seeing", body)
+        answer = completion(chat, reply, body)
         if self.rambling and not reply.calls and AGAIN not in body:
             answer["choices"][0]["message"]["content"] = RAMBLING
         return 200, answer
@@ -83,26 +75,10 @@ def _telling(chat: ChatRequest, body: dict[str, Any]) -> Reply:
     told = ", ".join(digest(data) for _, data in media_in(body)) or UNSEEN
     if chat.role == "researcher":
         return Reply({"result": f"It shows {told}."})
-    return Reply({"expert_answer": told, "reasoning_trace": f"The file itself: the answer is «{told}»."})
+    return Reply({"expert_answer": told, "reasoning_trace": f"The file itself: «{told}»."})
 
 
 @contextmanager
-def seeing_llm(*arguments: str) -> Iterator[RunningServer]:
-    """As `running_llm`; `arguments` are those of this file's command line, without `--port`."""
-    with running_llm(*arguments, script=Path(__file__)) as server:
+def seeing_llm(rambling: bool = False, quota_at: int = 0) -> Iterator[RunningServer]:
+    with running_llm(server=SeeingServer(rambling=rambling, quota_at=quota_at)) as server:
         yield server
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="A local model server that tells the digest of the files it is shown.")
-    parser.add_argument("--port", type=int, default=8902, help="0: a free one")
-    parser.add_argument("--rambling", action="store_true")
-    parser.add_argument("--quota-at", type=int, default=0)
-    parser.add_argument("--reject", choices=["planner", "researcher", "expert"], action="append", default=[])
-    given = parser.parse_args()
-    server = SeeingServer(PerfectModel(frozenset(given.reject)), rambling=given.rambling, quota_at=given.quota_at)
-    asyncio.run(serve(server, given.port))
-
-
-if __name__ == "__main__":
-    main()

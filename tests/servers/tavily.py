@@ -1,6 +1,5 @@
 """Tavily's API as its own client asks for it: POST /search and /extract, with the service's refusals by schedule.
 
-    python tests/servers/tavily.py --port 8903 --schedule 429 ok
     with running(TavilyServer()) as server: ...      # tools.web.search_base_url=server.base_url
 
 Status and words of the refusals are those of the API's reference. A request without a key that says `keyless` is
@@ -8,15 +7,10 @@ answered, as the service does: a test can then see that none was sent.
 """
 
 import json
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
-if __name__ == "__main__":  # as a script only this folder is on the path, and this file would be the package tavily
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
-
-from tests.servers.loopback import CUT, DEEP, DRIP, ENDLESS, HANG, HTML, NO_HTTP, RESET, Answer, Asked, bomb, serve
+from tests.servers.loopback import CUT, DEEP, DRIP, ENDLESS, HANG, HTML, NO_HTTP, RESET, Answer, Asked, bomb
 from tests.servers.loopback import LoopbackServer as LoopbackServer
 
 KEY = "tvly-test-0123456789abcdef"
@@ -109,7 +103,3 @@ class TavilyServer(LoopbackServer):
         results = [{"url": url, "raw_content": known[url], "images": []} for url in urls if url in known]
         failed = [{"url": url, "error": "Failed to fetch url"} for url in urls if url not in known]
         return _json({"results": results, "failed_results": failed, "response_time": 0.1})
-
-
-if __name__ == "__main__":
-    serve(TavilyServer)

@@ -1,6 +1,5 @@
 """A website with everything that a page can be: text, files, redirects to anywhere, and every way to be a nuisance.
 
-    python tests/servers/website.py --port 8906
     with running(Website()) as site: ...      # site.base_url + "/article"
 
 /article /tables /js-only /empty /latin1 /utf8 /text /data.json /towns.csv /report.pdf /picture.png /video /brotli
@@ -10,14 +9,9 @@
 
 import gzip
 import json
-import sys
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import ClassVar
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.servers.loopback import (
     CUT,
@@ -30,7 +24,6 @@ from tests.servers.loopback import (
     Asked,
     LoopbackServer,
     bomb,
-    serve,
 )
 
 _PARAGRAPH = "The lighthouse of Marrow Point was lit in 1874 and stands 41 metres above the sea, as its keepers tell. "
@@ -154,7 +147,3 @@ class Website(LoopbackServer):
         if first == "host":
             return _page(f"<html><body><p>asked for {asked.headers.get('host')}</p></body></html>")
         return Answer(b"<p>Not found</p>", 404, {"Content-Type": "text/html"})
-
-
-if __name__ == "__main__":
-    serve(Website)

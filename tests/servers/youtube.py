@@ -1,6 +1,5 @@
 """YouTube as `youtube-transcript-api` asks for it: the watch page, the innertube player, the timed text.
 
-    python tests/servers/youtube.py --port 8905
     with running(YouTubeServer()) as server: ...      # tools.web.youtube_url=server.base_url
 
 What a video is like goes by its id; VIDEOS lists them. Caption addresses are those of the real host, as the real player
@@ -8,14 +7,9 @@ answers: whoever follows one must go through the same redirection as for the wat
 """
 
 import json
-import sys
 from collections.abc import Mapping
 from html import escape
-from pathlib import Path
 from typing import Any, ClassVar
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.servers.loopback import (
     CUT,
@@ -29,7 +23,6 @@ from tests.servers.loopback import (
     Asked,
     LoopbackServer,
     bomb,
-    serve,
 )
 
 HOST = "https://www.youtube.com"
@@ -150,7 +143,3 @@ class YouTubeServer(LoopbackServer):
         spoken = "".join(f'<text start="{start}" dur="{length}">{text}</text>' for start, length, text in marked)
         xml = f'<?xml version="1.0" encoding="utf-8" ?><transcript>{spoken}</transcript>'
         return Answer(xml.encode(), headers={"Content-Type": "text/xml; charset=utf-8"})
-
-
-if __name__ == "__main__":
-    serve(YouTubeServer)

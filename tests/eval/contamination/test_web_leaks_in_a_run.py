@@ -13,11 +13,13 @@ from eval.report import task as report
 from eval.rescore import task as rescore
 from eval.runs.store import RunStore
 from tests.eval.command_line import EvalCommand, Finished, question, write_questions
+from tests.servers.chat_reply import Call, complete, write_fields
 from tests.servers.loopback import Answer, Asked, running
+from tests.servers.scripted_llm import Body, scripted_llm
 from tests.servers.tavily import KEY, LEAK_URL, TavilyServer
-from tests.servers.web_user import Plan, WebUser
 from tests.servers.website import Website
 
+Plan = tuple[Sequence[Call], str]  # calls, all at once; final answer
 ASKED = "In which year was the lamp of the lighthouse at Marrow Point first lit by its three keepers?"
 PASSAGE = "the lamp of the lighthouse at Marrow Point"
 GOLD = "1874"
@@ -65,8 +67,16 @@ def run(
 ) -> tuple[Finished, list[str]]:
     """`rows`: id → question, gold, plan. Returns the run, and the bodies that its model was sent."""
     data = write_questions(folder, *(question(id, text, gold) for id, (text, gold, _) in rows.items()))
-    with running(WebUser({text: plan for text, _, plan in rows.values()})) as model:
-        url = f"model.base_url={model.model_url}"
+
+    def answer(body: Body) -> Body:
+        said = json.dumps(body["messages"])
+        calls, final = next(plan for text, _, plan in rows.values() if text in said)
+        if calls and not any(each["role"] == "tool" for each in body["messages"]):
+            return complete(calls=calls)
+        return complete(write_fields({"final_answer": final, "final_reasoning_trace": "As it stood there."}))
+
+    with scripted_llm(answer) as model:
+        url = f"model.base_url={model.base_url}"
         finished = command(*web, url, "data=jsonl", f"data.path={data}", "run.concurrency=1", *more)
     assert finished.code == 0, finished.err
     return finished, [request.body.decode() for request in model.requests]
