@@ -23,6 +23,7 @@ class ScriptedLlm(LoopbackServer):
 
     def __init__(self, complete: Callable[[Body], Body] | None = None, schedule: Any = ()) -> None:
         super().__init__(schedule)
+        self.bodies: list[bytes] = []  # of the completions asked for
         if complete is not None:
             self.complete = complete  # type: ignore[method-assign]
 
@@ -30,16 +31,15 @@ class ScriptedLlm(LoopbackServer):
     def base_url(self) -> str:
         return f"{super().base_url}/v1"
 
-    @property
-    def bodies(self) -> list[bytes]:
-        return [asked.body for asked in self.log if asked.method == "POST"]
-
     def complete(self, body: Body) -> Body:
         """Return the response object."""
         raise NotImplementedError
 
     def answer(self, asked: Asked) -> Answer:
-        return answer_json(MODELS if asked.method == "GET" else self.complete(json.loads(asked.body)))
+        if asked.method == "GET":
+            return answer_json(MODELS)
+        self.bodies.append(asked.body)
+        return answer_json(self.complete(json.loads(asked.body)))
 
 
 @contextmanager
