@@ -17,7 +17,6 @@ from eval.config.evaluation import PARTS, build_part, read_config
 from optimize.session import config as tuning_config
 from tests.eval.command_line import NO_SEARCH, EvalCommand, Finished, question, write_questions
 from tests.sampling import mostly_slow
-from tests.servers.running import RunningServer
 
 CONF = PROJECT_ROOT / "conf"
 OPTIONS = sorted((file.parent.name, file.stem) for file in CONF.glob("*/*.yaml"))
@@ -63,12 +62,24 @@ def choice(group: str, option: str) -> list[str]:
     return [f"{group}={option}", *MANDATORY.get((group, option), [])]
 
 
-@pytest.mark.parametrize(("group", "option"), mostly_slow(OPTIONS))
-def test_every_choice_composes_and_its_part_builds_with_the_values_of_its_file(group: str, option: str) -> None:
-    command = COMMANDS.get(group, "eval")
-    node = composed(*choice(group, option), command=command)
-    if group in (*PARTS, "optimizer"):
-        check_part(node[group], group)
+def rounds() -> list[dict[str, str]]:
+    """Choices that together have each option of the parts once, and each of the other groups by itself."""
+    options = {group: [option for each, option in OPTIONS if each == group] for group, _ in OPTIONS}
+    parts = {group: options.pop(group) for group in PARTS}
+    together = [
+        {group: each[number % len(each)] for group, each in parts.items()}
+        for number in range(max(map(len, parts.values())))
+    ]
+    return together + [{group: option} for group, each in options.items() for option in each]
+
+
+@pytest.mark.parametrize("chosen", rounds(), ids=lambda chosen: ",".join(chosen.values()))
+def test_every_choice_composes_and_its_part_builds_with_the_values_of_its_file(chosen: dict[str, str]) -> None:
+    command = next((COMMANDS[group] for group in chosen if group in COMMANDS), "eval")
+    node = composed(*(each for item in chosen.items() for each in choice(*item)), command=command)
+    for group in chosen:
+        if group in (*PARTS, "optimizer"):
+            check_part(node[group], group)
     config = READ[command](node)
     assert all(getattr(getattr(config, "base", config), part) is not None for part in PARTS)
 
@@ -121,7 +132,6 @@ def check_two_simulated(finished: Finished) -> None:
 
 def test_two_questions_run_with_the_sample_and_the_simulated_model(eval_command: EvalCommand) -> None:
     check_two_simulated(eval_command("experiment=offline", "limit=2"))
-    check_two_simulated(eval_command("system=gaia", "model=offline", "data=sample", "limit=2", "split=train"))
     check_two_simulated(eval_command("experiment=offline", "limit=2", "model.native_tools=false"))
 
 
@@ -141,27 +151,3 @@ def test_two_questions_run_with_a_local_copy_of_gaia(sure_command: EvalCommand, 
         "---\n"
     )
     check_two(sure_command(f"data={data}", f"data.path={tmp_path / 'GAIA'}"))
-
-
-@pytest.mark.parametrize("native", ["true", "false"])
-def test_two_questions_run_with_an_openai_compatible_server(
-    eval_command: EvalCommand, llm_server: RunningServer, tmp_path: Path, native: str
-) -> None:
-    data = ["data=jsonl", f"data.path={two_questions(tmp_path / 'mine')}"]
-    llm_server.reset()
-    model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}", "model.name=mine"]
-    check_two(eval_command(*data, *model, f"model.native_tools={native}"))
-    requests = llm_server.requests()
-    assert {request["model"] for request in requests} == {"mine"}
-    assert any("tools" in request for request in requests) == (native == "true")
-
-
-@pytest.mark.parametrize("model", ["gpt-4o-mini", "gpt-4o"])
-def test_two_questions_run_with_openais_profiles_on_another_endpoint(
-    eval_command: EvalCommand, llm_server: RunningServer, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-    monkeypatch.setenv("OPENAI_BASE_URL", llm_server.base_url)
-    llm_server.reset()
-    check_two(eval_command("data=jsonl", f"data.path={two_questions(tmp_path / 'mine')}", f"model={model}"))
-    assert {request["model"] for request in llm_server.requests()} == {model}

@@ -101,14 +101,3 @@ class Changing:
         if rate != self.bucket.per_second:
             self.bucket.per_second = self.bucket.burst = rate
         return self.bucket.take(now)
-
-
-@dataclass
-class Closed:
-    """Refuses everything at first."""
-
-    seconds: float
-    inner: Rule
-
-    def take(self, now: float) -> float:
-        return self.seconds - now if now < self.seconds else self.inner.take(now)

@@ -1,7 +1,7 @@
 """A loopback model whose agent makes the tool calls that its question lists, and then gives the answer that is listed.
 
 with running(ToolUser()) as server:
-    calling("q1", ("web_search", {"query": "lighthouse"}), answer="1874")      # a row of a dataset
+    calling("q1", ("tavily_tool", {"query": "lighthouse"}), answer="1874")      # a row of a dataset
     f"model.base_url={server.base_url}"
 """
 

@@ -214,20 +214,3 @@ def test_evidence_is_lost_if_one_tool_returned_it_and_no_report_has_it() -> None
     kept = step("researcher", PAGE, lm("read_file"), result="Figolth 7201")
     found = blamed(record("Figolth", "Bovelck", [PLAN, kept, lost, expert("Bovelck", request="-"), FINAL]))
     assert "left it out" not in str(found.reason), "one of its reports has it"
-
-
-# Whole attributions: the agent, the most specific reason, the step's and the tool's span.
-
-
-DAMAGED = tool("read_file", error="ToolError: damaged", file=FILE)
-TROUBLED = [
-    step("planner", DAMAGED, tool("search", "ok"), tool("search", error="ToolError: gone"), tool("search", "ok")),
-    step("expert", tool("search", error="ToolError: slow")),
-    step("planner", tool("search", "ok"), steps=["a"]),
-    step("writer", text="x"),
-]  # spans: 1 with tools 2 to 5, 6 with 7, 8 with 9, 10
-
-
-def failed(error_class: str | None, component: str | None, steps: list[Any] = TROUBLED, **changes: Any) -> Record:
-    changes = {"error": "It broke.", "error_class": error_class, "error_component": component, "score": None} | changes
-    return record("Figolth", None, steps, **changes)

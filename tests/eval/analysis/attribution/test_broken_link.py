@@ -7,7 +7,6 @@ import pytest
 
 from eval.analysis.attribution.broken_link import (
     BrokenLink,
-    Evidence,
     find_broken_link,
 )
 from eval.runs.record import ErrorDetails, Record
@@ -143,10 +142,3 @@ def test_a_limit_under_which_an_answer_was_given_all_the_same_is_the_link() -> N
     link = find(record("17", "18", [expert("18"), finalizer("18")], limit="tool_calls"))
 
     assert (link.kind, link.name) == ("limit", "tool_calls")
-
-
-# Whole links, evidence included.
-
-
-def link(kind: Any, name: str, evidence: str, at: int | None = None) -> BrokenLink:
-    return BrokenLink(kind, name, Evidence(evidence), at)
