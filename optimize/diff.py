@@ -33,7 +33,7 @@ from optimize.publishing.prompt_diff import (
     format_demo,
     replace_invisible,
 )
-from optimize.session.run_files import find_set
+from optimize.session.tuning_store import find_set
 
 MAX_FIELD_CHARS = 300  # of a demo's field in the terminal; the page has all
 _OLD, _NEW, _OLD_WORD, _NEW_WORD = "red", "green", "bold reverse red", "bold reverse green"

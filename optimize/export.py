@@ -23,7 +23,7 @@ from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.console import Console
-from eval.runs.folder import format_path
+from eval.runs.folder import REPORT, format_path
 from eval.runs.foreign_run import refuse_unreadable
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, write_prompt_set
 from mas.runtime.errors import UserError
@@ -32,9 +32,8 @@ from mas.system import OwnProgramSystem, System, can_derive_prompts
 from optimize.publishing.leaks import LeakReport
 from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import describe_published, publish
-from optimize.reports.snapshot import TuningSnapshot, read_tuning
 from optimize.search.candidate import PARENT
-from optimize.session.run_files import PROPOSALS, RunFiles, find_tuning_run, read_candidate_set
+from optimize.session.tuning_store import TuningSnapshot, find_tuning_run, read_tuning
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -102,10 +101,8 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     """Publish the candidate as `folder`, and warn of what it did not go through."""
     if candidate_id == PARENT:
         raise UserError(f"{PARENT} is the set that the run began with; choose a candidate, which --list shows.")
-    prompts, parent = read_candidate_set(tuning.folder, candidate_id), read_candidate_set(tuning.folder, PARENT)
-    files = RunFiles(tuning.folder)
-    files.check_prompts(candidate_id, prompts)
-    leaks, splits = (files.read("leaks") or {}).get(candidate_id), files.read("splits") or {}
+    prompts, parent = tuning.get_prompts(candidate_id), tuning.read_parent()
+    leaks, splits = tuning.read_part("leaks").get(candidate_id), tuning.read_part("splits")
     provenance = build_provenance(
         tuning.info,
         tuning.verdict,
@@ -115,6 +112,7 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
         candidate_id=candidate_id,
         gated=False,
         labels=splits.get("labels") or [],
+        spend=tuning.state.spend,
     )
     publish(prompts, folder, provenance)
     console.print(describe_published(f"{folder.parent.name}/{folder.name}", splits), soft_wrap=True)
@@ -138,8 +136,7 @@ def export_state(
     Raises:
         UserError: nothing was published, the run tuned no DSPy program, or one that is not to be imported.
     """
-    prompts = _read_published(tuning) if candidate_id is None else read_candidate_set(tuning.folder, candidate_id)
-    RunFiles(tuning.folder).check_prompts(prompts.name, prompts)
+    prompts = _read_published(tuning) if candidate_id is None else tuning.get_prompts(candidate_id)
     system = build_program_system(options) if options else _build_tuned_system(tuning)
     system.save_state(prompts, path)
     console.print(f"written: {path} (load it: program.load({str(path)!r}))", soft_wrap=True)
@@ -180,7 +177,7 @@ def _read_published(tuning: TuningSnapshot) -> PromptSet:
         raise UserError(
             f"{tuning.folder.name} has published nothing; choose a candidate with --candidate ID, which --list shows."
         )
-    return read_candidate_set(tuning.folder, winner)
+    return tuning.get_prompts(winner)
 
 
 def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
@@ -209,7 +206,7 @@ def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
         ]
         table.add_row(*(Text(shorten_line(text, _CELL_CHARS), overflow="fold") for text in cells))
     console.print(table)
-    console.print(f"reasons in full: {format_path(tuning.folder / PROPOSALS)}", soft_wrap=True)
+    console.print(f"reasons in full: {format_path(tuning.folder / REPORT)}", soft_wrap=True)
 
 
 def _leak_line(leaks: Mapping[str, Any] | None) -> str:

@@ -18,7 +18,7 @@ import argparse
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
 from mas.runtime.terminal import print_line
-from optimize.session.run_files import find_tuning_run
+from optimize.session.tuning_store import find_tuning_run
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:

@@ -23,7 +23,7 @@ from eval.cli.command import exit_now, run_cli, run_command
 from eval.cli.hydra_compat import get_task_overrides
 from optimize.pipeline.terminal import show_finished_run
 from optimize.session.config import TuningRequest, read_config
-from optimize.session.run_files import RESUME, find_parent_set, read_original_arguments
+from optimize.session.tuning_store import RESUME, find_parent_set, read_original_arguments
 
 
 def task(composed: DictConfig, given: Sequence[str]) -> int:

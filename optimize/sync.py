@@ -25,12 +25,10 @@ from omegaconf import OmegaConf
 from eval.cli.command import exit_now, run_cli
 from eval.cli.hydra_compat import MISTAKES
 from eval.config.tracking import Tracking
-from eval.runs.run_info import TUNING_FILE
 from eval.workflows.sync import JsonObject, RunSource, run_sync
 from optimize.mlflow_export.tuning_export import TUNING, TuningExport
-from optimize.reports.snapshot import read_tuning
 from optimize.session.config import read_config
-from optimize.session.run_files import find_tuning_run
+from optimize.session.tuning_store import find_tuning_run, read_tuning
 
 if TYPE_CHECKING:
     from eval.mlflow_export.exporter_process import Redact
@@ -41,7 +39,7 @@ USAGE = "python optimize/sync.py RUN [tracking=local|server] [tracking.option=va
 class TuningRuns(RunSource):
     """Runs of `optimize/run.py`."""
 
-    noun, kind, marker = "one tuning run", TUNING, TUNING_FILE
+    noun, kind = "one tuning run", TUNING
 
     def find(self, name: str) -> Path:
         return find_tuning_run(name)

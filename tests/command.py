@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 
 from eval.cli.command import run_cli
+from eval.runs.store import PROPOSAL, RunStore, open_run
 from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
 from optimize.session.config import TuningRequest
 
@@ -48,7 +49,9 @@ class Finished:
     folder: Path
 
     def read(self, name: str) -> Any:
-        """Return the content of `<name>.json`."""
+        """Return a result of a tuning run, or the content of `<name>.json`."""
+        if (self.folder / "splits.json").is_file():
+            return read_result(self.folder, name)
         return json.loads((self.folder / f"{name}.json").read_text("utf-8"))
 
     def lines(self, name: str) -> list[dict[str, Any]]:
@@ -81,7 +84,7 @@ class Finished:
 
     @property
     def proposals(self) -> list[dict[str, Any]]:
-        return self.lines("proposals.jsonl")
+        return read_proposals(self.folder)
 
     @property
     def shelf(self) -> Path:
@@ -98,6 +101,29 @@ class Finished:
     @property
     def kept(self) -> PromptSet:
         return read_set_folder(self.kept_folder)
+
+
+def read_result(folder: Path, name: str) -> Any:
+    """Return what a phase of a tuning run has found; None: nothing yet."""
+    with open_run(folder) as store:
+        return store.read_result(name)
+
+
+def read_proposals(folder: Path) -> list[dict[str, Any]]:
+    with open_run(folder) as store:
+        return sorted(store.read_results(PROPOSAL).values(), key=lambda row: row["place"])
+
+
+def forget_results(folder: Path, *names: str) -> None:
+    """Bring a tuning run back to before these results."""
+    with RunStore(folder / "run.db") as store:
+        store.remove_results(*names)
+
+
+def keep_result(folder: Path, name: str, content: object) -> None:
+    """Write a result of a tuning run."""
+    with RunStore(folder / "run.db") as store:
+        store.write_results({name: content})
 
 
 Command = Callable[..., Finished]

@@ -16,7 +16,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
@@ -81,7 +81,7 @@ class SessionRecorder:
 
     def __init__(self, store: RunStore, info: RunInfo, state: RunState) -> None:
         """`state`: of the run, with this session as its last one."""
-        self.store, self.info, self._state = store, info, state
+        self.store, self.info, self.state = store, info, state
         self._began, self._seconds_before = time.monotonic(), state.wall_seconds
 
     @classmethod
@@ -111,32 +111,32 @@ class SessionRecorder:
         store.write_state(state)
         return cls(store, info, state)
 
-    def note_unfinished(self, usage: Mapping[str, object] | None) -> None:
-        """Keep what was paid for samples that have no record yet, for the summary."""
-        self._state = replace(self._state, unfinished=None if usage is None else dict(usage))
-        self.store.write_state(self._state)
+    def update(self, **changes: Any) -> None:
+        """Change fields of the run's state."""
+        self.state = replace(self.state, **changes)
+        self.store.write_state(self.state)
 
     def end(self, stopped: str | None, pace_history: Sequence[Mapping[str, object]]) -> None:
         """Record the end; `stopped`: why it came early, None if it did not."""
-        *earlier, last = self._state.sessions
+        *earlier, last = self.state.sessions
         peak = measure_peak_memory_mb()
-        self._state = replace(
-            self._state,
+        self.update(
             sessions=[*earlier, replace(last, ended_at=_now(), stopped=stopped, peak_memory_mb=peak)],
-            pace_history=[*self._state.pace_history, *map(dict, pace_history)],
+            pace_history=[*self.state.pace_history, *map(dict, pace_history)],
             finished=stopped is None,
             wall_seconds=self._seconds_before + time.monotonic() - self._began,
         )
-        self.store.write_state(self._state)
 
 
 def _close_silent_session(store: RunStore) -> RunState:
-    """Return the state with an end for a session that was killed: its last answer, as far as is known."""
+    """Return the state with an end for a session that was killed: its last answer or payment, as far as is known."""
     state = store.read_state()
     if not state.sessions or state.sessions[-1].ended_at:
         return state
     *earlier, last = state.sessions
-    ended_at = store.last_finished_at() or last.started_at
+    paid = (each.stat().st_mtime for each in store.path.parent.glob(f"{CALL_LOG}*"))
+    paid_at = [datetime.fromtimestamp(moment, UTC).isoformat() for moment in paid]
+    ended_at = max([store.last_finished_at() or last.started_at, *paid_at])
     seconds = (datetime.fromisoformat(ended_at) - datetime.fromisoformat(last.started_at)).total_seconds()
     return replace(
         state,
@@ -234,7 +234,7 @@ class RunSession:
         with ExitStack() as stack:
             run_id, redact = self.recorder.info.run_id, self.config.redact
             call_log = stack.enter_context(closing(_open_call_log(self.store, self.folder)))
-            self.recorder.note_unfinished(None)
+            self.recorder.update(unfinished=None)
             caches = stack.enter_context(open_caches(self.config.cache, self.folder, run_id, redact))
 
             def open_context(key: SampleKey) -> SampleContext:
@@ -270,7 +270,7 @@ class RunSession:
             stack.callback(_close_unstarted, work)  # it was not awaited if an error came first
             yield work
             paid = call_log.sum_total()
-            self.recorder.note_unfinished(vars(paid) if paid.lm_calls else None)
+            self.recorder.update(unfinished=vars(paid) if paid.lm_calls else None)
         if not self._has_pending():
             remove_tool_results(self.folder)
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, check_entries, format_path
-from eval.runs.run_info import TUNING_FILE
 from mas.runtime.errors import UserError
 
 
@@ -36,7 +35,7 @@ def delete_run(folder: Path, inside: Path) -> None:
     """
     check_place(folder, inside)
     check_entries(folder)
-    lock = RunLock(folder / (TUNING_FILE if (folder / TUNING_FILE).exists() else DATABASE))
+    lock = RunLock(folder / DATABASE)
     try:
         lock.take(wait_seconds=0)
     except RunInUseError as error:

@@ -28,6 +28,7 @@ from mas.runtime.security.child_environment import build_child_environment
 from mas.runtime.security.private_file import write_atomically
 
 DATABASE = "run.db"
+TUNING_FILE = "splits.json"  # ids of its questions by split: the file by which a tuning run's folder is known
 REPORT = "report.html"  # the page of a run, also of a tuning run
 FACTS, RECORDS = "run.jsonl", "records.jsonl"  # copies of what it holds: plan and facts about the run; rows
 LATEST = "latest"
@@ -201,7 +202,10 @@ def get_run_name(folder: Path) -> str:
 
 def _is_run(folder: Path, marker: str) -> bool:
     """Return whether a run is in the folder, also one whose database is gone: it is made again when it is opened."""
-    return (folder / marker).is_file() or (marker == DATABASE and (folder / FACTS).is_file())
+    is_tuning = (folder / TUNING_FILE).is_file()
+    if marker == TUNING_FILE:
+        return is_tuning
+    return not is_tuning and any((folder / name).is_file() for name in (DATABASE, FACTS))
 
 
 def list_runs(runs_folder: Path | None = None, marker: str = DATABASE) -> list[Path]:

@@ -119,6 +119,7 @@ class Record:
     leaks: list[dict[str, str]] = field(default_factory=list)  # web results that leak the answer: tool, source
     blocked_pages: dict[str, int] = field(default_factory=dict)  # host → how often; see mas/tools/http/blocked_sites.py
     human: list[HumanVerdict] = field(default_factory=list)  # labels of people; stored by rescoring only
+    variant: str = ""  # of a tuning run's search: SHA-256 of the prompts that gave the answer
     state: dict[str, Any] = field(default_factory=dict)  # the system's final state
     trajectory: list[dict[str, Any]] = field(default_factory=list)  # mas.runtime.trace.Span, as dictionaries
 
@@ -234,9 +235,16 @@ def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str, 
 
 
 def list_columns(record: Record) -> list[str | int | None]:
-    """Return sample id, epoch, attempt, thread id and error class as the columns of a row."""
+    """Return variant, sample id, epoch, attempt, thread id and error class as the columns of a row."""
     error_class = record.error_class or (None if record.error is None else "unknown")
-    return [escape(record.sample_id), record.epoch, record.attempt, escape(record.thread_id), error_class]
+    return [
+        record.variant,
+        escape(record.sample_id),
+        record.epoch,
+        record.attempt,
+        escape(record.thread_id),
+        error_class,
+    ]
 
 
 def escape(text: str) -> str:

@@ -38,7 +38,7 @@ _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
 _NO_JSON = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of JSON whose bytes went bad
 _NO_SQLITE = (sqlite3.Error, UnicodeDecodeError)
 _ROWS = """
-SELECT row, sample_id, epoch, attempt, thread_id, error_class, records.data, details.data
+SELECT row, variant, sample_id, epoch, attempt, thread_id, error_class, records.data, details.data
 FROM records NOT INDEXED LEFT JOIN details USING(row)"""
 
 
@@ -130,7 +130,7 @@ def rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Co
     known = set()
     copied = filter(None, map(_parse, _read_lines(folder)))
     for record in chain(copied, _read_whole_rows(damaged)):
-        key = (record.sample_id, record.epoch, record.attempt)
+        key = (record.variant, record.sample_id, record.epoch, record.attempt)
         if key not in known:
             known.add(key)
             row, details, _ = build_row(record, len(known), _estimate_end(record))

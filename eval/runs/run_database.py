@@ -24,11 +24,12 @@ from eval.runs.recovery import HOLDER, inspect, is_damage, rebuild, set_aside, w
 from eval.runs.sqlite_file import ForeignDatabaseError, check_files, check_schema
 from mas.runtime.terminal import print_warning
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _SCHEMA = f"""
 BEGIN;
 CREATE TABLE IF NOT EXISTS records(
     row INTEGER PRIMARY KEY,     -- the order of writing
+    variant TEXT NOT NULL,       -- SHA-256 of the prompts that gave the answer, in a tuning run; else empty
     sample_id TEXT NOT NULL,    -- as inside a JSON string: escaped, so any Python string fits
     epoch INT NOT NULL,
     attempt INT NOT NULL,
@@ -37,7 +38,7 @@ CREATE TABLE IF NOT EXISTS records(
     cost_usd REAL,               -- of the answer and of judging it, as far as it is known
     finished_at TEXT NOT NULL,   -- UTC, ISO 8601
     data TEXT NOT NULL,          -- the Record as JSON, without what is in `details`
-    UNIQUE(sample_id, epoch, attempt)
+    UNIQUE(variant, sample_id, epoch, attempt)
 );
 CREATE TABLE IF NOT EXISTS details(row INTEGER PRIMARY KEY, data TEXT NOT NULL);  -- state and trajectory: most of it
 CREATE TABLE IF NOT EXISTS questions(place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, data TEXT NOT NULL);

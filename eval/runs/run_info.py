@@ -5,18 +5,14 @@
     store.read_info().system            # "gaia"
     store.read_state().wall_seconds     # 12.5
 
-Reports, comparisons, resuming and MLflow read these fields and nothing else of a run but its records. A tuning run has
-the like in its `tuning.json`, where `state` changes while the run goes on; a later session changes `name`, `command`
-and `origin`; the rest is fixed.
-
-    read_tuning_info(folder).state.phase         # "search"
+Reports, comparisons, resuming and MLflow read these fields and nothing else of a run but its records. A tuning run is
+described in the same way; what its phases have found is in the store as well (`RunStore.read_result`).
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import yaml
@@ -36,10 +32,9 @@ if TYPE_CHECKING:
 
 SILENT = "its process ended without notice"
 
-VERSION = 5  # of RunInfo, RunState and TuningInfo
+VERSION = 6  # of RunInfo and RunState
 NO_MEASUREMENT = "no measurement"  # in place of a score that says nothing about a system
 CONTROL = "control"  # arm of a proof in which nobody is given the right answers
-TUNING_FILE = "tuning.json"  # the file by which a tuning run's folder is known
 TUNING_PROGRESS = "logs/progress.json"  # spend and time left of a tuning run, while a phase goes on
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
 
@@ -79,6 +74,20 @@ class TuningUse:
 
 
 @dataclass(frozen=True)
+class TuningTask:
+    """What a tuning run does, in addition to what is known of every run; its prompts are those that it starts from."""
+
+    name: str  # of the set that it is to publish; a later session may change it
+    optimizer: str
+    reflection_model: str
+    seed: int  # of the search
+    split_digest: str
+    sealed_digest: str
+    scorer_sha256: str  # the scorer's source
+    parent_gated: bool  # its prompts had passed the gate of an earlier run, and were unchanged
+
+
+@dataclass(frozen=True)
 class RunInfo:
     """Everything known of a run before its first sample. An empty field is unknown; a run without id never began."""
 
@@ -105,6 +114,7 @@ class RunInfo:
     rescored_from: str = ""  # name of the run whose answers these are
     rescored_by: list[str] = field(default_factory=list)  # the command that did it
     gold_informed: str = ""  # agent that was given the right answers, or "control" (`eval/attribute.py`)
+    tuning: TuningTask | None = None  # None: it is an evaluation
 
     def describe_gold(self) -> str:
         """Return why the run measures no system, for one that `eval/attribute.py` made; empty for any other."""
@@ -138,7 +148,8 @@ class RunInfo:
             ValueError: it was written by another version of this program, or by none.
         """
         data = parse_versioned(text, cls)
-        for name, kind in (("task", TaskInfo), ("sweep", SweepJob), ("tuning_use", TuningUse)):
+        kinds = (("task", TaskInfo), ("sweep", SweepJob), ("tuning_use", TuningUse), ("tuning", TuningTask))
+        for name, kind in kinds:
             data[name] = None if data[name] is None else kind(**data[name])
         labels = data["task"].labels if data["task"] else []
         if not isinstance(labels, list) or not all(isinstance(each, str) for each in labels):
@@ -171,6 +182,13 @@ class RunState:
     finished: bool | None = None  # None: no session began
     pace_history: list[dict[str, Any]] = field(default_factory=list)  # changes of the pace of requests
     unfinished: dict[str, Any] | None = None  # usage that was paid for samples without a record
+    phase: str = ""  # of a tuning run, as the next two
+    spend: dict[str, float] = field(default_factory=dict)  # `eval.execution.budget.Spend`, of all sessions
+    spend_by_phase: dict[str, dict[str, float]] = field(default_factory=dict)  # the same when each phase first began
+
+    @property
+    def last_session(self) -> SessionInfo:
+        return self.sessions[-1] if self.sessions else SessionInfo("")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -183,84 +201,6 @@ class RunState:
         """
         data = parse_versioned(text, cls)
         return cls(**{**data, "sessions": [SessionInfo(**each) for each in data["sessions"]]})
-
-
-@dataclass(frozen=True)
-class TuningState:
-    """The course of a tuning run so far."""
-
-    phase: str = "preflight"
-    session_started_at: str = ""  # UTC, ISO 8601, as are `ended_at` and `sealed_opened_at`
-    session_seconds_before: float = 0.0  # wall time of the sessions before
-    ended_at: str | None = None  # None: it is still running, or was killed
-    stopped: str | None = None  # why the last session ended before a verdict
-    spend: dict[str, float] = field(default_factory=dict)  # `optimize.search.budget.Spend`, of all sessions
-    spend_by_phase: dict[str, dict[str, float]] = field(default_factory=dict)  # the same when each phase first began
-    sealed_opened_at: str | None = None  # None: its sealed questions were not used yet, as below
-    sealed_opened_before: int | None = None  # earlier sealed tests that used some of them
-    sealed_questions_opened_before: int | None = None
-    sealed_level: float | None = None  # two-sided level of the sealed test
-    sealed_level_left: float | None = None  # for later tests with the same questions
-
-
-@dataclass(frozen=True)
-class TuningInfo:
-    """Everything known of a tuning run. An empty field is unknown."""
-
-    version: int = VERSION
-    run_id: str = ""
-    started_at: str = ""  # of the first session: UTC, ISO 8601
-    name: str = ""  # of the set that it is to publish
-    system: str = ""
-    model: str = ""
-    reflection_model: str = ""
-    optimizer: str = ""
-    simulated: bool = False
-    seed: int | None = None
-    config: Config = field(default_factory=dict)  # resolved, without secrets, of the first session
-    command: list[str] = field(default_factory=list)  # the overrides as typed, without secrets
-    split_digest: str = ""
-    sealed_digest: str = ""
-    parent_set: str = ""  # name of the set that it started from
-    origin: dict[str, str] = field(default_factory=dict)  # see `eval.runs.folder.read_origin`
-    parent_sha256: str = ""  # of the prompts that it started from
-    parent_gated: bool = False  # they had passed the gate of an earlier run, and were unchanged
-    program_sha256: str = ""  # as in RunInfo
-    scorer_sha256: str = ""  # the scorer's source
-    state: TuningState = field(default_factory=TuningState)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """
-        Raises:
-            ValueError: it was written by another version of this program, or is not complete.
-        """
-        data = parse_versioned(text, cls)
-        try:
-            return cls(**{**data, "state": TuningState(**data["state"])})
-        except TypeError as error:
-            raise ValueError(f"its state cannot be read: {error}") from error
-
-
-def read_tuning_info(folder: Path) -> TuningInfo | None:
-    """Return what a folder's tuning.json says; None if there is none.
-
-    Raises:
-        UserError: it cannot be read, is damaged, or was written by another version of this program.
-    """
-    path = folder / TUNING_FILE
-    try:
-        return TuningInfo.from_json(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(
-            f"{folder.name}/{TUNING_FILE} cannot be read ({error}): restore the file, open the run with the program "
-            "that wrote it, or start a new one."
-        ) from error
 
 
 def parse_versioned(text: str, kind: "type[DataclassInstance]") -> Config:

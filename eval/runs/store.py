@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.folder import DATABASE, FACTS, check_empty
@@ -42,6 +42,8 @@ from mas.runtime.sample_context import SampleKey
 from mas.runtime.text import to_jsonable
 
 RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
+PROPOSAL = "proposal "  # begins the names of results that are proposals of a search; their ids follow
+RESULT = "result "  # begins the keys in `meta` of what the phases of a tuning run have found
 UNFINISHED = ("quota_or_key",)  # error classes that say nothing about the sample: every later session runs it again
 _PAGE_ROWS = 200  # of records without details, some KB each
 
@@ -201,6 +203,39 @@ class RunStore(RunDatabase):
     def write_state(self, state: RunState) -> None:
         with self._write_facts():
             write_meta(self._database, STATE, state.to_json())
+
+    # Of a tuning run
+
+    def has_row(self, record: Record) -> bool:
+        """Return whether this answer is stored already; a resumed search gives its answers again."""
+        query = "SELECT 1 FROM records WHERE (variant, sample_id, epoch, attempt) = (?, ?, ?, ?)"
+        return bool(self._all(query, record.variant, escape(record.sample_id), record.epoch, record.attempt))
+
+    def list_scores(self) -> list[float]:
+        """Return the different scores of all answers."""
+        scores = self._all("SELECT DISTINCT json_extract(data, '$.score') FROM records")
+        return [float(score) for (score,) in scores if score is not None]
+
+    def read_result(self, name: str) -> Any:
+        """Return what a phase has found; None: nothing yet."""
+        found = self._read_meta(f"{RESULT}{name}")
+        return None if found is None else json.loads(found)
+
+    def read_results(self, prefix: str) -> dict[str, Any]:
+        """Return those whose names begin with `prefix`, by the rest of the name."""
+        begin = f"{RESULT}{prefix}"
+        rows = self._all("SELECT key, value FROM meta WHERE substr(key, 1, ?) = ?", len(begin), begin)
+        return {key.removeprefix(begin): json.loads(value) for key, value in rows}
+
+    def write_results(self, results: Mapping[str, object]) -> None:
+        """Write what a phase has found, all of it or nothing, in place of earlier values."""
+        with self._write_facts():
+            for name, content in results.items():
+                write_meta(self._database, f"{RESULT}{name}", json.dumps(to_jsonable(content)))
+
+    def remove_results(self, *names: str) -> None:
+        with self._write_facts():
+            self._database.executemany("DELETE FROM meta WHERE key = ?", [(f"{RESULT}{name}",) for name in names])
 
     def _read_json(self, key: str, kind: type[_Info]) -> _Info:
         found = self._read_meta(key)

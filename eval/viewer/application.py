@@ -41,8 +41,7 @@ from eval.reports.html.rows import ROWS
 from eval.reports.html.templates import FOLDER, Scripts, load_scripts, load_template, write_json
 from eval.reports.notes import format_interval, format_percent
 from eval.reports.run_list.page import render_index
-from eval.runs.folder import DATABASE, format_path
-from eval.runs.run_info import TUNING_FILE
+from eval.runs.folder import DATABASE, TUNING_FILE, format_path
 from eval.runs.store import StoreError
 from eval.viewer.catalogue import Catalogue, list_notices
 from eval.viewer.live_run import LiveRun
@@ -183,8 +182,8 @@ def show_start(request: Request) -> Response:
 
 def show_run(request: Request) -> Response:
     folder, catalogue = _find_run(request), _get_desk(request).catalogue
-    has_queue = (folder / DATABASE).is_file()
-    is_live = has_queue or (folder / TUNING_FILE).is_file()
+    is_live = (folder / DATABASE).is_file()
+    has_queue = is_live and not (folder / TUNING_FILE).is_file()
     return _render(
         "live.html.jinja",
         load_scripts(_HERE / "live.js"),
@@ -197,7 +196,7 @@ def show_run(request: Request) -> Response:
 
 async def stream_events(request: Request) -> Response:
     folder = await run_in_threadpool(_find_run, request)
-    if not (folder / DATABASE).is_file() and not (folder / TUNING_FILE).is_file():
+    if not (folder / DATABASE).is_file():
         raise HTTPException(404, "Only evaluations and tuning runs have a live page.")
     return StreamingResponse(_watch(_get_desk(request), folder), media_type="text/event-stream")
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from eval.analysis.human_review import GOLD
 from eval.analysis.run_list.read_runs import EVALUATION, TUNING, find_run_folders, read_entry
 from eval.cli.paths import OUTPUTS
-from eval.runs.folder import DATABASE
-from eval.runs.run_info import TUNING_FILE
+from eval.runs.folder import DATABASE, TUNING_FILE
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 

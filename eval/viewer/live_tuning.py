@@ -10,28 +10,18 @@ the test goes on, and then its p would mean nothing.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from eval.analysis.run_list.foreign_json import (
-    as_interval,
-    as_list,
-    as_mapping,
-    as_number,
-    as_text,
-    read_array,
-    read_lines,
-    read_object,
-)
+from eval.analysis.run_list.foreign_json import as_interval, as_list, as_mapping, as_number, as_text, read_object
 from eval.analysis.run_list.read_runs import TUNING, read_entry
 from eval.execution.projection import Progress, project
 from eval.reports.notes import NOT_AVAILABLE, format_interval, format_percent
 from eval.runs.folder import DATABASE, is_in_use
-from eval.runs.run_info import TUNING_FILE, TUNING_PROGRESS
-from eval.runs.store import RunStore, StoreError
+from eval.runs.run_info import TUNING_PROGRESS, RunInfo, RunState
+from eval.runs.store import PROPOSAL, RunStore, StoreError
 from eval.viewer.live_run import measure_seconds
 
 PHASES = ("preflight", "baseline", "search", "shortlist", "sealed", "gate")
 MAX_SHOWN = 40  # candidates, the newest first
-_SPLITS, _BASELINE, _PROPOSALS, _SHORTLIST = "splits.json", "baseline.json", "proposals.jsonl", "shortlist.json"
-_VERDICT, _SEALED = "verdict.json", "sealed"
+_SEALED = "sealed"
 _MAX_ARMS = 10
 Json = dict[str, object]
 
@@ -41,35 +31,43 @@ class LiveTuning:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._store: RunStore | None = None
         self._arms: dict[Path, RunStore] = {}
         self._entry = read_entry(folder, TUNING)
 
     def poll(self) -> Json:
-        """Return the values of the page."""
-        entry, info = self._entry, read_object(self.folder / TUNING_FILE)
-        state, config = as_mapping(info.get("state")), as_mapping(info.get("config"))
-        budget = as_mapping(config.get("budget"))
-        is_running = is_in_use(self.folder / TUNING_FILE)
+        """Return the values of the page.
+
+        Raises:
+            StoreError: the run's store cannot be read.
+        """
+        if self._store is None:
+            self._store = RunStore(self.folder / DATABASE, read_only=True)
+        entry, info, state = self._entry, self._store.read_info(), self._store.read_state()
+        results = {name: self._store.read_result(name) for name in ("verdict", "splits", "baseline", "shortlist")}
+        budget = info.part("budget")
+        is_running = is_in_use(self.folder / DATABASE)
         progress = read_object(self.folder / TUNING_PROGRESS)
-        phase, elapsed = as_text(state.get("phase")), _measure_elapsed(state, is_running)
-        verdict = read_object(self.folder / _VERDICT)
+        phase, elapsed = as_text(state.phase), _measure_elapsed(state, is_running)
+        verdict = as_mapping(results.get("verdict"))
         is_final = bool(verdict) and verdict.get("resumable") is not True
-        sealed = self._count_sealed(config, state, elapsed) if phase in ("sealed", "gate") else None
+        sealed = self._count_sealed(info, results, state, elapsed) if phase in ("sealed", "gate") else None
         spend = self._read_spend(state, progress)
-        candidates = read_lines(self.folder / _PROPOSALS)
+        candidates = list(map(as_mapping, self._store.read_results(PROPOSAL).values()))
+        candidates.sort(key=lambda each: as_number(each.get("place")) or 0)
         scores = [each for line in candidates if (each := as_number(line.get("val_score"))) is not None]
-        baseline = read_object(self.folder / _BASELINE)
+        baseline = as_mapping(results.get("baseline"))
         is_searching = is_running and phase in ("baseline", "search")
         model = f"{entry.model} (simulated)" if entry.simulated else entry.model
         parts = {"system": entry.system, "model": model, "data": entry.data, "new set": entry.prompts}
-        parts["optimizer"] = as_text(info.get("optimizer"))
+        parts["optimizer"] = as_text(info.tuning.optimizer) if info.tuning else ""
         if sealed and not is_running:
             sealed["eta_seconds"] = None
         return {
             "state": "running" if is_running else "ended",
             "title": f"{'sealed test' if phase == 'sealed' else phase} · {self.folder.name}",
             "about": " · ".join(f"{name} {value}" for name, value in parts.items() if value),
-            "stopped": as_text(state.get("stopped")),
+            "stopped": as_text(state.last_session.stopped),
             "verdict": read_entry(self.folder, TUNING).reason if is_final else "",
             "phases": _list_phases(phase, state, spend, is_final),
             "elapsed_seconds": elapsed,
@@ -87,36 +85,32 @@ class LiveTuning:
             "n_accepted": sum(each.get("decision") == "accepted" for each in candidates),
             "best": max(scores, default=None),
             "candidates": [_describe_candidate(each) for each in candidates[::-1][:MAX_SHOWN]],
-            "shortlist": [_describe_shortlisted(as_mapping(each)) for each in read_array(self.folder / _SHORTLIST)],
+            "shortlist": [_describe_shortlisted(as_mapping(each)) for each in as_list(results.get("shortlist"))],
             "sealed": sealed,
         }
 
-    def _read_spend(self, state: Mapping[str, object], progress: Mapping[str, object]) -> dict[str, float]:
+    def _read_spend(self, state: RunState, progress: Mapping[str, object]) -> dict[str, float]:
         """Return the newest spend: of the last phase's beginning, or of the progress file, with the sealed answers'."""
         found = [
-            {
-                name: number
-                for name, each in as_mapping(one.get("spend")).items()
-                if (number := as_number(each)) is not None
-            }
-            for one in (state, progress)
+            {name: number for name, each in as_mapping(spend).items() if (number := as_number(each)) is not None}
+            for spend in (state.spend, progress.get("spend"))
         ]
         newest = max(found, key=lambda each: each.get("lm_calls", 0.0))
-        before = as_mapping(as_mapping(state.get("spend_by_phase")).get("sealed"))
+        before = as_mapping(as_mapping(state.spend_by_phase).get("sealed"))
         at_start = as_number(before.get("cost_usd"))
         if at_start is not None and self._arms:
             sealed = at_start + sum(each.cost_usd() or 0.0 for each in self._arms.values())
             newest["cost_usd"] = max(newest.get("cost_usd", 0.0), sealed)
         return newest
 
-    def _count_sealed(self, config: Mapping[str, object], state: Mapping[str, object], elapsed: float) -> Json:
+    def _count_sealed(self, info: RunInfo, results: Mapping[str, object], state: RunState, elapsed: float) -> Json:
         """Return how many sealed answers there are, of at most how many, and the time that the rest takes at most."""
-        done, splits = self._count_answers(), read_object(self.folder / _SPLITS)
-        epochs = as_number(as_mapping(config.get("gate")).get("epochs")) or 1
+        done, splits = self._count_answers(), as_mapping(results.get("splits"))
+        epochs = as_number(info.part("gate").get("epochs")) or 1
         total = int(2 * epochs * len(as_list(splits.get("sealed"))))
-        began = as_mapping(as_mapping(state.get("spend_by_phase")).get("sealed")).get("seconds")
+        began = as_mapping(as_mapping(state.spend_by_phase).get("sealed")).get("seconds")
         seconds = max(elapsed - (as_number(began) or 0.0), 0.0)
-        at_once = as_number(as_mapping(config.get("run")).get("concurrency")) or 1
+        at_once = as_number(info.part("run").get("concurrency")) or 1
         projected = project(Progress(done, max(total, done), max(int(at_once), 1)), seconds, None)
         return {"done": done, "total": max(total, done), "eta_seconds": projected.eta_seconds}
 
@@ -135,13 +129,13 @@ class LiveTuning:
         return sum(len(each.read_last_attempts()) for each in self._arms.values())
 
     def close(self) -> None:
-        for each in self._arms.values():
+        for each in (*self._arms.values(), *([self._store] if self._store else [])):
             each.close()
 
 
-def _list_phases(phase: str, state: Mapping[str, object], spend: Mapping[str, float], is_final: bool) -> list[Json]:
+def _list_phases(phase: str, state: RunState, spend: Mapping[str, float], is_final: bool) -> list[Json]:
     """Return the phases with what each has taken so far."""
-    begun = as_mapping(state.get("spend_by_phase"))
+    begun = as_mapping(state.spend_by_phase)
     starts = {name: as_mapping(begun.get(name)) for name in PHASES}
     here = PHASES.index(phase) if phase in PHASES else len(PHASES)
     found: list[Json] = []
@@ -176,9 +170,8 @@ def _list_texts(values: object) -> Sequence[str]:
     return [text for each in as_list(values)[:20] if (text := as_text(each))]
 
 
-def _measure_elapsed(state: Mapping[str, object], is_running: bool) -> float:
+def _measure_elapsed(state: RunState, is_running: bool) -> float:
     """Return the wall time of all sessions."""
     if not is_running:
-        return as_number(as_mapping(state.get("spend")).get("seconds")) or 0.0
-    before = as_number(state.get("session_seconds_before")) or 0.0
-    return before + measure_seconds(as_text(state.get("session_started_at")))
+        return as_number(as_mapping(state.spend).get("seconds")) or 0.0
+    return (as_number(state.wall_seconds) or 0.0) + measure_seconds(as_text(state.last_session.started_at))

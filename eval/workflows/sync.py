@@ -60,7 +60,6 @@ class RunSource(ABC):
     noun: ClassVar[str]  # in messages
     has_all: ClassVar[bool] = False  # the command has the option --all
     kind: ClassVar[ExportKind]
-    marker: ClassVar[str]  # file of the run's folder that its process locks
 
     @abstractmethod
     def find(self, name: str) -> Path:
@@ -93,7 +92,7 @@ class RunSource(ABC):
 class Evaluations(RunSource):
     """Runs of `eval/run.py`."""
 
-    noun, has_all, kind, marker = "one run", True, EVALUATION, DATABASE
+    noun, has_all, kind = "one run", True, EVALUATION
 
     def find(self, name: str) -> Path:
         return find_run(name)
@@ -272,7 +271,7 @@ def _lock_run(source: RunSource, folder: Path) -> Iterator[None]:
     Raises:
         UserError: the run goes on, another process is sending it, or its folder cannot be written.
     """
-    if is_in_use(folder / source.marker):
+    if is_in_use(folder / DATABASE):
         raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
     lock = RunLock(folder / STATE)
     try:

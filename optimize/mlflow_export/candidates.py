@@ -17,10 +17,11 @@ from eval.mlflow_export.run_page import MAX_TAG_CHARS, RunPage, write_page
 from eval.mlflow_export.tracked_run import PARENT_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Record, Usage
+from mas.runtime.errors import UserError
 from optimize.mlflow_export.page import build_notice, flatten_metrics, name_interval
 from optimize.publishing.prompt_diff import format_unified_diff
-from optimize.reports.snapshot import ProposalRow, TuningSnapshot
 from optimize.search.candidate import PARENT
+from optimize.session.tuning_store import ProposalRow, TuningSnapshot
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -132,7 +133,10 @@ def _build_record(child: TrackedRun, tuning: TuningSnapshot, proposal: ProposalR
 
 
 def _build_diff(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
-    """Return the diff of its prompts to the first parent's; empty if the folder does not have both."""
-    new = tuning.read_prompts(proposal.candidate_id)
-    old = tuning.read_prompts(next(iter(proposal.parent_ids), PARENT))
-    return "" if new is None or old is None else format_unified_diff(old, new)
+    """Return the diff of its prompts to the first parent's; empty if the run has not both, or they were changed."""
+    try:
+        old = tuning.get_prompts(next(iter(proposal.parent_ids), PARENT))
+        new = tuning.get_prompts(proposal.candidate_id)
+    except UserError:
+        return ""
+    return format_unified_diff(old, new)

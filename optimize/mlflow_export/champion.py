@@ -30,8 +30,8 @@ from eval.mlflow_export.prompt_registry import (
 )
 from eval.mlflow_export.tracked_run import TrackedRun
 from mas.prompt_sets.prompt_set import PromptSet, digest
-from optimize.reports.snapshot import TuningSnapshot
-from optimize.search.candidate import PARENT
+from mas.runtime.errors import UserError
+from optimize.session.tuning_store import TuningSnapshot
 
 TUNED_FROM_TAG = "harness.tuned_from"  # of a prompt's version: the version of its parent
 PROMOTED_TAG = "harness.champion"  # of the tuning run: moved | superseded
@@ -47,24 +47,30 @@ def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | 
     Raises:
         MlflowException: MLflow cannot be reached or refuses; the next call goes on.
     """
-    prompts = tuning.read_prompts(tuning.winner) if tuning.published and tuning.winner else None
     is_done = PROMOTED_TAG in parent.client.get_run(parent.run_id).data.tags
-    if prompts is None or digest(prompts) != tuning.verdict["winner"]["prompts_sha256"] or not tuning.is_own or is_done:
+    if not tuning.published or not tuning.winner or not tuning.is_own or is_done:
         return None
-    linked = _register(parent, tuning, prompts)
-    ended_ms = tuning.end_ms if tuning.info.state.ended_at else tuning.start_ms
+    try:
+        prompts, before = tuning.get_prompts(tuning.winner), tuning.read_parent()
+    except UserError:  # somebody has changed them
+        return None
+    if digest(prompts) != tuning.verdict["winner"]["prompts_sha256"]:
+        return None
+    linked = _register(parent, tuning, before, prompts)
+    ended_ms = tuning.end_ms if tuning.state.last_session.ended_at else tuning.start_ms
     since = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat(timespec="milliseconds")
     outcome = _move_alias(parent, linked, CHAMPION_SIMULATED if tuning.info.simulated else CHAMPION, since)
     parent.client.set_tag(parent.run_id, PROMOTED_TAG, outcome)
     return outcome
 
 
-def _register(parent: TrackedRun, tuning: TuningSnapshot, prompts: PromptSet) -> Sequence[LinkedPrompt]:
+def _register(
+    parent: TrackedRun, tuning: TuningSnapshot, before: PromptSet, prompts: PromptSet
+) -> Sequence[LinkedPrompt]:
     """Register the set after the one that it was tuned from; a tuned text names the version of its parent."""
-    system, before = tuning.info.config.get("system") or {}, tuning.read_prompts(PARENT)
-    named = [name_owner(replace(prompts, name=tuning.info.name), system)]
-    if before is not None:
-        named.insert(0, name_owner(replace(before, name=_name_parent(tuning)), system))
+    system = tuning.info.config.get("system") or {}
+    sets = (replace(before, name=_name_parent(tuning)), replace(prompts, name=tuning.task.name))
+    named = [name_owner(each, system) for each in sets]
     linked = register_prompts(parent, *named, is_now=True)
     oldest = {each.name: each.version for each in reversed(linked)}
     newest = {each.name: each for each in linked}
@@ -76,7 +82,7 @@ def _register(parent: TrackedRun, tuning: TuningSnapshot, prompts: PromptSet) ->
 
 
 def _name_parent(tuning: TuningSnapshot) -> str:
-    return Path(str(tuning.info.config.get("prompts") or PARENT)).name
+    return Path(str(tuning.info.config.get("prompts") or "parent")).name
 
 
 def _move_alias(parent: TrackedRun, linked: Sequence[LinkedPrompt], alias: str, since: str) -> Promotion:

@@ -12,25 +12,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from eval.mlflow_export.run_page import MAX_PARAM_CHARS, MAX_TAG_CHARS, RunPage, flatten_params
 from eval.mlflow_export.tracked_run import HOST_TAG, PID_TAG
 from eval.mlflow_export.values import clean_text, truncate
-from eval.runs.folder import REPORT
+from eval.runs.folder import REPORT, TUNING_FILE
 from eval.runs.run_info import RunInfo, dump_config
 from eval.scorers.score import ACCURACY
 from mas.simulation import SIMULATED_NOTICE
 from optimize.reports.outcome import describe_outcome
-from optimize.reports.snapshot import SOURCES, TuningSnapshot
 from optimize.search.candidate import PARENT
+from optimize.session.tuning_store import VERDICT, TuningSnapshot
 
 TUNING_TAG, KIND_TAG, KIND = "harness.tuning_id", "harness.kind", "tuning"
 NOTE_TAG = "mlflow.note.content"  # the description on the run's page
 _MAX_NOTE_CHARS = 5000  # MLflow itself takes 8000
-_PARAMS = ("name", "system", "model", "reflection_model", "optimizer", "seed")  # fields of TuningInfo
+_FILES = (VERDICT, TUNING_FILE, REPORT)
 _MAX_FILE_CHARS = 20_000_000
 _COLUMNS = ("candidate", "from", "agents", "decision", "minibatch", "validation", "fresh", "reason")
 
 
 def build_tuning_page(tuning: TuningSnapshot) -> RunPage:
-    own = {name: str(value) for name in _PARAMS if (value := getattr(tuning.info, name)) not in ("", None)}
-    params = {**dict(flatten_params(RunInfo(config=tuning.info.config))), **own}
+    info, task = tuning.info, tuning.task
+    own = {"name": task.name, "system": info.system, "model": info.model, "reflection_model": task.reflection_model}
+    own |= {"optimizer": task.optimizer, "seed": str(task.seed)}
+    params = {**dict(flatten_params(RunInfo(config=info.config))), **{name: text for name, text in own.items() if text}}
     return RunPage(
         params={name: truncate(text, MAX_PARAM_CHARS) for name, text in params.items()},
         tags={name: truncate(text, MAX_TAG_CHARS) for name, text in _build_tags(tuning).items() if text},
@@ -42,7 +44,7 @@ def build_files(tuning: TuningSnapshot) -> dict[str, str]:
     """Return the run's files, its configuration and its report, by name."""
     files = {
         name: (tuning.folder / name).read_text("utf-8", errors="replace")
-        for name in SOURCES
+        for name in _FILES
         if (tuning.folder / name).is_file()
     }
     if tuning.info.config:
@@ -53,14 +55,14 @@ def build_files(tuning: TuningSnapshot) -> dict[str, str]:
 
 
 def _build_tags(tuning: TuningSnapshot) -> dict[str, str]:
-    info, verdict = tuning.info, tuning.verdict
+    info, task, verdict = tuning.info, tuning.task, tuning.verdict
     tags = {
         **_build_origin_tags(info.origin),
         KIND_TAG: KIND,
         TUNING_TAG: tuning.info.run_id,
-        "phase": info.state.phase,
-        "split_digest": info.split_digest,
-        "sealed_digest": info.sealed_digest,
+        "phase": tuning.state.phase,
+        "split_digest": task.split_digest,
+        "sealed_digest": task.sealed_digest,
         "sealed_opened": json.dumps(tuning.sealed_opened),
         "system": info.system,
         "model": info.model,
@@ -98,8 +100,8 @@ def _build_metrics(tuning: TuningSnapshot) -> dict[str, float]:
         numbers |= name_interval(f"{side}_{metric}_ci95", result.get("score_ci95"))
         numbers |= name_interval(f"{side}_accuracy_ci95", result.get("ci95"))
     numbers |= {f"baseline_{name}": fresh.get(name) for name in ("val_score", "fresh_score")}
-    numbers |= {"spend": verdict.get("spend") or tuning.info.state.spend, "best_val_score": max(scores, default=None)}
-    numbers["sealed_opened_before"] = tuning.info.state.sealed_opened_before
+    numbers |= {"spend": verdict.get("spend") or tuning.state.spend, "best_val_score": max(scores, default=None)}
+    numbers["sealed_opened_before"] = tuning.read_part("sealed").get("n_earlier")
     numbers["proposals"] = {name: decisions[name] for name in ("accepted", "rejected", "cut_off")}
     if headroom := tuning.read_part("headroom"):
         gain = max((each["gain"] for each in headroom["rewrites"]), default=None)
@@ -115,7 +117,7 @@ def _describe_tuning(tuning: TuningSnapshot) -> str:
             f"The answers to the sealed questions are ordinary runs in {tuning.place}/sealed/parent and "
             f"{tuning.place}/sealed/winner; `python eval/sync.py {tuning.place}/sealed/winner` brings one into MLflow."
         )
-    head = f"Tuning of {tuning.info.system} with {tuning.info.optimizer}: {outcome.label}. {outcome.sentence}"
+    head = f"Tuning of {tuning.info.system} with {tuning.task.optimizer}: {outcome.label}. {outcome.sentence}"
     notes = "\n".join(f"- {each}" for each in outcome.notes)
     return "\n\n".join(filter(None, (build_notice(tuning), head, notes, opened)))
 

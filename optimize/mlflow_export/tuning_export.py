@@ -21,10 +21,11 @@ from eval.mlflow_export.exporter_launcher import ExportKind
 from eval.mlflow_export.exporter_process import Counts, Export, Redact, run_exporter
 from eval.mlflow_export.run_page import write_page
 from eval.mlflow_export.tracked_run import HOST_TAG, PID_TAG, TrackedRun, open_run
+from eval.runs.folder import FACTS, REPORT
 from optimize.mlflow_export.candidates import send_candidates
 from optimize.mlflow_export.champion import promote_champion
 from optimize.mlflow_export.page import KIND, KIND_TAG, TUNING_TAG, build_files, build_tuning_page
-from optimize.reports.snapshot import TuningSnapshot, read_file_states, read_tuning
+from optimize.session.tuning_store import TuningSnapshot, read_tuning
 
 TUNING = ExportKind("optimize.mlflow_export.tuning_export", "optimize/sync.py", "optimize")
 EXPERIMENT_SUFFIX = "-tuning"  # after `tracking.experiment`
@@ -68,7 +69,8 @@ class TuningExport(Export):
 
     def send_new(self) -> int:
         """Send everything if a file has been written since; a file that is being written comes with the next call."""
-        states = read_file_states(self.folder)
+        places = [each for name in (FACTS, REPORT) if (each := self.folder / name).exists()]
+        states = [(each.stat().st_mtime_ns, each.stat().st_size) for each in places]
         if states != self._file_states:
             self._send()
             self._file_states = states

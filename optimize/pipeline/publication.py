@@ -20,6 +20,7 @@ from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import REJECTED, publish, reject
 from optimize.search.candidate import PARENT
 from optimize.session.tuning_run import TuningRun
+from optimize.session.tuning_store import FLIPS
 
 
 def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
@@ -29,7 +30,7 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
     allowance, look = tested.allowance, tested.look
     gate = judge(run.config.gate, comparison, look)
     n_answers = len(tested.parent_records) + len(tested.winner_records)
-    run.files.write("flips", [asdict(flip) for flip in comparison.flips])
+    run.files.write_file(FLIPS, comparison.flips)
     paired = comparison.score
     return {
         **_build_head(run, gate.published, gate.finish_reason),
@@ -87,7 +88,7 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
     winner = tested.winner
     run.show(f"8/8 publish{'' if verdict['published'] else f': not this one, see {REJECTED}/{winner.candidate_id}'}")
     provenance = build_provenance(
-        run.files.read_info(),
+        run.recorder.info,
         verdict,
         winner.leaks.to_dict(),
         run=run.files.folder.name,
@@ -109,7 +110,7 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
         raise RunStoppedError(
             f"{error} The sealed test is done and kept: none of it is asked again", *options
         ) from error
-    run.files.write("verdict", {**verdict, "set": f"{folder.parent.name}/{folder.name}"})
+    run.files.write_verdict({**verdict, "set": f"{folder.parent.name}/{folder.name}"})
 
 
 def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
@@ -122,19 +123,17 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
         "reasons": [str(end)],
         "resumable": end.finish_reason == "budget",
     }
-    state = run.files.read_info().state
-    if state.sealed_opened_before is not None:  # the sealed test was begun
-        sealed: JsonObject = {
+    if begun := run.files.read("sealed"):
+        verdict["sealed"] = {
             "n_questions": count_asked_questions(run),
             "n_sealed": len(run.splits.sealed),
             "looks": run.config.gate.looks,
-            "opened_before": state.sealed_opened_before,
-            "questions_opened_before": state.sealed_questions_opened_before or 0,
+            "opened_before": begun["n_earlier"],
+            "questions_opened_before": begun["n_questions_used"],
+            "level": begun["level"],
+            "level_left": begun["left"],
         }
-        if state.sealed_level is not None:
-            sealed |= {"level": state.sealed_level, "level_left": state.sealed_level_left or 0.0}
-        verdict["sealed"] = sealed
-    run.files.write("verdict", verdict)
+    run.files.write_verdict(verdict)
 
 
 def _build_head(run: TuningRun, published: bool, finish_reason: FinishReason) -> Verdict:

@@ -19,7 +19,7 @@ from eval.execution.console import Console, KeptOutput
 from eval.workflows.python_api import ScorerFunction, list_overrides, render_html, report_mistakes
 from mas.runtime.errors import UserError
 from optimize.session.config import TuningRequest, read_config
-from optimize.session.run_files import RunFiles
+from optimize.session.tuning_store import read_tuning
 
 if TYPE_CHECKING:
     import pandas
@@ -51,7 +51,7 @@ class Tuned:
         from optimize.pipeline.terminal import show_verdict
 
         if self.verdict is not None:
-            show_verdict(RunFiles(self.folder), console)
+            show_verdict(read_tuning(self.folder), console)
         for line in self.notes:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -98,4 +98,4 @@ def tune(
             folder, _ = run_tuning(request, output)
         except InterruptedRunError as interrupt:
             raise KeyboardInterrupt(" ".join(output.lines)) from interrupt
-    return Tuned(folder, config.name, RunFiles(folder).read("verdict"), tuple(output.lines))
+    return Tuned(folder, config.name, read_tuning(folder).verdict or None, tuple(output.lines))

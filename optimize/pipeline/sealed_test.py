@@ -77,9 +77,9 @@ from optimize.session.tuning_run import TuningRun
 
 PARENT_ARM, WINNER_ARM = "parent", "winner"
 SEALED = "sealed"  # folder of both arms' runs, and the key under which their requests are paid
-JUDGED = f"{SEALED}/judged"  # in the folder of the arms, so that it is removed with them
-LOOKS = f"{SEALED}/looks"  # that were taken
-_DRAW = f"{SEALED}/draw"  # id of the answers in the log of sealed tests
+JUDGED = "judged"  # name of a result: the answers are final
+LOOKS = "looks"  # name of a result: those that were taken
+DRAW = "draw"  # name of a result: id of the answers in the log of sealed tests
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ def finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
     """
     record_judgement(tested.draw, Judgement(p, _digest_scores(tested), tested.last["n_questions"]))
     if not _is_judged(run):
-        run.files.write(JUDGED, {"judged_at": datetime.now(UTC).isoformat()})
+        run.files.write(JUDGED, datetime.now(UTC).isoformat())
 
 
 def _digest_scores(tested: SealedTest) -> str:
@@ -320,14 +320,7 @@ def _begin_test(run: TuningRun, winner: PromptSet, samples: Part) -> tuple[str, 
     level = describe_level(allowance.level, allowance.left, _count_looks(run))
     earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
     run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")
-    run.save_state(
-        "sealed",
-        sealed_opened_at=run.files.read_info().state.sealed_opened_at or datetime.now(UTC).isoformat(),
-        sealed_opened_before=allowance.n_earlier,
-        sealed_questions_opened_before=allowance.n_questions_used,
-        sealed_level=allowance.level,
-        sealed_level_left=allowance.left,
-    )
+    run.files.write(SEALED, allowance)
     return draw, allowance
 
 
@@ -339,17 +332,14 @@ def _find_draw(run: TuningRun) -> str:
     """
     recorded, folder = list_draws(run.run_id), run.files.folder / SEALED
     has_answers = all((folder / arm / DATABASE).is_file() for arm in (PARENT_ARM, WINNER_ARM))
-    kept = run.files.read(_DRAW)
-    draw = kept.get("draw") if isinstance(kept, dict) else None
-    if not recorded and (has_answers or run.files.read_info().state.sealed_opened_at):
+    draw: str | None = run.files.read(DRAW)
+    if not recorded and (has_answers or run.files.read(SEALED)):
         refuse_missing_test()
-    if isinstance(draw, str) and has_answers == (draw in recorded):
+    if draw is not None and has_answers == (draw in recorded):
         return draw
-    run.files.remove(JUDGED)
-    run.files.remove(LOOKS)
+    run.files.remove(JUDGED, LOOKS)
     draw = secrets.token_hex(8)
-    folder.mkdir(exist_ok=True)
-    run.files.write(_DRAW, {"draw": draw})
+    run.files.write(DRAW, draw)
     return draw
 
 
@@ -389,7 +379,7 @@ def _build_run_info(run: TuningRun, asked: Part) -> RunInfo:
         model=config.model_name,
         simulated=config.simulated,
         origin=run.origin,
-        program_sha256=run.program_sha256,
+        program_sha256=run.recorder.info.program_sha256,
     )
 
 

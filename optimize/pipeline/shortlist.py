@@ -23,7 +23,7 @@ from optimize.search.candidate import PARENT
 from optimize.session.tuning_run import TuningRun
 
 _FAULTS: dict[FinishReason, str] = {
-    "leak_blocked": "contains answers, questions or ids of validation or sealed questions (see leaks.json)",
+    "leak_blocked": "contains answers, questions or ids of validation or sealed questions (see report.html)",
     "too_long": "is too long for gate.max_prompt_chars",
 }
 _FIRST_NEW_EPOCH = 2  # the answers of epoch 1 are the search's

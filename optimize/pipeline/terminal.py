@@ -1,11 +1,12 @@
 """Terminal output of a finished tuning run.
 
-show_verdict(RunFiles(folder), Console())
+show_verdict(read_tuning(folder), Console())
 """
 
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from eval.execution.console import Console
 from eval.reports.summary_table import print_report_path
@@ -13,6 +14,7 @@ from eval.runs.folder import format_path
 from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import (
+    JsonObject,
     Verdict,
     compute_exit_code,
     describe_test,
@@ -22,37 +24,37 @@ from optimize.gate.verdict import (
     list_test_notes,
 )
 from optimize.publishing.publish import describe_published
-from optimize.session.run_files import RESUME, RunFiles, find_tuning_run, format_command
+from optimize.session.tuning_store import RESUME, TuningSnapshot, find_tuning_run, format_command, read_tuning
 
 _SHOWN_FLIPS = 10
 _SHOWN_CHARS = 70  # of a question
 
 
-def show_verdict(files: RunFiles, console: Console | None = None) -> None:
+def show_verdict(tuning: TuningSnapshot, console: Console | None = None) -> None:
     """Print the verdict of a run."""
     console = console or Console()
-    verdict: Verdict = files.read("verdict")
-    if verdict["simulated"]:
+    if tuning.info.simulated:
         console.print(SIMULATED_NOTICE, style="bold yellow")
-    for line in format_verdict(files, verdict, files.read_info().name):
+    for line in format_verdict(tuning):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str]:
-    """Return the verdict as lines of text; `name`: of the set that the run was to publish."""
+def format_verdict(tuning: TuningSnapshot) -> Iterator[str]:
+    """Return the verdict as lines of text."""
+    verdict = cast(Verdict, tuning.verdict)
     if "winner" in verdict:
         yield f"sealed test: {describe_test(verdict)}"
     yield from (f"  {note}" for note in list_test_notes(verdict))
-    yield from _list_flips(files)
+    yield from _list_flips(tuning.read_flips())
     if verdict["published"]:
-        yield describe_published(verdict["set"], files.read("splits") or {})
+        yield describe_published(verdict["set"], tuning.read_part("splits"))
     else:
         yield f"not published: {verdict['finish_reason']}"
     for line in (*list_checks(verdict), *list_notes(verdict)):
         yield f"  {line}"
     if not verdict["published"] and (winner := verdict.get("winner")):
-        run, chosen = shlex.quote(str(format_path(files.folder))), winner["candidate_id"]
-        command = f"{format_command('export.py')} {run} --candidate {chosen} --name {shlex.quote(name)}"
+        run, chosen = shlex.quote(str(format_path(tuning.folder))), winner["candidate_id"]
+        command = f"{format_command('export.py')} {run} --candidate {chosen} --name {shlex.quote(tuning.task.name)}"
         yield f"  to publish it all the same, ungated: {command}"
     spend = verdict["spend"]
     yield (
@@ -61,8 +63,7 @@ def format_verdict(files: RunFiles, verdict: Verdict, name: str) -> Iterator[str
     )
 
 
-def _list_flips(files: RunFiles) -> Iterator[str]:
-    flips = files.read("flips") or []
+def _list_flips(flips: Sequence[JsonObject]) -> Iterator[str]:
     for flip in flips[:_SHOWN_FLIPS]:
         text = textwrap.shorten(flip["question"], _SHOWN_CHARS, placeholder=" …")
         yield f"  {'+' if flip['difference'] > 0 else '-'} {flip['id']}: {text}"
@@ -80,12 +81,11 @@ def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
     Raises:
         UserError: there is no such run.
     """
-    files = RunFiles(find_tuning_run(run))
-    verdict = files.read("verdict")
-    if verdict is None or verdict["resumable"]:
+    tuning = read_tuning(find_tuning_run(run))
+    if not tuning.is_final:
         return None
-    show_verdict(files)
-    print_report_path(files.folder, Console())
+    show_verdict(tuning)
+    print_report_path(tuning.folder, Console())
     if any(not each.startswith(f"{RESUME}=") for each in given):
         print_line("this run is over: the options given now change nothing", error=True)
-    return compute_exit_code(verdict)
+    return compute_exit_code(cast(Verdict, tuning.verdict))

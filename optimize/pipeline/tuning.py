@@ -8,8 +8,8 @@ are replayed from the run's call log up to where it stopped.
 
 import shlex
 from contextlib import AbstractContextManager, nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
@@ -21,9 +21,10 @@ from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
 from eval.runs.mlflow_state import STATE
+from eval.runs.store import StoreError
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.verdict import EarlyVerdictError, compute_exit_code
+from optimize.gate.verdict import EarlyVerdictError, Verdict, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
 from optimize.pipeline.cost_estimate import UNLIMITED
 from optimize.pipeline.preflight import (
@@ -41,8 +42,8 @@ from optimize.pipeline.terminal import show_verdict
 from optimize.search.candidate import Proposal, describe_candidate
 from optimize.search.optimizer import SearchContext, SearchOutcome
 from optimize.session.config import ONLY_HEADROOM, REPORT_HEADROOM, SKIP_HEADROOM, TuningRequest
-from optimize.session.run_files import check_sources, describe_resume, find_tuning_run, format_command
 from optimize.session.tuning_run import TuningRun, open_tuning_run
+from optimize.session.tuning_store import check_sources, describe_resume, find_tuning_run, format_command, read_tuning
 
 
 def tune(request: TuningRequest) -> int:
@@ -79,7 +80,8 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
             with run.stop.handle_signals():
                 code = _run_to_verdict(run, output)
                 run.answers.note("run ended", exit_code=code)
-                run.save_state(run.files.read_info().state.phase, ended_at=datetime.now(UTC).isoformat())
+                run.save_spend()
+                run.recorder.end(run.stopped, run.config.base.model.pace_history())
                 _write_page(run)
             tracked = exporter.finish(run.show) if exporter else ExportOutcome()
         if tracked.warning:
@@ -119,13 +121,16 @@ def _run_to_verdict(run: TuningRun, output: Output) -> int:
         run_phases(run)
     except EarlyVerdictError as end:
         write_early_verdict(run, end)
+    except StoreError as error:
+        return _report_stop(run, output, str(error))
     except RunStoppedError as stop:
         return _report_stop(run, output, str(stop), *stop.options)
     except KeyboardInterrupt as interrupt:  # outside of requests, or for the third time
         return _report_stop(run, output, str(run.stop.reason or f"interrupted by {get_signal_name(interrupt)}"))
+    tuning = read_tuning(run.files.folder)
     if output.shows_results:
-        show_verdict(run.files, run.console)
-    verdict = run.files.read("verdict")
+        show_verdict(tuning, run.console)
+    verdict = cast(Verdict, tuning.verdict)
     if verdict["resumable"]:
         output.print(f"raise that budget and {describe_resume(run.files.folder)}", error=True)
     return compute_exit_code(verdict)
@@ -133,14 +138,14 @@ def _run_to_verdict(run: TuningRun, output: Output) -> int:
 
 def _report_stop(run: TuningRun, output: Output, reason: str, *options: str) -> int:
     run.stop.end_waiting()  # from now on signals do not keep the run's files from being written
-    run.files.update_state(stopped=run.config.redact(reason))
+    run.stopped = run.config.redact(reason)
     output.print(f"stopped: {run.config.redact(reason)}", error=True)
     output.print(describe_resume(run.files.folder, *options), error=True)
     return STOPPED
 
 
 def _end_after_headroom(run: TuningRun, output: Output) -> int:
-    run.files.update_state(stopped=f"ended after the preflight, as headroom.mode={ONLY_HEADROOM} asks for")
+    run.stopped = f"ended after the preflight, as headroom.mode={ONLY_HEADROOM} asks for"
     output.print(describe_resume(run.files.folder, f"headroom.mode={REPORT_HEADROOM}"))
     return FINISHED
 
@@ -210,7 +215,7 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
     min_score = compute_min_score(run.config.gate, measured.val_score)
     if is_out_of_budget and not any(score >= min_score for score in run.files.read_scores().values()):
         raise EarlyVerdictError("budget", f"{run.ledger.refusal}, and no candidate qualified for the shortlist by then")
-    run.files.finish_proposals(with_earlier=is_out_of_budget)
+    run.files.end_search(with_earlier=is_out_of_budget)
     run.files.write("search", {**vars(outcome), "metric_calls": run.ledger.spend().metric_calls})
 
 
@@ -231,7 +236,7 @@ def _search(run: TuningRun) -> SearchOutcome:
         candidate, decision = proposal.candidate, proposal.decision.replace("_", " ")
         run.show(f"  {candidate.id} ({describe_candidate(candidate)}): {decision}{score}; {proposal.reason}")
 
-    run.files.clear_proposals()
+    run.files.begin_search()
     with run.use_reflection():
         outcome = config.optimizer.search(run.build_student(run.parent.prompts), run.objective, context, report)
     run.check_stopped()
@@ -239,9 +244,9 @@ def _search(run: TuningRun) -> SearchOutcome:
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:
-    info = run.files.read_info()
-    check_sources(info, run.config.base)
-    before = info.state.spend_by_phase
-    run.save_state(phase, spend_by_phase={**before, phase: before.get(phase, run.ledger.spend().to_dict())})
+    check_sources(run.recorder.info, run.config.base)
+    run.save_spend(
+        phase=phase, spend_by_phase={phase: run.ledger.spend().to_dict(), **run.recorder.state.spend_by_phase}
+    )
     run.answers.note("phase started", phase=phase)
     run.show(line)

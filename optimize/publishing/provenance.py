@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Any
 
 from eval.config.tracking import remove_passwords
 from eval.reports.notes import format_points
-from eval.runs.run_info import TuningInfo
+from eval.runs.run_info import RunInfo
 from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.text import to_jsonable
@@ -33,7 +34,7 @@ Provenance = dict[str, Any]  # of provenance.yaml, without what `format_provenan
 
 
 def build_provenance(
-    info: TuningInfo,
+    info: RunInfo,
     verdict: Mapping[str, Any],
     leaks: Mapping[str, Any] | None,
     *,
@@ -42,38 +43,42 @@ def build_provenance(
     candidate_id: str,
     gated: bool,
     labels: Sequence[str] = (),
+    spend: Mapping[str, float] = MappingProxyType({}),
     redact: Redact = str,
 ) -> Provenance:
     """Build the provenance of a candidate from the files of its run.
 
     Args:
         info: of the run.
-        verdict: verdict.json; empty: there is none.
+        verdict: of the run; empty: there is none.
         leaks: the candidate's `LeakReport.to_dict()`; None: it was not checked.
         run: name of the run's folder.
         parent: the set that the search started from.
         candidate_id: scores are left out if another candidate was tested.
         gated: it passed the gate.
         labels: known to the search.
+        spend: of the run, if it has no verdict.
         redact: removes secrets from a text.
     """
+    task = info.tuning
+    assert task is not None, "of a tuning run"
     tested = (verdict.get("winner") or {}).get("candidate_id") == candidate_id
     judged = {name: value for name, value in (verdict.get("gate") or {}).items() if name != "settings"}
     provenance: Provenance = {
         "system": parent.system,
         "gated": gated,  # False: exported by hand, or rejected
         "simulated": info.simulated,
-        "parent": {"name": info.parent_set or parent.name, "digest": digest(parent)},
+        "parent": {"name": info.prompts_name or parent.name, "digest": digest(parent)},
         "candidate_id": candidate_id,
         "run": run,
-        "optimizer": info.optimizer,
-        "seed": info.seed,
+        "optimizer": task.optimizer,
+        "seed": task.seed,
         "models": _models(info),
-        "splits": {"digest": info.split_digest, "sealed_digest": info.sealed_digest},
+        "splits": {"digest": task.split_digest, "sealed_digest": task.sealed_digest},
         "scores": {name: verdict[name] for name in _SCORES if tested and name in verdict},
         "gate": {"settings": info.config.get("gate") or {}, "verdict": judged if tested else {}},
         "leaks": None if leaks is None else count_leaks(leaks),
-        "spend": dict(verdict.get("spend") or info.state.spend),
+        "spend": dict(verdict.get("spend") or spend),
         "versions": collect_versions(info.origin),
         "finish_reason": verdict.get("finish_reason"),
         "labels": list(labels),  # so that the prompts may name them
@@ -155,10 +160,10 @@ def describe_gain(scores: Mapping[str, Any]) -> str:
     return line if shrunken is None else f"{line}, estimated true gain {format_points(shrunken)}"
 
 
-def _models(info: TuningInfo) -> dict[str, Any]:
+def _models(info: RunInfo) -> dict[str, Any]:
     agents = ((info.config.get("system") or {}).get("agents")) or {}
     own = {name: each["model"] for name, each in agents.items() if isinstance(each, Mapping) and each.get("model")}
-    found = {"task": info.model, "agents": own, "reflection": info.reflection_model}
+    found = {"task": info.model, "agents": own, "reflection": info.tuning and info.tuning.reflection_model}
     return {name: value for name, value in found.items() if value}
 
 

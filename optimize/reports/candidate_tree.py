@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from mas.runtime.errors import UserError
 from optimize.publishing.diff_page import render_agents
-from optimize.reports.snapshot import ProposalRow, TuningSnapshot
 from optimize.search.candidate import PARENT
+from optimize.session.tuning_store import ProposalRow, TuningSnapshot
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -45,7 +45,7 @@ class Branch:
 def build_tree(tuning: TuningSnapshot) -> list[Branch]:
     """Return the parent and all proposals, each below the first candidate that it was derived from."""
     score = tuning.read_part("baseline").get("val_score")
-    root = Branch(ProposalRow(PARENT, "start", origin=tuning.info.parent_set, val_score=score))
+    root = Branch(ProposalRow(PARENT, "start", origin=tuning.info.prompts_name or "", val_score=score))
     branches = {PARENT: root}
     children: defaultdict[str, list[Branch]] = defaultdict(list)
     for row in tuning.proposals[:MAX_ROWS]:
@@ -92,9 +92,8 @@ def _add_differences(tuning: TuningSnapshot, branches: dict[str, Branch]) -> Non
 
 
 def render_difference(tuning: TuningSnapshot, before: str, after: str) -> "Markup | None":
-    """Return how the prompts of two candidates differ; None if the folder does not have both, or they are damaged."""
+    """Return how the prompts of two candidates differ; None if the run does not have both, or they were changed."""
     try:
-        sets = (tuning.read_prompts(before), tuning.read_prompts(after))
+        return render_agents(tuning.get_prompts(before), tuning.get_prompts(after))
     except UserError:
         return None
-    return None if sets[0] is None or sets[1] is None else render_agents(sets[0], sets[1])

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from eval.runs.folder import is_in_use
-from eval.runs.run_info import SILENT, TUNING_FILE
+from eval.runs.folder import DATABASE, is_in_use
+from eval.runs.run_info import SILENT
 from optimize.gate.verdict import Verdict, describe_test, list_checks, list_notes, list_test_notes
-from optimize.reports.snapshot import TuningSnapshot
+from optimize.session.tuning_store import TuningSnapshot
 
 WORDS = {
     "improved": "the gate's conditions hold",
@@ -59,10 +59,10 @@ def capitalise(text: str) -> str:
 
 
 def _describe_unfinished(tuning: TuningSnapshot) -> str:
-    state = tuning.info.state
-    if state.stopped:
-        how = f"Stopped in the phase {state.phase}: {state.stopped}"
-    elif state.ended_at is None and is_in_use(tuning.folder / TUNING_FILE):
+    state, session = tuning.state, tuning.state.last_session
+    if session.stopped and session.stopped != SILENT:
+        how = f"Stopped in the phase {state.phase}: {session.stopped}"
+    elif session.ended_at is None and is_in_use(tuning.folder / DATABASE):
         how = f"The run goes on, in its phase {state.phase}"
     else:
         how = f"The run has no verdict; in its phase {state.phase}, {SILENT}"

@@ -25,8 +25,8 @@ from optimize.gate.verdict import format_cost
 from optimize.publishing.diff_page import render_styles
 from optimize.reports.candidate_tree import build_tree, render_difference
 from optimize.reports.outcome import describe_outcome
-from optimize.reports.snapshot import JsonObject, TuningSnapshot, read_tuning
 from optimize.search.candidate import PARENT
+from optimize.session.tuning_store import JsonObject, TuningSnapshot, read_tuning
 
 MAX_FLIPS = 2_000
 MAX_ANSWER_BYTES = 5_000_000  # of the answers to flipped questions, compressed
@@ -78,7 +78,7 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "winner": winner,
         "tested": bool(tuning.winner),
         "difference": render_difference(tuning, PARENT, winner) if winner else None,
-        "parent_set": tuning.info.parent_set,
+        "parent_set": tuning.info.prompts_name,
         "leaks": tuning.read_part("leaks"),
         "max_leaks": MAX_LEAKS,
         "facts": list(_list_facts(tuning)),
@@ -135,7 +135,7 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
     n_accepted = sum(each.decision == "accepted" for each in tuning.proposals)
     n_fresh = len(tuning.shortlist.keys() - {PARENT})
     yield f"{len(tuning.proposals):,}", "proposals", f"{n_accepted} accepted, {n_fresh} re-evaluated"
-    if spend := verdict.get("spend") or tuning.info.state.spend:
+    if spend := verdict.get("spend") or tuning.state.spend:
         tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
         paid = "nothing paid" if tuning.info.simulated else format_cost(spend)
         remark = f"{paid}, {tokens:,} tokens, {format_duration(spend.get('seconds', 0.0))}"
@@ -193,7 +193,7 @@ def _draw_shortlist(tuning: TuningSnapshot) -> Chart | None:
 
 def _draw_budget(tuning: TuningSnapshot) -> Iterator[Chart]:
     """Yield the best score of the search against what was spent, and what each phase took."""
-    baseline, state = tuning.read_part("baseline"), tuning.info.state
+    baseline, state = tuning.read_part("baseline"), tuning.state
     spent = (tuning.verdict.get("spend") or state.spend).get("cost_usd")
     axes: list[tuple[str, str, Format]] = [("metric_calls", "answers", "number"), ("lm_calls", "requests", "number")]
     if spent and not tuning.info.simulated:
@@ -220,7 +220,7 @@ def _list_best(tuning: TuningSnapshot, best: float, x: float, key: str) -> Itera
 
 
 def _list_phases(tuning: TuningSnapshot, key: str) -> Iterator[Point]:
-    state = tuning.info.state
+    state = tuning.state
     begun = [(name, state.spend_by_phase[name]) for name in _PHASES if name in state.spend_by_phase]
     ends = [spend for _, spend in begun[1:]] + [tuning.verdict.get("spend") or state.spend]
     for (name, before), after in zip(begun, ends, strict=False):
@@ -286,18 +286,19 @@ def _list_facts(tuning: TuningSnapshot) -> Iterator[tuple[str, str]]:
         (splits.get("sealed"), "sealed test"),
     )
     sizes = [f"{len(ids)} {name}" for ids, name in parts if ids]
-    reflection = info.reflection_model if info.reflection_model != info.model else ""
+    task = tuning.task
+    reflection = task.reflection_model if task.reflection_model != info.model else ""
     facts = (
         ("system", info.system),
         ("model", f"{info.model} (simulated)" if info.simulated else info.model),
         ("reflection model", reflection),
         ("data", str((info.config.get("data") or {}).get("name") or "")),
         ("questions", ", ".join(sizes)),
-        ("optimizer", f"{info.optimizer}, seed {info.seed}"),
-        ("starting prompts", info.parent_set),
+        ("optimizer", f"{task.optimizer}, seed {task.seed}"),
+        ("starting prompts", info.prompts_name or ""),
         ("began", _format_time(info.started_at)),
-        ("ended", _format_time(info.state.ended_at or "")),
-        ("command", " ".join(["python optimize/run.py", *info.command])),
+        ("ended", _format_time(tuning.state.last_session.ended_at or "")),
+        ("command", " ".join(["python optimize/run.py", *(info.command or ())])),
         ("folder", tuning.place),
         ("run", info.run_id),
     )

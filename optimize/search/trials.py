@@ -1,11 +1,11 @@
 """Trials: one question, answered by one program and scored, as often as an optimizer asks and paid for once.
 
 A repeated request with the same prompts, question and epoch is answered from memory; of several threads that ask at
-once, only one sends requests. Each first answer of a session is a metric call of the budget and a row of `trials.db`.
+once, only one sends requests. Each first answer of a session is a metric call of the budget and a row of the store.
 A trial that the budget, Ctrl-C or the model's provider interrupted has `completed=False`: it scores 0, is not stored,
 and means nothing.
 
-    trials = Trials(runner, {"q1": sample}, ledger, folder / "trials.db")
+    trials = Trials(runner, {"q1": sample}, ledger, store, concurrency=4)
     trials.run(program, digest(prompts), "q1").record.score      # 1.0
     trials.stop_reason                                           # None, or why no more requests are sent
 
@@ -22,7 +22,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import dspy
@@ -34,10 +33,9 @@ from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors
 from eval.execution.traced_program import AnsweredTrial, Inputs, NamedCall, TracedProgram
 from eval.runs.logs import DIGEST_CHARS, AnswerLog
 from eval.runs.record import Record, build_blank_record
-from eval.runs.sqlite_file import BestEffortSqlite
+from eval.runs.store import RunStore, StoreError
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
-from mas.runtime.terminal import print_warning
 from mas.system import Program
 from optimize.search.budget import BudgetLedger
 
@@ -55,39 +53,6 @@ MAX_SAME_ERRORS = 5  # of the first answers; as `run.max_same_errors` of an eval
 _OF_NO_PROMPT = ("infrastructure", "internal", "tool")  # error classes that no other prompt can change
 _REQUEST = "request"  # input of the span of one of our agents
 _CANCEL_SECONDS = 5.0  # to wait for a cancelled answer that ignores it
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS trials(
-    candidate TEXT NOT NULL,     -- digest of its prompts
-    sample_id TEXT NOT NULL,
-    epoch INT NOT NULL,
-    score REAL,                  -- NULL: in error
-    error_class TEXT,
-    lm_calls INT NOT NULL,       -- replayed ones included
-    cost_usd REAL,               -- NULL: unknown
-    wall_seconds REAL NOT NULL,
-    PRIMARY KEY(candidate, sample_id, epoch)
-)"""
-
-_ADD = "INSERT OR REPLACE INTO trials VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
-
-
-class TrialRows(BestEffortSqlite):
-    """Table of trials, to read after the run and to name its metric."""
-
-    tables = (_SCHEMA,)
-    consequence = "the scored answers are not written down"
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "the table of trials", print_warning)
-
-    def add(self, key: Key, record: Record) -> None:
-        usage = record.usage
-        self.execute(_ADD, *key, record.score, record.error_class, usage.lm_calls, usage.cost_usd, record.wall_seconds)
-
-    def list_scores(self) -> list[float]:
-        """Return the different scores of all answers."""
-        return [float(score) for (score,) in self.execute("SELECT DISTINCT score FROM trials WHERE score IS NOT NULL")]
 
 
 @dataclass(frozen=True)
@@ -123,7 +88,7 @@ class Trials:
         runner: SampleRunner,
         samples: Mapping[str, Sample],
         ledger: BudgetLedger,
-        path: Path,
+        store: RunStore,
         concurrency: int,
         get_stop_reason: Callable[[], str | None] = lambda: None,
         answers: AnswerLog | None = None,
@@ -135,7 +100,7 @@ class Trials:
             runner: its program is not used; its `open_context` sets limits, call log and payments.
             samples: by id.
             ledger: counts metric calls.
-            path: of the table `trials.db`.
+            store: of the run, which keeps each answer.
             concurrency: answers at once.
             get_stop_reason: returns why no more requests are to be sent, or None.
             answers: log of the answers; None: nothing is logged.
@@ -152,7 +117,7 @@ class Trials:
         self._cancelled = asyncio.Event()  # of the agents' loop
         self._counted: set[Key] = set()
         self._completed: set[Key] = set()
-        self._rows = TrialRows(path)
+        self._store = store
         self._failures, self._same_errors = FailuresInARow(concurrency), SameErrors(MAX_SAME_ERRORS)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Trials":
@@ -167,10 +132,6 @@ class Trials:
         """Send no more requests; the first reason is kept."""
         self.own_stop_reason = self.own_stop_reason or reason
 
-    def list_scores(self) -> list[float]:
-        """Return the different scores of all answers, also of earlier sessions."""
-        return self._rows.list_scores()
-
     def cancel(self) -> None:
         """Send no more requests, and cancel those in flight."""
         self.stop("cancelled")
@@ -183,7 +144,6 @@ class Trials:
 
     def close(self) -> None:
         self.close_workers()
-        self._rows.close()
 
     def check(self) -> None:
         """Raise the defect of the harness that ended the search, if there was one."""
@@ -246,12 +206,23 @@ class Trials:
         if self.stop_reason is None and (not counted or self._take_metric_call(key)):
             try:
                 if (trial := self._answer(program, key)) is not None:
-                    self._rows.add(key, trial.record)
+                    self._keep(key, trial.record)
                     return trial
+            except StoreError as error:
+                self.stop(str(error))
             except Exception as error:  # noqa: BLE001  optimizers swallow it: `check` raises it after the search
                 self.defect = self.defect or error
                 self.stop(f"the answering itself failed: {error}")
         return self._build_unasked(key)
+
+    def _keep(self, key: Key, record: Record) -> None:
+        """Store a score with its cost: what was asked and answered is no business of who reads a search's folder."""
+        row = replace(
+            record, variant=key[0], question="", target=None, answer=None, reasoning_trace="", explanation="",
+            error_details=None, state={}, trajectory=[],
+        )  # fmt: skip
+        if not self._store.has_row(row):
+            self._store.write(row)
 
     def _build_unasked(self, key: Key) -> Trial:
         _, sample_id, epoch = key

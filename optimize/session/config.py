@@ -15,8 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, RunSettings, build_part, check_branches, require
 from eval.config.evaluation import read_config as read_evaluation
-from eval.runs.folder import DATABASE, check_empty
-from eval.runs.run_info import TUNING_FILE
+from eval.runs.folder import TUNING_FILE
+from eval.runs.store import check_free
 from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, check_set_name
 from mas.runtime.errors import UserError
@@ -25,7 +25,7 @@ from optimize.gate.gate import AGAINST, HALT, GateSettings
 from optimize.questions.splits import SplitSettings
 from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import Optimizer
-from optimize.session.run_files import find_tuning_run
+from optimize.session.tuning_store import find_tuning_run
 
 PARTS = ("system", "model", "scorer", "data", "tracking", "executor")
 _OF_EVALUATION = ("tools", "limits", "log", "prompts", "split")
@@ -214,9 +214,7 @@ class OptimizeConfig(TuningOptions):
             raise UserError(
                 f"run.dir={folder} already holds a tuning run; resume it with resume={folder}, or name a new folder."
             )
-        if (folder / DATABASE).exists():
-            raise UserError(f"run.dir={folder} already holds another run; name a new folder.")
-        check_empty(folder)
+        check_free(folder)
 
 
 def read_config(composed: DictConfig) -> OptimizeConfig:

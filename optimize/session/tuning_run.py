@@ -9,11 +9,9 @@ import functools
 import json
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,28 +25,21 @@ from eval.execution.console import Console, MissingServices
 from eval.execution.executors.contract import SampleHooks
 from eval.execution.executors.local import create_runner
 from eval.execution.projection import UNKNOWN, format_projection
+from eval.execution.run_session import SessionRecorder, begin_session
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults
-from eval.runs.folder import RunInUseError, RunLock, format_path, read_origin
+from eval.runs.folder import DATABASE, TUNING_FILE, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
-from eval.runs.own_runs import is_own_run, note_run
-from eval.runs.run_info import (
-    TUNING_FILE,
-    TUNING_PROGRESS,
-    RunInfo,
-    TaskInfo,
-    TuningInfo,
-    TuningState,
-    dump_config,
-    read_tuning_info,
-)
+from eval.runs.own_runs import is_own_run
+from eval.runs.run_info import TUNING_PROGRESS, RunInfo, TaskInfo, TuningTask
+from eval.runs.store import RunStore, StoreError
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.runtime.security.private_file import write_atomically
-from mas.system import Program, agent_names, read_program_digest
+from mas.system import Program, read_program_digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
@@ -57,7 +48,7 @@ from optimize.search.candidate import PARENT, Candidate
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
-from optimize.session.run_files import RunFiles, check_unchanged, filter_overrides
+from optimize.session.tuning_store import VERDICT, TuningStore, check_unchanged, filter_overrides, read_parent
 
 if TYPE_CHECKING:
     from eval.execution.executors.cluster.connection import RunCluster
@@ -65,7 +56,6 @@ if TYPE_CHECKING:
 
 N_ARMS = 2  # of the sealed test: parent and winner
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
-TRIALS = "trials.db"
 _LINE_SECONDS = 30.0  # between plain lines, so that hours of search do not flood a log
 _PROGRESS_SECONDS = 1.0  # between updates of the live line and of the progress file
 
@@ -74,19 +64,21 @@ class TuningRun:
     """State of one session of a run. Created by `open_tuning_run`."""
 
     def __init__(
-        self, request: TuningRequest, splits: Splits, folder: Path, console: Console, stack: ExitStack
+        self, request: TuningRequest, splits: Splits, store: RunStore, console: Console, stack: ExitStack
     ) -> None:
         self.request, self.config, self.splits, self.console = request, request.config, splits, console
-        self.files = RunFiles(folder, request.config.redact)
+        self.store, folder = store, store.path.parent
+        self.files = TuningStore(store, request.config.redact)
         self.origin = {**read_origin(), "mlflow.source.name": "optimize/run.py"}
-        info = begin_session(request, splits, self.files, self.origin)
-        self.run_id, self.program_sha256, self._is_parent_gated = info.run_id, info.program_sha256, info.parent_gated
+        self.recorder = begin_tuning(request, splits, self.files, self.origin)
+        self.run_id = self.recorder.info.run_id
+        self.stopped: str | None = None  # why it ends without a verdict
         self.parent = Candidate(PARENT, self.read_prompts(PARENT))
         logs = stack.enter_context(RunLogs(folder, request.config.base.secrets(), request.config.base.log))
         self.answers = AnswerLog(logs, self._stop_for_logs)
         self.call_log = stack.enter_context(closing(CallLog(folder / CALL_LOG)))
         search = self.files.read("search") or {}  # answers count only if their search is finished, and not repeated
-        earlier = read_earlier_spend(self.call_log, info.state.session_seconds_before)
+        earlier = read_earlier_spend(self.call_log, self.recorder.state.wall_seconds)
         self.ledger = BudgetLedger(self.config.budget, replace(earlier, metric_calls=search.get("metric_calls", 0)))
         base, missing = self.config.base, MissingServices(self.config.base.simulated)
         self.resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
@@ -98,7 +90,7 @@ class TuningRun:
         self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)
         self.stop = StopController(self.config.run.drain_seconds)
         evaluation = self.config.build_evaluation(1, self.config.run.concurrency)
-        task = RunInfo(run_id=self.run_id, task=TaskInfo(labels=list(splits.labels.names)))
+        task = self.recorder.info
         hooks = SampleHooks(
             folder,
             self._create_context,
@@ -112,7 +104,7 @@ class TuningRun:
             create_runner(evaluation, self._program, task, hooks),  # each trial replaces the program by its own copy
             self.objective.samples,
             self.ledger,
-            folder / TRIALS,
+            store,
             self.config.run.concurrency,
             lambda: str(self.stop.reason) if self.stop.reason else None,
             answers=self.answers,
@@ -143,7 +135,7 @@ class TuningRun:
     @property
     def metric(self) -> str:
         """The name of what is compared, by the scorer and the answers so far."""
-        return name_metric(read_scorer_name(self.request.stored_config.get("scorer")), self.trials.list_scores())
+        return name_metric(read_scorer_name(self.request.stored_config.get("scorer")), self.store.list_scores())
 
     def build_program(self, prompts: PromptSet) -> Program:
         """Return a copy of the system's program with these prompts."""
@@ -285,20 +277,20 @@ class TuningRun:
     # Files
 
     def read_prompts(self, candidate_id: str) -> PromptSet:
-        system = self.config.base.system
-        return self.files.read_candidate(candidate_id, agent_names(system), system.name)
+        return self.files.read_prompts(candidate_id)
 
     def check_leaks(self, prompts: PromptSet) -> LeakReport:
         words = collect_system_words(self._program)
-        return self._leak_index.check(prompts, self.parent.prompts, words, self._is_parent_gated)
+        task = self.recorder.info.tuning
+        return self._leak_index.check(prompts, self.parent.prompts, words, task is not None and task.parent_gated)
 
     @functools.cached_property
     def _leak_index(self) -> LeakIndex:
         return LeakIndex(self.splits.train, self.splits.val, self.splits.sealed, self.splits.labels)
 
-    def save_state(self, phase: str, **facts: object) -> None:
-        """Write the phase and the spend to tuning.json."""
-        self.files.update_state(phase=phase, spend=self.ledger.spend().to_dict(), **facts)
+    def save_spend(self, **changes: object) -> None:
+        """Write what was spent so far, and other changes of the run's state."""
+        self.recorder.update(spend=self.ledger.spend().to_dict(), **changes)
 
     def show(self, line: str) -> None:
         self.console.print(self.config.redact(line), markup=False, highlight=False, soft_wrap=True)
@@ -311,74 +303,57 @@ def open_tuning_run(request: TuningRequest, splits: Splits, folder: Path, consol
     Raises:
         UserError: another process uses the folder, or the run was started with other options.
     """
-    lock = RunLock(folder / TUNING_FILE)
-    try:
-        lock.take()
-    except RunInUseError as error:
-        raise UserError(f"another process uses {format_path(folder)}; wait for it, or start a new run.") from error
     with ExitStack() as stack:
-        stack.callback(lock.release)
-        yield TuningRun(request, splits, folder, console, stack)
+        try:
+            store = stack.enter_context(RunStore(folder / DATABASE))
+        except StoreError as error:
+            raise UserError(f"{error}.") from error
+        yield TuningRun(request, splits, store, console, stack)
 
 
-def begin_session(request: TuningRequest, splits: Splits, files: RunFiles, origin: Mapping[str, str]) -> TuningInfo:
-    """Check a resumed run, or write the files of a new one; update its tuning.json and return what is in it.
+def begin_tuning(
+    request: TuningRequest, splits: Splits, files: TuningStore, origin: Mapping[str, str]
+) -> SessionRecorder:
+    """Check a resumed run, or write the files of a new one, and begin a session.
 
     Raises:
-        UserError: the run was started with other options, its questions or files have changed, or its tuning.json is
-            damaged.
+        UserError: the run was started with other options, or its questions or files have changed.
     """
-    config, base, folder, now = request.config, request.config.base, files.folder, datetime.now(UTC).isoformat()
-    if info := read_tuning_info(folder):
-        seconds_before = _sum_seconds(info.state, folder)
-        check_unchanged(info, base, request.stored_config)
-        splits.check_same(files.read("splits"))
+    config, base, folder, prompts = request.config, request.config.base, files.folder, request.prompts
+    before, parent_gated = files.store.read_info(), is_gated(request.prompts)
+    if before.tuning:
+        check_unchanged(before, base, request.stored_config)
+        splits.check_same(files.read("splits") or {})
+        prompts = read_parent(folder, before)
+        prompts = replace(prompts, name=before.prompts_name or prompts.name)
         files.remove("verdict")  # it says that a budget was used up, which may be larger now
-        if not is_own_run(info.run_id, folder):
-            # else somebody else's addresses, and a gate that nobody here has seen, would count as ours
-            info = replace(info, config=request.stored_config, parent_gated=False)
+        (folder / VERDICT).unlink(missing_ok=True)
+        # Of a run from elsewhere, a gate that nobody here has seen would count as ours.
+        parent_gated = before.tuning.parent_gated and is_own_run(before.run_id, folder)
     else:
-        seconds_before = 0.0
-        info = TuningInfo(
-            run_id=uuid.uuid4().hex[:12],
-            started_at=now,
-            config=request.stored_config,
-            parent_set=request.prompts.name,
-            parent_gated=is_gated(request.prompts),
-        )
-        files.write_text("config.yaml", dump_config(request.stored_config))
         files.write("splits", splits.to_dict())
-        files.save_candidate(Candidate(PARENT, request.prompts))
-    parent = files.read_candidate(PARENT, list(request.prompts.texts), request.prompts.system)
-    info = replace(
-        info,
-        name=config.name,
+    info = RunInfo(
+        config=request.stored_config,
+        command=filter_overrides(request.command, config.redact),
+        task=TaskInfo(labels=list(splits.labels.names)),
         system=base.system.name,
         model=base.model_name,
-        reflection_model=config.reflection_model or base.model_name,
-        optimizer=config.optimizer.name,
         simulated=base.simulated,
-        seed=config.seed,
-        command=filter_overrides(request.command, config.redact),
-        split_digest=splits.digest,
-        sealed_digest=splits.sealed_digest,
         origin=dict(origin),
-        parent_sha256=digest(parent),
+        prompts_sha256=digest(prompts),
         program_sha256=read_program_digest(base.system),
-        scorer_sha256=read_scorer_digest(base.scorer),
-        state=replace(
-            info.state, session_started_at=now, session_seconds_before=seconds_before, ended_at=None, stopped=None
+        tuning=TuningTask(
+            name=config.name,
+            optimizer=config.optimizer.name,
+            reflection_model=config.reflection_model or base.model_name,
+            seed=config.seed,
+            split_digest=splits.digest,
+            sealed_digest=splits.sealed_digest,
+            scorer_sha256=read_scorer_digest(base.scorer),
+            parent_gated=parent_gated,
         ),
     )
-    note_run(info.run_id, folder, info.command)
-    files.write_info(info)
-    return info
-
-
-def _sum_seconds(state: TuningState, folder: Path) -> float:
-    """Return the wall time of earlier sessions; a killed one is taken to have ended with its last reply."""
-    if state.ended_at:
-        return state.spend["seconds"]
-    written = max((each.stat().st_mtime for each in folder.glob("*.db*")), default=0.0)
-    began = datetime.fromisoformat(state.session_started_at).timestamp()
-    return state.session_seconds_before + max(0.0, written - began)
+    recorder = begin_session(folder, files.store, info, [], prompts)
+    if not before.tuning:
+        files.write_file(TUNING_FILE, splits.to_dict())
+    return recorder

@@ -37,6 +37,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.command import read_result
+
 ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(ROOT)
@@ -137,7 +139,7 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
         config = read_config(composed)
         parent = config.check()
         tune(TuningRequest(config, OmegaConf.to_container(composed, resolve=True), parent, overrides, shelf))  # type: ignore[arg-type]
-        verdict = json.loads((folder / "verdict.json").read_text("utf-8"))
+        verdict = read_result(folder, "verdict")
         splits = make_splits(config.base.data, config.splits)
         published, prompts, gain = verdict["published"], parent, None
         if published:
@@ -145,10 +147,10 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
             prompts = read_prompt_set(shelf / config.name, agent_names(system), system.name, ROOT)
             chosen = next(
                 each
-                for each in json.loads((folder / "shortlist.json").read_text("utf-8"))
+                for each in read_result(folder, "shortlist")
                 if each["candidate_id"] == verdict["winner"]["candidate_id"]
             )
-            gain = chosen["val_score"] - json.loads((folder / "baseline.json").read_text("utf-8"))["val_score"]
+            gain = chosen["val_score"] - read_result(folder, "baseline")["val_score"]
         requests = _requests_of_search(folder, splits)
         return Shipped(_told(verdict), published, gain, requests, prompts), verdict["spend"]["lm_calls"], parent, splits
 

@@ -81,7 +81,7 @@ def test_clean_keeps_runs_in_use_and_runs_with_labels_of_people(
     label = {"sample_id": "q1", "question": "5e", "target_sha256": "5f", "label": "right", "version": 1}
     (outputs / "gold").mkdir()
     (outputs / "gold" / f"{'a' * 64}.jsonl").write_text(json.dumps({**label, "run": "2026-11-20_10-00-00_seen"}) + "\n")
-    lock = RunLock(outputs / "optimize" / "2026-11-03_10-00-00_other_gepa" / "tuning.json")
+    lock = RunLock(outputs / "optimize" / "2026-11-03_10-00-00_other_gepa" / "run.db")
     lock.take()
     try:
         assert task(["clean", "name=*", "--yes"]) == FINISHED

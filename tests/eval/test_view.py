@@ -24,12 +24,12 @@ from eval.analysis.human_review.labels import read_labels
 from eval.analysis.summary.summary import read_summary
 from eval.cli.command import USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
-from eval.runs.folder import RunLock
-from eval.runs.run_info import TUNING_FILE, TUNING_PROGRESS, RunInfo, RunState, SessionInfo
+from eval.runs.folder import DATABASE, RunLock
+from eval.runs.run_info import TUNING_PROGRESS, RunInfo, RunState, SessionInfo
 from eval.runs.store import RunStore
 from eval.view import task
 from tests.eval.stored_run import CONFIG, answered, question, stored_run
-from tests.eval.stored_tuning import make_tuning, write
+from tests.eval.stored_tuning import make_tuning, name_proposals, write
 from tests.pages.browser import (
     VIEWS,
     browser,
@@ -113,7 +113,6 @@ def live_run(folder: Path, n: int = 20) -> Iterator[RunStore]:
 def live_tuning(folder: Path, text: str = "") -> Iterator[Path]:
     """A tuning run that goes on, in its search; texts that come from models end in `text`."""
     began = datetime.now(UTC) - timedelta(minutes=4)
-    make_tuning(folder, session_started_at=began.isoformat(), ended_at=None)
     spend = {"lm_calls": 900, "metric_calls": 290, "cost_usd": 1.2}
     write(folder, TUNING_PROGRESS, {"spend": spend, "eta_seconds": 500.0, "projected_cost_usd": 2.6})
     lines = [
@@ -130,8 +129,8 @@ def live_tuning(folder: Path, text: str = "") -> Iterator[Path]:
         }
         for n in range(1, 13)
     ]
-    (folder / "proposals.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
-    lock = RunLock(folder / TUNING_FILE)
+    make_tuning(folder, results=name_proposals(*lines), started_at=began.isoformat(), ended_at=None)
+    lock = RunLock(folder / DATABASE)
     lock.take()
     try:
         yield folder

@@ -90,7 +90,7 @@ def check_killed_run(run: TunedRun, kills: int, left_alone: TunedRun, sent: dict
     server = run.server
     same(run.verdict, left_alone.verdict)
     assert run.read("splits") == left_alone.read("splits")
-    assert run.read("sealed/looks") == left_alone.read("sealed/looks")
+    assert run.read("looks") == left_alone.read("looks")
     assert told(run) == told(left_alone)
     assert run.candidates() == left_alone.candidates()
     assert run.published() == left_alone.published()

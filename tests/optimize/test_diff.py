@@ -1,7 +1,6 @@
 """Two prompt sets side by side: what changed is shown, what did not is named, and nothing of it is taken for markup."""
 
 import io
-import json
 import re
 import subprocess
 import sys
@@ -13,11 +12,12 @@ from rich.console import Console
 
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
-from mas.prompt_sets.prompt_set import PromptSet, write_prompt_set
+from mas.prompt_sets.prompt_set import PromptSet
 from optimize.diff import show, task
 from optimize.publishing.diff_page import render_page, write_page
 from optimize.publishing.prompt_diff import format_unified_diff
-from optimize.session.run_files import find_set
+from optimize.session.tuning_store import find_set
+from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning
 
 A = PromptSet(
     "before",
@@ -91,10 +91,10 @@ def test_the_page_escapes_whatever_is_in_a_prompt() -> None:
 
 def test_sets_are_found_by_name_path_and_candidate(tmp_path: Path) -> None:
     assert find_set("toy_baseline").system == "toy"
-    write_prompt_set(tmp_path / "run" / "candidates" / "c001", A)
-    (tmp_path / "run" / "tuning.json").write_text(json.dumps({}))
-    assert find_set(f"{tmp_path}/run:c001").texts == A.texts
-    assert find_set(str(tmp_path / "run" / "candidates" / "c001")).name == "c001"
+    run = a_tuning(tmp_path / "run", PROPOSALS)
+    assert find_set(f"{run}:c002").texts["finalizer"].startswith("You answer, as c002 of ")
+    assert find_set(f"{run}:parent").texts["finalizer"] == "You answer."
+    assert find_set(str(run / "prompts")).name == "prompts"
 
 
 def test_a_mistake_is_told_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

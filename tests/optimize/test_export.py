@@ -1,7 +1,5 @@
 """A candidate published by hand says that nobody tested it."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +7,13 @@ import pytest
 import yaml
 
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
-from eval.runs.run_info import TuningInfo
+from eval.runs.run_info import RunInfo
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set, write_prompt_set
 from mas.prompt_sets.provenance import TunedOn
 from optimize.export import task
-from optimize.session.run_files import RunFiles
+from tests.command import forget_results, keep_result
+from tests.eval.stored_tuning import TASK, store_tuning
+from tests.optimize.mlflow_export.tuning_folder import keep_candidate
 
 AGENTS = ["planner", "researcher", "expert", "critic_planner", "finalizer"]
 PARENT = PromptSet("p", "toy", {"plan": "Plan.", "solve": "Solve."}, Path("p"))
@@ -31,21 +31,27 @@ LEAK = {
 
 
 def proposal(candidate_id: str, **more: Any) -> dict[str, Any]:
-    line = {"candidate_id": candidate_id, "parent_ids": ["parent"], "agents": ["solve"], "decision": "accepted"}
+    line: dict[str, Any] = {
+        "place": 1,
+        "candidate_id": candidate_id,
+        "parent_ids": ["parent"],
+        "agents": ["solve"],
+        "decision": "accepted",
+    }
     return {**line, "reason": "better [red]on[/red] the minibatch", "val_score": 0.625, **more}
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     folder = tmp_path / "2026-11-21_10-00-00_tuned"
-    for name, prompts in (("parent", PARENT), ("c001", TUNED), ("c002", TUNED)):
-        write_prompt_set(folder / "candidates" / name, prompts)
-    info = TuningInfo(
-        run_id="r1", started_at="2026-11-21T10:00:00+00:00", name="tuned", optimizer="gepa", simulated=True
-    )
-    RunFiles(folder).write_info(info)
-    lines = [proposal("c001"), proposal("c002", decision="rejected", val_score=None)]
-    (folder / "proposals.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write_prompt_set(folder / "prompts", PARENT)
+    info = RunInfo(
+        run_id="r1", started_at="2026-11-21T10:00:00+00:00", simulated=True, prompts={"prompts": "baseline"},
+        prompts_sha256=digest(PARENT), tuning=TASK,
+    )  # fmt: skip
+    lines = (proposal("c001"), proposal("c002", decision="rejected", val_score=None, place=2))
+    results = {name: each for line in lines for name, each in keep_candidate(line, TUNED).items()}
+    store_tuning(folder, info, results)
     return folder
 
 
@@ -53,9 +59,8 @@ def test_an_export_carries_what_it_was_tuned_on_and_says_how_to_use_it(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     marks = TunedOn(frozenset({"aa"}), frozenset({"bb"}))
-    write_prompt_set(run / "candidates" / "c003", replace(TUNED, tuned_on=marks))
-    (run / "splits.json").write_text(json.dumps({"sealed_option": "split=test"}))
-    assert task([str(run), "--candidate", "c003", "--name", "by_hand"], tmp_path / "prompts") == FINISHED
+    keep_result(run, "splits", {"sealed_option": "split=test", "tuned_on": marks.to_dict()})
+    assert task([str(run), "--candidate", "c001", "--name", "by_hand"], tmp_path / "prompts") == FINISHED
     read = read_prompt_set("by_hand", ["plan", "solve"], "toy", tmp_path)
     assert (read.tuned_on, read.edited) == (marks, ())
     assert "tuned_on.json" in read.provenance["checksums"]
@@ -77,8 +82,8 @@ def test_an_export_is_marked_ungated(run: Path, tmp_path: Path, capsys: pytest.C
 
 def test_a_leak_that_the_run_found_is_told_again(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = {"blocked": True, "checked": {"val": 1}, "hits": [LEAK]}
-    (run / "leaks.json").write_text(json.dumps({"c001": report}))
-    task([str(run / "tuning.json"), "--candidate", "c001", "--name", "by_hand"], tmp_path / "prompts")
+    keep_result(run, "leaks", {"c001": report})
+    task([str(run / "splits.json"), "--candidate", "c001", "--name", "by_hand"], tmp_path / "prompts")
     assert "warning: it leaks: val gold (solve, text line 1, v1)" in capsys.readouterr().out
     provenance = yaml.safe_load((tmp_path / "prompts" / "by_hand" / "provenance.yaml").read_text())
     assert provenance["leaks"] == {"blocked": True, "hits": {"blocking val gold": 1}, "checked": {"val": 1}}
@@ -98,8 +103,10 @@ def test_the_list_has_every_candidate(
 def test_the_list_cuts_no_reason_in_a_narrow_terminal(
     columns: int, run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    forget_results(run, "proposal c001", "proposal c002")
     long = [proposal(f"c{n:03}", reason="no better on its few questions, " * 9, agents=AGENTS) for n in range(19)]
-    (run / "proposals.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in long))
+    for line in long:
+        keep_result(run, f"proposal {line['candidate_id']}", line)
     monkeypatch.setenv("COLUMNS", str(columns))
     assert task([str(run), "--list"]) == FINISHED
     said = capsys.readouterr().out.splitlines()
@@ -109,7 +116,7 @@ def test_the_list_cuts_no_reason_in_a_narrow_terminal(
     assert len(first) == len(long) and all("62.5%" in row for row in first)
     reasons = " ".join(row.split("│")[5].strip() for row in rows)
     assert reasons.count("better") == len(long) * 6, "200 characters of each"
-    assert said[-1] == f"reasons in full: {run / 'proposals.jsonl'}"
+    assert said[-1] == f"reasons in full: {run / 'report.html'}"
 
 
 @pytest.mark.parametrize(

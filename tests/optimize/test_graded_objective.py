@@ -13,7 +13,7 @@ from eval.cli.command import run_cli
 from eval.compare import task as compare
 from eval.scorers.token_f1 import split_words
 from optimize.mlflow_export.page import build_tuning_page
-from optimize.reports.snapshot import read_tuning
+from optimize.session.tuning_store import read_tuning
 from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
 from tests.scripted_model import _response, all_text, system_text
 

@@ -10,7 +10,7 @@ import pytest
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.own_runs import note_run
-from optimize.session.run_files import RunFiles
+from eval.runs.store import read_run_info
 from tests.optimize.killed_runs import (
     CONCURRENCY,
     PHASES,
@@ -122,7 +122,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory, clean_environment: dict[str
         asked = over_http(server, f"run.concurrency={CONCURRENCY}", *PUBLISHES)
         run = TunedRun(tmp_path_factory.mktemp("tested") / "run", asked, clean_environment, server)
         assert run.session(dies="before optimize.pipeline.publication judge") is None
-        assert run.sealed_rows() == 2 * run.read("sealed/looks")[-1]["n_questions"]
+        assert run.sealed_rows() == 2 * run.read("looks")[-1]["n_questions"]
         yield run
 
 
@@ -133,8 +133,8 @@ def test_a_kill_while_publishing_leaves_the_whole_set_or_none_and_is_made_good(
     run = TunedRun(tmp_path / "run", tested.options, tested.environment, tested.server)
     shutil.copytree(tested.folder, run.folder)
     shutil.copytree(tested.outputs, run.outputs)  # with the log of sealed tests
-    info = RunFiles(run.folder).read_info()
-    note_run(info.run_id, run.folder, info.command)  # else it would count as made elsewhere
+    info = read_run_info(run.folder)
+    note_run(info.run_id, run.folder, info.command or ())  # else it would count as made elsewhere
     sent = run.server.asked
     assert run.session(dies=dies) is None
     assert run.read("verdict") is None

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from eval.benchmarks.toy_set import ToyDataset
-from mas.prompt_sets.prompt_set import read_set_folder
+from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
 from optimize.publishing.leaks import LeakReport
+from optimize.session.tuning_store import read_tuning
 from tests.command import TUNED_SET, Finished, tuning_command
 from tests.optimize.scorer_rules import SCORED
 
@@ -30,9 +31,9 @@ def run_in_leaky_world(place: Path, *more: str) -> Finished:
     )
 
 
-def list_remembered(folder: Path) -> list[str]:
+def list_remembered(prompts: PromptSet) -> list[str]:
     """The answers, each after the first words of its question, that a set's prompts hold."""
-    lines = "\n".join(read_set_folder(folder).texts.values()).splitlines()
+    lines = "\n".join(prompts.texts.values()).splitlines()
     return [line.removeprefix(REMEMBERED) for line in lines if line.startswith(REMEMBERED)]
 
 
@@ -52,19 +53,20 @@ def test_mipro_tests_and_publishes_no_answer_either(tmp_path: Path) -> None:
         return
     tested = [each["candidate_id"] for each in tuned.read("shortlist")]
     assert len(tested) > 1
-    remembered = [each for name in tested for each in list_remembered(tuned.folder / "candidates" / name)]
+    remembered = [each for name in tested for each in list_remembered(read_tuning(tuned.folder).get_prompts(name))]
     assert not [each for split in ("val", "test") for each in list_quoted(remembered, split)]
 
 
 def test_leaks_reach_the_candidates_and_none_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = run_in_leaky_world(tmp_path / "checked")
-    remembered = [each for folder in (checked.folder / "candidates").iterdir() for each in list_remembered(folder)]
+    tuning = read_tuning(checked.folder)
+    remembered = [each for name in tuning.prompts for each in list_remembered(tuning.get_prompts(name))]
     assert len(list_quoted(remembered, "val")) > 20
     blocked = [each["blocked"] for each in checked.read("leaks").values()]
     assert any(blocked)
     if checked.verdict["published"]:
-        assert list_remembered(checked.shelf / TUNED_SET) == []
+        assert list_remembered(read_set_folder(checked.shelf / TUNED_SET)) == []
 
     monkeypatch.setattr(LeakReport, "blocked", False)
     unchecked = run_in_leaky_world(tmp_path / "unchecked")
-    assert unchecked.verdict["published"] and list_remembered(unchecked.shelf / TUNED_SET)
+    assert unchecked.verdict["published"] and list_remembered(read_set_folder(unchecked.shelf / TUNED_SET))

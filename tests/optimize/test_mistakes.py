@@ -149,7 +149,7 @@ MODELS = [
 ]
 RESUMING = [
     (["resume="], ["resume is empty", "latest"]),
-    (["resume=nope"], ["nope is no run", "tuning.json"]),
+    (["resume=nope"], ["nope is no run", "splits.json"]),
     (["resume=a", "resume=b"], ["resume is given 2 times"]),
     (["resume=latest", "--multirun"], ["resume goes on with one run", "--multirun"]),
 ]
@@ -198,8 +198,8 @@ def test_a_scorer_that_calls_nonsense_right_is_refused(refused: Refused) -> None
 
 def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(refused: Refused, tmp_path: Path) -> None:
     for name, words in (
-        ("tuning.json", ["already holds a tuning run", "resume="]),
-        ("run.db", ["another run"]),
+        ("splits.json", ["already holds a tuning run", "resume="]),
+        ("run.db", ["already holds a run"]),
         ("config.yaml", ["files that are no run"]),
     ):
         used = tmp_path / f"used-{name}"

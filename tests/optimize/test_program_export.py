@@ -4,21 +4,26 @@ import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dspy
 import pytest
 
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.runs.own_runs import note_run
-from eval.runs.run_info import TUNING_FILE, TuningInfo
+from eval.runs.run_info import RunInfo
+from eval.runs.store import RunStore
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.prompt_sets.prompt_set import read_prompt_set, write_prompt_set
+from mas.prompt_sets.prompt_set import digest, read_prompt_set, write_prompt_set
 from mas.system import Resources
 from mas.systems.external.dspy_system import DspySystem
 from optimize.export import task
-from optimize.session.run_files import RunFiles
+from optimize.session.tuning_store import read_tuning
+from tests.command import forget_results, keep_result
 from tests.eval.foreign_folder import forget_run
+from tests.eval.stored_tuning import TASK, store_tuning
 from tests.mas.systems.external.user_code import module
+from tests.optimize.mlflow_export.tuning_folder import keep_candidate
 from tests.servers.function_llm import function_llm
 
 SOURCE = '''
@@ -70,23 +75,29 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def published(folder: Path, target: str, **changes: object) -> Path:
     """A tuning run of this program that has published c001."""
     prompts = DspySystem(target).derive_prompts()
-    write_prompt_set(folder / "candidates" / "parent", prompts)
+    write_prompt_set(folder / "prompts", prompts)
     tuned = replace(prompts, texts={**prompts.texts, "sort.predict": TUNED}, demos=DEMOS)
-    write_prompt_set(folder / "candidates" / "c001", tuned)
     system = {"_target_": "mas.systems.external.dspy_system.DspySystem", "target": target}
-    info = TuningInfo(
-        run_id="r1", started_at="2026-11-21T10:00:00+00:00", name="t", config={"system": system, **changes}
-    )
+    info = RunInfo(
+        run_id="r1", started_at="2026-11-21T10:00:00+00:00", config={"system": system, **changes},
+        prompts={"prompts": "own"}, prompts_sha256=digest(prompts), tuning=TASK,
+    )  # fmt: skip
+    found = {"published": True, "winner": {"candidate_id": "c001"}, "resumable": False}
+    kept = keep_candidate({"candidate_id": "c001", "decision": "accepted", "place": 1}, tuned)
+    store_tuning(folder, info, {**kept, "verdict": found})
     note_run(info.run_id, folder)
-    RunFiles(folder).write_info(info)
-    (folder / "verdict.json").write_text(json.dumps({"published": True, "winner": {"candidate_id": "c001"}}))
     return folder
+
+
+def change_info(folder: Path, **changes: Any) -> None:
+    with RunStore(folder / "run.db") as store:
+        store.write_info(replace(store.read_info(), **changes))
 
 
 def test_plain_dspy_sends_the_same_bytes_as_the_run_that_published(tmp_path: Path, target: str) -> None:
     run = published(tmp_path / "run", target)
     assert task([str(run), "--dspy", "exported/out.json"]) == FINISHED
-    prompts = read_prompt_set(run / "candidates" / "c001", PREDICTORS, "dspy", tmp_path)
+    prompts = read_tuning(run).get_prompts("c001")
     with function_llm(lambda asked: {"reasoning": "r", "items": ITEMS, "label": "billing", "reply": "y"}) as server:
         model = OpenAIChatModel("m", base_url=server.base_url, temperature=0.25, max_tokens=300)
         ours = DspySystem(target, answer_field="reply").build(model, prompts, Resources())
@@ -120,9 +131,8 @@ def test_a_candidate_is_exported_past_the_gate_and_with_a_program_of_ones_own(
     tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = published(tmp_path / "run", target)
-    (run / "verdict.json").unlink()
-    file = run / TUNING_FILE
-    file.write_text(json.dumps({**json.loads(file.read_text()), "config": {"system": {"_target_": "evil.f"}}}))
+    forget_results(run, "verdict")
+    change_info(run, config={"system": {"_target_": "evil.f"}})
     options = [str(run), "--dspy", "out.json", "--candidate", "c001", "--from", f"system.target={target}"]
     assert task(options) == FINISHED
     assert "warning: c001 is exported past the gate" in capsys.readouterr().out
@@ -161,11 +171,9 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
 ) -> None:
     run = published(tmp_path / "run", target)
     unpublished, elsewhere, toy = (published(tmp_path / name, target) for name in ("unpublished", "elsewhere", "toy"))
-    (unpublished / "verdict.json").write_text(json.dumps({"published": False, "winner": {"candidate_id": "c001"}}))
+    keep_result(unpublished, "verdict", {"published": False, "winner": {"candidate_id": "c001"}})
     forget_run(elsewhere)
-    info = RunFiles(toy).read_info()
-    config = {"system": {"_target_": "mas.systems.toy.system.ToySystem"}}
-    RunFiles(toy).write_info(replace(info, config=config))
+    change_info(toy, config={"system": {"_target_": "mas.systems.toy.system.ToySystem"}})
     Path("there.json").write_text("{}")
     other = module(tmp_path, 'import dspy\nprogram = dspy.Predict("q -> a")')
     places = {"RUN": run, "UNPUBLISHED": unpublished, "ELSEWHERE": elsewhere, "TOY": toy}

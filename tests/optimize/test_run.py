@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.runs.run_info import TuningInfo
+from eval.runs.run_info import RunInfo
 from eval.scorers.function import FunctionScorer
 from mas.prompt_sets.prompt_set import read_prompt_set, read_set_folder
 from mas.simulation import SIMULATED_NOTICE
@@ -19,7 +19,9 @@ from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import publish
 from optimize.search.optimizer import SearchOutcome
 from optimize.session.config import OptimizeConfig
+from optimize.session.tuning_store import read_tuning
 from tests.command import TUNED_SET, Finished, tuning_command
+from tests.eval.stored_tuning import TASK
 from tests.optimize.planted_runs import ALWAYS, MUMBLE, SLIGHTLY, Obedient, Planted, planted_run
 
 REASONS = get_args(FinishReason)
@@ -118,7 +120,7 @@ def test_a_prompt_with_a_validation_question_in_it_is_blocked_and_named(tmp_path
         config.optimizer = Planted([{"finalize": f"{ALWAYS} For example: {question} The answer is {gold}."}])
 
     tuned = planted_run(tmp_path, model=model, change=quote)
-    ended(tuned, "leak_blocked", "leaks.json")
+    ended(tuned, "leak_blocked", "report.html")
     assert "c001: blocked: " in tuned.out
     assert tuned.read("leaks")["c001"]["blocked"] is True
     assert not (tuned.folder / "sealed").exists()
@@ -136,14 +138,14 @@ def test_a_leak_in_the_starting_prompts_is_excused_only_if_they_passed_the_gate_
         sealed = next(gold for _, gold, sealed in model.golds.values() if sealed and len(gold) > 5)
         leaks, gated = {"blocked": False, "hits": [], "checked": {}}, origin != "exported by hand"
         provenance = build_provenance(
-            TuningInfo(), {}, leaks, run="run", parent=baseline, candidate_id="c001", gated=gated
+            RunInfo(tuning=TASK), {}, leaks, run="run", parent=baseline, candidate_id="c001", gated=gated
         )
         texts = {**baseline.texts, "finalize": f"{baseline.texts['finalize']}\n\n{sealed}"}
         publish(replace(baseline, texts=texts), folder, provenance)
         config.base.prompts = str(folder)
 
     tuned = planted_run(tmp_path, model=model, change=begin_with_a_leak, texts={"finalize": ALWAYS})
-    assert tuned.read("tuning")["parent_gated"] is (origin == "gated")
+    assert read_tuning(tuned.folder).task.parent_gated is (origin == "gated")
     if origin == "gated":
         ended(tuned, "improved")
         assert "that the parent has as well" in tuned.out and "warning: the starting prompts" not in tuned.out
@@ -210,7 +212,7 @@ def test_a_budget_that_ends_before_the_sealed_test_leaves_it_unopened_and_can_be
     texts = {"finalize": ALWAYS}
     first = planted_run(tmp_path, "budget.lm_calls=225", texts=texts)
     verdict = ended(first, "budget", "budget.lm_calls=225", "was not begun")
-    assert "sealed" not in verdict and first.read("tuning")["state"]["sealed_opened_before"] is None
+    assert "sealed" not in verdict and first.read("sealed") is None
     assert first.code == 3 and verdict["resumable"] is True
     assert not (first.folder / "sealed").exists()
     assert f"continue with: python {PROJECT_ROOT / 'optimize' / 'run.py'} resume=run" in first.err
@@ -224,7 +226,7 @@ def test_a_budget_that_ends_in_the_sealed_test_keeps_what_was_paid_for(tmp_path:
         tmp_path, f"budget.tokens={tokens}", "run.concurrency=2", texts=texts, model=Obedient(sealed_tokens=5_000)
     )
     verdict = ended(first, "budget", "budget.tokens=300000", "in the middle of the sealed test")
-    assert verdict["sealed"]["opened_before"] == first.read("tuning")["state"]["sealed_opened_before"] == 0
+    assert verdict["sealed"]["opened_before"] == first.read("sealed")["n_earlier"] == 0
     assert first.code == 3 and "raise that budget and continue with: " in first.err
     model = Obedient(sealed_tokens=5_000)
     second = planted_run(tmp_path, "budget.tokens=9000000", "resume=run", texts=texts, model=model)

@@ -6,9 +6,8 @@ import pytest
 
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
-from eval.runs.folder import RunLock
+from eval.runs.folder import DATABASE, RunLock
 from eval.runs.mlflow_state import read_state
-from eval.runs.run_info import TUNING_FILE
 from optimize.sync import sync
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, client, verdict
 
@@ -36,7 +35,7 @@ def test_a_run_that_goes_on_sends_itself(
     tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = a_tuning(tmp_path / "run", tracking=local, ended_at=None)
-    lock = RunLock(folder / TUNING_FILE)
+    lock = RunLock(folder / DATABASE)
     lock.take()
     try:
         assert synced(folder) == USER_ERROR

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from eval.runs.store import read_run_info
 from tests.command import Finished, tuning_command
 from tests.eval.command_line import question, write_questions
 from tests.servers.fixed_llm import reply_to
@@ -106,10 +107,11 @@ def test_a_run_that_publishes_holds_no_secret(
     assert f"{IMPROVED}. Say ***." in tuned.kept.texts["finalizer"], "else nothing was repeated"
     assert holding(tmp_path, KEY, PASSWORD) == []
     assert KEY not in tuned.out + tuned.err and PASSWORD not in tuned.out + tuned.err
-    typed = tuned.read("tuning")["command"]
+    info = read_run_info(tuned.folder)
+    typed = info.command or []
     assert not [each for each in typed if each.startswith("model.base_url=")], "to be given anew"
     assert [each for each in typed if each.startswith("tracking.uri=")] == ["tracking.uri=http://somebody@127.0.0.1:9"]
-    for kept in (yaml.safe_load((tuned.folder / "config.yaml").read_text("utf-8")), tuned.read("tuning")["config"]):
+    for kept in (yaml.safe_load((tuned.folder / "config.yaml").read_text("utf-8")), info.config):
         assert kept["model"]["base_url"] == f"{repeating[0]}/***/v1"
 
     for_people = ("sealed", "flips.json")

@@ -20,6 +20,7 @@ from hydra.utils import instantiate
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.runner import SampleRunner
 from eval.runs.call_log import CallLog, SampleResults
+from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.agent_lm import AgentLM
 from mas.llm.call_policy import CallPolicy
@@ -192,8 +193,9 @@ def toy_search(
         def stopped() -> str | None:
             return halted() or trials.own_stop_reason or ledger.refusal
 
-        trials = Trials(runner, known, ledger, folder / "trials.db", threads, stopped)
-        with closing(trials):
+        store = RunStore(folder / "run.db")
+        trials = Trials(runner, known, ledger, store, threads, stopped)
+        with store, closing(trials):
             student = Student(built, prompts, trials, agents)
             yield ToySearch(
                 model, trials, student, ledger, call_log, model.create_reflection_lm(), seed, threads, n_train, n_val,

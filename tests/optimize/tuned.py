@@ -33,6 +33,8 @@ from typing import Any, cast
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from eval.runs.store import read_run_info
+from tests.command import read_proposals, read_result
 from tests.servers.fault_replies import FAULTS, OK_REPLY, Fault
 from tests.servers.faults import FaultServer
 
@@ -142,8 +144,8 @@ class TunedFolder:
         self.folder = folder
 
     def read(self, name: str) -> Any:
-        path = self.folder / f"{name}.json"
-        return json.loads(path.read_text("utf-8")) if path.is_file() else None
+        """A result; None: there is none yet."""
+        return read_result(self.folder, name) if (self.folder / "splits.json").is_file() else None
 
     @property
     def verdict(self) -> dict[str, Any]:
@@ -151,19 +153,22 @@ class TunedFolder:
 
     @property
     def phase(self) -> str | None:
-        facts = self.read("tuning")
-        return facts["state"]["phase"] if facts else None
+        """By the copy of the run's facts: it is asked for every few milliseconds."""
+        try:
+            facts = json.loads((self.folder / "run.jsonl").read_text("ascii").partition("\n")[0])
+            return str(json.loads(facts["state"])["phase"]) or None
+        except (OSError, KeyError):
+            return None
 
     def proposals(self) -> list[dict[str, Any]]:
-        path = self.folder / "proposals.jsonl"
-        return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.is_file() else []
+        return read_proposals(self.folder) if (self.folder / "splits.json").is_file() else []
 
     def candidates(self) -> dict[str, str]:
         """Id → digest of its prompts."""
-        from mas.prompt_sets.prompt_set import digest, read_set_folder
-
-        folders = (self.folder / "candidates").glob("*")
-        return {each.name: digest(read_set_folder(each)) for each in sorted(folders)}
+        if not (self.folder / "splits.json").is_file():
+            return {}
+        parent = {"parent": read_run_info(self.folder).prompts_sha256}
+        return {**parent, **{each["candidate_id"]: each["prompts_sha256"] for each in self.proposals()}}
 
     def paid(self) -> int:
         """Requests, by the run's own ledger."""
@@ -250,7 +255,7 @@ class TunedRun(TunedFolder):
         assert "Traceback" not in self.printed[-1], self.printed[-1]
 
     def _arguments(self) -> list[str]:
-        if (self.folder / "tuning.json").is_file():
+        if (self.folder / "splits.json").is_file():
             return [f"resume={self.folder}"]
         return [*self.options, f"run.dir={self.folder}"]
 
@@ -296,10 +301,10 @@ def tuned_here(folder: Path, options: Sequence[str], shelf: Path) -> int:
     from eval.cli.paths import OUTPUTS, PROJECT_ROOT
     from optimize.pipeline.tuning import tune
     from optimize.session.config import TuningRequest, read_config
-    from optimize.session.run_files import find_parent_set
+    from optimize.session.tuning_store import find_parent_set
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
-    here = f"resume={folder}" if (folder / "tuning.json").is_file() else f"run.dir={folder}"
+    here = f"resume={folder}" if (folder / "splits.json").is_file() else f"run.dir={folder}"
     given = [*last_of_each(options), here]
     with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base=None):
         composed = compose("optimize", given)

@@ -13,7 +13,7 @@ import pytest
 
 from eval.cli.paths import PROJECT_ROOT
 from optimize.reports.tuning_page import write_tuning_page
-from tests.command import tuning_command
+from tests.command import keep_result, tuning_command
 from tests.optimize.mlflow_export.tuning_folder import a_proposal, a_tuning, verdict
 from tests.optimize.planted_runs import SLIGHTLY, Planted, planted_run
 from tests.pages.browser import (
@@ -96,11 +96,11 @@ def test_texts_of_a_foreign_run_execute_nothing(page: Any, tmp_path: Path) -> No
     fresh = [{"candidate_id": text, "val_score": 0.5, "fresh_score": 0.5, "fresh_ci95": [0.4, 0.6]} for text in ATTACKS]
     evil = " ".join(ATTACKS)
     found = verdict(False, reasons=list(ATTACKS), metric=evil, set=evil, resumable=False, finish_reason=evil)
-    facts = {"name": evil, "model": evil, "parent_set": evil, "command": [evil]}
+    facts = {"name": evil, "model": evil, "prompts_name": evil, "command": [evil]}
     folder = a_tuning(tmp_path / "run", proposals, verdict=found, shortlist=fresh, **facts)  # type: ignore[arg-type]
     (folder / "flips.json").write_text(json.dumps(flips))
     leak = {"blocked": True, "checked": {"val": 1}, "hits": [{**hit, "sample_id": evil, "note": evil}]}
-    (folder / "leaks.json").write_text(json.dumps({evil: leak}))
+    keep_result(folder, "leaks", {evil: leak})
     errors = collect_errors(page)
     open_file(page, write_tuning_page(folder))
     open_all(page)

@@ -1,7 +1,7 @@
 """JSON that others may have written: a value of another kind than expected is an unknown one, and no link is followed.
 
-info = read_object(folder / "tuning.json")       # empty if there is none that can be read
-as_text(info.get("name")), as_number(info.get("seed"))
+summary = read_object(folder / "summary.json")       # empty if there is none that can be read
+as_text(summary.get("model")), as_number(summary.get("n"))
 """
 
 import json
@@ -21,16 +21,6 @@ Interval = tuple[float, float]
 def read_object(path: Path) -> Mapping[str, object]:
     """Return a JSON object; empty if there is none that can be read."""
     return as_mapping(_parse(_read(path)))
-
-
-def read_array(path: Path) -> Sequence[object]:
-    """Return a JSON array; empty if there is none that can be read."""
-    return as_list(_parse(_read(path)))
-
-
-def read_lines(path: Path) -> list[Mapping[str, object]]:
-    """Return the objects of a file with one a line, without what cannot be read, such as a half-written last line."""
-    return [found for line in _read(path).splitlines() if (found := as_mapping(_parse(line)))]
 
 
 def _read(path: Path) -> bytes:

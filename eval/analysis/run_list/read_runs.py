@@ -25,8 +25,8 @@ from eval.analysis.run_list.foreign_json import (
     as_text,
     read_object,
 )
-from eval.runs.folder import DATABASE, FACTS, RECORDS, REPORT, check_entries, is_in_use
-from eval.runs.run_info import SILENT, TUNING_FILE
+from eval.runs.folder import DATABASE, FACTS, RECORDS, REPORT, TUNING_FILE, check_entries, is_in_use
+from eval.runs.run_info import SILENT
 from eval.scorers.score import ACCURACY
 from mas.runtime.errors import UserError
 
@@ -34,7 +34,7 @@ EVALUATION, TUNING = "evaluation", "tuning"
 COMPLETE, STOPPED, RUNNING, CRASHED, REFUSED = "complete", "stopped", "running", "crashed", "refused"
 STATES = (COMPLETE, STOPPED, RUNNING, CRASHED, REFUSED)
 INDEX = "index.html"
-_SUMMARY, _VERDICT = "summary.json", "verdict.json"
+_SUMMARY = "summary.json"
 _SKIPPED = ("mlflow-artifacts", "cache", "gold")  # folders of outputs/ without runs
 _MAX_DEPTH = 4  # of a run's folder below the given one
 _MAX_FOLDERS = 100_000
@@ -204,12 +204,15 @@ def _read_store(folder: Path) -> Mapping[str, object]:
 
 
 def _read_tuning(entry: RunEntry) -> RunEntry:
+    from eval.runs.foreign_run import refuse_unreadable
+    from eval.runs.store import open_run
+
     folder = entry.folder
-    info, verdict = read_object(folder / TUNING_FILE), read_object(folder / _VERDICT)
-    if not as_text(info.get("run_id")):
-        raise UserError(f"{TUNING_FILE} cannot be read, or names no run.")
-    state, config = as_mapping(info.get("state")), as_mapping(info.get("config"))
-    spend = as_mapping(verdict.get("spend")) or as_mapping(state.get("spend"))
+    with refuse_unreadable(folder), open_run(folder) as store:
+        info, state, verdict = store.read_info(), store.read_state(), as_mapping(store.read_result("verdict"))
+    if info.tuning is None:
+        raise UserError(f"{DATABASE} names no tuning run; it was made by another version of this program.")
+    spend = as_mapping(verdict.get("spend")) or as_mapping(state.spend)
     sealed, winner = as_mapping(verdict.get("sealed")), as_mapping(verdict.get("winner"))
     n = as_number(sealed.get("n_questions"))
     score = as_number(winner.get("score"))
@@ -219,20 +222,21 @@ def _read_tuning(entry: RunEntry) -> RunEntry:
         reason = f"published as {as_text(verdict.get('set'))}" if published else as_text(verdict.get("finish_reason"))
         found = (COMPLETE, reason if published else f"not published: {reason.replace('_', ' ')}")
     else:
-        stopped = as_text(state.get("stopped")) or ("a budget was used up" if verdict else "")
-        found = _read_state(folder / TUNING_FILE, stopped or (SILENT if not state.get("ended_at") else STOPPED))
+        session = state.last_session
+        stopped = as_text(session.stopped) or ("a budget was used up" if verdict else "")
+        found = _read_state(folder / DATABASE, stopped or (SILENT if not session.ended_at else STOPPED))
         if found == (STOPPED, SILENT):
-            found = (CRASHED, f"{SILENT}, in its phase {as_text(state.get('phase'))}")
+            found = (CRASHED, f"{SILENT}, in its phase {as_text(state.phase)}")
     return replace(
         entry,
         state=found[0],
         reason=found[1],
-        run_id=as_text(info.get("run_id")),
-        system=as_text(info.get("system")),
-        model=as_text(info.get("model")),
-        simulated=info.get("simulated") is True,
-        data=as_text(as_mapping(config.get("data")).get("name")),
-        prompts=as_text(info.get("name")),
+        run_id=as_text(info.run_id),
+        system=as_text(info.system),
+        model=as_text(info.model),
+        simulated=info.simulated is True,
+        data=as_text(info.part("data").get("name")),
+        prompts=as_text(info.tuning.name),
         metric=as_text(verdict.get("metric")) or ACCURACY,
         score=as_number(winner.get("accuracy")) if score is None else score,
         score_ci95=as_interval(winner.get("score_ci95")) or as_interval(winner.get("ci95")),
@@ -240,7 +244,7 @@ def _read_tuning(entry: RunEntry) -> RunEntry:
         gain_ci95=as_interval(verdict.get("gain_ci95")),
         n=None if n is None else int(n),
         cost_usd=as_number(spend.get("cost_usd")) if known else None,
-        started_at=as_text(info.get("started_at")) or entry.started_at,
+        started_at=as_text(info.started_at) or entry.started_at,
         seconds=as_number(spend.get("seconds")),
     )
 

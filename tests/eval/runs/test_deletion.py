@@ -22,7 +22,7 @@ def refusal(folder: Path, inside: Path) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize("marker", ["run.db", "tuning.json"])
+@pytest.mark.parametrize("marker", ["run.db", "splits.json"])
 def test_a_run_is_deleted_with_all_that_is_in_it(marker: str, tmp_path: Path) -> None:
     run, other = a_run(tmp_path / "outputs" / "eval" / "one", marker), a_run(tmp_path / "outputs" / "eval" / "two")
     delete_run(run, tmp_path / "outputs")
@@ -54,10 +54,10 @@ def test_what_is_reached_through_a_link_is_left_alone(tmp_path: Path) -> None:
     check_place(run, tmp_path / "outputs")
 
 
-@pytest.mark.parametrize(("marker", "lock"), [("run.db", "run.db"), ("tuning.json", "tuning.json")])
-def test_a_run_that_is_in_use_is_left_alone_until_it_is_free(marker: str, lock: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("marker", ["run.db", "splits.json"])
+def test_a_run_that_is_in_use_is_left_alone_until_it_is_free(marker: str, tmp_path: Path) -> None:
     run = a_run(tmp_path / "outputs" / "run", marker)
-    held = RunLock(run / lock)
+    held = RunLock(run / "run.db")
     held.take()
     try:
         assert refusal(run, tmp_path / "outputs") == f"{run} is in use; stop the run first."

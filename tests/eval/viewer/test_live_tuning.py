@@ -1,6 +1,5 @@
 """A live tuning run: its candidates and its spend, and nothing of the sealed answers but their number."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,11 @@ import pytest
 from eval.runs.run_info import TUNING_PROGRESS
 from eval.viewer.live_tuning import LiveTuning
 from tests.eval.stored_run import answered, stored_run
-from tests.eval.stored_tuning import make_tuning, write
+from tests.eval.stored_tuning import make_tuning, name_proposals, write
 
 
-def propose(number: int, decision: str = "accepted") -> str:
-    facts = {"candidate_id": f"c{number:03}", "decision": decision, "agents": ["solve"], "val_score": number / 100}
-    return json.dumps(facts) + "\n"
+def propose(number: int, decision: str = "accepted") -> dict[str, Any]:
+    return {"candidate_id": f"c{number:03}", "decision": decision, "agents": ["solve"], "val_score": number / 100}
 
 
 def poll(folder: Path) -> dict[str, Any]:
@@ -26,8 +24,7 @@ def poll(folder: Path) -> dict[str, Any]:
 
 
 def test_a_search_shows_its_candidates_its_spend_and_the_newest_progress(tmp_path: Path) -> None:
-    folder = make_tuning(tmp_path / "t")
-    (folder / "proposals.jsonl").write_text(propose(1) + propose(3, "rejected") + propose(2) + '{"candidate_id": "c0')
+    folder = make_tuning(tmp_path / "t", results=name_proposals(propose(1), propose(3, "rejected"), propose(2)))
     write(folder, TUNING_PROGRESS, {"spend": {"lm_calls": 90, "metric_calls": 45, "cost_usd": 0.7}, "eta_seconds": 9.0})
     state = poll(folder)
     assert (state["state"], state["title"], state["sealed"], state["verdict"]) == ("ended", "search · t", None, "")
@@ -43,11 +40,10 @@ def test_a_search_shows_its_candidates_its_spend_and_the_newest_progress(tmp_pat
 def test_nothing_of_a_sealed_score_is_shown_before_the_verdict(tmp_path: Path, phase: str) -> None:
     shown = []
     for name, answer in (("good", "17"), ("bad", "3")):
-        folder = make_tuning(tmp_path / name, phase)
+        ended = {"resumable": True, "published": False, "finish_reason": "budget", "gain": 0.2}
+        folder = make_tuning(tmp_path / name, phase, {"judged": {"p": 0.01}, "verdict": ended})
         for arm in ("parent", "winner"):
             stored_run(folder / "sealed" / arm, [answered(each, answer) for each in ("q1", "q2")])
-        (folder / "sealed" / "judged.json").write_text('{"p": 0.01}')
-        write(folder, "verdict.json", {"resumable": True, "published": False, "finish_reason": "budget", "gain": 0.2})
         shown.append(poll(folder))
     assert shown[0]["sealed"] == {"done": 4, "total": 12, "eta_seconds": None}
     good, bad = ({name: value for name, value in state.items() if name != "title"} for state in shown)

@@ -5,9 +5,8 @@
 Each has a system, a run id and sealed questions of its own: all tests share one store and one registry.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,14 @@ from typing import Any
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export.tracked_run import connect
 from eval.runs.own_runs import note_run
-from eval.runs.run_info import TuningInfo, TuningState
-from mas.prompt_sets.prompt_set import PromptSet, digest, read_set_folder, write_prompt_set
+from eval.runs.run_info import RunInfo, TuningTask
+from eval.runs.store import PROPOSAL
+from mas.prompt_sets.prompt_set import PromptSet, digest, write_prompt_set
 from optimize.mlflow_export.tuning_export import TuningExport
 from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT
-from optimize.session.run_files import RunFiles
+from optimize.session.tuning_store import PROMPTS
+from tests.eval.stored_tuning import TASK, store_tuning
 
 STARTED, ENDED = "2026-11-21T10:00:00+00:00", "2026-11-21T11:00:00+00:00"
 TEXTS = {"planner": "You plan.", "finalizer": "You answer."}
@@ -98,53 +99,70 @@ def a_tuning(
     config: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Path:
-    """`demos`: of every candidate's finalizer; `facts`: fields of TuningInfo and of its state."""
+    """
+    Args:
+        folder: to be made.
+        proposals: of the search.
+        tracking: where MLflow keeps the run.
+        verdict: None: there is none yet.
+        shortlist: rows of it.
+        demos: of every candidate's finalizer.
+        config: more of it.
+        facts: fields of RunInfo, of TuningTask, of RunState and of its session; `prompts_name`: of the first set.
+    """
     number = next(_numbers)
-    folder.mkdir(parents=True)
-    files, own = RunFiles(folder), str(facts.get("system", f"tuned_{number}"))
+    own = str(facts.get("system", f"tuned_{number}"))
     where = {"_target_": "eval.config.tracking.LocalTracking", **asdict(tracking)} if tracking else {}
     settings = {"optimizer": {"name": "gepa"}, "budget": {"usd": None, "metric_calls": 600}, "tracking": where}
-    about = {"system": own, "model": "gpt-4o-mini", "reflection_model": "gpt-4o", "optimizer": "gepa", "seed": 7}
-    ids = {"run_id": f"tuning-{number}", "name": f"set_{number}", "split_digest": "5d", "sealed_digest": f"5e{number}"}
-    when = {"started_at": STARTED, "ended_at": ENDED, "phase": "sealed", "sealed_opened_before": 2}
-    known: dict[str, Any] = {**about, **ids, **when, "origin": {"mlflow.user": "ann"}, **facts}
-    state = {each.name: known.pop(each.name) for each in fields(TuningState) if each.name in known}
-    info = TuningInfo(**known, config={**settings, **(config or {})}, state=TuningState(**state))
-    note_run(info.run_id, folder)
-    files.write_info(info)
-    files.write("splits", {"train": ["q1"], "val": ["q2"], "sealed": ["q3"]})
-    write_set(folder, PARENT, TEXTS, own)
-    for each in proposals:
-        propose(folder, each, own, demos)
+    ids = {"run_id": f"tuning-{number}", "name": f"set_{number}", "sealed_digest": f"5e{number}"}
+    known: dict[str, Any] = {"system": own, "model": "gpt-4o-mini", "reflection_model": "gpt-4o", "seed": 7, **ids}
+    known |= {"started_at": STARTED, "ended_at": ENDED, "phase": "sealed", "origin": {"mlflow.user": "ann"}, **facts}
+    task = {each.name: known.pop(each.name) for each in fields(TuningTask) if each.name in known}
+    opened = known.pop("sealed_opened_before", 2 if "winner" in (verdict or {}) else None)
+    parent = PromptSet("parent", own, TEXTS, folder)
+    names = {"prompts": known.pop("prompts_name", "")}
+    about = {each.name: known.pop(each.name) for each in fields(RunInfo) if each.name in known}
+    info = RunInfo(
+        **about, config={**settings, **(config or {})}, prompts=names, prompts_sha256=digest(parent),
+        tuning=replace(TASK, **task),
+    )  # fmt: skip
+    write_prompt_set(folder / "prompts", parent)
+    results: dict[str, object] = {"splits": {"train": ["q1"], "val": ["q2"], "sealed": ["q3"]}}
+    for place, each in enumerate(proposals, start=1):
+        results |= propose(each, own, demos, place)
+    if opened is not None:
+        results["sealed"] = {"n_earlier": opened}
     if shortlist:
-        files.write("shortlist", list(shortlist))
+        results["shortlist"] = list(shortlist)
     if verdict:
-        files.write("leaks", {})
-        files.write("verdict", _with_digest(folder, verdict))
+        results |= {"leaks": {}, "verdict": _with_digest(results, verdict)}
+    store_tuning(folder, info, results, started_at=about["started_at"], **known)
+    note_run(info.run_id, folder)
     return folder
 
 
-def _with_digest(folder: Path, verdict: Mapping[str, Any]) -> dict[str, Any]:
+def _with_digest(results: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
     """Return the verdict with the SHA-256 of its winner's prompts."""
     winner = verdict.get("winner") or {}
-    place = folder / "candidates" / str(winner.get("candidate_id"))
-    if not place.is_dir():
-        return dict(verdict)
-    return {**verdict, "winner": {**winner, "prompts_sha256": digest(read_set_folder(place))}}
+    kept = results.get(f"{PROMPTS}{winner.get('candidate_id')}")
+    return {**verdict, "winner": {**winner, "prompts_sha256": kept["sha256"]}} if kept else dict(verdict)
 
 
-def propose(folder: Path, proposal: Mapping[str, Any], system: str, demos: Mapping[str, Any] | None = None) -> None:
+def propose(
+    proposal: Mapping[str, Any], system: str, demos: Mapping[str, Any] | None = None, place: int = 99
+) -> dict[str, object]:
+    """Return the results that a proposal is."""
     name = proposal["candidate_id"]
-    write_set(folder, name, {**TEXTS, "finalizer": f"You answer, as {name} of {system} does."}, system, demos)
-    with (folder / "proposals.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(proposal) + "\n")
-
-
-def write_set(
-    folder: Path, name: str, texts: dict[str, str], system: str, demos: Mapping[str, Any] | None = None
-) -> None:
     own = {"finalizer": list(demos["finalizer"])} if demos else {}
-    write_prompt_set(folder / "candidates" / name, PromptSet(name, system, texts, folder, demos=own))
+    texts = {**TEXTS, "finalizer": f"You answer, as {name} of {system} does."}
+    return keep_candidate({**proposal, "place": place}, PromptSet(name, system, texts, Path(), demos=own))
+
+
+def keep_candidate(proposal: Mapping[str, Any], prompts: PromptSet) -> dict[str, object]:
+    """Return the results that a proposal of these prompts is."""
+    kept = {"texts": prompts.texts, "demos": prompts.demos, "sha256": digest(prompts)}
+    name, row = proposal["candidate_id"], {**proposal, "prompts_sha256": digest(prompts)}
+    return {f"{PROMPTS}{name}": kept, f"{PROPOSAL}{name}": row}
 
 
 def client(settings: LocalTracking) -> Any:

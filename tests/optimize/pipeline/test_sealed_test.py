@@ -14,10 +14,11 @@ from dspy.utils.exceptions import LMServerError
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.benchmarks.toy_set import ToyDataset
+from eval.runs.store import read_run_info
 from eval.workflows.paired_evaluation import Arm, read_arm_records
 from mas.prompt_sets.prompt_set import digest
 from optimize.gate.sealed_log import SealedTestStart, begin_test
-from tests.command import TUNED_SET
+from tests.command import TUNED_SET, forget_results, keep_result
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, planted_run
 from tests.scripted_model import all_text
 
@@ -38,9 +39,9 @@ def test_both_are_asked_each_sealed_question_and_nothing_else(tmp_path: Path) ->
         "losses": 0,
     }
     begun, judged = read_log(tmp_path)
-    draw, p = tuned.read("sealed/draw")["draw"], tuned.verdict["p"]
+    draw, p = tuned.read("draw"), tuned.verdict["p"]
     assert begun["begun"] == {
-        "draw": draw, "run": tuned.read("tuning")["run_id"], "winner_sha256": digest(tuned.kept), "simulated": True,
+        "draw": draw, "run": read_run_info(tuned.folder).run_id, "winner_sha256": digest(tuned.kept), "simulated": True,
     }  # fmt: skip
     assert (judged["judged"], judged["p"]) == (draw, p)
     assert len(model.requests) == tuned.verdict["spend"]["lm_calls"], "all of it is in the run's budget"
@@ -83,13 +84,13 @@ def read_levels(place: Path) -> list[float]:
 
 def remove_test(folder: Path) -> None:
     shutil.rmtree(folder / "sealed")
-    (folder / "verdict.json").unlink()
+    forget_results(folder, "verdict")
 
 
 def remove_answers(folder: Path) -> None:
     for arm in ("parent", "winner"):
         shutil.rmtree(folder / "sealed" / arm)
-    (folder / "verdict.json").unlink()
+    forget_results(folder, "verdict")
 
 
 @pytest.mark.slow
@@ -112,7 +113,7 @@ def test_a_test_that_is_deleted_and_drawn_again_is_another_test(tmp_path: Path, 
 def test_a_verdict_that_is_deleted_is_written_again_from_the_same_answers(tmp_path: Path) -> None:
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
     verdict = first.verdict
-    (first.folder / "verdict.json").unlink()
+    forget_results(first.folder, "verdict")
     shutil.rmtree(first.folder / "rejected")
     model = Obedient()
     again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
@@ -126,14 +127,16 @@ def test_prompts_that_were_edited_after_the_search_are_neither_tested_nor_publis
 ) -> None:
     first = planted_run(tmp_path, texts={"finalize": ALWAYS})
     shutil.rmtree(first.folder / "sealed")
-    for name in ("shortlist", "verdict"):
-        (first.folder / f"{name}.json").unlink()
+    forget_results(first.folder, "shortlist", "verdict")
     shutil.rmtree(tmp_path / "prompts" / TUNED_SET)
-    candidate = "parent" if edited == "parent" else "c001"
-    (first.folder / "candidates" / candidate / "finalize_system_prompt.txt").write_text(f"{ALWAYS} Or not.\n")
+    if edited == "parent":
+        (first.folder / "prompts" / "finalize_system_prompt.txt").write_text(f"{ALWAYS} Or not.\n")
+    else:
+        kept = first.read("prompts c001")
+        keep_result(first.folder, "prompts c001", {**kept, "texts": {**kept["texts"], "finalize": f"{ALWAYS} Or not."}})
     model = Obedient()
     again = planted_run(tmp_path, "resume=run", texts={"finalize": ALWAYS}, model=model)
-    assert again.code == 1 and f"candidates/{candidate} was changed since the run wrote it" in again.err
+    assert again.code == 1 and "changed since the run wrote" in again.err
     assert model.requests == [] and not (tmp_path / "prompts" / TUNED_SET).exists()
     assert len(read_levels(tmp_path)) == 1, "no other test was begun"
 
@@ -159,7 +162,7 @@ LOOKS = ("gate.looks=4", "seed=3")
 def test_a_clear_gain_ends_the_test_early_and_the_other_questions_stay_unopened(tmp_path: Path) -> None:
     model = Obedient()
     tuned = planted_run(tmp_path, *LOOKS, texts={"finalize": ALWAYS}, model=model)
-    sealed, lines = tuned.verdict["sealed"], tuned.read("sealed/looks")
+    sealed, lines = tuned.verdict["sealed"], tuned.read("looks")
     assert tuned.verdict["published"] and [each["decision"] for each in lines] == ["continue", "success"]
     expected = {
         "look": 2, "looks": 4, "n_questions": 15, "n_sealed": 30, "n_answers": 30, "n_answers_saved": 30,
@@ -195,23 +198,22 @@ def test_a_clear_gain_ends_the_test_early_and_the_other_questions_stay_unopened(
 def test_a_test_without_hope_ends_early_and_a_stopped_one_goes_on_to_the_same_verdict(tmp_path: Path) -> None:
     alone = planted_run(tmp_path / "alone", *LOOKS, texts={"finalize": SLIGHTLY})
     assert (alone.verdict["finish_reason"], alone.verdict["sealed"]["stopped"]) == ("not_significant", "hopeless")
-    n_answers, lines = alone.verdict["sealed"]["n_answers"], alone.read("sealed/looks")
+    n_answers, lines = alone.verdict["sealed"]["n_answers"], alone.read("looks")
     assert 16 < n_answers < 60 and "a gain at the end had become improbable" in alone.out
     assert [each["decision"] for each in lines] == ["continue"] * (len(lines) - 1) + ["hopeless"]
 
     place, broken = tmp_path / "run", Failing(*range(3 * 16 + 1, 1_000))  # from the second look on
     first = planted_run(place, *LOOKS, texts={"finalize": SLIGHTLY}, model=broken)
-    assert first.code == 3 and first.read("sealed/looks") == lines[:1] and not (first.folder / "verdict.json").exists()
+    assert first.code == 3 and first.read("looks") == lines[:1] and first.read("verdict") is None
     model = Failing()
     second = planted_run(place, *LOOKS, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
     assert second.code == 0, second.err
     assert model.n_sealed == 3 * (n_answers - 16), "the first look's answers are not asked again"
     for name in ("p", "gain", "gain_ci95", "reasons", "sealed"):
         assert second.verdict[name] == alone.verdict[name], name
-    assert second.read("sealed/looks") == lines
+    assert second.read("looks") == lines
 
-    (second.folder / "verdict.json").unlink()
-    (second.folder / "sealed" / "looks.json").unlink()
+    forget_results(second.folder, "verdict", "looks")
     shutil.rmtree(second.folder / "rejected")
     model = Failing()
     third = planted_run(place, *LOOKS, "resume=run", texts={"finalize": SLIGHTLY}, model=model)

@@ -8,7 +8,7 @@ import pytest
 from eval.cli.command import STOPPED
 from optimize.search.budget import Spend
 from optimize.search.candidate import Proposal
-from optimize.session.run_files import RunFiles
+from optimize.session.tuning_store import TuningStore
 from tests.command import tuning_command
 
 BETTER = (  # a candidate is better than the starting prompts on validation
@@ -22,18 +22,18 @@ BETTER = (  # a candidate is better than the starting prompts on validation
 def test_a_resumed_search_without_any_budget_left_keeps_the_candidates_of_the_first_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def add(files: RunFiles, proposal: Proposal) -> None:
+    def add(files: TuningStore, proposal: Proposal) -> None:
         keep(files, proposal)
         if proposal.decision == "accepted":
             signal.raise_signal(signal.SIGINT)
 
-    keep = RunFiles.add_proposal
+    keep = TuningStore.add_proposal
     with monkeypatch.context() as patched:
-        patched.setattr(RunFiles, "add_proposal", add)
+        patched.setattr(TuningStore, "add_proposal", add)
         first = tuning_command(tmp_path, *BETTER)
     assert first.code == STOPPED, first.err
     accepted = [each["candidate_id"] for each in first.proposals if each["decision"] == "accepted"]
-    assert accepted and not (first.folder / "search.json").exists()
+    assert accepted and first.read("search") is None
 
     reserved = Spend(seconds=1e6)  # all of the budget: the search has no second for itself
     monkeypatch.setattr("optimize.pipeline.tuning.reserve_test_budget", lambda run, _: run.ledger.hold_back(reserved))

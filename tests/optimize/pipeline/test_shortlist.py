@@ -1,8 +1,6 @@
 """Candidates that are re-evaluated, and the one that is tested."""
 
-import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +8,7 @@ from typing import Any, Literal, cast
 
 import pytest
 
+from eval.runs.store import open_run
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.preflight import Baseline
 from optimize.pipeline.shortlist import (
@@ -83,8 +82,8 @@ def test_what_is_clearly_worse_is_dropped_after_one_pass_and_the_parent_is_a_nul
     parent, lucky, always = tuned.read("shortlist")
     assert [each["dropped_after"] for each in (parent, lucky, always)] == [None, 10, None]
     assert "  c001: accuracy 20.0% re-evaluated (100.0% in the search); clearly worse after 10 answers" in tuned.out
-    with closing(sqlite3.connect(tuned.folder / "trials.db")) as database:
-        assert database.execute("SELECT count(*) FROM trials").fetchone() == (10 + (3 + 1 + 3) * 10,)
+    with open_run(tuned.folder) as store:
+        assert len(list(store.records())) == 10 + (3 + 1 + 3) * 10
     assert tuned.verdict["null_gain"] == parent["fresh_score"] - parent["val_score"] == 0.0
     assert "null control: an unchanged copy of the starting prompts gained +0.0 points" in tuned.out
 
@@ -99,10 +98,8 @@ def test_a_small_fresh_gain_does_not_open_the_sealed_set(tmp_path: Path) -> None
         and "shortlist.min_gain=0.11" in tuned.verdict["reasons"][0]
     )
     assert not (tuned.folder / "sealed").exists() and "sealed" not in tuned.verdict
-    assert (
-        planted_run(tmp_path / "two", "shortlist.min_gain=0.1", optimizer=Scored([], found=found)).read("flips")
-        is not None
-    )
+    opened = planted_run(tmp_path / "two", "shortlist.min_gain=0.1", optimizer=Scored([], found=found))
+    assert (opened.folder / "flips.json").exists()
 
 
 def entry(candidate_id: str, score: float, cost: float | None = 1.0, dropped: int | None = None) -> ShortlistEntry:

@@ -56,9 +56,7 @@ def judge_drawn(
 ) -> dict[str, Any]:
     drawn = DrawnScores(scores)
     run.config.gate.looks = looks
-    for name in ("looks", "judged"):
-        run.files.remove(f"sealed/{name}")
-    (run.files.folder / "sealed").mkdir(exist_ok=True)
+    run.files.remove("looks", "judged")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sealed_test, "evaluate_pairs", drawn.evaluate_pairs)
         patch.setattr(sealed_test, "read_arm_records", drawn.read_arm_records)

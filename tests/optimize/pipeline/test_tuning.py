@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from optimize.reports import tuning_page
+from optimize.session.tuning_store import read_tuning
 from tests.command import tuning_command
 
 SMALL = (
@@ -29,6 +30,6 @@ def test_signals_while_a_stopped_run_writes_its_files_do_not_cut_it_short(
     monkeypatch.setattr(tuning_page, "write_tuning_page", write)
     tuned = tuning_command(tmp_path, *SMALL)
     assert (tuned.folder / "page").read_text() == "whole", tuned.err
-    state = tuned.read("tuning")["state"]
-    assert state["stopped"] == "interrupted by Ctrl-C" and state["ended_at"]
+    session = read_tuning(tuned.folder).state.last_session
+    assert session.stopped == "interrupted by Ctrl-C" and session.ended_at
     assert "stopped: interrupted by Ctrl-C" in tuned.err and "continue with: python" in tuned.err

@@ -12,12 +12,13 @@ import pytest
 import yaml
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.runs.run_info import TuningInfo
+from eval.runs.run_info import RunInfo
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, digest, is_gated, read_prompt_set
 from mas.runtime.errors import UserError
 from optimize.publishing import publish as publishing
 from optimize.publishing.provenance import Provenance, build_headline, build_provenance
 from optimize.publishing.publish import publish
+from tests.eval.stored_tuning import TASK
 
 AGENTS = ("plan", "solve")
 DEMOS: dict[str, list[dict[str, Any]]] = {
@@ -26,15 +27,11 @@ DEMOS: dict[str, list[dict[str, Any]]] = {
 PARENT = PromptSet("toy_baseline", "toy", {"plan": "Plan.", "solve": "Solve."}, Path("toy_baseline"))
 TUNED = PromptSet("c004", "toy", {"plan": "Plan well.\n\n  - so\n", "solve": "Solve «it»."}, Path("c004"), demos=DEMOS)
 CONFIG = {"gate": {"min_gain": 0.0}, "system": {"agents": {"plan": {"model": "gpt-y"}, "solve": {"model": None}}}}
-INFO = TuningInfo(
-    optimizer="gepa",
-    seed=3,
+INFO = RunInfo(
     simulated=True,
     model="/home/somebody/models/llama-3",
-    reflection_model="gpt-x",
-    parent_set="toy_baseline",
-    split_digest="aa",
-    sealed_digest="bb",
+    prompts={"prompts": "toy_baseline"},
+    tuning=replace(TASK, optimizer="gepa", seed=3, reflection_model="gpt-x", split_digest="aa", sealed_digest="bb"),
     origin={"mlflow.user": "somebody", "harness.host": "box", "mlflow.source.git.commit": "abc123"},
     config=CONFIG,
 )
@@ -183,10 +180,11 @@ def test_a_kill_before_the_move_leaves_no_set(tmp_path: Path) -> None:
         "from mas.prompt_sets.prompt_set import PromptSet\n"
         "from optimize.publishing import provenance, publish\n"
         "publish._move = lambda made, folder: os._exit(9)\n"
-        "from eval.runs.run_info import TuningInfo\n"
+        "from eval.runs.run_info import RunInfo\n"
+        "from tests.eval.stored_tuning import TASK\n"
         "prompts = PromptSet('c', 'toy', {'plan': 'Plan.', 'solve': 'Solve.'}, pathlib.Path('c'))\n"
         "facts = {'run': 'run', 'parent': prompts, 'candidate_id': 'c1', 'gated': True}\n"
-        "told = provenance.build_provenance(TuningInfo(), {}, None, **facts)\n"
+        "told = provenance.build_provenance(RunInfo(tuning=TASK), {}, None, **facts)\n"
         "publish.publish(prompts, pathlib.Path(sys.argv[1]), told)\n"
     )
     killed = subprocess.run(

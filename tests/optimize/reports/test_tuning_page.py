@@ -12,8 +12,9 @@ from eval.reports.html.charts import Chart, Point
 from mas.runtime.errors import UserError
 from optimize.reports import tuning_page
 from optimize.reports.outcome import describe_outcome
-from optimize.reports.snapshot import read_tuning
 from optimize.reports.tuning_page import _build_page, write_tuning_page
+from optimize.session.tuning_store import read_tuning
+from tests.command import keep_result
 from tests.eval.foreign_folder import forget_run
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_proposal, a_tuning, verdict
 
@@ -75,12 +76,11 @@ def test_a_foreign_folder_is_marked_and_a_broken_one_is_refused(tmp_path: Path) 
     assert "made elsewhere" not in write_page(folder)
     forget_run(folder)
     assert "This run was made elsewhere" in write_page(folder)
-    (folder / "verdict.json").write_text(json.dumps({"winner": "c001", "reasons": 7}))
+    keep_result(folder, "verdict", {"winner": "c001", "reasons": 7})
     with pytest.raises(UserError, match="was made elsewhere, or moved since, and cannot be read"):
         write_tuning_page(folder)
-    (folder / "leaks.json").unlink()
-    (folder / "leaks.json").symlink_to("/etc/passwd")
-    with pytest.raises(UserError, match=r"leaks.json is a link or a special file"):
+    (folder / "flips.json").symlink_to("/etc/passwd")
+    with pytest.raises(UserError, match=r"flips.json is a link or a special file"):
         write_tuning_page(folder)
 
 
@@ -191,7 +191,7 @@ def test_the_budget_of_a_paid_run_is_shown_in_dollars_too(tmp_path: Path) -> Non
     facts = {"spend_by_phase": began, "phase": "gate", "spend": {"lm_calls": 1, "cost_usd": 9.0}}
     folder = a_tuning(tmp_path / "run", proposals, verdict=verdict(spend=spend), **facts)
     assert build(folder)["budget_charts"] == []
-    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": [0.1, 0.3], "n_questions": 10}))
+    keep_result(folder, "baseline", {"val_score": 0.2, "ci95": [0.1, 0.3], "n_questions": 10})
     by_phase, by_answers, by_requests, by_usd = build(folder)["budget_charts"]
     assert by_phase.title == "USD by phase" and by_phase.points == [
         Point("preflight", 0.25, note="1 request, 1.0 s"),
@@ -212,7 +212,7 @@ def test_the_budget_of_a_paid_run_is_shown_in_dollars_too(tmp_path: Path) -> Non
 def test_without_proposals_only_the_phases_are_drawn(tmp_path: Path) -> None:
     began = {"baseline": {"lm_calls": 1, "seconds": 9.0}}
     folder = a_tuning(tmp_path / "run", spend_by_phase=began, spend={"lm_calls": 3, "seconds": 7.0})
-    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": None}))
+    keep_result(folder, "baseline", {"val_score": 0.2, "ci95": None})
     assert build(folder)["budget_charts"] == [
         Chart("bars", "requests by phase", [Point("baseline", 2, note="2 requests, 0.0 s")], x_label="requests")
     ]
@@ -221,7 +221,7 @@ def test_without_proposals_only_the_phases_are_drawn(tmp_path: Path) -> None:
 def test_a_simulated_run_has_no_axis_of_dollars(tmp_path: Path) -> None:
     began = {"search": {"metric_calls": 1}}
     folder = a_tuning(tmp_path / "run", [a_proposal(1)], spend={"cost_usd": 9.0}, simulated=True, spend_by_phase=began)
-    (folder / "baseline.json").write_text(json.dumps({"val_score": 0.2, "ci95": None}))
+    keep_result(folder, "baseline", {"val_score": 0.2, "ci95": None})
     assert [each.x_label for each in build(folder)["budget_charts"]] == [
         "answers, baseline and proposals",
         "requests, baseline and proposals",
@@ -286,7 +286,7 @@ def test_of_too_many_flipped_questions_the_last_are_left_out_and_counted(
 
 
 def test_the_facts_of_a_run_are_those_that_it_has(tmp_path: Path) -> None:
-    about = {"system": "toy", "run_id": "r1", "name": "mine", "parent_set": "toy_baseline", "command": ["a=1", "b=2"]}
+    about = {"system": "toy", "run_id": "r1", "name": "mine", "prompts_name": "toy_baseline", "command": ["a=1", "b=2"]}
     config = {"data": {"name": "sample"}}
     folder = a_tuning(tmp_path / "run", config=config, simulated=True, **about)
     page = build(folder)
@@ -312,6 +312,6 @@ def test_the_leaks_of_each_candidate_are_listed(tmp_path: Path) -> None:
     hit = {"kind": "gold", "split": "val", "agent": "finalizer", "place": "text line 1", "sample_id": "q2",
            "status": "blocking", "note": ""}  # fmt: skip
     report = {"blocked": True, "checked": {"train": 1}, "hits": [hit]}
-    (folder / "leaks.json").write_text(json.dumps({"c001": report}))
+    keep_result(folder, "leaks", {"c001": report})
     assert build(folder)["leaks"] == {"c001": report}
     assert "blocking: val gold in finalizer, text line 1" in write_page(folder)

@@ -11,6 +11,7 @@ from dspy.teleprompt.gepa.gepa_utils import DspyAdapter
 
 from eval.benchmarks.dataset import Sample
 from eval.execution.runner import SampleRunner
+from eval.runs.store import RunStore
 from eval.scorers.exact import ExactScorer
 from mas.system import Resources
 from mas.systems.external.dspy_system import DspySystem
@@ -62,7 +63,7 @@ def build_student(tmp_path: Path, model: Echo) -> Student:
     program = system.build(model, None, Resources())  # type: ignore[arg-type]
     runner = SampleRunner("r", program, ExactScorer(), deadline_seconds=60, redact=str)
     ledger = BudgetLedger(BudgetSettings(metric_calls=50))
-    trials = Trials(runner, {each.id: each for each in SAMPLES}, ledger, tmp_path / "trials.db", 2)
+    trials = Trials(runner, {each.id: each for each in SAMPLES}, ledger, RunStore(tmp_path / "run.db"), 2)
     return Student(program, system.derive_prompts(), trials)
 
 

@@ -1,28 +1,24 @@
 """The list of runs: states, numbers and sizes from small files, and folders that are not what they say."""
 
-import json
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eval.analysis.run_list.read_runs import read_entry, read_runs
 from eval.reports.files import write_reports
 from eval.runs.folder import DATABASE, RunLock
+from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
 from tests.eval.stored_run import SESSION, answered, stored_run
+from tests.eval.stored_tuning import TASK, store_tuning
 
 FACTS = {"system": "toy", "model": "gpt-4o-mini", "prompts": {"prompts": "baseline"}, "finished": True}
-TUNING = {
-    "run_id": "t1",
-    "name": "tuned",
-    "system": "toy",
-    "model": "offline",
-    "simulated": True,
-    "started_at": "2026-11-21T08:00:00+00:00",
-    "config": {"data": {"name": "toy"}},
-    "state": {"phase": "search", "ended_at": "2026-11-21T09:00:00+00:00", "spend": {"cost_usd": 0.5, "seconds": 60.0}},
-}
+TUNING = RunInfo(
+    run_id="t1", system="toy", model="offline", simulated=True, config={"data": {"name": "toy"}}, tuning=TASK
+)
 
 
 def finished(folder: Path, **facts: object) -> Path:
@@ -32,14 +28,10 @@ def finished(folder: Path, **facts: object) -> Path:
     return folder
 
 
-def tuning(folder: Path, verdict: dict[str, object] | None = None, **state: object) -> Path:
-    folder.mkdir(parents=True)
-    began = state.pop("began", TUNING["started_at"])
-    text = json.dumps({**TUNING, "started_at": began, "state": {**TUNING["state"], **state}})  # type: ignore[dict-item]
-    (folder / "tuning.json").write_text(text)
-    if verdict:
-        (folder / "verdict.json").write_text(json.dumps(verdict))
-    return folder
+def tuning(folder: Path, verdict: dict[str, object] | None = None, **state: Any) -> Path:
+    info = replace(TUNING, started_at=state.pop("began", "2026-11-21T08:00:00+00:00"))
+    known = {"phase": "search", "spend": {"cost_usd": 0.5, "seconds": 60.0}, **state}
+    return store_tuning(folder, info, {"verdict": verdict} if verdict else {}, **known)
 
 
 def test_a_run_whose_records_are_newer_than_its_summary_is_read_from_its_store(tmp_path: Path) -> None:
@@ -94,13 +86,12 @@ def test_folders_of_others_are_rows_that_say_what_is_wrong(tmp_path: Path) -> No
     other.mkdir()
     (other / "run.db").write_bytes(b"SQLite format 3\x00" + b"\x00" * 200)
     assert read_entry(other, "evaluation").state == "refused"
-    for name, text in (("deep", "[" * 100_000), ("list", "[1]"), ("none", "{}")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "tuning.json").write_text(text)
-        assert read_entry(tmp_path / name, "tuning").reason == "tuning.json cannot be read, or names no run."
+    none = stored_run(tmp_path / "none", [answered("q1", "17")])
+    (none / "splits.json").write_text("{}")
+    assert "names no tuning run" in read_entry(none, "tuning").reason
     odd = tuning(tmp_path / "odd", {"published": 7, "gain": "much", "gain_ci95": [1], "winner": [], "sealed": "x"})
     assert read_entry(odd, "tuning").gain is None
-    assert {run.name for run in read_runs([tmp_path]).runs} == {"linked", "other", "deep", "list", "none", "odd"}
+    assert {run.name for run in read_runs([tmp_path]).runs} == {"linked", "other", "none", "odd"}
 
 
 @pytest.mark.parametrize("agent", ["expert", "control"])

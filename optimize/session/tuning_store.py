@@ -1,0 +1,447 @@
+"""Folder of a tuning run, `outputs/optimize/<time>_<name>/`: what its phases have found, and the resuming of a run.
+
+    run.db             the run as an evaluation's (`RunInfo`, `RunState`), the result of each phase, every proposal with
+                       its prompts, and every scored answer of the search; `run.jsonl`, `records.jsonl`: its copies
+    splits.json        ids of the questions of each split; a folder that has it is a tuning run's
+    config.yaml        its configuration, without secrets, to read
+    prompts/           the prompt set that the search started from
+    calls.db           every paid reply and its cost
+    sealed/<arm>/      answers of the sealed test, each a run that eval's commands can read
+    verdict.json       the verdict, to read
+    flips.json         sealed questions on which one side was better, with their targets
+    rejected/          the candidate that was tested and not published
+
+    python optimize/run.py resume=latest                    # as it was started
+    python optimize/run.py resume=latest budget.usd=10      # with more money
+
+| Result                          | Holds                                                                             |
+|---------------------------------|-----------------------------------------------------------------------------------|
+| `splits`                        | ids of each split, and the record for a set that is tuned on them                 |
+| `headroom`                      | what the headroom preflight found, if it was asked for                            |
+| `baseline` `search` `shortlist` | written at the end of each phase                                                  |
+| `proposal ID` `prompts ID`      | a proposal of the search with the SHA-256 of its prompts, and these               |
+| `leaks`                         | leak reports by candidate                                                         |
+| `sealed` `looks` `judged`       | the sealed test in its log; looks that were taken; its answers are final          |
+| `verdict`                       | written last                                                                      |
+
+Finished phases are skipped. An interrupted search is repeated: it is reproducible, and the run's call log replays its
+replies up to where it stopped.
+"""
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from eval.config.evaluation import EvalConfig
+from eval.config.measured import find_changes
+from eval.config.tracking import remove_passwords
+from eval.runs.folder import DATABASE, FACTS, TUNING_FILE, find_run, format_path, read_kept_prompts
+from eval.runs.foreign_run import TRUST, check_command
+from eval.runs.own_runs import is_own_run, read_command
+from eval.runs.run_info import RunInfo, RunState, TuningTask
+from eval.runs.store import PROPOSAL, RunStore, open_run, read_run_info
+from eval.scorers.score import read_scorer_digest
+from mas.agents.in_memory import list_in_memory
+from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set, read_set_folder
+from mas.prompt_sets.provenance import TunedOn
+from mas.runtime.errors import UserError
+from mas.runtime.security.private_file import write_atomically
+from mas.runtime.security.redaction import redact_value
+from mas.runtime.text import to_jsonable
+from mas.system import read_program_digest
+from optimize.search.candidate import PARENT, Proposal
+
+PROMPTS = "prompts "  # begins the names of results that are a candidate's prompts
+RESUME = "resume"
+VERDICT, FLIPS = "verdict.json", "flips.json"
+# Options, or whole branches of them, that may change between the sessions of a run.
+# What evaluation does not measure, such as the executor, is not compared either.
+OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "headroom", "reflection_api_key_env")
+
+JsonObject = dict[str, Any]
+
+
+def find_tuning_run(run: str) -> Path:
+    """Return the folder of a tuning run.
+
+    Raises:
+        UserError: no run, or more than one, has that name.
+    """
+    return find_run(run, OUTPUTS / "optimize", TUNING_FILE, "python optimize/run.py")
+
+
+def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:
+    """Read a prompt set of any system.
+
+    Args:
+        name: of a set under `prompts/`, path of its folder, or RUN:ID for a candidate of a tuning run.
+        root: the folder that contains `prompts/`.
+
+    Raises:
+        UserError: there is no such set, or it cannot be read.
+    """
+    run, colon, candidate_id = name.rpartition(":")
+    if colon and run and candidate_id and not Path(name).exists():
+        return read_tuning(find_tuning_run(run)).get_prompts(candidate_id)
+    path = Path(name).expanduser()
+    places = [path, root / path] if "/" in name or path.is_absolute() else [root / "prompts" / name]
+    folder = next((each for each in places if name and each.is_dir()), None)
+    if folder is None:
+        return read_prompt_set(name, [], "", root)  # raises the error that lists the sets
+    return read_set_folder(folder)
+
+
+def read_parent(folder: Path, info: RunInfo) -> PromptSet:
+    """Return the prompts that a run started from.
+
+    Raises:
+        UserError: they cannot be read, or somebody has changed them since the run wrote them.
+    """
+    kept = list(read_kept_prompts(folder, info.prompts).values())
+    if not kept or digest(kept[-1]) != info.prompts_sha256:
+        raise UserError(
+            f"{format_path(folder)}/{next(reversed(info.prompts), 'prompts')} was changed since the run wrote it: "
+            "restore it, or start a new tuning run."
+        )
+    return replace(kept[-1], name=PARENT)
+
+
+def _build_prompts(
+    candidate_id: str, row: Mapping[str, Any], parent: PromptSet, splits: Mapping[str, Any]
+) -> PromptSet:
+    """Return a candidate's prompts as a result holds them; a tuned set records this run's questions."""
+    marks = splits.get("tuned_on")
+    tuned_on = TunedOn.from_dict(marks) | parent.tuned_on if marks else parent.tuned_on
+    prompts = replace(
+        parent, name=candidate_id, texts=row["texts"], demos=row["demos"], edited=(), provenance={}, tuned_on=tuned_on
+    )
+    if digest(prompts) != row["sha256"]:
+        raise UserError(
+            f"the prompts of {candidate_id} were changed since the run wrote them: restore {DATABASE}, or start a new "
+            "tuning run."
+        )
+    return prompts
+
+
+class TuningStore:
+    """Results of the phases of a run that is going on."""
+
+    def __init__(self, store: RunStore, redact: Callable[[str], str] = str) -> None:
+        """`redact`: removes secrets from a text before it is written."""
+        self.store, self.folder, self._redact = store, store.path.parent, redact
+        self._repeated: set[str] = set()  # proposals of this session's search
+
+    def read(self, name: str) -> Any:
+        """Return a result; None: there is none yet."""
+        return self.store.read_result(name)
+
+    def write(self, name: str, content: object) -> None:
+        self._write({name: content})
+
+    def _write(self, results: Mapping[str, object]) -> None:
+        self.store.write_results(redact_value(to_jsonable(results), self._redact))
+
+    def remove(self, *names: str) -> None:
+        self.store.remove_results(*names)
+
+    def write_verdict(self, verdict: Mapping[str, object]) -> None:
+        """Write the verdict, and a copy to read."""
+        self.write("verdict", verdict)
+        self.write_file(VERDICT, verdict)
+
+    def write_file(self, name: str, content: object) -> None:
+        """Write a file for people."""
+        with write_atomically(self.folder / name) as file:
+            file.write(
+                json.dumps(redact_value(to_jsonable(content), self._redact), indent=2, ensure_ascii=False) + "\n"
+            )
+
+    def read_prompts(self, candidate_id: str) -> PromptSet:
+        """Return a candidate's prompts.
+
+        Raises:
+            UserError: they cannot be read, or somebody has changed them since the run wrote them.
+        """
+        parent = read_parent(self.folder, self.store.read_info())
+        if candidate_id == PARENT:
+            return parent
+        return _build_prompts(candidate_id, self.read(f"{PROMPTS}{candidate_id}"), parent, self.read("splits"))
+
+    def begin_search(self) -> None:
+        """Start a search. The proposals of an earlier session stay until the resumed search repeats them."""
+        self._repeated = set()
+
+    def add_proposal(self, proposal: Proposal) -> None:
+        """Write a proposal with its prompts; one that was cut off replaces none that an earlier session scored."""
+        candidate = proposal.candidate
+        if proposal.decision == "cut_off" and candidate.id in self.read_scores() and candidate.id not in self._repeated:
+            return
+        self._repeated.add(candidate.id)
+        prompts = replace(  # a server may have repeated a secret to the reflection
+            candidate.prompts,
+            texts=redact_value(candidate.prompts.texts, self._redact),
+            demos=redact_value(candidate.prompts.demos, self._redact),
+        )
+        facts = {**vars(candidate), **vars(proposal), "spend": proposal.spend.to_dict()}
+        row = {name: value for name, value in facts.items() if name not in ("id", "prompts", "candidate")}
+        row |= {"candidate_id": candidate.id, "place": len(self._repeated), "prompts_sha256": digest(prompts)}
+        kept = {"texts": prompts.texts, "demos": prompts.demos, "sha256": digest(prompts)}
+        self._write({f"{PROMPTS}{candidate.id}": kept, f"{PROPOSAL}{candidate.id}": row})
+
+    def end_search(self, with_earlier: bool) -> None:
+        """Keep only the proposals of this session's search, which is complete.
+
+        Args:
+            with_earlier: a budget ended it, perhaps before it had repeated what earlier sessions scored: keep the rest
+                of that.
+        """
+        kept = self._repeated | (self.read_scores().keys() if with_earlier else set())
+        gone = [row["candidate_id"] for row in self.read_proposals() if row["candidate_id"] not in kept]
+        self.remove(*(f"{prefix}{each}" for each in gone for prefix in (PROPOSAL, PROMPTS)))
+
+    def read_scores(self) -> dict[str, float]:
+        """Return candidate → score of those that were scored on all validation questions."""
+        scored = (row for row in self.read_proposals() if row["val_score"] is not None and row["decision"] != "cut_off")
+        return {row["candidate_id"]: row["val_score"] for row in scored}
+
+    def read_proposals(self) -> list[JsonObject]:
+        """Return the proposals in the order of the search."""
+        return sorted(self.store.read_results(PROPOSAL).values(), key=lambda row: row["place"])
+
+
+@dataclass(frozen=True)
+class ProposalRow:
+    """A candidate and its fate in the search (`optimize.search.candidate.Proposal`)."""
+
+    candidate_id: str
+    decision: str  # accepted, rejected or cut_off
+    place: int = 0  # among the proposals
+    parent_ids: Sequence[str] = ()
+    agents: Sequence[str] = ()
+    origin: str = ""
+    reason: str = ""
+    iteration: int | None = None
+    minibatch_before: float | None = None
+    minibatch_after: float | None = None
+    val_score: float | None = None
+    prompts_sha256: str = ""
+    spend: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TuningSnapshot:
+    """A tuning run as its folder has it at one moment: the source of its page, of exports and of what MLflow gets.
+
+    What a phase has not written yet is empty. The run has written its results without secrets.
+    """
+
+    folder: Path
+    info: RunInfo
+    task: TuningTask
+    state: RunState
+    results: Mapping[str, Any]
+    proposals: list[ProposalRow]  # in their order
+    prompts: Mapping[str, Any]  # by candidate
+
+    @property
+    def verdict(self) -> JsonObject:
+        """Empty: there is none yet."""
+        return self.results.get("verdict") or {}
+
+    @property
+    def shortlist(self) -> dict[str, JsonObject]:
+        """Candidate → its fresh scores; PARENT may be among them."""
+        return {str(row["candidate_id"]): row for row in self.results.get("shortlist") or []}
+
+    @property
+    def published(self) -> bool:
+        return self.verdict.get("published") is True
+
+    @property
+    def winner(self) -> str | None:
+        """The candidate that was tested."""
+        return (self.verdict.get("winner") or {}).get("candidate_id")
+
+    @property
+    def is_final(self) -> bool:
+        """True if no later session can change the verdict: only then may a page show the sealed questions' targets."""
+        return bool(self.verdict) and not self.verdict.get("resumable")
+
+    @property
+    def is_own(self) -> bool:
+        """True if the run was made on this machine, and its folder was not moved since."""
+        return is_own_run(self.info.run_id, self.folder)
+
+    @property
+    def sealed_opened(self) -> bool:
+        """True if any candidate was tested on sealed questions, even on a part of them."""
+        return bool(self.verdict.get("sealed") or self.results.get("sealed")) or (self.folder / "sealed").is_dir()
+
+    @property
+    def place(self) -> str:
+        """The folder's path in the project, which names no machine."""
+        inside = self.folder.is_relative_to(PROJECT_ROOT)
+        return self.folder.relative_to(PROJECT_ROOT).as_posix() if inside else self.folder.name
+
+    @property
+    def name(self) -> str:
+        return self.mark_simulated(self.task.name or self.folder.name)
+
+    def mark_simulated(self, name: str) -> str:
+        """Mark the name of a simulation: lists of runs show nothing else of it."""
+        return f"{name} (simulated)" if self.info.simulated else name
+
+    @property
+    def start_ms(self) -> int:
+        return _to_ms(self.info.started_at)
+
+    @property
+    def end_ms(self) -> int:
+        """In milliseconds since 1970; for a run that was killed, when it last wrote anything."""
+        if ended_at := self.state.last_session.ended_at:
+            return _to_ms(ended_at)
+        return round((self.folder / FACTS).stat().st_mtime * 1000)
+
+    def read_part(self, name: str) -> JsonObject:
+        """Return a result, such as `baseline`; empty if there is none yet."""
+        return self.results.get(name) or {}
+
+    def read_flips(self) -> list[JsonObject]:
+        """Return the sealed questions on which one side was better, with targets; none before the verdict is final."""
+        path = self.folder / FLIPS
+        return json.loads(path.read_text("utf-8")) if self.is_final and path.is_file() else []
+
+    def read_parent(self) -> PromptSet:
+        """Return the prompts that the run started from.
+
+        Raises:
+            UserError: they cannot be read, or somebody has changed them.
+        """
+        return read_parent(self.folder, self.info)
+
+    def get_prompts(self, candidate_id: str) -> PromptSet:
+        """Return a candidate's prompts.
+
+        Raises:
+            UserError: the run has no such candidate, or somebody has changed its prompts.
+        """
+        if candidate_id == PARENT:
+            return self.read_parent()
+        if candidate_id not in self.prompts:
+            choice = f"choose one of: {', '.join([*self.prompts, PARENT])}"
+            raise UserError(f"{self.folder.name} has no candidate {candidate_id}; {choice}.")
+        return _build_prompts(candidate_id, self.prompts[candidate_id], self.read_parent(), self.read_part("splits"))
+
+
+_RESULTS = ("verdict", "shortlist", "sealed", "baseline", "splits", "leaks", "headroom", "looks")
+
+
+def read_tuning(folder: Path) -> TuningSnapshot:
+    """Read a tuning run.
+
+    Raises:
+        UserError: it holds no tuning run, or cannot be read.
+    """
+    with open_run(folder) as store:
+        info, state = store.read_info(), store.read_state()
+        results = {name: store.read_result(name) for name in _RESULTS}
+        rows, prompts = list(store.read_results(PROPOSAL).values()), store.read_results(PROMPTS)
+    if info.tuning is None:
+        raise UserError(f"{folder.name} holds no tuning run: its {DATABASE} names none.")
+    names = {each.name for each in fields(ProposalRow)}
+    proposals = [ProposalRow(**{name: row[name] for name in names & row.keys()}) for row in rows]
+    proposals.sort(key=lambda each: each.place)
+    return TuningSnapshot(folder, info, info.tuning, state, results, proposals, prompts)
+
+
+def _to_ms(moment: str) -> int:
+    return round(datetime.fromisoformat(moment).timestamp() * 1000)
+
+
+def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
+    """Return the overrides that a run was started with, as far as a later session takes them over.
+
+    Args:
+        run: its name.
+        arguments: given now.
+
+    Raises:
+        UserError: there is no such run, it cannot be read, or it was made elsewhere and the user has not said that it
+            is trusted.
+    """
+    folder = find_tuning_run(run)
+    info = read_run_info(folder)
+    if parts := list_in_memory(info.config):
+        raise UserError(
+            f"{RESUME}={run}: that run was started in Python, and only its memory held its {' and '.join(parts)}; "
+            "start it again there, or put them into files, so that the next one can be resumed."
+        )
+    if (own := read_command(info.run_id, folder)) is not None:
+        return filter_overrides(own)
+    command = filter_overrides(info.command or ())
+    check_command(command, arguments, format_command("run.py"), folder)
+    return command
+
+
+def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
+    """Return the overrides that a later session repeats; those that contain a secret are not stored."""
+    own = (f"{RESUME}=", "yes=", "run.dir=", f"{TRUST}=", "log.terminal=")
+    kept = [remove_passwords(each) for each in overrides if not each.lstrip("+").startswith(own)]
+    return [each for each in kept if redact(each) == each]
+
+
+def find_parent_set(run: str) -> str:
+    """Return the folder of the prompts that the run started from: a copy, since the set may have been edited."""
+    folder = find_tuning_run(run)
+    return str(folder / next(reversed(read_run_info(folder).prompts), "prompts"))
+
+
+def check_sources(before: RunInfo, base: EvalConfig) -> None:
+    """Check that program and scorer are those that the run was started with.
+
+    Raises:
+        UserError: the source of one was changed.
+    """
+    assert before.tuning is not None, "of a tuning run"
+    for what, old, new in (
+        ("program", before.program_sha256, read_program_digest(base.system)),
+        ("scorer", before.tuning.scorer_sha256, read_scorer_digest(base.scorer)),
+    ):
+        if old != new:
+            raise UserError(
+                f"the {what}'s source, or that of a module of its project, has changed since the tuning run began "
+                f"({old[:12]} → {new[:12]}): restore it, or start a new tuning run."
+            )
+
+
+def check_unchanged(before: RunInfo, base: EvalConfig, now: Mapping[str, object]) -> None:
+    """Check that the configuration, without secrets, program and scorer are those that the run was started with.
+
+    Raises:
+        UserError: an option that belongs to the run differs, or the source of program or scorer was changed.
+    """
+    check_sources(before, base)
+    found = {
+        key: change
+        for key, change in find_changes(before.config, now).items()
+        if not any(key == each or key.startswith(f"{each}.") for each in OF_THE_SESSION)
+    }
+    if found:
+        listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:10])
+        raise UserError(f"the tuning run has other options ({listed}); resume it with its own, or start a new run.")
+
+
+def describe_resume(folder: Path, *options: str) -> str:
+    """Return a sentence with the command that resumes the run."""
+    name = folder.name if folder.parent == OUTPUTS / "optimize" else format_path(folder)
+    return f"continue with: {format_command('run.py')} {shlex.join([f'resume={name}', *options])}"
+
+
+def format_command(script: str) -> str:
+    """Return a command of `optimize/` as it is typed in the current folder."""
+    return f"python {shlex.quote(format_path(PROJECT_ROOT / 'optimize' / script))}"
