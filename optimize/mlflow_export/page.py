@@ -70,8 +70,6 @@ def _build_tags(tuning: TuningSnapshot) -> dict[str, str]:
         "run_folder": tuning.folder.name,
         NOTE_TAG: truncate(_describe_tuning(tuning), _MAX_NOTE_CHARS),
     }
-    if headroom := tuning.read_part("headroom"):
-        tags["headroom"] = "worth it" if headroom["worth_it"] else "not here"
     if verdict:
         tags |= {"published": json.dumps(tuning.published), "finish_reason": verdict["finish_reason"]}
         tags["winner"] = tuning.winner or ""
@@ -103,9 +101,6 @@ def _build_metrics(tuning: TuningSnapshot) -> dict[str, float]:
     numbers |= {"spend": verdict.get("spend") or tuning.state.spend, "best_val_score": max(scores, default=None)}
     numbers["sealed_opened_before"] = tuning.read_part("sealed").get("n_earlier")
     numbers["proposals"] = {name: decisions[name] for name in ("accepted", "rejected", "cut_off")}
-    if headroom := tuning.read_part("headroom"):
-        gain = max((each["gain"] for each in headroom["rewrites"]), default=None)
-        numbers["headroom"] = {"gain": gain, "answers": headroom["n_answers"]}
     return flatten_metrics(numbers)
 
 

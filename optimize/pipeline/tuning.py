@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import cast
 
-from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name
+from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
 from eval.config.executor import RaySettings
 from eval.config.tracking import NoTracking
@@ -41,7 +41,7 @@ from optimize.pipeline.shortlist import approve_winner, choose_winner, compute_m
 from optimize.pipeline.terminal import show_verdict
 from optimize.search.candidate import Proposal, describe_candidate
 from optimize.search.optimizer import SearchContext, SearchOutcome
-from optimize.session.config import ONLY_HEADROOM, REPORT_HEADROOM, SKIP_HEADROOM, TuningRequest
+from optimize.session.config import TuningRequest
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 from optimize.session.tuning_store import check_sources, describe_resume, find_tuning_run, format_command, read_tuning
 
@@ -115,9 +115,6 @@ def _write_page(run: TuningRun) -> None:
 
 def _run_to_verdict(run: TuningRun, output: Output) -> int:
     try:
-        run_preflight(run)
-        if run.config.headroom.mode == ONLY_HEADROOM:
-            return _end_after_headroom(run, output)
         run_phases(run)
     except EarlyVerdictError as end:
         write_early_verdict(run, end)
@@ -144,36 +141,16 @@ def _report_stop(run: TuningRun, output: Output, reason: str, *options: str) -> 
     return STOPPED
 
 
-def _end_after_headroom(run: TuningRun, output: Output) -> int:
-    run.stopped = f"ended after the preflight, as headroom.mode={ONLY_HEADROOM} asks for"
-    output.print(describe_resume(run.files.folder, f"headroom.mode={REPORT_HEADROOM}"))
-    return FINISHED
-
-
-def run_preflight(run: TuningRun) -> None:
-    """Check the reflection model, and measure what prompts can win if that is asked for.
-
-    Raises:
-        EarlyVerdictError: the run can have no other verdict.
-        RunStoppedError: the run was stopped and can be resumed.
-    """
-    _begin(run, "preflight", "1/8 preflight")
-    if run.files.read("search") is None:
-        if run.config.optimizer.needs_reflection:
-            check_reflection_model(run)
-        if run.config.headroom.mode != SKIP_HEADROOM:
-            from optimize.pipeline.headroom import check_headroom  # late: only if it is asked for
-
-            check_headroom(run)
-
-
 def run_phases(run: TuningRun) -> None:
-    """Run the phases after the preflight in order, up to a verdict.
+    """Run the phases in order, up to a verdict.
 
     Raises:
         EarlyVerdictError: a phase ended the run, for a reason that is its verdict.
         RunStoppedError: the run was stopped and can be resumed.
     """
+    _begin(run, "preflight", "1/8 preflight")
+    if run.config.optimizer.needs_reflection and run.files.read("search") is None:
+        check_reflection_model(run)
     _begin(run, "baseline", "2/8 baseline on validation")
     measured = measure_baseline(run)
     run.show(f"  {run.metric} {measured.val_score:.1%} on {measured.n_questions} questions")

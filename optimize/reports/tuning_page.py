@@ -121,17 +121,6 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
     elif baseline := tuning.read_part("baseline"):
         interval = f"95% interval {_format_bounds(baseline['ci95'], format_percent)}"
         yield format_percent(baseline["val_score"]), "starting prompts on validation", interval
-    if headroom := tuning.read_part("headroom"):
-        best = max((each["gain"] for each in headroom["rewrites"]), default=None)
-        tried = "" if best is None else f"{format_points(best)} points by the best rewrite on "
-        failed = "; the reflection failed" if headroom["reflection_failed"] else ""
-        least = headroom["smallest_gain"]
-        shown = "no gain" if least is None else f"{100 * least:.1f} points or more"
-        remark = (
-            f"{tried}{headroom['n_questions']} training questions, before the search{failed}; the sealed questions can "
-            f"show {shown}"
-        )
-        yield "worth it" if headroom["worth_it"] else "not here", "headroom for prompts", remark
     n_accepted = sum(each.decision == "accepted" for each in tuning.proposals)
     n_fresh = len(tuning.shortlist.keys() - {PARENT})
     yield f"{len(tuning.proposals):,}", "proposals", f"{n_accepted} accepted, {n_fresh} re-evaluated"

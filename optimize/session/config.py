@@ -30,7 +30,6 @@ from optimize.session.tuning_store import find_tuning_run
 PARTS = ("system", "model", "scorer", "data", "tracking", "executor")
 _OF_EVALUATION = ("tools", "limits", "log", "prompts", "split")
 _NO_OPTIONS = ("experiment", "debug")
-REPORT_HEADROOM, ONLY_HEADROOM, SKIP_HEADROOM = "report", "only", "skip"
 
 
 @dataclass
@@ -40,28 +39,6 @@ class ShortlistSettings:
     size: int = 3  # number of best candidates that are re-evaluated
     epochs: int = 2  # new answers to each validation question
     min_gain: float = 0.02  # of the new answers, from which on the best candidate is tested
-
-
-@dataclass
-class HeadroomSettings:
-    """The `headroom` section of the configuration."""
-
-    mode: str = SKIP_HEADROOM  # report: before the search | only: end after it | skip
-    max_share: float = 0.05  # of the planned answers of the whole run
-
-    def check(self) -> None:
-        """Check the settings.
-
-        Raises:
-            UserError: a setting is out of range.
-        """
-        modes = (REPORT_HEADROOM, ONLY_HEADROOM, SKIP_HEADROOM)
-        if self.mode not in modes:
-            raise UserError(f"headroom.mode={self.mode} is not known; choose one of: {', '.join(modes)}.")
-        if not 0 < self.max_share <= 1:
-            raise UserError(
-                f"headroom.max_share={self.max_share:g} is out of range; expected a share above 0, such as 0.05."
-            )
 
 
 @dataclass
@@ -91,7 +68,6 @@ class TuningOptions:
     resume: str | None = None
     splits: SplitSettings = field(default_factory=SplitSettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
-    headroom: HeadroomSettings = field(default_factory=HeadroomSettings)
     shortlist: ShortlistSettings = field(default_factory=ShortlistSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     run: TuningRunSettings = field(default_factory=TuningRunSettings)
@@ -124,7 +100,7 @@ class OptimizeConfig(TuningOptions):
         self.base.check_model()
         self.base.tracking.check()
         self.base.data.check()
-        for part in (self.optimizer, self.splits, self.budget, self.headroom, self.gate):
+        for part in (self.optimizer, self.splits, self.budget, self.gate):
             part.check()
         self._check_reflection_model()
         self.base.check_budget()

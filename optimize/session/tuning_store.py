@@ -17,7 +17,6 @@
 | Result                          | Holds                                                                             |
 |---------------------------------|-----------------------------------------------------------------------------------|
 | `splits`                        | ids of each split, and the record for a set that is tuned on them                 |
-| `headroom`                      | what the headroom preflight found, if it was asked for                            |
 | `baseline` `search` `shortlist` | written at the end of each phase                                                  |
 | `proposal ID` `prompts ID`      | a proposal of the search with the SHA-256 of its prompts, and these               |
 | `leaks`                         | leak reports by candidate                                                         |
@@ -61,7 +60,7 @@ RESUME = "resume"
 VERDICT, FLIPS = "verdict.json", "flips.json"
 # Options, or whole branches of them, that may change between the sessions of a run.
 # What evaluation does not measure, such as the executor, is not compared either.
-OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "headroom", "reflection_api_key_env")
+OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "reflection_api_key_env")
 
 JsonObject = dict[str, Any]
 
@@ -338,7 +337,7 @@ class TuningSnapshot:
         return _build_prompts(candidate_id, self.prompts[candidate_id], self.read_parent(), self.read_part("splits"))
 
 
-_RESULTS = ("verdict", "shortlist", "sealed", "baseline", "splits", "leaks", "headroom", "looks")
+_RESULTS = ("verdict", "shortlist", "sealed", "baseline", "splits", "leaks")
 
 
 def read_tuning(folder: Path) -> TuningSnapshot:
