@@ -10,6 +10,7 @@ import pytest
 
 from eval.benchmarks.toy_set import ToyDataset
 from eval.config.tracking import LocalTracking
+from eval.execution.budget import BudgetSettings
 from eval.scorers.numeric import NumericScorer
 from mas.agents.spec import AgentSettings, AgentSpec, check_agents
 from mas.llm.profiles.openai_chat import OpenAIChatModel
@@ -24,7 +25,6 @@ from mas.tools.settings import (
 )
 from optimize.gate.gate import GateSettings
 from optimize.questions.splits import SplitSettings
-from optimize.search.budget import BudgetSettings
 from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
 from optimize.search.optimizers.mipro_optimizer import MiproOptimizer

@@ -1,16 +1,26 @@
-"""Cost of samples: the usage that the spans of a trace add up to, and the money that a whole run may spend.
+"""Cost of samples: the usage that the spans of a trace add up to, and what a whole run may spend.
 
-sum_usage(trace.spans).cost_usd      # 0.0013; None as soon as the price of one call is unknown
+sum_usage(trace.spans).cost_usd         # 0.0013; None as soon as the price of one call is unknown
+
+budget = Budget(BudgetSettings(usd=5.0))
+account = budget.open_account(call_log_pay)
+account.reserve()                       # LimitReachedError if the request may exceed a limit
+account.settle(payment)
+budget.spend().cost_usd                 # 0.0013
 """
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from eval.config.evaluation import require
+from eval.execution.projection import UNKNOWN, Progress, Projection, project
 from eval.runs.call_log import CallLog
 from eval.runs.record import PAID, Record, Usage
-from mas.runtime.sample_context import Payment, SampleKey
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey, current_context
 from mas.runtime.trace import MISSHAPEN, Span
 
 Step = Mapping[str, Any]  # a span of a trajectory, as a dictionary
@@ -92,37 +102,274 @@ def _sum_paid(trajectory: Sequence[Step]) -> Usage:
     return seen
 
 
+REFLECTION = SampleKey("reflection", epoch=0)  # pays for the reflection's requests; epochs of answers begin at 1
+_UNITS = {
+    "metric_calls": "scored answers",
+    "lm_calls": "requests",
+    "tokens": "tokens",
+    "usd": "US dollars",
+    "seconds": "seconds",
+}
+
+
 @dataclass
-class Budget:
-    """`run.max_cost_usd`, of all sessions of the run together; `used_up` is called once, when it is reached."""
+class Spend:
+    """Resources used. Replayed requests do not count: they were paid before."""
 
-    max_cost_usd: float | None
-    used_up: Callable[[str], None]
-    spent_usd: float = 0.0
+    metric_calls: int = 0  # answers scored in baseline and search, without those of shortlist and sealed test
+    lm_calls: int = 0  # requests sent by the system and the reflection, retries included
+    reflection_calls: int = 0  # the reflection's part of `lm_calls`
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0  # of the requests with a known cost
+    unknown_cost_calls: int = 0  # requests with an unknown cost
+    seconds: float = 0.0  # wall time of all sessions, without the time in which the process was stopped
 
-    def spend(self, payment: Payment) -> None:
-        """Add the cost of a request."""
-        before, self.spent_usd = self.spent_usd, self.spent_usd + (payment.cost_usd or 0.0)
-        if self.max_cost_usd is not None and before < self.max_cost_usd <= self.spent_usd:
-            self.used_up(f"the run has spent ${self.spent_usd:.4f} (run.max_cost_usd={self.max_cost_usd:g})")
+    def to_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+    def __add__(self, other: "Spend") -> "Spend":
+        return Spend(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
+
+    def __sub__(self, other: "Spend") -> "Spend":
+        return Spend(**{name: value - getattr(other, name) for name, value in asdict(self).items()})
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass
+class BudgetSettings:
+    """The `budget` section of the configuration; null means no limit."""
+
+    metric_calls: int | None = 600  # answers scored in baseline and search
+    lm_calls: int | None = None  # requests of system and reflection together, sealed test included
+    tokens: int | None = None  # input and output together
+    usd: float | None = None  # requires models with a known price
+    seconds: float | None = None  # wall time of all sessions together
+
+    def check(self) -> None:
+        """Check that every budget is positive.
+
+        Raises:
+            UserError: a budget is zero or negative.
+        """
+        for option in fields(self):
+            value, expected = getattr(self, option.name), f"more than 0 {_UNITS[option.name]}, or null for no limit"
+            require(value is None or value > 0, f"budget.{option.name}", value, expected)
+
+
+def read_earlier_spend(call_log: CallLog, seconds: float = 0.0) -> Spend:
+    """Return what earlier sessions paid, by the run's call log.
+
+    `metric_calls` is 0: a resumed search scores and counts its answers again.
+    """
+    total, reflection = call_log.sum_total(), call_log.sum_paid(REFLECTION)
+    return Spend(
+        lm_calls=total.lm_calls,
+        reflection_calls=reflection.lm_calls,
+        input_tokens=total.input_tokens,
+        output_tokens=total.output_tokens,
+        cost_usd=total.known_cost_usd,
+        unknown_cost_calls=total.unknown_cost_calls,
+        seconds=seconds,
+    )
+
+
+@dataclass
+class _Requests:
+    """Requests of one kind: the system's or the reflection's."""
+
+    max_tokens: float  # of a single request so far
+    max_usd: float
+    in_flight: int = 0
 
 
 @dataclass(frozen=True)
-class SampleBudget:
-    """Account of one sample: its payments are written to the call log and count towards `run.max_cost_usd`."""
+class _Refusal:
+    """The budget that refused a request or an answer, and the sentence why."""
 
-    key: SampleKey
-    call_log: CallLog
+    name: str
+    message: str
+
+
+@dataclass
+class Budget:
+    """Spending of a run, in all its sessions, against its limits. Thread-safe."""
+
+    settings: BudgetSettings
+    earlier: Spend = field(default_factory=Spend)  # of earlier sessions
+    used_up: Callable[[str], None] | None = None  # of an evaluation: called once `usd` are spent; nothing is refused
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._spend, self._started, self._lock = replace(self.earlier), self.clock(), threading.Lock()
+        self._held_back = Spend()
+        self._refused_request: _Refusal | None = None
+        self._refused_answer: _Refusal | None = None
+        priced = max(1, self.earlier.lm_calls - self.earlier.unknown_cost_calls)
+        self._system = _Requests(self.earlier.tokens / priced, self.earlier.cost_usd / priced)  # means: no maximum kept
+        self._reflection = replace(self._system)
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence why requests or answers are refused; None if none was refused since the last `release`."""
+        refused = self._refused_request or self._refused_answer
+        return refused.message if refused else None
+
+    @property
+    def refused_budget(self) -> str | None:
+        """The name of the budget that refused, without `budget.`."""
+        refused = self._refused_request or self._refused_answer
+        return refused.name if refused else None
+
+    def spend(self) -> Spend:
+        """Return the spending so far, without the requests in flight."""
+        with self._lock:
+            return self._current_spend()
+
+    def take_metric_call(self) -> bool:
+        """Count an answer that is to be scored; return False if the budget does not allow it."""
+        with self._lock:
+            if self.refusal is None:
+                self._refused_answer = self._find_refusal("metric_calls", "seconds")
+            if self.refusal is not None:
+                return False
+            self._spend.metric_calls += 1
+            return True
+
+    def open_account(
+        self, pay: Callable[[Payment], None], reflection: bool = False, ends_run: bool = False
+    ) -> "Account":
+        """Return a `RunBudget` for the requests of one sample, or of the reflection.
+
+        Args:
+            pay: receives the payment of each request that was sent, including those the server refused for free.
+            reflection: the requests are the reflection's.
+            ends_run: a refusal ends the run, and the sample counts as not asked.
+        """
+        return Account(self, self._reflection if reflection else self._system, pay, ends_run)
+
+    def reserve(self, requests: _Requests) -> None:
+        """Reserve one request of this kind. A used-up budget of scored answers does not refuse requests.
+
+        Raises:
+            LimitReachedError: a budget may be exceeded. All later requests are refused too, until `release`.
+        """
+        with self._lock:
+            if self.used_up is None:
+                refused = self._refused_request or self._find_refusal("lm_calls", "tokens", "usd", "seconds")
+                self._refused_request = refused
+                if refused is not None:
+                    raise LimitReachedError(f"budget.{refused.name}", refused.message)
+            requests.in_flight += 1
+
+    def settle(self, requests: _Requests, payment: Payment | None) -> None:
+        """Record the payment of a reserved request of this kind; None if it was never sent."""
+        with self._lock:
+            requests.in_flight -= 1
+            if payment is None:
+                return
+            spend, tokens = self._spend, payment.input_tokens + payment.output_tokens
+            before = spend.cost_usd
+            spend.lm_calls += 1
+            spend.reflection_calls += requests is self._reflection
+            spend.input_tokens += payment.input_tokens
+            spend.output_tokens += payment.output_tokens
+            spend.cost_usd += payment.cost_usd or 0.0
+            spend.unknown_cost_calls += payment.cost_usd is None
+            requests.max_tokens = max(requests.max_tokens, tokens)
+            requests.max_usd = max(requests.max_usd, payment.cost_usd or 0.0)
+            is_used_up = self.settings.usd is not None and before < self.settings.usd <= spend.cost_usd
+        if self.used_up is not None and is_used_up:
+            self.used_up(f"the run has spent ${spend.cost_usd:.4f} (run.max_cost_usd={self.settings.usd:g})")
+
+    def hold_back(self, amount: Spend) -> None:
+        """Hold back a part of each budget for the phases after the search."""
+        with self._lock:
+            self._held_back = replace(amount)
+
+    def release(self) -> None:
+        """Release what was held back, and forget earlier refusals."""
+        with self._lock:
+            self._held_back = Spend()
+            self._refused_request = self._refused_answer = None
+
+    def project_rest(self, at_once: int) -> Projection:
+        """Return the time left and the cost of the whole run, if the search uses its budget of scored answers.
+
+        Known only during the search; what is held back for the phases after it is included.
+        """
+        with self._lock:
+            spend, rest, planned = self._current_spend(), self._held_back, self.settings.metric_calls
+        if planned is None or not rest.lm_calls:
+            return UNKNOWN
+        cost_usd = None if spend.unknown_cost_calls else spend.cost_usd
+        search = project(Progress(spend.metric_calls, planned, at_once), spend.seconds, cost_usd)
+        if search.eta_seconds is None:
+            return UNKNOWN
+        cost_usd = None if search.cost_usd is None else search.cost_usd + rest.cost_usd
+        return Projection(search.eta_seconds + rest.seconds, cost_usd)
+
+    def _current_spend(self) -> Spend:
+        return replace(self._spend, seconds=self.earlier.seconds + self.clock() - self._started)
+
+    def _find_refusal(self, *names: str) -> _Refusal | None:
+        """Return the first of these budgets that what is in flight may use up; a request of unknown cost is dear."""
+        spend, rest, kinds = self._current_spend(), self._held_back, (self._system, self._reflection)
+        usd = spend.cost_usd + spend.unknown_cost_calls * max(kind.max_usd for kind in kinds)
+        states = {  # what is used, what the requests in flight are expected to use, and what is held back
+            "metric_calls": (spend.metric_calls, 0, rest.metric_calls),
+            "lm_calls": (spend.lm_calls, sum(kind.in_flight for kind in kinds), rest.lm_calls),
+            "tokens": (spend.tokens, sum(kind.in_flight * kind.max_tokens for kind in kinds), rest.tokens),
+            "usd": (usd, sum(kind.in_flight * kind.max_usd for kind in kinds), rest.cost_usd),
+            "seconds": (spend.seconds, 0, rest.seconds),
+        }
+        for name in names:
+            budget, (used, expected, held_back) = getattr(self.settings, name), states[name]
+            if budget is not None and used + expected >= budget - held_back:
+                return _Refusal(name, _describe_refusal(name, budget, used, expected, held_back))
+        return None
+
+
+@dataclass
+class Account:
+    """`RunBudget` of one sample, or of the reflection."""
+
     budget: Budget
+    requests: _Requests
+    pay: Callable[[Payment], None]
+    ends_run: bool = False
+    has_refused: bool = False  # an agent may swallow the error
 
     def reserve(self) -> None:
-        """Allow every request: a run that has used its budget starts no new sample, and finishes what is in flight."""
+        try:
+            self.budget.reserve(self.requests)
+        except LimitReachedError as error:
+            self.has_refused = True
+            if self.ends_run and (context := current_context()):
+                context.server_refusal = str(error)
+            raise
 
     def settle(self, payment: Payment | None) -> None:
-        """Record a request that was answered or cut off."""
-        if payment is not None and not payment.refused:
-            self.call_log.pay(self.key, payment)
-            self.budget.spend(payment)
+        self.budget.settle(self.requests, payment)
+        if payment is not None:
+            self.pay(payment)
+
+
+def _describe_refusal(name: str, budget: float, used: float, expected: float, held_back: float) -> str:
+    option, total = f"budget.{name}={budget}", f"{_number(budget)} {_UNITS[name]}"
+    if used + expected < budget:
+        rest = f"{_number(held_back)} of the run's {total} are reserved for the phases after it"
+        return f"the search has used its share: {rest} ({option})"
+    if used < budget and name != "lm_calls":
+        return f"the requests in flight may use up the rest of the run's {total} ({option})"
+    return f"the run has used its {total} ({option})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 MAX_NAME_CHARS = 60  # a model may call a tool that does not exist by any name

@@ -21,7 +21,7 @@ from typing import Any, Self
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
 from eval.config.evaluation import EvalConfig
-from eval.execution.budget import Budget, SampleBudget, add_unseen_usage
+from eval.execution.budget import Budget, BudgetSettings, Spend, add_unseen_usage
 from eval.execution.console import Console, RunProgress
 from eval.execution.executors.contract import Executor, OnRecord, PendingSample, SampleHooks
 from eval.execution.executors.local import relax_gc
@@ -35,7 +35,7 @@ from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo, dump_conf
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import RunBudget, SampleContext, SampleKey
+from mas.runtime.sample_context import Payment, RunBudget, SampleContext, SampleKey
 
 
 def begin_session(
@@ -184,7 +184,8 @@ class RunSession:
         self.logs, self.console = logs, console
         self.stop = stop
         self.answers = AnswerLog(logs, self._stop_for_logs)
-        self.budget = Budget(config.run.max_cost_usd, self.stop.stop_now, read_spent_usd(self.store, folder))
+        limits = BudgetSettings(metric_calls=None, usd=config.run.max_cost_usd)
+        self.budget = Budget(limits, Spend(cost_usd=read_spent_usd(self.store, folder)), self.stop.stop_now)
 
     def run(
         self,
@@ -238,7 +239,11 @@ class RunSession:
             caches = stack.enter_context(open_caches(self.config.cache, self.folder, run_id, redact))
 
             def open_context(key: SampleKey) -> SampleContext:
-                budget = SampleBudget(key, call_log, self.budget)
+                def pay(payment: Payment) -> None:
+                    if not payment.refused:
+                        call_log.pay(key, payment)
+
+                budget = self.budget.open_account(pay)
                 replies = call_log.for_sample(key)
                 context = SampleContext(key, self.config.limits, budget, replies, caches.replies, caches.results)
                 return context if open_budget is None else replace(context, budget=open_budget(context))

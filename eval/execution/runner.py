@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import dspy
 
@@ -27,7 +28,13 @@ from mas.runtime.trace import Listener, Observer, Trace, record_trace, span
 from mas.system import Answerer
 
 
-def ignore_events(thread_id: str, sample_key: SampleKey) -> Listener:
+class OpenListener(Protocol):
+    def __call__(self, thread_id: str, sample_key: SampleKey, **labels: str) -> Listener:
+        """Return the listener of the trace of a sample; the lines that it logs have the labels."""
+        ...
+
+
+def ignore_events(thread_id: str, sample_key: SampleKey, **labels: str) -> Listener:
     """Return a listener that drops the events of a trace."""
     return lambda level, event, fields: None
 
@@ -42,7 +49,7 @@ class SampleRunner:
     deadline_seconds: float  # wall time of one sample
     redact: Callable[[str], str]  # takes secrets out of an error message
     open_context: Callable[[SampleKey], SampleContext] = SampleContext  # limits, budget, call log
-    open_listener: Callable[[str, SampleKey], Listener] = ignore_events  # thread id, sample → log of the trace
+    open_listener: OpenListener = ignore_events
     observer: Observer | None = None  # shows the spans of every sample as they open and end
     extra_scorers: Mapping[str, Scorer] = field(default_factory=dict)  # by name; they decide nothing
     cost_without_calls: float | None = None  # 0.0 if every call that can cost money is seen here

@@ -100,9 +100,13 @@ class StopController:
             f"finish. To stop now: Ctrl-C{' again' if self.interrupted else ''}"
         )
 
+    def start_nothing(self, message: str, kind: StopKind = "limit") -> None:
+        """Start nothing new; what is in flight ends when it ends, as in a search, which ends itself."""
+        self.reason = self.reason or StopReason(kind, message)
+
     def stop_now(self, message: str, kind: StopKind = "limit") -> None:
         """Start nothing new and cancel what is in flight."""
-        self.reason = self.reason or StopReason(kind, message)
+        self.start_nothing(message, kind)
         self._cancel()
 
     def observe(self, record: Record) -> None:

@@ -19,7 +19,7 @@ from eval.config.executor import RaySettings
 from eval.config.tracking import remove_passwords
 from eval.execution.console import MissingServices, Output
 from eval.execution.executors.contract import Executor, PendingSample
-from eval.execution.executors.local import LocalExecutor
+from eval.execution.executors.selection import create_executor
 from eval.execution.run_session import RunSession, SessionRecorder, begin_session, read_spent_usd
 from eval.execution.scoring import SCORER
 from eval.execution.termination import StopController
@@ -38,7 +38,7 @@ from eval.workflows.sweep import AddToSweep
 from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from mas.system import Resources, list_critics, read_program_digest
+from mas.system import list_critics, read_program_digest
 
 _SHOWN_WRONG = 3  # answers, at the end of a run
 _FEW = 5  # answers that are not worth waiting for, until the first one is there
@@ -98,7 +98,7 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
         missing.note_broken(resources.broken)
         if config.needs_model:
             missing.note_server(config.model)
-        executor = _create_executor(request, resources, samples, stack)
+        executor, _ = create_executor(config, request.prompts, resources, request.resolved, samples, stack)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
         sweep = request.add_to_sweep(folder, config) if request.add_to_sweep else None
@@ -126,29 +126,6 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
     if run.stop.interrupted:
         raise InterruptedRunError  # a multirun must not start its next job
     return ended
-
-
-def _create_executor(request: Request, resources: Resources, samples: Sequence[Sample], stack: ExitStack) -> Executor:
-    """Return what answers the samples, with its program built.
-
-    Args:
-        request: the checked command line.
-        resources: of the program.
-        samples: of the run.
-        stack: closes what the executor needs until the end of the run.
-
-    Raises:
-        UserError: the program cannot be built, or not where the executor needs it.
-    """
-    config = request.config
-    local = LocalExecutor(config, request.prompts, resources)
-    if not isinstance(config.executor, RaySettings):
-        return local
-    from eval.execution.executors.cluster.connection import open_cluster
-    from eval.execution.executors.cluster.ray_executor import RayExecutor
-
-    cluster = stack.enter_context(open_cluster(config, request.resolved, samples))
-    return RayExecutor(local, config, request.prompts, request.resolved, cluster)
 
 
 def _describe(request: Request, samples: Sequence[Sample], bad_rows: Sequence[str]) -> RunInfo:

@@ -47,7 +47,7 @@ class Verdict(TypedDict, total=False):
     # Of a run that came to the gate:
     metric: str  # name of what `gain` and `score` are: see `eval.scorers.score`
     gain: float | None  # in the metric, -1 to 1
-    gain_ci95: list[float] | None  # adjusted for the looks
+    gain_ci95: Sequence[float] | None  # adjusted for the looks
     gain_shrunken: float | None  # estimate of the true gain of a published set; None: not selected for its gain
     p: float | None
     baseline: JsonObject  # `accuracy`, `score` in the metric, their intervals, and `errors` by class

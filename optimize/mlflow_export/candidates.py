@@ -9,14 +9,12 @@ cut a name to a dozen characters, so it begins with what differs.
 
 import hashlib
 import json
-from dataclasses import fields, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eval.mlflow_export.run_page import MAX_TAG_CHARS, RunPage, write_page
 from eval.mlflow_export.tracked_run import PARENT_TAG, TrackedRun, search_runs
 from eval.mlflow_export.values import truncate
-from eval.runs.record import Record, Usage
 from mas.runtime.errors import UserError
 from optimize.mlflow_export.page import build_notice, flatten_metrics, name_interval
 from optimize.publishing.prompt_diff import format_unified_diff
@@ -68,7 +66,6 @@ def _send(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRow, num
     write_page(child, page)
     if diff:
         child.client.log_text(child.run_id, diff, "prompt_diff.txt")
-    child.send([_build_record(child, tuning, proposal, diff, start_ms)])
     child.finish("KILLED" if proposal.decision == "cut_off" else "FINISHED", start_ms)
     child.client.set_tag(child.run_id, DIGEST_TAG, digest)
 
@@ -103,33 +100,6 @@ def _build_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRo
     numbers = {name: getattr(proposal, name) for name in scores} | {"fresh_score": fresh.get("fresh_score")}
     metrics = flatten_metrics(numbers | name_interval("fresh_ci95", fresh.get("fresh_ci95")))
     return RunPage(tags={name: truncate(text, MAX_TAG_CHARS) for name, text in tags.items() if text}, metrics=metrics)
-
-
-def _build_record(child: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRow, diff: str, start_ms: int) -> Record:
-    """Return the proposal in the form of an answer: MLflow opens an experiment on its traces, and else shows nothing.
-
-    What the search spent on it is its usage; it has no time of its own.
-    """
-    scores = flatten_metrics({"val_score": proposal.val_score, "minibatch_after": proposal.minibatch_after})
-    known = {each.name for each in fields(Usage)}
-    usage = Usage(**{name: value for name, value in proposal.spend.items() if name in known})
-    usage.cost_usd = None if usage.unknown_cost_calls else usage.cost_usd
-    return Record(
-        run_id=f"{tuning.info.run_id}-{child.experiment_id}",  # in another experiment the run has other traces
-        sample_id=proposal.candidate_id,
-        epoch=1,
-        attempt=1,
-        thread_id=proposal.candidate_id,
-        question=f"{proposal.candidate_id}: {', '.join(proposal.agents)} of {', '.join(proposal.parent_ids) or PARENT}",
-        file=None,
-        level=None,
-        target=None,
-        answer=f"{_describe_fate(tuning, proposal)}; {proposal.reason}",
-        reasoning_trace=diff,
-        parts=scores,
-        usage=usage,
-        started_at=datetime.fromtimestamp(start_ms / 1000, UTC).isoformat(timespec="milliseconds"),
-    )
 
 
 def _build_diff(tuning: TuningSnapshot, proposal: ProposalRow) -> str:

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from eval.execution.budget import BudgetSettings, Spend
 from eval.runs.record import Record
 from eval.workflows.estimate import compute_highest_cost, find_typical_answer, list_prices
 from mas.llm.prices import Price, find_price
 from mas.runtime.errors import UserError
 from optimize.questions.splits import Splits
-from optimize.search.budget import BudgetSettings, Spend
+from optimize.search.optimizer import SearchCost
 from optimize.session.config import OptimizeConfig
 
 UNLIMITED = sys.maxsize  # metric calls of a search without a budget of them
@@ -64,41 +65,24 @@ class AnswerMeans:
         )
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Maximum number of answers by phase."""
+def plan_search(config: OptimizeConfig, splits: Splits) -> SearchCost:
+    """Return the upper limits of baseline and search together.
 
-    baseline: int
-    search: int | None  # None: as many as another budget allows
-    reflections: int  # requests of the search for a better prompt
-    shortlist: int
-    sealed: int
-
-
-def build_plan(config: OptimizeConfig, splits: Splits) -> Plan:
-    """
     Raises:
         UserError: the budget leaves nothing for the search, or nothing would ever end it.
     """
-    budget, n_train, n_val = config.budget, len(splits.train), len(splits.val)
+    budget, n_val = config.budget, len(splits.val)
     allowed = UNLIMITED if budget.metric_calls is None else budget.metric_calls
     if allowed <= 2 * n_val:
         raise UserError(
             f"budget.metric_calls={allowed} is too small: the baseline and the scoring of a single candidate take "
             f"{n_val} answers each; give it several times as many."
         )
-    cost = config.optimizer.estimate_cost(n_train, n_val, len(config.agents), allowed)
-    endless = cost.metric_calls >= UNLIMITED
+    cost = config.optimizer.estimate_cost(len(splits.train), n_val, len(config.agents), allowed)
     others = (budget.lm_calls, budget.tokens, budget.usd, budget.seconds)
-    if endless and all(each is None for each in others):
+    if cost.metric_calls >= UNLIMITED and all(each is None for each in others):
         raise UserError("nothing would end the search: give budget.metric_calls, or another budget.")
-    return Plan(
-        baseline=n_val,
-        search=None if endless else max(0, cost.metric_calls - n_val),  # the parent is scored in the baseline
-        reflections=0 if endless else cost.reflection_calls,
-        shortlist=count_shortlist_answers(config, splits),
-        sealed=count_test_answers(config, splits),
-    )
+    return cost
 
 
 def count_shortlist_answers(config: OptimizeConfig, splits: Splits) -> int:
@@ -166,13 +150,17 @@ class Estimate:
             )
             price = find_price(config.reflection_model or base.model.name, getattr(base.model, "prices", {}))
             reflection, source = _estimate_reflection(answer, price), typical.source
-        plan = build_plan(config, splits)
-        searching = answer.estimate_spend(plan.search or 0, 1) + reflection.estimate_spend(plan.reflections, 1)
+        cost, n_val = plan_search(config, splits), len(splits.val)
+        is_endless = cost.metric_calls >= UNLIMITED
+        n_search = 0 if is_endless else max(0, cost.metric_calls - n_val)  # the parent is scored in the baseline
+        reflections = 0 if is_endless else cost.reflection_calls
+        searching = answer.estimate_spend(n_search, 1) + reflection.estimate_spend(reflections, 1)
+        n_shortlist, n_sealed = count_shortlist_answers(config, splits), count_test_answers(config, splits)
         phases = [
-            Phase("baseline", plan.baseline, answer.estimate_spend(plan.baseline, 1)),
-            Phase("search", plan.search, searching, plan.reflections),
-            Phase("shortlist", plan.shortlist, answer.estimate_spend(plan.shortlist, 1)),
-            Phase(SEALED_TEST, plan.sealed, answer.estimate_spend(plan.sealed, 1)),
+            Phase("baseline", n_val, answer.estimate_spend(n_val, 1)),
+            Phase("search", None if is_endless else n_search, searching, reflections),
+            Phase("shortlist", n_shortlist, answer.estimate_spend(n_shortlist, 1)),
+            Phase(SEALED_TEST, n_sealed, answer.estimate_spend(n_sealed, 1)),
         ]
         return cls(phases, source, typical is not None, bool(base.simulated), config.gate.looks)
 

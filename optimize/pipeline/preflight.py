@@ -1,24 +1,20 @@
-"""Phases 1 and 2: checks and an estimate before anything is spent; then the score of the parent prompts.
+"""Phase 1: checks and an estimate before anything is spent, and one reflection.
 
     splits = prepare_splits(request, console)       # the scorer is tried on targets and on nonsense
     confirm_start(request, splits, console)         # shows power and estimate, and asks whether to begin
     check_reflection_model(run)                     # one reflection, whose reply must be readable
-    measure_baseline(run).val_score                 # 0.41 of the validation questions
 
 The configuration was checked before (`OptimizeConfig.check`).
 """
 
 import sys
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from statistics import fmean
 
 import dspy
 from dspy.utils.exceptions import LMError
 
-from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.statistics.paired_tests import plan_looks
 from eval.execution.console import Console
 from eval.scorers.labels import LabelSet
@@ -31,7 +27,7 @@ from optimize.gate.gate import GateSettings
 from optimize.gate.power import describe_margin, describe_power
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level, find_allowance, list_fingerprints
 from optimize.gate.verdict import EarlyVerdictError, describe_labels
-from optimize.pipeline.cost_estimate import AnswerMeans, Estimate
+from optimize.pipeline.cost_estimate import Estimate
 from optimize.questions.splits import Splits, make_splits
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter
 from optimize.search.student import check_scorer
@@ -222,45 +218,3 @@ def _find_limit(error: BaseException) -> LimitReachedError | None:
 
 def _show(console: Console, line: str) -> None:
     console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-@dataclass(frozen=True)
-class Baseline(AnswerMeans):
-    """Score and usage of the parent on the validation questions."""
-
-    val_score: float  # 0 to 1; an answer in error counts as wrong
-    ci95: Interval
-    n_questions: int
-
-
-def measure_baseline(run: TuningRun) -> Baseline:
-    """Answer each validation question once; the search reuses these replies.
-
-    Raises:
-        EarlyVerdictError: the budget is used up, or the metric is broken.
-        RunStoppedError: the run was stopped.
-    """
-    found = run.files.read("baseline")
-    if found is not None:
-        return Baseline(**{**found, "ci95": tuple(found["ci95"])})
-    records = [trial.record for trial in run.answer_validation(run.parent.prompts)]
-    interval = compute_metric_interval([[record.value] for record in records])
-    assert interval is not None, "splits have at least two validation questions"
-    measured = Baseline(
-        val_score=fmean(record.value for record in records),
-        ci95=interval,
-        n_questions=len(records),
-        **asdict(AnswerMeans.of(records)),
-    )
-    run.files.write("baseline", asdict(measured))
-    return measured
-
-
-def warn_of_leaks_in_parent(run: TuningRun) -> None:
-    """Warn before the search if every candidate that keeps the parent's text will be blocked."""
-    report = run.check_leaks(run.parent.prompts)
-    if report.blocked:
-        run.show(
-            f"warning: the starting prompts contain text of validation or sealed questions ({report.summary()}), so "
-            "each candidate that keeps it is blocked: remove it there and start a new run"
-        )

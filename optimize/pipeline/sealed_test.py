@@ -12,7 +12,6 @@ The questions are asked in a random order that the run's seed fixes, and the tes
 again, so that a resumed run goes on after it.
 """
 
-import functools
 import hashlib
 import json
 import secrets
@@ -26,6 +25,7 @@ from eval.analysis.comparison.comparison import Comparison, compare_answers
 from eval.analysis.statistics.paired_tests import plan_looks
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest
+from eval.execution.budget import Spend
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, RunStoppedError, StopController, is_server_failure
 from eval.runs.folder import DATABASE, format_path
@@ -36,7 +36,7 @@ from eval.scorers.score import ACCURACY
 from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey, current_context
+from mas.runtime.sample_context import Payment, RunBudget, SampleContext, SampleKey
 from mas.system import list_critics
 from optimize.gate.gate import (
     AGAINST,
@@ -72,7 +72,6 @@ from optimize.pipeline.cost_estimate import (
 )
 from optimize.pipeline.shortlist import ApprovedSet
 from optimize.questions.splits import Part, Splits
-from optimize.search.budget import Spend
 from optimize.session.tuning_run import TuningRun
 
 PARENT_ARM, WINNER_ARM = "parent", "winner"
@@ -96,9 +95,9 @@ class SealedTest:
 
 
 def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
-    """Hold back the budget of shortlist and sealed test, until `run.ledger.release()`."""
+    """Hold back the budget of shortlist and sealed test, until `run.budget.release()`."""
     n_answers = count_shortlist_answers(run.config, run.splits) + count_test_answers(run.config, run.splits)
-    run.ledger.hold_back(parent.estimate_spend(n_answers, run.config.run.concurrency))
+    run.budget.hold_back(parent.estimate_spend(n_answers, run.config.run.concurrency))
 
 
 def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> None:
@@ -111,7 +110,7 @@ def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) 
     needed = Spend()
     for arm, means in ((PARENT_ARM, parent), (WINNER_ARM, winner)):
         needed += means.estimate_spend(_count_remaining_answers(run, arm), concurrency)
-    both = zip(list_budgets(budget, run.ledger.spend()), list_budgets(budget, needed), strict=True)
+    both = zip(list_budgets(budget, run.budget.spend()), list_budgets(budget, needed), strict=True)
     for (option, allowed, spent), (_, _, more) in both:
         if spent + more > allowed:
             is_begun = (run.files.folder / SEALED).is_dir()
@@ -294,7 +293,7 @@ def _answer_all(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
 
 def _answer(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
     """Answer what is missing on both sides, or was failed by the model's server."""
-    run.trials.close_workers()  # the arms have their own
+    run.trials.close()  # the arms have their own
     at_once = max(1, run.config.run.concurrency // len(arms))  # of each side: they share the requests in flight
     evaluation, info = run.config.build_evaluation(run.config.gate.epochs, at_once), _build_run_info(run, asked)
     stop = _TestStop(run)
@@ -303,8 +302,8 @@ def _answer(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
     )
     if stopped:
         run.stop.interrupted = run.stop.interrupted or stop.interrupted
-        if run.ledger.refusal and not stop.interrupted:
-            raise EarlyVerdictError("budget", f"{run.ledger.refusal}, in the middle of the sealed test")
+        if run.budget.refusal and not stop.interrupted:
+            raise EarlyVerdictError("budget", f"{run.budget.refusal}, in the middle of the sealed test")
         raise RunStoppedError(stopped)
 
 
@@ -351,12 +350,12 @@ class _TestStop(StopController):
 
     def __init__(self, run: TuningRun) -> None:
         super().__init__(run.config.run.drain_seconds)
-        self._ledger = run.ledger
+        self._budget = run.budget
         self._failures = FailuresInARow(run.config.run.concurrency, max_failing_questions(len(run.splits.sealed)))
 
     def observe(self, record: Record) -> None:
-        if record.error_class == QUOTA_OR_KEY and self._ledger.refusal:
-            self.drain(self._ledger.refusal)
+        if record.error_class == QUOTA_OR_KEY and self._budget.refusal:
+            self.drain(self._budget.refusal)
         elif reason := self._failures.observe(record):
             self.drain(reason, "server")
         else:
@@ -384,26 +383,10 @@ def _build_run_info(run: TuningRun, asked: Part) -> RunInfo:
 
 
 def _open_budget(run: TuningRun, context: SampleContext) -> RunBudget:
-    """Return the budget of a sample of the test: the tuning run's in addition to its own."""
-    account = run.ledger.open_account(functools.partial(run.call_log.pay, SampleKey(SEALED)))
-    return _SealedTestBudget(context.budget, account)
+    """Return the budget of a sample of the test: what it pays is written down in its own folder and in the run's."""
 
+    def pay(payment: Payment) -> None:
+        context.budget.settle(payment)
+        run.call_log.pay(SampleKey(SEALED), payment)
 
-@dataclass(frozen=True)
-class _SealedTestBudget:
-    """Account of one sample in its own folder and in the tuning run; a used-up budget ends the test, not the sample."""
-
-    sample: RunBudget
-    run: RunBudget
-
-    def reserve(self) -> None:
-        try:
-            self.run.reserve()
-        except LimitReachedError as error:
-            if context := current_context():
-                context.server_refusal = str(error)
-            raise
-
-    def settle(self, payment: Payment | None) -> None:
-        self.sample.settle(payment)
-        self.run.settle(payment)
+    return run.budget.open_account(pay, ends_run=True)

@@ -1,15 +1,15 @@
-"""Phases 4 and 5: the best candidates that leak nothing are re-evaluated, so that luck in the search does not count.
+"""Phases 2, 4 and 5: the parent's score on validation; later, the best candidates that leak nothing are re-evaluated.
 
-A candidate whose prompts leak answers or are too long is dropped before it costs more, and is named. So is one that is
-clearly worse than the leader after some of its answers (a race: Maron and Moore 1994). The parent's new answers are a
-control: its score against that of the search is the "gain" of an unchanged copy.
+New answers are needed because luck in the search must not count. A candidate whose prompts leak answers or are too long
+is dropped before it costs more, and is named. So is one that is clearly worse than the leader after some of its answers
+(a race: Maron and Moore 1994). The parent's new answers are a control: its score against that of the search is the
+"gain" of an unchanged copy.
 """
 
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean, stdev
-from typing import Any
 
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.runs.record import Record
@@ -17,7 +17,6 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.gate.gate import FinishReason, GateSettings, find_long_prompts
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import AnswerMeans
-from optimize.pipeline.preflight import Baseline
 from optimize.publishing.leaks import LeakReport
 from optimize.search.candidate import PARENT
 from optimize.session.tuning_run import TuningRun
@@ -30,6 +29,33 @@ _FIRST_NEW_EPOCH = 2  # the answers of epoch 1 are the search's
 _CLEARLY = 1.645  # standard errors of the paired difference by which a candidate is clearly worse: one-sided, 95 %
 _LEAST_QUESTIONS = 10  # for that error to mean anything
 _ROUNDING = 1e-9  # of differences: 0.8 - 0.7 is more than 0.1
+
+
+@dataclass(frozen=True)
+class Baseline(AnswerMeans):
+    """Score and usage of the parent on the validation questions."""
+
+    val_score: float  # 0 to 1; an answer in error counts as wrong
+    ci95: Interval
+    n_questions: int
+
+
+def measure_baseline(run: TuningRun) -> Baseline:
+    """Answer each validation question once; the search reuses these replies.
+
+    Raises:
+        EarlyVerdictError: the budget is used up, or the metric is broken.
+        RunStoppedError: the run was stopped.
+    """
+    if (found := run.files.read("baseline")) is not None:
+        return Baseline(**found)
+    records = [trial.record for trial in run.answer_validation(run.parent.prompts)]
+    interval = compute_metric_interval([[record.value] for record in records])
+    assert interval is not None, "splits have at least two validation questions"
+    score, usage = fmean(record.value for record in records), asdict(AnswerMeans.of(records))
+    measured = Baseline(val_score=score, ci95=interval, n_questions=len(records), **usage)
+    run.files.write("baseline", measured)
+    return measured
 
 
 @dataclass(frozen=True)
@@ -67,9 +93,9 @@ def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
     if lines is None:
         promising = _rank(run, measured)
         chosen = {PARENT: measured.val_score, **{each: promising[each] for each in _drop_leaking(run, promising)}}
-        lines = [asdict(each) for each in _race(run, chosen, measured)]
-        run.files.write("shortlist", lines)
-    parent, *others = [_read_entry(line) for line in lines]
+        run.files.write("shortlist", _race(run, chosen, measured))
+        lines = run.files.read("shortlist")
+    parent, *others = [ShortlistEntry(**line) for line in lines]
     left = [each for each in others if each.dropped_after is None]
     if run.config.gate.objective == "cost":
         return _choose_cheapest(parent, left, len(others), run.config.gate.margin)
@@ -108,10 +134,6 @@ def approve_winner(run: TuningRun, winner: ShortlistEntry) -> ApprovedSet:
     return ApprovedSet(candidate_id, prompts, report)
 
 
-def _read_entry(line: Mapping[str, Any]) -> ShortlistEntry:
-    return ShortlistEntry(**{**line, "fresh_ci95": tuple(line["fresh_ci95"]) if line["fresh_ci95"] else None})
-
-
 def _none_of_the_best(n: int) -> str:
     return "the only candidate was not" if n == 1 else f"none of the best {n} candidates was"
 
@@ -143,7 +165,8 @@ def _describe_good(gate: GateSettings) -> str:
 
 def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
     """Return candidate → score, with a sufficient score, the best first; of equal prompts and scores the earliest."""
-    gate, scores, n = run.config.gate, run.files.read_scores(), len(run.files.read_proposals())
+    tuning = run.files.snapshot()
+    gate, scores, n = run.config.gate, tuning.val_scores, len(tuning.proposals)
     min_score = compute_min_score(gate, measured.val_score)
     better = {each: score for each, score in scores.items() if score >= min_score}
     if not better:
@@ -157,7 +180,7 @@ def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
     seen = {digest(run.parent.prompts)}
     ranked = {}
     for candidate_id in sorted(better, key=lambda each: -better[each]):
-        prompts_digest = digest(run.read_prompts(candidate_id))
+        prompts_digest = digest(tuning.get_prompts(candidate_id))
         if prompts_digest not in seen:
             ranked[candidate_id] = better[candidate_id]
         seen.add(prompts_digest)

@@ -8,9 +8,11 @@ are replayed from the run's call log up to where it stopped.
 
 import shlex
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
+from eval.analysis.comparison.comparison import Side
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
 from eval.config.executor import RaySettings
@@ -22,28 +24,40 @@ from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
 from eval.runs.mlflow_state import STATE
 from eval.runs.store import StoreError
+from mas.prompt_sets.prompt_set import NameTakenError
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.verdict import EarlyVerdictError, Verdict, compute_exit_code
+from optimize.gate.gate import AGAINST, FinishReason, judge
+from optimize.gate.sealed_log import Allowance
+from optimize.gate.verdict import EarlyVerdictError, JsonObject, Verdict, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
-from optimize.pipeline.cost_estimate import UNLIMITED
-from optimize.pipeline.preflight import (
-    Baseline,
-    check_reflection_model,
-    confirm_start,
-    measure_baseline,
-    prepare_splits,
-    warn_of_leaks_in_parent,
+from optimize.pipeline.cost_estimate import UNLIMITED, count_test_answers
+from optimize.pipeline.preflight import check_reflection_model, confirm_start, prepare_splits
+from optimize.pipeline.sealed_test import (
+    SEALED,
+    SealedTest,
+    check_test_budget,
+    compare_sides,
+    count_asked_questions,
+    finish_test,
+    reserve_test_budget,
+    run_sealed_test,
 )
-from optimize.pipeline.publication import judge_winner, publish_winner, write_early_verdict
-from optimize.pipeline.sealed_test import check_test_budget, reserve_test_budget, run_sealed_test
-from optimize.pipeline.shortlist import approve_winner, choose_winner, compute_min_score
+from optimize.pipeline.shortlist import Baseline, approve_winner, choose_winner, compute_min_score, measure_baseline
 from optimize.pipeline.terminal import show_verdict
-from optimize.search.candidate import Proposal, describe_candidate
+from optimize.publishing.provenance import build_provenance
+from optimize.publishing.publish import REJECTED, publish, reject
+from optimize.search.candidate import PARENT, Proposal, describe_candidate
 from optimize.search.optimizer import SearchContext, SearchOutcome
 from optimize.session.config import TuningRequest
 from optimize.session.tuning_run import TuningRun, open_tuning_run
-from optimize.session.tuning_store import check_sources, describe_resume, find_tuning_run, format_command, read_tuning
+from optimize.session.tuning_store import (
+    FLIPS,
+    check_sources,
+    describe_resume,
+    find_tuning_run,
+    format_command,
+)
 
 
 def tune(request: TuningRequest) -> int:
@@ -81,7 +95,8 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
                 code = _run_to_verdict(run, output)
                 run.answers.note("run ended", exit_code=code)
                 run.save_spend()
-                run.recorder.end(run.stopped, run.config.base.model.pace_history())
+                base = run.config.base
+                run.recorder.end(run.stopped, base.model.pace_history() if base.needs_model else [])
                 _write_page(run)
             tracked = exporter.finish(run.show) if exporter else ExportOutcome()
         if tracked.warning:
@@ -124,7 +139,7 @@ def _run_to_verdict(run: TuningRun, output: Output) -> int:
         return _report_stop(run, output, str(stop), *stop.options)
     except KeyboardInterrupt as interrupt:  # outside of requests, or for the third time
         return _report_stop(run, output, str(run.stop.reason or f"interrupted by {get_signal_name(interrupt)}"))
-    tuning = read_tuning(run.files.folder)
+    tuning = run.files.snapshot()
     if output.shows_results:
         show_verdict(tuning, run.console)
     verdict = cast(Verdict, tuning.verdict)
@@ -149,17 +164,19 @@ def run_phases(run: TuningRun) -> None:
         RunStoppedError: the run was stopped and can be resumed.
     """
     _begin(run, "preflight", "1/8 preflight")
-    if run.config.optimizer.needs_reflection and run.files.read("search") is None:
+    is_searched = run.files.read("search") is not None
+    if run.config.optimizer.needs_reflection and not is_searched:
         check_reflection_model(run)
     _begin(run, "baseline", "2/8 baseline on validation")
     measured = measure_baseline(run)
     run.show(f"  {run.metric} {measured.val_score:.1%} on {measured.n_questions} questions")
-    if run.files.read("search") is None:
-        warn_of_leaks_in_parent(run)
+    if not is_searched:
+        _warn_of_leaks_in_parent(run)
     _begin(run, "search", "3/8 search")
     reserve_test_budget(run, measured)
-    run_search(run, measured)
-    run.ledger.release()
+    if not is_searched:
+        run_search(run, measured)
+    run.budget.release()
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
     winner = choose_winner(run, measured)
     approved = approve_winner(run, winner)
@@ -170,6 +187,25 @@ def run_phases(run: TuningRun) -> None:
     publish_winner(run, tested, judge_winner(run, tested))
 
 
+def _begin(run: TuningRun, phase: str, line: str) -> None:
+    check_sources(run.recorder.info, run.config.base)
+    run.save_spend(
+        phase=phase, spend_by_phase={phase: run.budget.spend().to_dict(), **run.recorder.state.spend_by_phase}
+    )
+    run.answers.note("phase started", phase=phase)
+    run.show(line)
+
+
+def _warn_of_leaks_in_parent(run: TuningRun) -> None:
+    """Warn before the search if every candidate that keeps the parent's text will be blocked."""
+    report = run.check_leaks(run.parent.prompts)
+    if report.blocked:
+        run.show(
+            f"warning: the starting prompts contain text of validation or sealed questions ({report.summary()}), so "
+            "each candidate that keeps it is blocked: remove it there and start a new run"
+        )
+
+
 def run_search(run: TuningRun, measured: Baseline) -> None:
     """Let the optimizer propose candidates until its budget is used or nothing is left to try.
 
@@ -178,8 +214,6 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
             found nothing for the shortlist.
         RunStoppedError: the run was stopped.
     """
-    if run.files.read("search") is not None:
-        return
     outcome = _search(run)
     run.check_metric()
     if outcome.reflections and outcome.unparsable == outcome.reflections:
@@ -188,12 +222,12 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
             f"none of the {outcome.reflections} replies of the reflection model could be read; "
             "choose another reflection_model, or increase model.max_tokens",
         )
-    is_out_of_budget = run.ledger.refused_budget not in (None, "metric_calls")  # other than that of the search itself
+    is_out_of_budget = run.budget.refused_budget not in (None, "metric_calls")  # other than that of the search itself
     min_score = compute_min_score(run.config.gate, measured.val_score)
-    if is_out_of_budget and not any(score >= min_score for score in run.files.read_scores().values()):
-        raise EarlyVerdictError("budget", f"{run.ledger.refusal}, and no candidate qualified for the shortlist by then")
+    if is_out_of_budget and not any(score >= min_score for score in run.files.snapshot().val_scores.values()):
+        raise EarlyVerdictError("budget", f"{run.budget.refusal}, and no candidate qualified for the shortlist by then")
     run.files.end_search(with_earlier=is_out_of_budget)
-    run.files.write("search", {**vars(outcome), "metric_calls": run.ledger.spend().metric_calls})
+    run.files.write("search", {**vars(outcome), "metric_calls": run.budget.spend().metric_calls})
 
 
 def _search(run: TuningRun) -> SearchOutcome:
@@ -213,17 +247,135 @@ def _search(run: TuningRun) -> SearchOutcome:
         candidate, decision = proposal.candidate, proposal.decision.replace("_", " ")
         run.show(f"  {candidate.id} ({describe_candidate(candidate)}): {decision}{score}; {proposal.reason}")
 
-    run.files.begin_search()
     with run.use_reflection():
         outcome = config.optimizer.search(run.build_student(run.parent.prompts), run.objective, context, report)
     run.check_stopped()
     return outcome
 
 
-def _begin(run: TuningRun, phase: str, line: str) -> None:
-    check_sources(run.recorder.info, run.config.base)
-    run.save_spend(
-        phase=phase, spend_by_phase={phase: run.ledger.spend().to_dict(), **run.recorder.state.spend_by_phase}
+def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
+    """Compare both sides of the sealed test, and return the gate's verdict. The answers become final."""
+    imputed, comparison = compare_sides(run, tested.parent_records, tested.winner_records)
+    paired, allowance, look = comparison.score, tested.allowance, tested.look
+    finish_test(run, tested, paired.p)
+    gate = judge(run.config.gate, comparison, look)
+    n_answers = len(tested.parent_records) + len(tested.winner_records)
+    run.files.write_file(FLIPS, comparison.flips)
+    verdict: Verdict = {
+        **_build_head(run, gate.published, gate.finish_reason, gate.reasons),
+        "metric": comparison.metric,
+        "gain": gate.gain,
+        "gain_ci95": gate.gain_ci95,
+        "gain_shrunken": gate.gain_shrunken,
+        "p": gate.p,
+        "baseline": _build_side(comparison.first),
+        "winner": {
+            "candidate_id": tested.winner.candidate_id,
+            "prompts_sha256": tested.winner.sha256,
+            **_build_side(comparison.second),
+        },
+        "sealed": {
+            "n_questions": paired.n_questions,
+            "n_answers": n_answers,
+            "n_answers_saved": count_test_answers(run.config, run.splits) - n_answers,
+            "look": look.number,
+            "look_level": look.level,
+            "stopped": tested.last["decision"],
+            "epochs": run.config.gate.epochs,
+            **{name: getattr(paired, name) for name in ("wins", "losses", "ties", "test")},
+            "smallest_difference": gate.smallest_difference,
+            "gain_interval": gate.gain_interval,
+            **_describe_allowance(run, allowance, look.plan.n_looks),
+            "known_to_parent": run.splits.count_known_to(run.parent.prompts.tuned_on),
+            "failed_answers": imputed.n_failed,
+        },
+        "failed_questions": imputed.questions,
+        "cost": {
+            name: each.to_dict() if (each := getattr(comparison, name)) else None
+            for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")
+        },
+        "gate": {"settings": asdict(run.config.gate), "checks": gate.checks},
+    }
+    return verdict
+
+
+def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None:
+    """Write the set as published or rejected, then the verdict: a run that has it is finished.
+
+    Raises:
+        RunStoppedError: the set cannot be written where it belongs.
+    """
+    winner = tested.winner
+    run.show(f"8/8 publish{'' if verdict['published'] else f': not this one, see {REJECTED}/{winner.candidate_id}'}")
+    provenance = build_provenance(
+        run.recorder.info,
+        verdict,
+        winner.leaks.to_dict(),
+        run=run.files.folder.name,
+        parent=run.parent.prompts,
+        candidate_id=winner.candidate_id,
+        gated=verdict["published"],
+        labels=run.splits.labels.names,
+        redact=run.config.redact,
     )
-    run.answers.note("phase started", phase=phase)
-    run.show(line)
+    try:
+        if verdict["published"]:
+            folder = publish(winner.prompts, run.request.shelf / run.config.name, provenance).folder
+        else:
+            folder = reject(winner.prompts, run.files.folder, winner.candidate_id, provenance).folder
+    except UserError as error:
+        options = ["name=ANOTHER_NAME"] if isinstance(error, NameTakenError) else []
+        if verdict["failed_questions"]:  # so that the next session's configuration records how they were counted
+            options.append(f"run.failed_answers={AGAINST}")
+        raise RunStoppedError(
+            f"{error} The sealed test is done and kept: none of it is asked again", *options
+        ) from error
+    run.files.write_verdict({**verdict, "set": f"{folder.parent.name}/{folder.name}"})
+
+
+def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
+    """Write the verdict of a run that ended before the gate."""
+    verdict: Verdict = {
+        **_build_head(run, published=False, finish_reason=end.finish_reason, reasons=[str(end)]),
+        "gain": None,
+        "gain_ci95": None,
+        "p": None,
+    }
+    if begun := run.files.read(SEALED):
+        allowance = _describe_allowance(run, Allowance(**begun), run.config.gate.looks)
+        verdict["sealed"] = {"n_questions": count_asked_questions(run), **allowance}
+    run.files.write_verdict(verdict)
+
+
+def _build_head(run: TuningRun, published: bool, finish_reason: FinishReason, reasons: list[str]) -> Verdict:
+    tuning = run.files.snapshot()
+    baseline, scores = tuning.read_part("baseline"), tuning.val_scores
+    best = max(scores, key=scores.__getitem__) if scores and baseline else None
+    again = tuning.shortlist.get(PARENT)
+    return {
+        "published": published,
+        "finish_reason": finish_reason,
+        "reasons": reasons,
+        "resumable": finish_reason == "budget",
+        "simulated": run.config.base.simulated,
+        "spend": run.budget.spend().to_dict(),
+        "best_val": {"candidate_id": best, "val_gain": scores[best] - baseline["val_score"]} if best else None,
+        "null_gain": again["fresh_score"] - again["val_score"] if again else None,
+        "labels": list(run.splits.labels.names),
+    }
+
+
+def _describe_allowance(run: TuningRun, allowance: Allowance, looks: int) -> JsonObject:
+    return {
+        "n_sealed": len(run.splits.sealed),
+        "looks": looks,
+        "level": allowance.level,
+        "level_left": allowance.left,
+        "opened_before": allowance.n_earlier,
+        "questions_opened_before": allowance.n_questions_used,
+    }
+
+
+def _build_side(side: Side) -> JsonObject:
+    found = {name: getattr(side, name) for name in ("accuracy", "ci95", "score", "score_ci95")}
+    return {**found, "errors": side.errors_by_class}

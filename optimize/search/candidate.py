@@ -7,8 +7,8 @@ Candidate("c001", tuned, parent_ids=("parent",), agents=("finalizer",), origin="
 from dataclasses import dataclass, field
 from typing import Literal
 
+from eval.execution.budget import Spend
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.search.budget import Spend
 
 PARENT = "parent"  # id of the prompt set that the search starts from
 

@@ -5,7 +5,7 @@ once, only one sends requests. Each first answer of a session is a metric call o
 A trial that the budget, Ctrl-C or the model's provider interrupted has `completed=False`: it scores 0, is not stored,
 and means nothing.
 
-    trials = Trials(runner, {"q1": sample}, ledger, store, concurrency=4)
+    trials = Trials(answering, run_id, open_context, {"q1": sample}, budget, store, concurrency=4, stop=stop)
     trials.run(program, digest(prompts), "q1").record.score      # 1.0
     trials.stop_reason                                           # None, or why no more requests are sent
 
@@ -15,29 +15,28 @@ step whose output is `unreadable_reply`, so that the prompt that led to it is im
 """
 
 import asyncio
-import functools
 import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.runner import SampleRunner
+from eval.execution.budget import Account, Budget
+from eval.execution.executors.contract import Answering
 from eval.execution.scoring import SCORER
-from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors
-from eval.execution.traced_program import AnsweredTrial, Inputs, NamedCall, TracedProgram
+from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors, StopController, StopKind
+from eval.execution.traced_program import Inputs, NamedCall
 from eval.runs.logs import DIGEST_CHARS, AnswerLog
 from eval.runs.record import Record, build_blank_record
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.event_loop import background_loop, run_blocking
-from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
+from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.system import Program
-from optimize.search.budget import BudgetLedger
 
 Key = tuple[str, str, int]  # digest of the prompts, sample id, epoch
 Span = dict[str, Any]  # as a record's trajectory holds it
@@ -64,54 +63,40 @@ class Trial:
     completed: bool = True  # False: interrupted or not begun; the score means nothing
 
 
-class Workers(Protocol):
-    """Actors of a Ray cluster that answer questions."""
-
-    async def answer(
-        self,
-        program: Program,
-        sample: Sample,
-        sample_key: SampleKey,
-        open_context: Callable[[SampleKey], SampleContext],
-    ) -> AnsweredTrial:
-        """Answer a question with the prompts of the program; the context has its budget and its call log."""
-        ...
-
-    async def close(self) -> None: ...
-
-
 class Trials:
     """The answers of a session, shared by all copies of a student. Thread-safe, except on the agents' event loop."""
 
     def __init__(
         self,
-        runner: SampleRunner,
+        answering: Answering,
+        run_id: str,
+        open_context: Callable[[SampleKey], SampleContext],
         samples: Mapping[str, Sample],
-        ledger: BudgetLedger,
+        budget: Budget,
         store: RunStore,
         concurrency: int,
-        get_stop_reason: Callable[[], str | None] = lambda: None,
+        stop: StopController,
         answers: AnswerLog | None = None,
-        workers: Workers | None = None,
     ) -> None:
         """Create an empty memory.
 
         Args:
-            runner: its program is not used; its `open_context` sets limits, call log and payments.
+            answering: of the run's executor.
+            run_id: of the run.
+            open_context: sets limits, call log and payments of an answer.
             samples: by id.
-            ledger: counts metric calls.
+            budget: counts metric calls.
             store: of the run, which keeps each answer.
             concurrency: answers at once.
-            get_stop_reason: returns why no more requests are to be sent, or None.
+            stop: of the session: no more requests are sent once it has a reason.
             answers: log of the answers; None: nothing is logged.
-            workers: answer the questions elsewhere; None: they are answered in this process.
         """
-        self.ledger, self.samples, self.concurrency = ledger, samples, concurrency
-        self.own_stop_reason: str | None = None  # to stop, other than the budget or `get_stop_reason`
+        self.budget, self.samples, self.concurrency = budget, samples, concurrency
         self.defect: BaseException | None = None  # of the harness itself; `check` raises it
         self.n_completed = self.n_metric_errors = 0  # different answers of this session, replayed ones included
         self.metric_error: str | None = None  # the first
-        self._runner, self._get_stop_reason, self._workers, self._answers = runner, get_stop_reason, workers, answers
+        self._answering, self._run_id, self._open_context = answering, run_id, open_context
+        self._stop, self._answers = stop, answers
         self._lock = threading.Lock()
         self._trials: OrderedDict[Key, Future[Trial]] = OrderedDict()  # begun or kept
         self._cancelled = asyncio.Event()  # of the agents' loop
@@ -126,24 +111,19 @@ class Trials:
     @property
     def stop_reason(self) -> str | None:
         """The reason why no more requests are sent; None while the search may go on."""
-        return self.own_stop_reason or self._get_stop_reason()
+        return str(self._stop.reason) if self._stop.reason else None
 
-    def stop(self, reason: str) -> None:
-        """Send no more requests; the first reason is kept."""
-        self.own_stop_reason = self.own_stop_reason or reason
+    def stop(self, reason: str, kind: StopKind = "server") -> None:
+        """Send no more requests, and let those in flight finish; the first reason is kept."""
+        self._stop.start_nothing(reason, kind)
 
     def cancel(self) -> None:
-        """Send no more requests, and cancel those in flight."""
-        self.stop("cancelled")
+        """Cancel the requests in flight."""
         background_loop().call_soon_threadsafe(self._cancelled.set)
 
-    def close_workers(self) -> None:
-        """End the workers, until the next question."""
-        if self._workers is not None:
-            run_blocking(self._workers.close())
-
     def close(self) -> None:
-        self.close_workers()
+        """End what answers, until the next question."""
+        run_blocking(self._answering.close())
 
     def check(self) -> None:
         """Raise the defect of the harness that ended the search, if there was one."""
@@ -209,10 +189,10 @@ class Trials:
                     self._keep(key, trial.record)
                     return trial
             except StoreError as error:
-                self.stop(str(error))
+                self.stop(str(error), "storage")
             except Exception as error:  # noqa: BLE001  optimizers swallow it: `check` raises it after the search
                 self.defect = self.defect or error
-                self.stop(f"the answering itself failed: {error}")
+                self.stop(f"the answering itself failed: {error}", "errors")
         return self._build_unasked(key)
 
     def _keep(self, key: Key, record: Record) -> None:
@@ -227,14 +207,14 @@ class Trials:
     def _build_unasked(self, key: Key) -> Trial:
         _, sample_id, epoch = key
         sample_key = SampleKey(sample_id, epoch)
-        record = build_blank_record(self._runner.run_id, self.samples[sample_id], sample_key, thread_id="")
+        record = build_blank_record(self._run_id, self.samples[sample_id], sample_key, thread_id="")
         record.score, record.explanation = 0.0, f"not asked: {self.stop_reason or 'no budget is left'}"
         return Trial(record, completed=False)
 
     def _take_metric_call(self, key: Key) -> bool:
         """Count a question once, also if its answer was dropped from memory and is replayed."""
         with self._lock:
-            if key not in self._counted and self.ledger.take_metric_call():
+            if key not in self._counted and self.budget.take_metric_call():
                 self._counted.add(key)
             return key in self._counted
 
@@ -242,22 +222,20 @@ class Trials:
         """Answer and score a question; return None if that was interrupted."""
         candidate, sample_id, epoch = key
         sample, sample_key, label = self.samples[sample_id], SampleKey(sample_id, epoch), candidate[:DIGEST_CHARS]
-        budgets: list[_WatchedBudget] = []
+        accounts: list[Account] = []
 
         def open_context(sample_key: SampleKey) -> SampleContext:
-            context = self._runner.open_context(sample_key)
-            budgets.append(_WatchedBudget(context.budget))
-            return replace(context, budget=budgets[-1])
+            context = self._open_context(sample_key)
+            if isinstance(context.budget, Account):
+                accounts.append(context.budget)
+            return context
 
-        if self._workers is None:
-            answering = self._answer_here(program, sample, sample_key, label, open_context)
-        else:
-            answering = self._workers.answer(program, sample, sample_key, open_context)
+        answering = self._answering.answer(program, sample, sample_key, open_context)
         try:
             answered = run_blocking(self._run_cancellable(answering))
         except CancelledError:
             return None
-        if answered is None or any(each.has_refused for each in budgets):
+        if answered is None or any(each.has_refused for each in accounts):
             return None
         record = answered.record
         if self._answers:
@@ -268,21 +246,6 @@ class Trials:
             )
             return None
         return Trial(record, select_steps(program, answered.calls, record.trajectory))
-
-    async def _answer_here(
-        self,
-        program: Program,
-        sample: Sample,
-        sample_key: SampleKey,
-        label: str,
-        open_context: Callable[[SampleKey], SampleContext],
-    ) -> AnsweredTrial:
-        traced = TracedProgram(program)
-        runner = replace(self._runner, program=traced, open_context=open_context)
-        if self._answers:
-            runner = replace(runner, open_listener=functools.partial(self._answers.begin, prompts_sha256=label))
-        record = await runner.run_sample(sample, sample_key)
-        return AnsweredTrial(record, traced.name_calls())
 
     async def _run_cancellable(self, answering: Coroutine[object, object, T]) -> T | None:
         """Return what is answered, or None if it is cancelled. Runs on the agents' loop."""
@@ -297,24 +260,6 @@ class Trials:
             if not work.done():
                 work.cancel()
                 await asyncio.wait({work}, timeout=_CANCEL_SECONDS)
-
-
-@dataclass
-class _WatchedBudget:
-    """A budget that notes its refusal, since an agent may swallow the error."""
-
-    budget: RunBudget
-    has_refused: bool = False
-
-    def reserve(self) -> None:
-        try:
-            self.budget.reserve()
-        except LimitReachedError:
-            self.has_refused = True
-            raise
-
-    def settle(self, payment: Payment | None) -> None:
-        self.budget.settle(payment)
 
 
 def select_steps(program: Program, calls: Sequence[NamedCall], spans: Sequence[Span]) -> list[Step]:

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, RunSettings, build_part, check_branches, require
 from eval.config.evaluation import read_config as read_evaluation
+from eval.execution.budget import BudgetSettings
 from eval.runs.folder import TUNING_FILE
 from eval.runs.store import check_free
 from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
@@ -23,7 +24,6 @@ from mas.runtime.errors import UserError
 from mas.system import agent_names
 from optimize.gate.gate import AGAINST, HALT, GateSettings
 from optimize.questions.splits import SplitSettings
-from optimize.search.budget import BudgetSettings
 from optimize.search.optimizer import Optimizer
 from optimize.session.tuning_store import find_tuning_run
 

@@ -2,7 +2,7 @@
 
 with open_tuning_run(request, splits, folder, console) as run:
     run.answer_validation(run.parent.prompts)        # one Trial per validation question
-    run.ledger.refusal                               # None, or the sentence which budget is used up
+    run.budget.refusal                               # None, or the sentence which budget is used up
 """
 
 import functools
@@ -13,17 +13,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import dspy
 from rich.status import Status
 from rich.text import Text
 
-from eval.config.evaluation import EvalConfig
-from eval.config.executor import RaySettings
+from eval.execution.budget import REFLECTION, Budget, read_earlier_spend
 from eval.execution.console import Console, MissingServices
 from eval.execution.executors.contract import SampleHooks
-from eval.execution.executors.local import create_runner
+from eval.execution.executors.selection import create_executor
 from eval.execution.projection import UNKNOWN, format_projection
 from eval.execution.run_session import SessionRecorder, begin_session
 from eval.execution.termination import RunStoppedError, StopController
@@ -43,16 +41,11 @@ from mas.system import Program, read_program_digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
-from optimize.search.budget import REFLECTION, BudgetLedger, read_earlier_spend
 from optimize.search.candidate import PARENT, Candidate
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
 from optimize.session.tuning_store import VERDICT, TuningStore, check_unchanged, filter_overrides, read_parent
-
-if TYPE_CHECKING:
-    from eval.execution.executors.cluster.connection import RunCluster
-    from optimize.session.trial_workers import TrialWorkers
 
 N_ARMS = 2  # of the sealed test: parent and winner
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
@@ -79,56 +72,46 @@ class TuningRun:
         self.call_log = stack.enter_context(closing(CallLog(folder / CALL_LOG)))
         search = self.files.read("search") or {}  # answers count only if their search is finished, and not repeated
         earlier = read_earlier_spend(self.call_log, self.recorder.state.wall_seconds)
-        self.ledger = BudgetLedger(self.config.budget, replace(earlier, metric_calls=search.get("metric_calls", 0)))
+        self.budget = Budget(self.config.budget, replace(earlier, metric_calls=search.get("metric_calls", 0)))
         base, missing = self.config.base, MissingServices(self.config.base.simulated)
         self.resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
-        self._program = base.system.build(base.model, self.parent.prompts, self.resources)
+        self.stop = StopController(self.config.run.drain_seconds)
+        samples = [*splits.train, *splits.val, *splits.sealed]
+        evaluation = self.config.build_evaluation(1, self.config.run.concurrency)
+        executor, self.cluster = create_executor(
+            evaluation, self.parent.prompts, self.resources, request.worker_config, samples, stack, N_ARMS
+        )
+        self._program = executor.program
         missing.note_broken(self.resources.broken)
         missing.note_server(base.model)
         missing.print_notes()
         log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
         self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)
-        self.stop = StopController(self.config.run.drain_seconds)
-        evaluation = self.config.build_evaluation(1, self.config.run.concurrency)
         task = self.recorder.info
         hooks = SampleHooks(
             folder,
             self._create_context,
+            self.answers.begin,
             read_replies=self.call_log.read_replies,
             note=self.answers.note,
             asks_budget=True,
             log=self.answers.write,
         )
-        self.cluster, workers = self._open_workers(stack, evaluation, task, hooks)
         self.trials = Trials(
-            create_runner(evaluation, self._program, task, hooks),  # each trial replaces the program by its own copy
+            executor.with_hooks(hooks).open_answering(task, self.stop),
+            self.run_id,
+            self._create_context,
             self.objective.samples,
-            self.ledger,
+            self.budget,
             store,
             self.config.run.concurrency,
-            lambda: str(self.stop.reason) if self.stop.reason else None,
-            answers=self.answers,
-            workers=workers,
+            self.stop,
+            self.answers,
         )
         stack.callback(self.trials.close)
 
     def _stop_for_logs(self, error: OSError) -> None:
         self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room", "storage")
-
-    def _open_workers(
-        self, stack: ExitStack, evaluation: EvalConfig, task: RunInfo, hooks: SampleHooks
-    ) -> "tuple[RunCluster | None, TrialWorkers | None]":
-        """Return the cluster that answers the questions, with the search's workers; None: this process answers them."""
-        if not isinstance(evaluation.executor, RaySettings):
-            return None, None
-        from eval.execution.executors.cluster.connection import open_cluster
-        from optimize.session.trial_workers import TrialWorkers
-
-        samples = [*self.splits.train, *self.splits.val, *self.splits.sealed]
-        config = self.request.worker_config
-        cluster = stack.enter_context(open_cluster(evaluation, config, samples, N_ARMS))
-        workers = TrialWorkers(evaluation, config, self.parent.prompts, task, hooks, self.stop, cluster)
-        return cluster, workers
 
     # Programs and answers
 
@@ -158,7 +141,7 @@ class TuningRun:
         self.check_stopped()
         self.check_metric()
         if not all(trial.completed for trial in trials):
-            reason = self.ledger.refusal or self.trials.stop_reason
+            reason = self.budget.refusal or self.trials.stop_reason
             raise EarlyVerdictError("budget", f"{reason}, before there was a verdict")
         return trials
 
@@ -169,7 +152,7 @@ class TuningRun:
             self.config.base.limits,
             call_log=replies,
             tool_log=SampleResults(replies),
-            budget=self.ledger.open_account(functools.partial(self.call_log.pay, sample_key)),
+            budget=self.budget.open_account(functools.partial(self.call_log.pay, sample_key)),
         )
 
     def _mask_replies(self, sample_key: SampleKey) -> MaskedReplies:
@@ -193,7 +176,7 @@ class TuningRun:
         return SampleContext(
             REFLECTION,
             call_log=self._mask_replies(REFLECTION),
-            budget=self.ledger.open_account(pay, reflection=True),
+            budget=self.budget.open_account(pay, reflection=True),
         )
 
     # Stopping
@@ -217,8 +200,8 @@ class TuningRun:
         shown_at, is_over = time.monotonic(), False
         while not is_over:
             is_over = ended.wait(_PROGRESS_SECONDS)
-            rest = self.ledger.project_rest(self.config.run.concurrency)
-            found = {"spend": self.ledger.spend().to_dict(), "eta_seconds": rest.eta_seconds}
+            rest = self.budget.project_rest(self.config.run.concurrency)
+            found = {"spend": self.budget.spend().to_dict(), "eta_seconds": rest.eta_seconds}
             with suppress(OSError), write_atomically(self.files.folder / TUNING_PROGRESS) as file:
                 json.dump({**found, "projected_cost_usd": rest.cost_usd}, file)  # a full disk stops the run elsewhere
             if live:
@@ -229,11 +212,11 @@ class TuningRun:
 
     def _format_progress(self) -> str:
         """Return a line with the answers of this session, replayed ones included, and the spend of all sessions."""
-        spend, planned = self.ledger.spend(), self.config.budget.metric_calls
+        spend, planned = self.budget.spend(), self.config.budget.metric_calls
         scored = f"{spend.metric_calls:,}" + (f" of {planned:,}" if planned else "")
         usd = f", ${spend.cost_usd:,.4f}" if spend.cost_usd else ""
         spent = f"{spend.lm_calls:,} requests{usd}, {spend.seconds:,.0f} s"
-        rest = self.ledger.project_rest(self.config.run.concurrency)
+        rest = self.budget.project_rest(self.config.run.concurrency)
         left = "" if rest is UNKNOWN else f"; at most {format_projection(rest)}"
         return f"so far: {self.trials.n_completed:,} answers ({scored} metric calls), {spent}{left}"
 
@@ -244,7 +227,7 @@ class TuningRun:
 
     def get_stop_reason(self) -> str | None:
         """Return why no more requests are sent; None while the search may go on."""
-        return self.trials.stop_reason or self.ledger.refusal
+        return self.trials.stop_reason or self.budget.refusal
 
     def check_stopped(self) -> None:
         """Check that nobody has stopped the run.
@@ -253,7 +236,7 @@ class TuningRun:
             RunStoppedError: by a signal, or because the model's server refuses further requests.
         """
         self.trials.check()
-        if reason := self.stop.reason or self.trials.own_stop_reason:
+        if reason := self.stop.reason:
             raise RunStoppedError(reason)
 
     def check_metric(self) -> None:
@@ -277,7 +260,7 @@ class TuningRun:
     # Files
 
     def read_prompts(self, candidate_id: str) -> PromptSet:
-        return self.files.read_prompts(candidate_id)
+        return self.files.snapshot().get_prompts(candidate_id)
 
     def check_leaks(self, prompts: PromptSet) -> LeakReport:
         words = collect_system_words(self._program)
@@ -290,7 +273,7 @@ class TuningRun:
 
     def save_spend(self, **changes: object) -> None:
         """Write what was spent so far, and other changes of the run's state."""
-        self.recorder.update(spend=self.ledger.spend().to_dict(), **changes)
+        self.recorder.update(spend=self.budget.spend().to_dict(), **changes)
 
     def show(self, line: str) -> None:
         self.console.print(self.config.redact(line), markup=False, highlight=False, soft_wrap=True)

@@ -160,25 +160,17 @@ class TuningStore:
                 json.dumps(redact_value(to_jsonable(content), self._redact), indent=2, ensure_ascii=False) + "\n"
             )
 
-    def read_prompts(self, candidate_id: str) -> PromptSet:
-        """Return a candidate's prompts.
-
-        Raises:
-            UserError: they cannot be read, or somebody has changed them since the run wrote them.
-        """
-        parent = read_parent(self.folder, self.store.read_info())
-        if candidate_id == PARENT:
-            return parent
-        return _build_prompts(candidate_id, self.read(f"{PROMPTS}{candidate_id}"), parent, self.read("splits"))
-
-    def begin_search(self) -> None:
-        """Start a search. The proposals of an earlier session stay until the resumed search repeats them."""
-        self._repeated = set()
+    def snapshot(self) -> "TuningSnapshot":
+        """Return everything that the run has kept so far."""
+        return _take_snapshot(self.store)
 
     def add_proposal(self, proposal: Proposal) -> None:
-        """Write a proposal with its prompts; one that was cut off replaces none that an earlier session scored."""
-        candidate = proposal.candidate
-        if proposal.decision == "cut_off" and candidate.id in self.read_scores() and candidate.id not in self._repeated:
+        """Write a proposal with its prompts; one that was cut off replaces none that an earlier session scored.
+
+        The proposals of an earlier session stay until the resumed search repeats them.
+        """
+        candidate, is_cut_off = proposal.candidate, proposal.decision == "cut_off"
+        if is_cut_off and candidate.id not in self._repeated and candidate.id in self.snapshot().val_scores:
             return
         self._repeated.add(candidate.id)
         prompts = replace(  # a server may have repeated a secret to the reflection
@@ -199,18 +191,10 @@ class TuningStore:
             with_earlier: a budget ended it, perhaps before it had repeated what earlier sessions scored: keep the rest
                 of that.
         """
-        kept = self._repeated | (self.read_scores().keys() if with_earlier else set())
-        gone = [row["candidate_id"] for row in self.read_proposals() if row["candidate_id"] not in kept]
+        tuning = self.snapshot()
+        kept = self._repeated | (tuning.val_scores.keys() if with_earlier else set())
+        gone = [row.candidate_id for row in tuning.proposals if row.candidate_id not in kept]
         self.remove(*(f"{prefix}{each}" for each in gone for prefix in (PROPOSAL, PROMPTS)))
-
-    def read_scores(self) -> dict[str, float]:
-        """Return candidate → score of those that were scored on all validation questions."""
-        scored = (row for row in self.read_proposals() if row["val_score"] is not None and row["decision"] != "cut_off")
-        return {row["candidate_id"]: row["val_score"] for row in scored}
-
-    def read_proposals(self) -> list[JsonObject]:
-        """Return the proposals in the order of the search."""
-        return sorted(self.store.read_results(PROPOSAL).values(), key=lambda row: row["place"])
 
 
 @dataclass(frozen=True)
@@ -251,6 +235,12 @@ class TuningSnapshot:
     def verdict(self) -> JsonObject:
         """Empty: there is none yet."""
         return self.results.get("verdict") or {}
+
+    @property
+    def val_scores(self) -> dict[str, float]:
+        """Candidate → score of those that were scored on all validation questions."""
+        scored = {each.candidate_id: each.val_score for each in self.proposals if each.decision != "cut_off"}
+        return {name: score for name, score in scored.items() if score is not None}
 
     @property
     def shortlist(self) -> dict[str, JsonObject]:
@@ -347,15 +337,19 @@ def read_tuning(folder: Path) -> TuningSnapshot:
         UserError: it holds no tuning run, or cannot be read.
     """
     with open_run(folder) as store:
-        info, state = store.read_info(), store.read_state()
-        results = {name: store.read_result(name) for name in _RESULTS}
-        rows, prompts = list(store.read_results(PROPOSAL).values()), store.read_results(PROMPTS)
+        return _take_snapshot(store)
+
+
+def _take_snapshot(store: RunStore) -> TuningSnapshot:
+    info, folder = store.read_info(), store.path.parent
     if info.tuning is None:
         raise UserError(f"{folder.name} holds no tuning run: its {DATABASE} names none.")
+    results = {name: store.read_result(name) for name in _RESULTS}
     names = {each.name for each in fields(ProposalRow)}
-    proposals = [ProposalRow(**{name: row[name] for name in names & row.keys()}) for row in rows]
-    proposals.sort(key=lambda each: each.place)
-    return TuningSnapshot(folder, info, info.tuning, state, results, proposals, prompts)
+    rows = [{name: row[name] for name in names & row.keys()} for row in store.read_results(PROPOSAL).values()]
+    proposals = sorted((ProposalRow(**row) for row in rows), key=lambda each: each.place)
+    prompts = store.read_results(PROMPTS)
+    return TuningSnapshot(folder, info, info.tuning, store.read_state(), results, proposals, prompts)
 
 
 def _to_ms(moment: str) -> int:

@@ -165,9 +165,9 @@ def _told(verdict: Any) -> str:
 
 def _requests_of_search(folder: Path, splits: Any) -> int:
     """Those of the first epoch and of the reflection; the shortlist's answers are of later ones."""
+    from eval.execution.budget import REFLECTION
     from eval.runs.call_log import CallLog
     from mas.runtime.sample_context import SampleKey
-    from optimize.search.budget import REFLECTION
 
     with contextlib.closing(CallLog(folder / "calls.db")) as log:
         samples = [REFLECTION, *(SampleKey(each.id, 1) for each in (*splits.train, *splits.val))]

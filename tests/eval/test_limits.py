@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from eval.execution.budget import Budget
 from eval.runs.store import RunStore
-from mas.runtime.sample_context import Payment
 from tests.eval.command_line import EvalCommand, dataset, question
 from tests.eval.obedient_agent import AGENT, told
 from tests.servers.faults import FaultServer, fault_server
@@ -164,14 +162,3 @@ def test_a_budget_with_an_unknown_price_is_refused(eval_command: EvalCommand, tm
     assert own.code == 1 and "no price is known for other" in own.err
     foreign = eval_command(*AGENT, *dataset(tmp_path / "data", told("a", "sleep 0 say 7")), budget)
     assert foreign.code == 1 and "not seen here" in foreign.err
-
-
-def test_a_budget_is_reached_once() -> None:
-    said: list[str] = []
-    budget = Budget(1.0, said.append, spent_usd=0.5)
-    for _ in range(4):
-        budget.spend(Payment(cost_usd=0.25))
-        budget.spend(Payment(cost_usd=None))
-    assert said == ["the run has spent $1.0000 (run.max_cost_usd=1)"]
-    Budget(None, said.append).spend(Payment(cost_usd=1e9))
-    assert len(said) == 1

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from eval.execution.budget import Spend
 from mas.runtime.errors import UserError
 from optimize.pipeline.cost_estimate import AnswerMeans
-from optimize.search.budget import Spend
 from tests.optimize.tuned import MINI_GEPA, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores

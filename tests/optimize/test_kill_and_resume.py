@@ -111,7 +111,7 @@ def test_kills_cost_no_more_than_what_was_in_flight_with_the_other_optimizers(
 
 PUBLISHING = (
     "after optimize.publishing.publish _move",
-    "after optimize.pipeline.publication publish",
+    "after optimize.pipeline.tuning publish",
 )
 
 
@@ -121,7 +121,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory, clean_environment: dict[str
     with simulated_server() as server:
         asked = over_http(server, f"run.concurrency={CONCURRENCY}", *PUBLISHES)
         run = TunedRun(tmp_path_factory.mktemp("tested") / "run", asked, clean_environment, server)
-        assert run.session(dies="before optimize.pipeline.publication judge") is None
+        assert run.session(dies="before optimize.pipeline.tuning judge") is None
         assert run.sealed_rows() == 2 * run.read("looks")[-1]["n_questions"]
         yield run
 

@@ -18,7 +18,10 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.execution.budget import REFLECTION, Budget, BudgetSettings
+from eval.execution.executors.local import LocalAnswering
 from eval.execution.runner import SampleRunner
+from eval.execution.termination import StopController
 from eval.runs.call_log import CallLog, SampleResults
 from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
@@ -30,7 +33,6 @@ from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, u
 from mas.simulation import SimulatedModel, answer_request, propose_prompt
 from mas.system import agent_names
 from mas.tools.tool_context import Resources
-from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings
 from optimize.search.candidate import Proposal
 from optimize.search.optimizer import Optimizer, SearchContext, SearchOutcome
 from optimize.search.student import Objective, Student
@@ -105,7 +107,7 @@ class ToySearch:
     model: Any
     trials: Trials
     student: Student
-    ledger: BudgetLedger
+    budget: Budget
     call_log: CallLog
     reflection_lm: Any
     seed: int
@@ -138,7 +140,7 @@ class ToySearch:
         question = SampleContext(
             REFLECTION,
             call_log=self.call_log.for_sample(REFLECTION),
-            budget=self.ledger.open_account(lambda payment: None, reflection=True),
+            budget=self.budget.open_account(lambda payment: None, reflection=True),
         )
         with use_context(question):
             report = self.proposed or self.proposals.append
@@ -165,7 +167,7 @@ def toy_search(
     max_metric_calls: int = 80,
     budget: BudgetSettings | None = None,
     agents: tuple[str, ...] = (),
-    halted: Callable[[], str | None] = lambda: None,
+    stop: StopController | None = None,
     scorer: Any = None,
     program: Any = None,
     prompts: PromptSet | None = None,
@@ -173,7 +175,7 @@ def toy_search(
     """A second one in the same folder has the replies that the first one paid for."""
     system, samples, baseline = toy()
     model, prompts = model or CountedModel(), prompts or baseline
-    ledger = BudgetLedger(budget or BudgetSettings(metric_calls=max_metric_calls))
+    ledger = Budget(budget or BudgetSettings(metric_calls=max_metric_calls))
     with closing(CallLog(folder / "calls.db")) as call_log:
 
         def question(sample: SampleKey) -> SampleContext:
@@ -191,10 +193,11 @@ def toy_search(
         known = {each.id: each for split in samples.values() for each in split}
 
         def stopped() -> str | None:
-            return halted() or trials.own_stop_reason or ledger.refusal
+            return trials.stop_reason or ledger.refusal
 
         store = RunStore(folder / "run.db")
-        trials = Trials(runner, known, ledger, store, threads, stopped)
+        answering = LocalAnswering(runner, prompts)
+        trials = Trials(answering, "tuning", question, known, ledger, store, threads, stop or StopController(say=print))
         with store, closing(trials):
             student = Student(built, prompts, trials, agents)
             yield ToySearch(

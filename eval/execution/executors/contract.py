@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Protocol, Self, runtime_checkable
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.runner import ignore_events
+from eval.execution.runner import OpenListener, ignore_events
 from eval.execution.termination import StopController
+from eval.execution.traced_program import AnsweredTrial
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from mas.runtime.sample_context import SampleContext, SampleKey
-from mas.runtime.trace import Listener
 from mas.system import Program
 
 PendingSample = tuple[Sample, SampleKey]
 OnRecord = Callable[[Record], None]
+OpenContext = Callable[[SampleKey], SampleContext]  # with limits, budget and call log
 
 
 class Note(Protocol):
@@ -31,12 +32,30 @@ class SampleHooks:
     """Folder of a run, and functions of a session that give each sample its caches, its budget, and a log."""
 
     folder: Path = Path()
-    open_context: Callable[[SampleKey], SampleContext] = SampleContext
-    open_listener: Callable[[str, SampleKey], Listener] = ignore_events  # thread id, sample → listener of its trace
+    open_context: OpenContext = SampleContext
+    open_listener: OpenListener = ignore_events
     read_replies: Callable[[SampleKey], Mapping[str, str]] = lambda key: {}  # that the context's `call_log` has
     note: Note = lambda event, **fields: None  # writes a line to the session's log
     asks_budget: bool = False  # the contexts' budget may refuse a request, and is asked before each
     log: Callable[[str, str], None] = lambda name, text: None  # writes lines to that log of the run
+
+
+class Answering(Protocol):
+    """Answers single samples, each with prompts of its own. Used on the agents' event loop."""
+
+    async def answer(
+        self, program: Program, sample: Sample, sample_key: SampleKey, open_context: OpenContext
+    ) -> AnsweredTrial:
+        """Answer and score a sample with the prompts that the program, a copy of the executor's, has now.
+
+        Raises:
+            CancelledError: this call was cancelled, or `close` was called.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End what answers, and count what its requests in flight have cost; the next sample starts it again."""
+        ...
 
 
 @runtime_checkable
@@ -63,5 +82,14 @@ class Executor(Protocol):
 
         Raises:
             Exception: whatever `on_record` raises; the run cannot continue without its store.
+        """
+        ...
+
+    def open_answering(self, run_info: RunInfo, stop: StopController) -> Answering:
+        """Return what answers single samples of the run, for a search that asks as it likes.
+
+        Args:
+            run_info: of the run.
+            stop: ends the session if nothing can answer.
         """
         ...

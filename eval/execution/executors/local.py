@@ -6,20 +6,26 @@ run_blocking(executor.run(info, pending, store.write, StopController()))
 
 import asyncio
 import copy
+import functools
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Self
 
 import dspy
 
+from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
-from eval.execution.executors.contract import OnRecord, PendingSample, SampleHooks
+from eval.execution.executors.contract import Answering, OnRecord, OpenContext, PendingSample, SampleHooks
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import QUOTA_OR_KEY, StopController
+from eval.execution.traced_program import AnsweredTrial, TracedProgram
+from eval.runs.logs import DIGEST_CHARS
 from eval.runs.run_info import RunInfo
 from eval.scorers.labels import LabelSet
-from mas.prompt_sets.prompt_set import PromptSet
+from mas.prompt_sets.prompt_set import PromptSet, digest, read_applied_prompts
+from mas.runtime.sample_context import SampleKey
 from mas.system import Program, Resources
 
 GC_THRESHOLDS = (20_000, 20, 100)  # 700, 10, 10 by default: objects, then collections of the younger generation
@@ -35,7 +41,7 @@ class LocalExecutor:
             UserError: it cannot be built, such as with a tool that cannot be loaded.
         """
         self.program = config.system.build(config.model, prompts, resources)
-        self._config, self._hooks = config, SampleHooks()
+        self._config, self._hooks, self._prompts = config, SampleHooks(), prompts
 
     def with_hooks(self, hooks: SampleHooks) -> Self:
         """Return an executor of the same program for one session."""
@@ -49,6 +55,32 @@ class LocalExecutor:
         """Run the samples; see `Executor.run`."""
         runner = create_runner(self._config, self.program, run_info, self._hooks)
         await run_side_by_side(runner, pending, on_record, stop, self._config.run.concurrency)
+
+    def open_answering(self, run_info: RunInfo, stop: StopController) -> Answering:
+        """Return what answers single samples; see `Executor.open_answering`."""
+        assert self._prompts is not None, "a search has prompts to start from"
+        return LocalAnswering(create_runner(self._config, self.program, run_info, self._hooks), self._prompts)
+
+
+@dataclass(frozen=True)
+class LocalAnswering:
+    """An Answering (see `contract.py`) in this process."""
+
+    runner: SampleRunner
+    prompts: PromptSet  # of the run
+
+    async def answer(
+        self, program: Program, sample: Sample, sample_key: SampleKey, open_context: OpenContext
+    ) -> AnsweredTrial:
+        label = digest(read_applied_prompts(program, self.prompts))[:DIGEST_CHARS]
+        listen = functools.partial(self.runner.open_listener, prompts_sha256=label)
+        traced = TracedProgram(program)
+        runner = replace(self.runner, program=traced, open_context=open_context, open_listener=listen)
+        record = await runner.run_sample(sample, sample_key)
+        return AnsweredTrial(record, traced.name_calls())
+
+    async def close(self) -> None:
+        """Do nothing: the answers are tasks of the caller."""
 
 
 def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, hooks: SampleHooks) -> SampleRunner:

@@ -143,13 +143,13 @@ class GepaEvents:
         """Begin with no candidate but the parent."""
         self.failure: Exception | None = None  # the first one of a handler
         self._parent, self._context, self._report = student.initial_prompts, context, report
-        self._ledger = student.trials.ledger
+        self._budget = student.trials.budget
         self._ids = [PARENT]  # by gepa's number
         self._texts: list[dict[str, str]] = []
         self._val_scores: list[Mapping[int, float]] = []
         self._val_numbers = {sample_id: number for number, sample_id in enumerate(objective.val_ids)}
         self._n_proposed = self._iteration = 0
-        self._spend_before = self._ledger.spend()
+        self._spend_before = self._budget.spend()
         self._new_texts: dict[str, str] = {}
         self._pending: Candidate | None = None  # not decided yet
         self._before = self._after = 0.0  # mean scores of its parent and its own on the minibatch
@@ -158,7 +158,7 @@ class GepaEvents:
 
     @_guarded
     def on_iteration_start(self, event: Event) -> None:
-        self._iteration, self._pending, self._spend_before = event["iteration"], None, self._ledger.spend()
+        self._iteration, self._pending, self._spend_before = event["iteration"], None, self._budget.spend()
         self._is_val_complete, self._val_score = True, None
 
     @_guarded
@@ -239,7 +239,7 @@ class GepaEvents:
             minibatch_before=self._before if self._is_minibatch_complete else None,
             minibatch_after=self._after if self._is_minibatch_complete else None,
             val_score=self._val_score if is_complete else None,
-            spend=self._ledger.spend() - self._spend_before,
+            spend=self._budget.spend() - self._spend_before,
         )
         self._pending = None
         self._report(proposal)

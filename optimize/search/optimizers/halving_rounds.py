@@ -12,8 +12,8 @@ from typing import Protocol
 
 import dspy
 
+from eval.execution.budget import Spend
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 from optimize.search.optimizer import ReportProposal, SearchContext
 from optimize.search.optimizers.halving_changes import Change, ChangeEffects, apply_changes, divide
@@ -68,7 +68,7 @@ class HalvingRounds:
     ) -> None:
         self._settings, self._objective, self._context, self._report = settings, objective, context, report
         self._rewriter, self._rng = rewriter, Random(context.seed)
-        self._ledger = student.trials.ledger
+        self._budget = student.trials.budget
         self._parent = _Version(frozenset(), student.prompts, student)
         self._versions = {self._parent.changes: self._parent}
         self._effects = ChangeEffects(context.seed)
@@ -107,7 +107,7 @@ class HalvingRounds:
 
     def _hold_round(self, n_stages: int, n_questions: int) -> bool:
         """Return whether a better version was found."""
-        before = self._ledger.spend()
+        before = self._budget.spend()
         for _ in range(n_stages):
             guess = self._get_version(self._effects.choose_best())
             self._answer([guess], self._draw_questions(self._settings.batch))
@@ -145,7 +145,7 @@ class HalvingRounds:
                 reason,
                 iteration=self._n_rounds,
                 val_score=guess.mean(val_ids) if scored else None,
-                spend=self._ledger.spend() - before,
+                spend=self._budget.spend() - before,
             )
         )
         if decision == "accepted":

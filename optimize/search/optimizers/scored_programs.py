@@ -10,8 +10,8 @@ from statistics import fmean
 
 import dspy
 
+from eval.execution.budget import Spend
 from mas.prompt_sets.prompt_set import PromptSet, digest
-from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 from optimize.search.dspy_compat import Scored, run_isolated
 from optimize.search.optimizer import ReportProposal, SearchContext
@@ -34,7 +34,7 @@ class ScoredPrograms:
         """Begin with the parent; `origin` is that of the candidates."""
         self._student, self._objective, self._context, self._report = student, objective, context, report
         self._origin = origin
-        self._parent, self._ledger = student.initial_prompts, student.trials.ledger
+        self._parent, self._budget = student.initial_prompts, student.trials.budget
         self._seen = {digest(student.prompts)}
         self._best_score, self._spend_before = 0.0, Spend()
 
@@ -49,7 +49,7 @@ class ScoredPrograms:
             with suppress(SearchOverError):
                 trials = self._student.answer_all(self._objective.val_ids)
                 self._best_score = fmean(self._objective.judge(trial).score for trial in trials)
-                self._spend_before = self._ledger.spend()
+                self._spend_before = self._budget.spend()
                 self._check_over()
                 compile_student()
 
@@ -78,7 +78,7 @@ class ScoredPrograms:
         elif score > self._best_score:
             decision, reason = "accepted", f"the best so far (before: {self._best_score:.1%})"
             self._best_score = score
-        spend, number, before = self._ledger.spend(), len(self._seen) - 1, self._parent
+        spend, number, before = self._budget.spend(), len(self._seen) - 1, self._parent
         changed = tuple(
             agent
             for agent, text in prompts.texts.items()

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from eval.execution.budget import Budget, add_unseen_usage, sum_usage
+from eval.execution.budget import Budget, BudgetSettings, add_unseen_usage, sum_usage
 from eval.runs.record import Usage
 from mas.runtime.sample_context import Payment
 from mas.runtime.trace import Span
@@ -25,11 +25,13 @@ def pay(cost_usd: float | None) -> Payment:
 )
 def test_a_budget_that_is_reached_is_reported_once(costs: list[float | None], reported: int) -> None:
     sentences: list[str] = []
-    budget = Budget(1.0, sentences.append)
+    budget = Budget(BudgetSettings(metric_calls=None, usd=1.0), used_up=sentences.append)
     for cost in costs:
-        budget.spend(pay(cost))
+        account = budget.open_account(lambda payment: None)
+        account.reserve()  # never refused: what is in flight is cancelled by the run
+        account.settle(pay(cost))
     assert len(sentences) == reported
-    assert budget.spent_usd == sum(cost or 0.0 for cost in costs)
+    assert budget.spend().cost_usd == sum(cost or 0.0 for cost in costs)
     if reported:
         assert sentences[0].endswith("(run.max_cost_usd=1)")
 

@@ -96,7 +96,8 @@ def test_every_reply_outlives_a_killed_process(tmp_path: Path) -> None:
 ASKING = """
 import asyncio, sys
 from pathlib import Path
-from eval.execution.budget import Budget, SampleBudget
+import functools
+from eval.execution.budget import Budget, BudgetSettings
 from eval.runs.call_log import CallLog
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
@@ -104,7 +105,8 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 
 async def ask(sample):
     replies = log.for_sample(sample)
-    with use_context(SampleContext(sample, call_log=replies, budget=SampleBudget(sample, log, Budget(None, print)))):
+    account = Budget(BudgetSettings(metric_calls=None)).open_account(functools.partial(log.pay, sample))
+    with use_context(SampleContext(sample, call_log=replies, budget=account)):
         for n in range(100_000):
             await lm.acall(f"question {n}")
             print(n, flush=True)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from eval.config.tracking import LocalTracking
+from eval.execution.budget import Spend
 from eval.mlflow_export.tracked_run import connect
 from eval.runs.own_runs import note_run
 from eval.runs.run_info import RunInfo, TuningTask
 from eval.runs.store import PROPOSAL
 from mas.prompt_sets.prompt_set import PromptSet, digest, write_prompt_set
 from optimize.mlflow_export.tuning_export import TuningExport
-from optimize.search.budget import Spend
 from optimize.search.candidate import PARENT
 from optimize.session.tuning_store import PROMPTS
 from tests.eval.stored_tuning import TASK, store_tuning

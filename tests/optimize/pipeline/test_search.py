@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval.cli.command import STOPPED
-from optimize.search.budget import Spend
+from eval.execution.budget import Spend
 from optimize.search.candidate import Proposal
 from optimize.session.tuning_store import TuningStore
 from tests.command import tuning_command
@@ -36,7 +36,7 @@ def test_a_resumed_search_without_any_budget_left_keeps_the_candidates_of_the_fi
     assert accepted and first.read("search") is None
 
     reserved = Spend(seconds=1e6)  # all of the budget: the search has no second for itself
-    monkeypatch.setattr("optimize.pipeline.tuning.reserve_test_budget", lambda run, _: run.ledger.hold_back(reserved))
+    monkeypatch.setattr("optimize.pipeline.tuning.reserve_test_budget", lambda run, _: run.budget.hold_back(reserved))
     resumed = tuning_command(tmp_path, f"resume={first.folder}", f"budget.seconds={reserved.seconds}")
     assert resumed.code == 0, resumed.out + resumed.err
     assert [each["candidate_id"] for each in resumed.read("shortlist")] == ["parent", accepted[-1]]

@@ -10,8 +10,8 @@ import pytest
 
 from eval.runs.store import open_run
 from optimize.gate.verdict import EarlyVerdictError
-from optimize.pipeline.preflight import Baseline
 from optimize.pipeline.shortlist import (
+    Baseline,
     ShortlistEntry,
     approve_winner,
     choose_winner,

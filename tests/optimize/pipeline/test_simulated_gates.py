@@ -18,7 +18,7 @@ from optimize.gate.gate import CONTINUE, SUCCESS, Look, decide_look
 from optimize.gate.power import ACCURACY, compute_smallest_gain
 from optimize.gate.sealed_log import FIRST_LEVEL, Allowance
 from optimize.gate.verdict import EarlyVerdictError
-from optimize.pipeline import publication, sealed_test
+from optimize.pipeline import sealed_test, tuning
 from optimize.pipeline.shortlist import ApprovedSet
 from optimize.session.tuning_run import TuningRun
 from scripts.interval_coverage import Cell, draw_right
@@ -63,7 +63,7 @@ def judge_drawn(
         patch.setattr(sealed_test, "_begin_test", lambda *given: ("draw", Allowance(size=N_QUESTIONS)))
         patch.setattr(sealed_test, "record_judgement", lambda *given: None)
         patch.setattr(run, "show", lambda line: None)
-        verdict = publication.judge_winner(run, sealed_test.run_sealed_test(run, approved))
+        verdict = tuning.judge_winner(run, sealed_test.run_sealed_test(run, approved))
     assert verdict["sealed"]["n_answers"] == sum(map(len, drawn.records.values()))
     return dict(verdict)
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample
+from eval.execution.budget import REFLECTION, Budget, BudgetSettings, Spend, read_earlier_spend
 from eval.execution.runner import SampleRunner
 from eval.runs.call_log import CallLog
 from eval.runs.record import Record
@@ -22,32 +23,31 @@ from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.simulation import SimulatedModel
-from optimize.search.budget import REFLECTION, BudgetLedger, BudgetSettings, Spend, read_earlier_spend
 from tests.eval.execution.sample_run import SampleRun
 
 FREE = Payment(cost_usd=0.0)
 NO_LIMIT = BudgetSettings(metric_calls=None)
 
 
-def ledger(spent: Spend | None = None, clock: Callable[[], float] = time.monotonic, **budget: Any) -> BudgetLedger:
-    return BudgetLedger(BudgetSettings(**{"metric_calls": None, **budget}), spent or Spend(), clock=clock)
+def ledger(spent: Spend | None = None, clock: Callable[[], float] = time.monotonic, **budget: Any) -> Budget:
+    return Budget(BudgetSettings(**{"metric_calls": None, **budget}), spent or Spend(), clock=clock)
 
 
 def cost(usd: float | None = 0.0, tokens: int = 0) -> Payment:
     return Payment(input_tokens=tokens, cost_usd=usd)
 
 
-def reserve(ledger: BudgetLedger, reflection: bool = False) -> RunBudget:
+def reserve(ledger: Budget, reflection: bool = False) -> RunBudget:
     account = ledger.open_account(lambda payment: None, reflection)
     account.reserve()
     return account
 
 
-def pay(ledger: BudgetLedger, payment: Payment | None, reflection: bool = False) -> None:
+def pay(ledger: Budget, payment: Payment | None, reflection: bool = False) -> None:
     reserve(ledger, reflection).settle(payment)
 
 
-def refusal(of: BudgetLedger, reflection: bool = False) -> LimitReachedError:
+def refusal(of: Budget, reflection: bool = False) -> LimitReachedError:
     with pytest.raises(LimitReachedError) as raised:
         reserve(of, reflection)
     assert str(raised.value) == of.refusal
@@ -165,7 +165,7 @@ def _settle_all(in_flight: list[tuple[RunBudget, bool, int]], seen: list[int]) -
 
 def test_what_earlier_sessions_paid_is_known_from_the_log_of_calls(tmp_path: Path) -> None:
     log = CallLog(tmp_path / "calls.db")
-    held = BudgetLedger(NO_LIMIT)
+    held = Budget(NO_LIMIT)
     for sample_key in (SampleKey("q1"), SampleKey("q1", epoch=2), SampleKey("reflection"), REFLECTION, REFLECTION):
         paid = lambda payment, sample_key=sample_key: log.pay(sample_key, payment)  # noqa: E731
         account = held.open_account(paid, reflection=sample_key == REFLECTION)

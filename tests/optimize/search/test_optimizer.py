@@ -32,7 +32,7 @@ def test_every_optimizer_proposes_candidates_within_its_budget(file: Path, tmp_p
     assert bool(cost.reflection_calls) == optimizer.needs_reflection
     with toy_search(tmp_path, max_metric_calls=CALLS) as toy:
         outcome = toy.run(optimizer)
-        spend = toy.ledger.spend()
+        spend = toy.budget.spend()
     assert isinstance(outcome, SearchOutcome)
     assert bool(outcome.reflections) == optimizer.needs_reflection
     assert spend.metric_calls <= CALLS

@@ -10,12 +10,15 @@ from dspy.lm15 import Message, Request, Response, TextPart
 from dspy.teleprompt.gepa.gepa_utils import DspyAdapter
 
 from eval.benchmarks.dataset import Sample
+from eval.execution.budget import Budget, BudgetSettings
+from eval.execution.executors.local import LocalAnswering
 from eval.execution.runner import SampleRunner
+from eval.execution.termination import StopController
 from eval.runs.store import RunStore
 from eval.scorers.exact import ExactScorer
+from mas.runtime.sample_context import SampleContext
 from mas.system import Resources
 from mas.systems.external.dspy_system import DspySystem
-from optimize.search.budget import BudgetLedger, BudgetSettings
 from optimize.search.dspy_compat import run_isolated, to_examples
 from optimize.search.student import Objective, Student
 from optimize.search.trials import UNREADABLE, Trials
@@ -62,9 +65,12 @@ def build_student(tmp_path: Path, model: Echo) -> Student:
     system.check()
     program = system.build(model, None, Resources())  # type: ignore[arg-type]
     runner = SampleRunner("r", program, ExactScorer(), deadline_seconds=60, redact=str)
-    ledger = BudgetLedger(BudgetSettings(metric_calls=50))
-    trials = Trials(runner, {each.id: each for each in SAMPLES}, ledger, RunStore(tmp_path / "run.db"), 2)
-    return Student(program, system.derive_prompts(), trials)
+    ledger = Budget(BudgetSettings(metric_calls=50))
+    prompts, stop = system.derive_prompts(), StopController()
+    samples = {each.id: each for each in SAMPLES}
+    answering, store = LocalAnswering(runner, prompts), RunStore(tmp_path / "run.db")
+    trials = Trials(answering, "r", SampleContext, samples, ledger, store, 2, stop)
+    return Student(program, prompts, trials)
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,12 @@ import dspy
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.execution.budget import BudgetSettings
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.sample_context import LimitReachedError, SampleLimits, current_context
 from mas.system import agent_names
 from mas.systems.gaia.system import GaiaSystem
 from mas.tools.tool_context import Resources
-from optimize.search.budget import BudgetSettings
 from tests.mas.systems.gaia.building import build
 from tests.optimize.toy_search import toy, toy_search
 from tests.scripted_model import UNREADABLE, Call, ScriptedModel, answering, in_turn, reject

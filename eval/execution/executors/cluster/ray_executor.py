@@ -12,6 +12,7 @@ loses its samples: others answer them, one at a time, with the replies that were
 import asyncio
 import copy
 import math
+import pickle
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -38,15 +39,17 @@ from eval.execution.executors.cluster.messages import (
     Reserve,
     Start,
 )
-from eval.execution.executors.contract import OnRecord, PendingSample, SampleHooks
+from eval.execution.executors.contract import Answering, OnRecord, OpenContext, PendingSample, SampleHooks
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.termination import QUOTA_OR_KEY, StopController
+from eval.execution.traced_program import AnsweredTrial
 from eval.runs.record import Record, build_blank_record
 from eval.runs.run_info import RunInfo
 from mas.llm.profiles.profile import ModelProfile
 from mas.llm.rate_limiter import BackoffTooLongError, Permit
-from mas.prompt_sets.prompt_set import PromptSet
+from mas.prompt_sets.prompt_set import PromptSet, read_applied_prompts
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, use_context
+from mas.system import Program
 
 if TYPE_CHECKING:
     from eval.execution.executors.cluster.actors import ActorChannel
@@ -109,6 +112,79 @@ class RayExecutor:
         with stop.in_flight(workers.refuse_requests):
             await stop.supervise(keepers)
         return None
+
+    def open_answering(self, run_info: RunInfo, stop: StopController) -> Answering:
+        """Return what answers single samples; see `Executor.open_answering`."""
+        assert self._prompts is not None, "a search has prompts to start from"
+        resolved = {**self._resolved, "cache": {"tools": "off"}}  # results are kept among the replies
+        start = describe_start(resolved, self._prompts, run_info, self._hooks)
+        return WorkerAnswering(self._cluster, start, self._config, self._prompts, self._hooks, stop)
+
+
+@dataclass(eq=False)
+class WorkerAnswering:
+    """An Answering (see `contract.py`) by workers that are started with the first sample."""
+
+    cluster: RunCluster
+    start: Start
+    config: EvalConfig
+    prompts: PromptSet  # of the run
+    hooks: SampleHooks
+    stop: StopController
+    _workers: "Workers | None" = None
+    _keepers: list["asyncio.Task[None]"] = field(default_factory=list)
+    _waiting: set["asyncio.Future[AnsweredTrial]"] = field(default_factory=set)
+
+    async def answer(
+        self, program: Program, sample: Sample, sample_key: SampleKey, open_context: OpenContext
+    ) -> AnsweredTrial:
+        waiting: asyncio.Future[AnsweredTrial] = asyncio.get_running_loop().create_future()
+
+        def open_begun(key: SampleKey) -> SampleContext:
+            context = open_context(key)
+            context.read_start_time()  # kept with the replies: the same one in every worker
+            return context
+
+        def finish(record: Record, calls: bytes) -> None:
+            if not waiting.done():
+                waiting.set_result(AnsweredTrial(record, pickle.loads(calls) if calls else []))
+
+        prompts, workers = read_applied_prompts(program, self.prompts), self._open()
+        self._waiting.add(waiting)
+        workers.submit(Job(sample, sample_key, open_begun, self.hooks.read_replies, finish, prompts))
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            await self.close()  # the whole session ends: single samples are not cancelled
+            raise
+        finally:
+            self._waiting.discard(waiting)
+
+    async def close(self) -> None:
+        keepers, self._keepers, self._workers = self._keepers, [], None
+        for task in keepers:
+            task.cancel()
+        if keepers:
+            await asyncio.wait(keepers)
+        for waiting in self._waiting:
+            waiting.cancel()
+
+    def _open(self) -> "Workers":
+        if self._workers is None:
+            profiles = list_profiles(self.config)
+            self._workers = Workers(self.cluster, self.start, profiles, self.hooks, self.stop, takes_more=True)
+            self._keepers = self._workers.open(self.config.run.concurrency, self.cluster.n_workers)
+            for task in self._keepers:
+                task.add_done_callback(self._note_end)
+        return self._workers
+
+    def _note_end(self, keeper: "asyncio.Task[None]") -> None:
+        if keeper.cancelled():
+            return
+        if (error := keeper.exception()) is not None:
+            self.stop.stop_now(f"workers cannot be kept: {error}", "errors")
+        for waiting in self._waiting:
+            waiting.cancel()
 
 
 def describe_start(

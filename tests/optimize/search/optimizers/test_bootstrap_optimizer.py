@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from eval.execution.budget import BudgetSettings
 from eval.scorers.score import Score
 from mas.prompt_sets.prompt_set import apply_prompt_set, digest
-from optimize.search.budget import BudgetSettings
 from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
 from optimize.search.student import Student
 from tests.eval.command_line import without_notes
@@ -65,7 +65,7 @@ def test_what_the_budget_cuts_off_is_told_as_that_and_is_the_last(tmp_path: Path
     with toy_search(tmp_path, budget=BudgetSettings(metric_calls=40)) as search:
         search.run(BootstrapOptimizer())
     assert [each.decision == "cut_off" for each in search.proposals] == [False, True]
-    assert search.ledger.spend().metric_calls == 40
+    assert search.budget.spend().metric_calls == 40
 
 
 def test_what_a_candidate_would_publish_is_what_was_scored(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from dspy.lm15 import BillingError, Message, Response, TextPart, Usage
 from gepa import optimize
 
+from eval.execution.termination import StopController
 from mas.runtime.errors import UserError
 from optimize.search.optimizers.gepa_optimizer import ARGUMENTS, ARGUMENTS_OF_GEPA, GepaOptimizer
 from tests.eval.command_line import without_notes
@@ -49,7 +50,7 @@ def gepa(**settings: Any) -> GepaOptimizer:
 def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with toy_search(tmp_path, seed=1, max_metric_calls=150) as search:
         outcome = search.run(gepa(component_selector="all"))
-        proposals, ledger = search.proposals, search.ledger.spend()
+        proposals, ledger = search.proposals, search.budget.spend()
     assert [each.candidate.id for each in proposals] == [f"c{number:03}" for number in range(1, len(proposals) + 1)]
     accepted = {each.candidate.id for each in proposals if each.decision == "accepted"}
     assert accepted and len(accepted) < len(proposals)
@@ -120,7 +121,7 @@ def test_replies_that_hold_no_prompt_are_counted_and_end_the_search(tmp_path: Pa
         outcome = search.run(gepa())
         assert search.proposals == []
         assert outcome.unparsable == outcome.reflections == 10
-        assert search.ledger.spend().metric_calls < 80
+        assert search.budget.spend().metric_calls < 80
 
 
 def test_the_reflection_is_told_to_keep_facts_out_of_prompts_and_sees_the_feedback(tmp_path: Path) -> None:
@@ -145,23 +146,20 @@ def test_a_reflection_model_that_takes_no_more_calls_ends_the_search(tmp_path: P
     with toy_search(tmp_path, model=CountedModel(reflection=refuse)) as search:
         outcome = search.run(gepa())
         assert (outcome.reflections, outcome.unparsable, search.proposals) == (1, 0, [])
-        assert "no credit left" in str(search.trials.own_stop_reason)
+        assert "no credit left" in str(search.trials.stop_reason)
 
 
 def test_ctrl_c_ends_it_and_nothing_more_is_asked(tmp_path: Path) -> None:
-    stop: list[str] = []
+    stop = StopController()
     sent_at_stop: list[int] = []
 
     async def interrupt(request: Any) -> None:
         await asyncio.sleep(0)
         if search.model.sent == 60:
-            stop.append("interrupted by Ctrl-C")
+            stop.drain("interrupted by Ctrl-C", "signal")
             sent_at_stop.append(search.model.sent)
 
-    def halted() -> str | None:
-        return stop[0] if stop else None
-
-    with toy_search(tmp_path, model=CountedModel(interrupt), threads=1, halted=halted) as search:
+    with toy_search(tmp_path, model=CountedModel(interrupt), threads=1, stop=stop) as search:
         search.run(gepa())
         assert search.model.sent <= 60 + 2, "the answer in flight came to its end"
         assert search.stopped() == "interrupted by Ctrl-C"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from dspy.lm15 import Response
 
+from eval.execution.budget import BudgetSettings
 from mas.simulation import propose_prompt
-from optimize.search.budget import BudgetSettings
 from optimize.search.optimizers.halving_optimizer import HalvingOptimizer
 from tests.optimize.search.optimizers.test_gepa_optimizer import replying
 from tests.optimize.toy_search import CountedModel, toy_search
@@ -21,7 +21,7 @@ def halving(**settings: Any) -> HalvingOptimizer:
 def test_each_round_is_a_proposal_and_what_is_accepted_was_better_on_validation(tmp_path: Path) -> None:
     with toy_search(tmp_path, seed=1, max_metric_calls=150) as search:
         outcome = search.run(halving())
-        proposals, spent = search.proposals, search.ledger.spend()
+        proposals, spent = search.proposals, search.budget.spend()
         first = search.student.answer_all(search.val_ids)  # from memory
         texts = {"parent": search.student.prompts.texts}
     best_score = sum(trial.record.value for trial in first) / len(first)
@@ -71,8 +71,8 @@ def test_a_round_is_as_short_as_the_budget_and_what_is_cut_off_is_neither_accept
     for answers, allowed in ((50, 50), (90, 90), (90, 60)):
         with toy_search(tmp_path, max_metric_calls=answers, budget=BudgetSettings(metric_calls=allowed)) as search:
             search.run(halving())
-            assert search.ledger.spend().metric_calls <= allowed
-            assert (search.ledger.refusal is None) == (answers == allowed), "it does not begin what it cannot end"
+            assert search.budget.spend().metric_calls <= allowed
+            assert (search.budget.refusal is None) == (answers == allowed), "it does not begin what it cannot end"
             decisions |= {each.decision for each in search.proposals[-1:]}
     assert "cut_off" in decisions and len(decisions) > 1
 

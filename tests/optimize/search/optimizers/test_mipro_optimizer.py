@@ -10,7 +10,7 @@ import pytest
 from dspy.lm15 import Response
 
 from eval.benchmarks.dataset import Sample
-from optimize.search.budget import BudgetSettings
+from eval.execution.budget import BudgetSettings
 from optimize.search.optimizers.mipro_optimizer import MiproOptimizer
 from tests.eval.command_line import without_notes
 from tests.optimize import toy_search as search_of_tests
@@ -45,7 +45,7 @@ def test_texts_and_examples_are_combined_and_scored_on_all_validation_questions(
     with toy_search(tmp_path, max_metric_calls=150) as search:
         outcome = search.run(MiproOptimizer(candidates=4, trials=6))
         right = [search.student.trial(each).record for each in search.train_ids]
-        spend = search.ledger.spend()
+        spend = search.budget.spend()
         proposals = search.proposals
     assert [each.candidate.id for each in proposals] == [f"c{number:03}" for number in range(1, len(proposals) + 1)]
     assert 3 <= len(proposals) <= 6
@@ -82,7 +82,7 @@ def test_what_the_budget_cuts_off_is_told_as_that_and_is_the_last(tmp_path: Path
     with toy_search(tmp_path, budget=BudgetSettings(metric_calls=40)) as search:
         search.run(MiproOptimizer(candidates=3))
     assert [each.decision == "cut_off" for each in search.proposals] == [False, True]
-    assert search.ledger.spend().metric_calls == 40
+    assert search.budget.spend().metric_calls == 40
 
 
 def test_agents_that_are_not_tuned_keep_their_prompts(tmp_path: Path) -> None:
