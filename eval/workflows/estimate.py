@@ -94,8 +94,13 @@ def list_prices(config: EvalConfig) -> list[Price | None]:
     agents = getattr(config.system, "agents", {}).values()
     own = {each.model for each in agents if getattr(each, "model", None)}
     names = {*getattr(config.model, "names", [config.model.name]), *own}
-    find_price = getattr(config.model, "find_price", lambda name: None)  # the simulated model has no price
-    return [find_price(name) for name in sorted(names)]
+    return [find_price(config, name) for name in sorted(names)]
+
+
+def find_price(config: EvalConfig, name: str) -> Price | None:
+    """Return the price of a model of the run; None if it is unknown, as of the simulated one."""
+    find = getattr(config.model, "find_price", None)
+    return find(name) if find else None
 
 
 def compute_highest_cost(prices: Sequence[Price | None], input_tokens: float, output_tokens: float) -> float | None:

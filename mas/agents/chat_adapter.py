@@ -17,10 +17,8 @@ An example never has one, whatever the name of its file.
 """
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args, get_origin
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
@@ -70,11 +68,6 @@ class _Formatting:
         if _is_all_text(signature):  # type: ignore[arg-type]
             text = text.replace(CUSTOM_TYPE_START_IDENTIFIER, _HARMLESS)
         return text if shown is None else _insert_file(text, shown)
-
-    def parse(self, signature: Signature, completion: str) -> dict[str, object]:
-        shown = completion if self.plain_demos else _fold_choices(signature, completion)
-        values: dict[str, object] = super().parse(signature, shown)  # type: ignore[misc]
-        return values
 
     def format_demos(self, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
         if not self.plain_demos and _find_history(signature):
@@ -126,17 +119,6 @@ class JSONAdapter(_Formatting, dspy.JSONAdapter):
     def __init__(self, first: ChatAdapter) -> None:
         super().__init__(use_native_function_calling=first.use_native_function_calling)
         self.files, self.plain_demos = first.files, first.plain_demos
-
-
-def _fold_choices(signature: Signature, completion: str) -> str:
-    """Return a reply whose choices among given words are those words: models write "Approve." for approve."""
-    for name, field in signature.output_fields.items():
-        words = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-        for word in (each for each in words if isinstance(each, str)):
-            place = rf'(\[\[ ## {name} ## \]\]\s*|"{name}"\s*:\s*")'
-            pattern = rf'{place}[*_`"\']*{re.escape(word)}[*_`"\'.!]*(?=\s*(?:$|\[\[)|"\s*[,}}])'
-            completion = re.sub(pattern, r"\g<1>" + word.replace("\\", r"\\"), completion, flags=re.I | re.M)
-    return completion
 
 
 def _show_files(inputs: Turn, files: Mapping[str, Parts]) -> Turn:

@@ -23,6 +23,7 @@ _TOKENS = "im_end|eot_id|eom_id|end|endoftext|return|end_of_text|end_of_solution
 _TEMPLATE_END = re.compile(rf"(?:\s*(?:<\|(?:{_TOKENS})\|>|</s>|<end_of_turn>|<eos>))+\s*$")
 _BULLET = re.compile(r"\s*(?:[-*•\u2013]|\(?\d+[.)]|\[\d+\])\s+")
 _NUMBER = re.compile(r"[=~≈$€£\s]*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)")
+_BUT = re.compile(r"\b(?:but|not|no|or|if|unless|except|however)\b", re.IGNORECASE)  # a remark that may take it back
 _YES, _NO = ("true", "yes"), ("false", "no")
 
 
@@ -108,7 +109,11 @@ def _read_text(text: str, annotation: Any) -> object:
 def _find_label(text: str, labels: tuple[str, ...]) -> str | None:
     """Return the label with which a text begins, in any case, if what follows is a remark."""
     remark = r"\W*($|[.,;:(*\"'`\u2013\u2014]|\s-)"
-    found = [label for label in labels if re.match(re.escape(label) + remark, text, re.IGNORECASE)]
+    found = [
+        label
+        for label in labels
+        if (begin := re.match(re.escape(label) + remark, text, re.IGNORECASE)) and not _BUT.search(text, begin.end())
+    ]
     return max(found, key=len) if found else None
 
 

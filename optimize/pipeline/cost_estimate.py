@@ -15,8 +15,8 @@ from statistics import fmean
 
 from eval.execution.budget import BudgetSettings, Spend
 from eval.runs.record import Record
-from eval.workflows.estimate import compute_highest_cost, find_typical_answer, list_prices
-from mas.llm.prices import Price, find_price
+from eval.workflows.estimate import compute_highest_cost, find_price, find_typical_answer, list_prices
+from mas.llm.prices import Price
 from mas.runtime.errors import UserError
 from optimize.questions.splits import Splits
 from optimize.search.optimizer import SearchCost
@@ -148,7 +148,7 @@ class Estimate:
                 output_tokens=typical.output_tokens,
                 cost_usd=0.0 if base.simulated else None if usd is None else usd / 1000,
             )
-            price = find_price(config.reflection_model or base.model.name, getattr(base.model, "prices", {}))
+            price = find_price(base, config.reflection_model or base.model.name)
             reflection, source = _estimate_reflection(answer, price), typical.source
         cost, n_val = plan_search(config, splits), len(splits.val)
         is_endless = cost.metric_calls >= UNLIMITED

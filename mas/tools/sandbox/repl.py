@@ -55,7 +55,7 @@ def choose_isolation(kind: str) -> Choice:
 
 
 def describe_missing_isolation(settings: SandboxSettings) -> str | None:
-    """Return a sentence for the user if every call of the tool python_repl_tool will fail on this machine; None if it works."""
+    """Return a sentence for the user if every call of python_repl_tool will fail on this machine; None if it works."""
     if settings.kind == REFUSE:  # as the user asked for
         return None
     choice = choose_isolation(settings.kind)

@@ -21,9 +21,9 @@ Decision = Literal["approve", "reject"]
     ("text", "kind", "meant"),
     [
         *((text, Decision, "approve") for text in ("Approve.", "APPROVE", "**approve**", "`approve`", "Approve: fine")),
-        ("Reject - the plan has no step", Decision, "reject"),
+        ("Reject - a step is missing", Decision, "reject"),
         *((text, bool, True) for text in ("True.", "**True**", "true (it is there)", "Yes, it is")),
-        *((text, bool, False) for text in ("`false`", "FALSE.", "No - it is not")),
+        *((text, bool, False) for text in ("`false`", "FALSE.", "No - it is absent")),
         ("Good.", Grade, Grade.GOOD),
         *((text, list[str], ["a", "b"]) for text in ("- a\n- b", "* a\n* b", "• a\n• b", "1. a\n2. b", "1) a\n2) b")),
         *((text, list[str], ["a", "b"]) for text in ("[1] a\n[2] b", "a\nb", "- a\n\n- b")),
@@ -41,7 +41,16 @@ def test_a_value_in_another_form_is_what_it_can_only_mean(text: str, kind: Any, 
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        *((text, Decision) for text in ("approved", "approve or reject", "I would approve", "approve with changes")),
+        *(
+            (text, Decision)
+            for text in (
+                "approved",
+                "approve or reject",
+                "I would approve",
+                "Approve: but not yet",
+                "approve with changes",
+            )
+        ),
         *((text, bool) for text in ("not true", "trueish", "")),
         *((text, int) for text in ("42 thousand", "4.5", "forty-two", "1,04", "1 to 3")),
         *((text, float) for text in ("50%", "1/2", "0,5")),
