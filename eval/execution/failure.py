@@ -20,9 +20,14 @@ from dspy.utils.exceptions import (
 )
 
 from eval.runs.record import ErrorDetails
-from mas.agents.react import StepLimitError
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, walk_chain
-from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
+from mas.runtime.lm_errors import (
+    EmptyReplyError,
+    RefusedReplyError,
+    StepLimitError,
+    TruncatedPromptError,
+    TruncatedReplyError,
+)
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.stack_trace import format_stack
 from mas.runtime.trace import Trace

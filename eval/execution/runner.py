@@ -14,7 +14,6 @@ from typing import Protocol
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.contamination.web_results import count_blocked_hosts, find_web_leaks
 from eval.execution.budget import count_reviews, count_tool_calls, sum_usage
 from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout, redact_details
 from eval.execution.scoring import Scoring
@@ -125,8 +124,11 @@ class SampleRunner:
         record.state = redact_value({**trace.state, **failed}, self.redact)
         steps = [vars(each) for each in trace.spans]
         is_label = self.labels.find(record.target) is not None
-        record.leaks = redact_value(find_web_leaks(record.question, record.target, steps, is_label), self.redact)
-        record.blocked_pages = count_blocked_hosts(steps)
+        if record.usage.tool_calls:
+            from eval.contamination.web_results import count_blocked_hosts, find_web_leaks
+
+            record.leaks = redact_value(find_web_leaks(record.question, record.target, steps, is_label), self.redact)
+            record.blocked_pages = count_blocked_hosts(steps)
         record.trajectory = redact_value(steps, self.redact)
         record.calls_by_tool, record.tool_errors, record.first_tool_errors = count_tool_calls(record.trajectory)
 

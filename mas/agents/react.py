@@ -23,7 +23,7 @@ from mas.agents.media import describe_media, read_media
 from mas.agents.tool_adapter import ToolAdapter
 from mas.llm.reply_validation import UNREADABLE_ARGUMENTS
 from mas.prompt_sets.demos import Turn
-from mas.runtime.lm_errors import EmptyReplyError, TruncatedReplyError
+from mas.runtime.lm_errors import EmptyReplyError, StepLimitError, TruncatedReplyError
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.sample_context import KeptResult, LimitReachedError, current_context
 from mas.runtime.trace import Span, event, span
@@ -69,10 +69,6 @@ class ReactContext:
     @property
     def lm(self) -> dspy.BaseLM:
         return self.predictor.lm or dspy.settings.lm
-
-
-class StepLimitError(Exception):
-    """The agent went on calling tools after its last step."""
 
 
 # A reply that arrived and cannot be used: its agent may try again with the reason. A failed request is another matter.

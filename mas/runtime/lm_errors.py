@@ -25,3 +25,7 @@ class EmptyReplyError(LMError):
     """No choices, no text and no tool call: what some servers send when they are about to fail."""
 
     default_code = "empty"
+
+
+class StepLimitError(Exception):
+    """The agent went on calling tools after its last step."""

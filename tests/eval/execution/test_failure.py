@@ -26,11 +26,16 @@ from eval.execution.failure import (
     describe_failure,
     describe_timeout,
 )
-from mas.agents.react import StepLimitError
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
+from mas.runtime.lm_errors import (
+    EmptyReplyError,
+    RefusedReplyError,
+    StepLimitError,
+    TruncatedPromptError,
+    TruncatedReplyError,
+)
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace, span
 from tests.servers.one_answer import refusal, server_that_answers

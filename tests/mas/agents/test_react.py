@@ -10,8 +10,9 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from mas.agents.react import NO_MORE_TOOLS, StepLimitError, Toolbox, react
+from mas.agents.react import NO_MORE_TOOLS, Toolbox, react
 from mas.llm.profiles.model import AgentModel
+from mas.runtime.lm_errors import StepLimitError
 from mas.runtime.sample_context import (
     LimitReachedError,
     SampleContext,

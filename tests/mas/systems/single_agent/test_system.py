@@ -8,10 +8,9 @@ import pytest
 from dspy.lm15 import Request
 from dspy.utils.exceptions import AdapterParseError, LMServerError
 
-from mas.agents.react import StepLimitError
 from mas.agents.spec import AgentSettings
 from mas.prompt_sets.prompt_set import digest, read_prompt_set
-from mas.runtime.lm_errors import TruncatedReplyError
+from mas.runtime.lm_errors import StepLimitError, TruncatedReplyError
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.single_agent.system import SingleAgentSystem
 from mas.tools.tool_context import Resources
