@@ -8,8 +8,6 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import httpx
-
 from mas.tools.files.document import Document
 from mas.tools.files.kinds import read_content
 from mas.tools.files.paging import clip
@@ -39,23 +37,14 @@ _SUFFIXES = {
 }
 
 
-def check_type(content_type: str) -> None:
-    """Refuse replies that are neither text nor a document.
-
-    Raises:
-        ToolError: the reply is one of them.
-    """
-    family = content_type.partition("/")[0]
-    if family in ("audio", "video", "font") or content_type in ("application/x-msdownload", "application/wasm"):
-        raise ToolError(f"This address gives {clip(content_type, 60)}, not text; read_page cannot show it.")
-
-
 async def read_reply(reply: Reply) -> FetchedPage:
     """Return the text of a reply, read in another process.
 
     Raises:
         ToolError: it has no text, or is of a kind that cannot be read.
     """
+    if reply.content_type.partition("/")[0] in ("audio", "video", "font"):
+        raise ToolError(f"This address gives {clip(reply.content_type, 60)}, not text; read_page cannot show it.")
     start = reply.body[:1_000].lstrip().lower()
     looks_html = start.startswith((b"<!doctype html", b"<html"))
     if reply.content_type in _HTML or (looks_html and reply.content_type in ("", "text/plain")):
@@ -95,10 +84,6 @@ async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:
     Raises:
         ToolError: it must not be read, there is none, or it cannot be shown.
     """
-
-    async def check(response: httpx.Response) -> None:
-        check_type(response.headers.get("content-type", "").partition(";")[0].strip().lower())
-
     host = urlsplit(url).hostname or url
     rules = Rules(MAX_FILE_BYTES, tuple(settings.allow_private_hosts), list_blocked(settings))
     headers = {
@@ -106,8 +91,7 @@ async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:
         "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",
         "Accept-Language": "en,*;q=0.5",
     }
-    hooks = {"response": [check]}
-    reply = await send_request("GET", url, settings, host, rules, headers=headers, event_hooks=hooks)
+    reply = await send_request("GET", url, settings, host, rules, headers=headers)
     if reply.status >= 400:
         raise ToolError(_describe_refusal(reply.status, host))
     async with limit_time(settings.seconds, f"Reading what {host} sent"):

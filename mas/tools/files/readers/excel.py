@@ -81,7 +81,7 @@ def _tint(rgb: str, tint: float) -> str:
 
 
 MAX_GRID_COLUMNS = 100  # a wider sheet shows its filled cells alone, each with its letter
-MAX_LISTED = 40  # merged ranges, hidden rows or columns named in a sheet's heading
+MAX_LISTED = 40  # merged ranges or hidden columns named in a sheet's heading
 
 _NOT_SHOWN = {"xl/media/": "images", "xl/charts/chart": "charts", "xl/pivotTables/": "pivot tables"}
 
@@ -201,7 +201,6 @@ def _build_heading(sheet: Worksheet, columns: Sequence[int]) -> str:
     lists = {
         "merged": merged,
         "hidden columns": _list_hidden_columns(sheet),
-        "hidden rows": _join_spans(n for n, row in sheet.row_dimensions.items() if row.hidden),
         "colours by conditional formatting, not shown, in": formatted,
     }
     facts += [f"{label} {_join_items(items)}" for label, items in lists.items() if items]
@@ -213,22 +212,8 @@ def _list_hidden_columns(sheet: Worksheet) -> list[str]:
     """Return the hidden columns; one entry may be a range of columns."""
     hidden = [dimension for dimension in sheet.column_dimensions.values() if dimension.hidden]
     ends = [(dimension.min or 0, dimension.max or 0) for dimension in hidden]
-    return [_format_span(get_column_letter(first), get_column_letter(last)) for first, last in sorted(ends) if first]
-
-
-def _join_spans(numbers: Iterable[int]) -> list[str]:
-    """Return [4, 5, 6, 9] as "4-6", "9"."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return [_format_span(str(first), str(last)) for first, last in spans]
-
-
-def _format_span(first: str, last: str) -> str:
-    return first if first == last else f"{first}-{last}"
+    letters = [(get_column_letter(first), get_column_letter(last)) for first, last in sorted(ends) if first]
+    return [first if first == last else f"{first}-{last}" for first, last in letters]
 
 
 def _join_items(items: Sequence[str]) -> str:
