@@ -26,6 +26,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path
 
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
+from mas.tools.files.html_rows import READ_LINES
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.client import Reply
 from mas.tools.read_file import read_file
@@ -182,16 +183,9 @@ PAGES: dict[str, Callable[[], bytes]] = {
     "small.json": small_json,
     "page.csv": lambda: fill("1,2\n", 29_000_000),
     "page.rss": lambda: fill("<item><title>t</title></item>", 29_000_000, "<rss><channel>", "</channel></rss>"),
-    "wiki.json": lambda: json.dumps({"parse": {"text": "<table><tr><td>x" * 600_000}}).encode(),
-    "wiki_objects.json": lambda: fill('{"":0},', PAGE, '{"parse":{"text":"x"},"more":[', "1]}"),
+    "wiki.html": lambda: ("<table><tr><td>x" * 600_000).encode(),
 }
 TYPES = {"html": "text/html", "json": "application/json", "csv": "text/csv", "rss": "application/rss+xml"}
-
-
-TASKS = {
-    "wiki.json": "mas.tools.files.html_rows:read_wiki_text",
-    "wiki_objects.json": "mas.tools.files.html_rows:read_wiki_text",
-}
 
 
 async def read_input(path: Path) -> str:
@@ -200,8 +194,8 @@ async def read_input(path: Path) -> str:
         with use_attachments([path]):
             return await asyncio.to_thread(read_file, path.name)
     body = path.read_bytes()  # noqa: ASYNC240
-    if path.name in TASKS:
-        return str(await await_reader(TASKS[path.name], body, {"name": path.name}))
+    if path.name == "wiki.html":
+        return str(await await_reader(READ_LINES, body, {"name": path.name}))
     reply = Reply(f"https://example.org/{path.name}", 200, {"content-type": TYPES[path.suffix[1:]]}, body)
     page = await read_reply(reply)
     return show_document(page, page=1, search=None)

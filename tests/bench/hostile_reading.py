@@ -20,7 +20,7 @@ from tests.hostile_inputs import ATTACHED, PAGES
 
 GOAL_MB, GOAL_MS = 300, 250
 ALL = (*ATTACHED, *PAGES)
-QUICK = ("rows.csv", "nested.json", "elements.xml", "sheet.xlsx", "attributes.html", "spans.html", "wiki_objects.json")
+QUICK = ("rows.csv", "nested.json", "elements.xml", "sheet.xlsx", "attributes.html", "spans.html", "wiki.html")
 
 
 def hostile_reading(names: Sequence[str], seconds: float) -> Table:

@@ -4,16 +4,15 @@ read_rows("<h2>Albums</h2><table><tr><th>Year</th></tr><tr><td>2000</td></tr></t
 # ["## Albums", "| Year |", "| --- |", "| 2000 |"]
 """
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement  # type: ignore[import-untyped]
 
-from mas.tools.results import ToolError
 
+READ_LINES = "mas.tools.files.html_rows:read_lines"
 MAX_CELLS = 100_000  # of one table, after its spans are filled in
 _GONE = (
     "//title | //style | //script | //noscript | //link | //meta | //sup[contains(@class, 'reference')]"
@@ -47,35 +46,9 @@ def read_rows(html: str, gone: str = _GONE) -> list[str]:
     return [row for row in _walk(root, 0) if row]
 
 
-def load_object(body: bytes, name: str) -> dict[str, Any]:
-    """Return the JSON object that a service answered; `name`: of the service.
-
-    Raises:
-        ToolError: it is none.
-    """
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ToolError(f"{name} answered with something that is no JSON; try again later.") from error
-    if not isinstance(answer, dict):
-        raise ToolError(f"{name} answered with something unexpected; try again later.")
-    return answer
-
-
-def read_wiki_text(body: bytes, about: Mapping[str, str]) -> dict[str, Any]:
-    """Return the `lines` of the page in an answer of MediaWiki to `action=parse`; for a refusal its `code`.
-
-    Raises:
-        ToolError: it is no such answer.
-    """
-    name = about["name"]
-    answer = load_object(body, name)
-    if (refusal := answer.get("error")) is not None:
-        return {"code": str(refusal.get("code", "?"))[:60] if isinstance(refusal, dict) else "?"}
-    try:
-        return {"lines": read_rows(str(answer["parse"]["text"]))}
-    except (KeyError, TypeError) as error:
-        raise ToolError(f"{name} gave no text for this page; try another source.") from error
+def read_lines(data: bytes, _: object) -> dict[str, Any]:
+    """Do the task READ_LINES: return the `lines` of a page."""
+    return {"lines": read_rows(data.decode("utf-8", "replace"))}
 
 
 def remove_unstorable(html: str) -> str:

@@ -10,26 +10,25 @@ therefore go through `Wikipedia.ask`, like our own; it only parses the replies.
 """
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import ModuleType, SimpleNamespace
-from typing import Any, NoReturn, TypeVar, cast
-from urllib.parse import quote, urlsplit
+from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 from mas.runtime.safe_call import run_in_thread
 from mas.tools.files.document import Document, Part, number_lines
-from mas.tools.files.html_rows import load_object
+from mas.tools.files.html_rows import READ_LINES
 from mas.tools.files.reader_pool import await_reader
-from mas.tools.http.client import Reply, Rules, limit_time, send_request
+from mas.tools.http.client import Rules, limit_time, send_request
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 from mas.tools.web.page_view import FetchedPage, FoundPage, PageSource
 
 MAX_OPTIONS = 60
-MAX_TEXT_BYTES = 10_000_000  # of a page
-MAX_ANSWER_BYTES = 1_000_000  # of the API to anything but a page's text, parsed in this process
-READ_TEXT = "mas.tools.files.html_rows:read_wiki_text"
+MAX_ANSWER_BYTES = 10_000_000  # such as a page's text
 _USER_AGENT_HINT = "set tools.web.contact: it refuses user agents without one"
 _current = threading.local()  # .wiki and .loop of the thread that runs the package
 _Answer = dict[str, Any]  # JSON of the API
@@ -66,12 +65,15 @@ class Wikipedia:
             since = f"; its first version is of {first[1][:10]}" if first else ""
             raise ToolError(f"{name!r} did not exist on {(before or '')[:10]}{since}; ask for a later date.")
         wanted: dict[str, str | int] = {
-            **{"action": "parse", "format": "json", "formatversion": "2", "oldid": version[0], "prop": "text"},
-            **{"disableeditsection": 1, "disablelimitreport": 1},
+            "oldid": version[0],
+            "prop": "text",
+            "disableeditsection": 1,
+            "disablelimitreport": 1,
         }
-        text = await await_reader(READ_TEXT, (await self._request(wanted, MAX_TEXT_BYTES)).body, {"name": self.name})
-        if code := text.get("code"):
-            _refuse(code, self.name)
+        html = (await self.ask({"action": "parse", "format": "json", "formatversion": "2", **wanted})).get("parse", {})
+        if not isinstance(html, dict) or not isinstance(html.get("text"), str):
+            raise ToolError(f"{self.name} gave no text for this page; try another source.")
+        text = await await_reader(READ_LINES, html["text"].encode("utf-8", "replace"), {"name": self.name})
         day = f" (as it stood on {before[:10]})" if before else ""
         url = f"{url}?oldid={version[0]}"
         source = PageSource(f"{self.name}: {name}, version of {version[1]}{day}, {url}", url, name)
@@ -94,20 +96,26 @@ class Wikipedia:
         Raises:
             ToolError: it did not answer, or refused.
         """
-        answer = load_object((await self._request(parameters, MAX_ANSWER_BYTES)).body, self.name)
-        if (error := answer.get("error")) is not None:
-            _refuse(str(error.get("code", "?"))[:60] if isinstance(error, dict) else "?", self.name)
-        return answer
-
-    async def _request(self, parameters: Mapping[str, str | int], max_bytes: int) -> Reply:
-        """Send a request and return the reply as it is, unless its status says that it is refused."""
-        api, rules = self._settings.wikipedia_api, Rules(max_bytes, self._hosts)
+        api, rules = self._settings.wikipedia_api, Rules(MAX_ANSWER_BYTES, self._hosts)
         reply = await send_request("GET", api, self._settings, self.name, rules, params=dict(parameters))
         if reply.status == 403:
             raise ToolError(f"{self.name} refuses this program (403; {_USER_AGENT_HINT}); use another source.")
         if reply.status >= 400:
             raise ToolError(f"{self.name} refuses the request ({reply.status}); use another source.")
-        return reply
+        try:
+            answer = json.loads(reply.body)
+        except (ValueError, RecursionError) as error:
+            raise ToolError(f"{self.name} answered with something that is no JSON; try again later.") from error
+        if not isinstance(answer, dict):
+            raise ToolError(f"{self.name} answered with something unexpected; try again later.")
+        if (refusal := answer.get("error")) is not None:
+            code = str(refusal.get("code", "?"))[:60] if isinstance(refusal, dict) else "?"
+            if code in ("missingtitle", "nosuchrevid", "nosuchpageid", "invalidtitle"):
+                raise ToolError(
+                    f"{self.name} has no such page or version ({code}); find a title with wikipedia_tool."
+                )
+            raise ToolError(f"{self.name} refuses the request ({code}); try again later or in other words.")
+        return answer
 
     async def _call_package(self, call: Callable[[ModuleType], _Result]) -> _Result:
         loop = asyncio.get_running_loop()
@@ -141,11 +149,6 @@ class Wikipedia:
         pages = answer.get("query", {}).get("pages", [])
         return {str(each["title"]): (str(each.get("fullurl", "")), str(each.get("extract", ""))) for each in pages}
 
-    def build_link(self, title: str) -> str:
-        """Return the address of a page for readers."""
-        parts = urlsplit(self._settings.wikipedia_api)
-        return f"{parts.scheme}://{parts.netloc}/wiki/{quote(title.replace(' ', '_'), safe='/:(),')}"
-
 
 class _GuardedRequests:
     """Replacement of the module `requests` in the package."""
@@ -172,12 +175,6 @@ def _find_page(package: ModuleType, title: str) -> Any:
         return package.page(title, auto_suggest=False)  # the suggestions are often another page
     except package.PageError:
         return None
-
-
-def _refuse(code: str, name: str) -> NoReturn:
-    if code in ("missingtitle", "nosuchrevid", "nosuchpageid", "invalidtitle"):
-        raise ToolError(f"{name} has no such page or version ({code}); find a title with wikipedia_tool.")
-    raise ToolError(f"{name} refuses the request ({code}); try again later or in other words.")
 
 
 def _list_options(title: str, found: Iterable[object]) -> str:
@@ -211,7 +208,4 @@ async def search_wikipedia(query: str, settings: WebSettings, results: int = 10)
     async with limit_time(2 * settings.seconds, wiki.name):  # two requests
         titles = await wiki.search_titles(query, min(results, MAX_RESULTS))
         known = await wiki.fetch_introductions(titles) if titles else {}
-    return [
-        FoundPage(title, known.get(title, ("", ""))[0] or wiki.build_link(title), known.get(title, ("", ""))[1])
-        for title in titles
-    ]
+    return [FoundPage(title, *known.get(title, ("", ""))) for title in titles]

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from mas.tools.files.document import Document
-from mas.tools.files.html_rows import list_headings, read_rows, read_wiki_text, remove_unstorable, select_section
+from mas.tools.files.html_rows import list_headings, read_rows, remove_unstorable, select_section
 from mas.tools.results import ToolError
 from mas.tools.web.html_page import read_html
 from mas.tools.web.page_view import FetchedPage, FoundPage, PageSource, show_document, show_found_pages
@@ -64,13 +64,8 @@ def read_page(body: bytes, content_type: str = "text/html") -> object:
 
 
 def read_wiki(html: str) -> object:
-    lines = read_wiki_text(json.dumps({"parse": {"text": html}}).encode(), {"name": "Wikipedia"})["lines"]
-    assert lines == read_rows(html)
+    lines = read_rows(html)
     return [list_headings(lines), *(select_section(lines, section) for section in ("b", " # C ", "none"))]
-
-
-def answer_wiki(answer: object) -> object:
-    return attempt(lambda: read_wiki_text(json.dumps(answer).encode(), {"name": "Wikipedia"}))
 
 
 def read_all() -> dict[str, object]:
@@ -86,8 +81,6 @@ def read_all() -> dict[str, object]:
     found["own charset"] = attempt(lambda: read_page("<meta charset='latin-1'><p>Größe</p>".encode("latin-1")))
     found["mark"] = attempt(lambda: read_page("<p>Größe</p>".encode("utf-16")))
     found["wiki"] = read_wiki(HTML["headings"])
-    answers = ({"error": {"code": "c" * 70}}, {"error": "x"}, {"error": {}}, {"parse": {}}, {"parse": 3}, {}, [], 3)
-    found["wiki answers"] = [answer_wiki(each) for each in answers]
     pages = [FoundPage(" a\n b", "https://a.example/", "text " * 500), FoundPage("c" * 400, "https://b.example/", " ")]
     shown = [show_found_pages("Found", each, "nothing") for each in (pages, [])]
     found["list"] = [[str(each), each.describe()] for each in shown]

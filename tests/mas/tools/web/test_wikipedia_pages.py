@@ -164,7 +164,7 @@ def test_long_pages_are_paged_searched_and_fetched_once_a_question(wiki: MediaWi
         ("deep", "something that is no JSON"),
         ("list", "something unexpected"),
         ("nothing", "has no page like that"),
-        ("endless", "larger than 1000000 bytes"),
+        ("endless", "larger than 10000000 bytes"),
         ("hang", r"did not answer (within 0\.5 seconds|in time)"),
         ("drip", r"did not answer (within 0\.5 seconds|in time)"),
     ],
