@@ -7,9 +7,9 @@ await fetch_transcript("dQw4w9WgXcQ", language="en", settings=get_settings(WebSe
 import asyncio
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from io import BytesIO
+from typing import Any
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import ParseError
 
@@ -24,7 +24,6 @@ from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 
 MAX_REPLY_BYTES = 5_000_000  # the package parses it in this process; ten hours of subtitles have 1,400,000
-MAX_ELEMENTS = 200_000  # of XML or JSON; ten hours of subtitles have 30,000
 _ORIGIN = "https://www.youtube.com"  # where the package asks
 _PLAYER = "/youtubei/v1/player"  # its reply describes the video, too; the package does not pass that on
 _MAX_NAME_CHARS = 200
@@ -50,22 +49,15 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (  # the first that fits
 
 
 @dataclass(frozen=True)
-class Video:
-    """Facts about a video that its player shows; what YouTube does not say is empty or None."""
-
-    title: str = ""
-    channel: str = ""
-    seconds: int | None = None
-
-
-@dataclass(frozen=True)
 class Transcript:
     language: str  # "English (en)"
     generated: bool  # by speech recognition
     lines: list[str]  # "[0:15] what is said"
     seconds: float  # until the end of the last line
     others: list[str]  # languages of the other transcripts
-    video: Video = field(default_factory=Video)
+    title: str = ""  # of the video, as its player shows it; what YouTube does not say is empty or None
+    channel: str = ""
+    duration_seconds: int | None = None
 
 
 def parse_video_id(url_or_id: str) -> str:
@@ -87,8 +79,7 @@ async def fetch_transcript(video: str, language: str, settings: WebSettings) -> 
     Raises:
         ToolError: there is none, or YouTube does not give it.
     """
-    sender = _Sender(settings)
-    adapter = _GuardedAdapter(asyncio.get_running_loop(), sender)
+    adapter = _GuardedAdapter(asyncio.get_running_loop(), settings)
     async with limit_time(2 * settings.seconds, "YouTube"):  # three or four requests
         try:
             found: Transcript = await run_in_thread(
@@ -99,7 +90,7 @@ async def fetch_transcript(video: str, language: str, settings: WebSettings) -> 
             raise ToolError(_describe_error(error)) from error
         except (requests.RequestException, ParseError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise ToolError("YouTube answered with something that cannot be read; try again later.") from error
-    return replace(found, video=sender.video)
+    return replace(found, **adapter.about)
 
 
 def _fetch(video: str, language: str, http: requests.Session) -> Transcript:
@@ -145,28 +136,37 @@ def _describe_error(error: api.CouldNotRetrieveTranscript) -> str:
 
 
 class _GuardedAdapter(BaseAdapter):
-    """Adapter that sends a request of the package on the tool's loop, within its time and throttled as all others."""
+    """Adapter that sends the package's requests by our client, on the tool's loop, to the host of the settings."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, send: "_Sender") -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, settings: WebSettings) -> None:
         super().__init__()
-        self._loop, self._send = loop, send
+        self.about: dict[str, Any] = {}  # facts about the video, as in `Transcript`
+        self._loop, self._settings = loop, settings
+        host = urlsplit(settings.youtube_url).netloc
+        self._rules = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, host))
 
-    def send(
-        self,
-        request: requests.PreparedRequest,
-        stream: bool = False,
-        timeout: object = None,
-        verify: object = True,
-        cert: object = None,
-        proxies: Mapping[str, str] | None = None,
-    ) -> requests.Response:
-        reply = asyncio.run_coroutine_threadsafe(self._send(request), self._loop).result()
+    def send(self, request: requests.PreparedRequest, *_: object, **__: object) -> requests.Response:
+        reply = asyncio.run_coroutine_threadsafe(self._ask(request), self._loop).result()
         response = requests.Response()
         response.status_code, response.url, response.request = reply.status, reply.url, request
         response.headers.update(reply.headers)
         response.encoding = requests.utils.get_encoding_from_headers(response.headers)
         response.raw = BytesIO(reply.body)
         return response
+
+    async def _ask(self, request: requests.PreparedRequest) -> Reply:
+        url = str(request.url)
+        if url.startswith(f"{_ORIGIN}/"):
+            url = self._settings.youtube_url.rstrip("/") + url.removeprefix(_ORIGIN)
+        headers = {name: value for name, value in request.headers.items() if name.lower() in _SENT_HEADERS}
+        sent = {"headers": headers, "content": request.body if isinstance(request.body, bytes) else None}
+        reply = await send_request(str(request.method), url, self._settings, "YouTube", self._rules, **sent)
+        if reply.status >= 400:
+            sentence = "try again later, or search for the text elsewhere."
+            raise ToolError(f"YouTube refuses the request ({reply.status}); {sentence}")
+        if urlsplit(url).path == _PLAYER:
+            self.about = _read_about(reply.body)
+        return reply
 
     def close(self) -> None:
         """Do nothing: no connection is kept open."""
@@ -182,46 +182,15 @@ def _make_session(adapter: BaseAdapter) -> requests.Session:
     return session
 
 
-class _Sender:
-    """Sender of the package's requests to the host that the settings name."""
-
-    def __init__(self, settings: WebSettings) -> None:
-        self._settings = settings
-        self.video = Video()
-        host = urlsplit(settings.youtube_url).netloc
-        self._rules = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, host))
-
-    async def __call__(self, request: requests.PreparedRequest) -> Reply:
-        """Send a request.
-
-        Raises:
-            ToolError: YouTube did not answer, or refused.
-        """
-        url = str(request.url)
-        if url.startswith(f"{_ORIGIN}/"):
-            url = self._settings.youtube_url.rstrip("/") + url.removeprefix(_ORIGIN)
-        headers = {name: value for name, value in request.headers.items() if name.lower() in _SENT_HEADERS}
-        sent = {"headers": headers, "content": request.body if isinstance(request.body, bytes) else None}
-        reply = await send_request(str(request.method), url, self._settings, "YouTube", self._rules, **sent)
-        if reply.status >= 400:
-            sentence = "try again later, or search for the text elsewhere."
-            raise ToolError(f"YouTube refuses the request ({reply.status}); {sentence}")
-        if sum(reply.body.count(mark) for mark in (b"<", b"{", b"[")) > MAX_ELEMENTS:
-            raise ToolError("YouTube answered with something that cannot be read; try again later.")
-        if urlsplit(url).path == _PLAYER:
-            self.video = _read_video(reply.body)
-        return reply
-
-
-def _read_video(body: bytes) -> Video:
-    """Return the facts in a reply of the player; whatever is missing or of another type is left out."""
+def _read_about(body: bytes) -> dict[str, Any]:
+    """Return the facts in a reply of the player; what is missing or of another type is left out."""
     try:
         details = json.loads(body)["videoDetails"]
         title, channel, seconds = (str(details.get(key) or "") for key in ("title", "author", "lengthSeconds"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return Video()
+        return {}
     length = int(seconds) if re.fullmatch(r"[0-9]{1,9}", seconds) else None
-    return Video(_clip_name(title), _clip_name(channel), length)
+    return {"title": _clip_name(title), "channel": _clip_name(channel), "duration_seconds": length}
 
 
 def _clip_name(text: str) -> str:
