@@ -43,7 +43,8 @@ _TOOLS = {  # tool → messages of its beginning and its end, with its arguments
     "calculator": ("Calculator evaluating expression: {expression}", "Calculator result: {observation}"),
     "python_repl_tool": ("Executing the following python code: {code}", ""),
 }
-_FILES = {".xlsx": "Excel", ".xls": "Excel", ".pptx": "PowerPoint", ".ppt": "PowerPoint", ".pdf": "PDF", ".txt": "text"}
+_FILES = {".xlsx": "Excel", ".xls": "Excel", ".pptx": "PowerPoint", ".ppt": "PowerPoint", ".pdf": "PDF"}
+_FILES |= dict.fromkeys((".txt", ".csv", ".tsv", ".json", ".jsonl", ".md", ".py", ".xml", ".html"), "text")
 _NO_TRANSCRIPT = "No transcript found"
 
 

@@ -110,8 +110,9 @@ def test_a_thread_id_retrieves_all_that_happened_in_its_question(sure_command: E
     begun = [line["message"] for line in lines if line["event"] == "orchestrator started"]
     assert begun[0] == "Orchestrator starting execution. Current step: input"
     assert begun[1] == "Orchestrator starting execution. Current step: planner"
+    assert [line["component"] for line in lines if "input interface" in line["event"]] == ["input_interface"] * 2
     (called,) = [line for line in lines if line["event"] == "tool started"]
-    assert (called["arguments"]["file"], called["message"]) == ("a.csv", "Loading file: a.csv")
+    assert (called["arguments"]["file"], called["message"]) == ("a.csv", "Loading text file: a.csv")
     assert {"Input interface completed successfully", "Planner approved.", "Researcher tool calls: ['read_file']"} <= {
         line["message"] for line in lines
     }

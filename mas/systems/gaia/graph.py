@@ -90,10 +90,10 @@ async def _input_interface(state: GraphState, runtime: Context) -> Changes:
     """
     if not state["question"].strip():
         raise ValueError("No question provided to input interface")
-    event("input interface started")
+    event("input interface started", component="input_interface")
     first = initial_state(state["question"], state["file"], state["correlation_id"], runtime.context.retry_limits)
     keep_state(first)
-    event("input interface completed")
+    event("input interface completed", component="input_interface")
     return cast(Changes, first)
 
 
