@@ -3,6 +3,17 @@ from collections.abc import Callable
 import pytest
 
 from eval.runs.record import Record
+from tests.command import Finished, run_command, surroundings
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A run of the simulated model that has ended, for tests that only read it."""
+    place = tmp_path_factory.mktemp("finished")
+    with surroundings(place):
+        return run_command(
+            place, "eval", "experiment=offline", "limit=5", "shuffle=true", "system.agents.expert.retry_limit=4"
+        )
 
 
 @pytest.fixture

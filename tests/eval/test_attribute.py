@@ -65,23 +65,20 @@ def test_the_author_of_wrong_drafts_is_proven_and_its_run_measures_nothing(
     assert not (tmp_path / "again").exists() and not (tmp_path / "twice").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
+def test_a_mistake_is_one_sentence_before_anything_is_asked(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "proof"
+    capsys.readouterr()
+    for arguments, sentence in (
         (("--agents", "nobody"), "--agents names nobody; the agents of toy are plan, solve, finalize."),
         (("--agents", "finalize"), "no agent can be corrected (finalize: its output is the answer"),
         (("model=gpt-4o",), "model cannot be changed here"),
         (("--limit", "0"), "--limit 0 is out of range; expected at least 1."),
-    ],
-)
-def test_a_mistake_is_one_sentence_before_anything_is_asked(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
-) -> None:
-    place = tmp_path / "proof"
-    capsys.readouterr()
-    assert attribute(str(run), *arguments, f"run.dir={place}") == USER_ERROR
-    shown = capsys.readouterr()
-    assert shown.err.startswith(f"error: {sentence}") and shown.out == "" and not place.exists()
+    ):
+        assert attribute(str(run), *arguments, f"run.dir={place}") == USER_ERROR
+        shown = capsys.readouterr()
+        assert shown.err.startswith(f"error: {sentence}") and shown.out == "" and not place.exists()
 
 
 @pytest.mark.slow

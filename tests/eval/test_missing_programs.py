@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from eval.cli.paths import PROJECT_ROOT
 
 
+@pytest.mark.slow
 def test_python_without_isolation_is_named_before_the_run_and_in_the_summary(
     tmp_path: Path, clean_environment: dict[str, str]
 ) -> None:

@@ -74,7 +74,7 @@ def test_tool_failures_end_no_question_unless_asked(sure_command: EvalCommand, m
     )
 
 
-@pytest.mark.parametrize("gold", [None, "?", ""])
+@pytest.mark.parametrize("gold", [None, "?"])
 def test_questions_without_gold_are_answered_and_unscored(
     sure_command: EvalCommand, tmp_path: Path, gold: str | None
 ) -> None:

@@ -1,4 +1,4 @@
-"""The page of a tuning run in a real Chromium: published, refused and interrupted, at every width, and hostile texts.
+"""The page of a tuning run in a real Chromium: at every width, and with hostile texts; other ends: by its data.
 
 The pictures are in pytest's folder of the test; PAGE_PICTURES=docs/images replaces those of the documentation.
 """
@@ -15,7 +15,6 @@ from eval.cli.paths import PROJECT_ROOT
 from optimize.reports.tuning_page import write_tuning_page
 from tests.command import keep_result, tuning_command
 from tests.optimize.mlflow_export.tuning_folder import a_proposal, a_tuning, verdict
-from tests.optimize.planted_runs import SLIGHTLY, Planted, planted_run
 from tests.pages.browser import (
     VIEWS,
     browser,
@@ -30,8 +29,6 @@ from tests.pages.browser import (
 from tests.pages.hostile_run import ATTACKS
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
-OUTCOMES = ("published",)  # "refused" and "interrupted" have their pages tested by data
-LABELS = {"published": "PUBLISHED", "refused": "NOT PUBLISHED", "interrupted": "NO VERDICT"}
 
 
 @pytest.fixture(scope="module")
@@ -40,44 +37,30 @@ def page() -> Iterator[Any]:
         yield page
 
 
-def interrupt() -> None:
-    raise KeyboardInterrupt
-
-
-def make_run(outcome: str, place: Path) -> Path:
-    """Tune until this outcome; the folder of the run."""
-    if outcome == "published":
-        return tuning_command(place, "system=toy", "data=toy", "model=offline", "data.n_test=120").folder
-    if outcome == "refused":
-        return planted_run(place, texts={"finalize": SLIGHTLY}).folder
-    return planted_run(place, optimizer=Planted([{"finalize": SLIGHTLY}], during=interrupt)).folder
-
-
 def open_all(page: Any) -> None:
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     page.wait_for_timeout(500)
 
 
-@pytest.mark.parametrize("outcome", OUTCOMES)
-def test_the_page_says_first_whether_the_prompts_are_better(page: Any, outcome: str, tmp_path: Path) -> None:
-    path = make_run(outcome, tmp_path / "runs") / "report.html"
+def test_the_page_says_first_whether_the_prompts_are_better(page: Any, tmp_path: Path) -> None:
+    tuned = tuning_command(tmp_path / "runs", "system=toy", "data=toy", "model=offline", "data.n_test=120")
+    path = tuned.folder / "report.html"
     errors = collect_errors(page)
     pictures = PROJECT_ROOT / os.environ.get("PAGE_PICTURES", tmp_path / "pictures")
     pictures.mkdir(exist_ok=True)
     for width, theme in VIEWS:
         set_view(page, width, theme, height=1300)
         open_file(page, path)
-        assert page.inner_text(".outcome .label") == LABELS[outcome]
+        assert page.inner_text(".outcome .label") == "PUBLISHED"
         assert page.locator(".outcome").bounding_box()["y"] < 300, "before anything else"
         assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the window"
         assert check_accessibility(page) == []
-        picture(page, tmp_path, f"tuning-{outcome}-{width}-{theme}", whole=True)
-        if (outcome, width, theme) == ("published", 1440, "light"):
+        picture(page, tmp_path, f"tuning-{width}-{theme}", whole=True)
+        if (width, theme) == (1440, "light"):
             made = small_picture(page, pictures, "tuning")
             page.evaluate("document.querySelector('.tree').scrollIntoView()")
             more = small_picture(page, pictures, "tuning-candidates")
             assert max(made.stat().st_size, more.stat().st_size) < 200_000
-    assert ("interrupted by" in page.inner_text(".outcome")) == (outcome == "interrupted")
     open_all(page)
     assert check_accessibility(page) == []
     assert path.stat().st_size < 2_000_000

@@ -55,4 +55,3 @@ def test_without_a_network_what_was_fetched_before_is_used_and_nothing_waited_fo
     assert load_from(hub, tmp_path / "home", "f" * 40) == (
         "refused: the hub cannot be reached, and what was fetched before is another revision"
     )
-    assert load_from(hub, tmp_path / "other home") == "refused: ConnectionError"

@@ -3,9 +3,6 @@
 import json
 import re
 
-import pytest
-
-from eval.benchmarks.dataset import Sample
 from eval.benchmarks.sample_set import SAMPLE, BundledDataset
 from scripts.sample_data.make_sample import MARKED, SPLITS
 
@@ -21,11 +18,10 @@ def test_no_id_or_question_is_in_two_splits() -> None:
     assert len({sample.id for sample in ALL}) == len({sample.question for sample in ALL}) == len(ALL)
 
 
-@pytest.mark.parametrize("sample", ATTACHED, ids=lambda sample: sample.id)
-def test_no_question_with_a_file_gives_its_answer_away(sample: Sample) -> None:
-    assert sample.target
-    assert sample.target.lower() not in sample.question.lower()
-    assert not any(re.search(rf"\b{part}\b", sample.question) for part in sample.target.split(", "))
+def test_no_question_with_a_file_gives_its_answer_away() -> None:
+    for sample in ATTACHED:
+        assert sample.target and sample.target.lower() not in sample.question.lower(), sample.id
+        assert not any(re.search(rf"\b{part}\b", sample.question) for part in sample.target.split(", ")), sample.id
 
 
 def test_golds_have_gaias_form() -> None:
@@ -33,6 +29,3 @@ def test_golds_have_gaias_form() -> None:
         assert sample.target
         form = r"=B\d\*\d+|FF[\dA-F]{6}|[A-L]\d+:[A-L]\d+" if FAMILY[sample.id] in MARKED else GAIAS_FORM
         assert re.fullmatch(f"{GAIAS_FORM}|{form}", sample.target), sample.target
-
-
-# The golds again, worked out from the files by other code than the generator's.

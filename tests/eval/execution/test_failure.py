@@ -1,7 +1,6 @@
 """Error classes and components: from exceptions as they are raised, and from what a real HTTP server answers."""
 
 from contextlib import suppress
-from typing import Any
 
 import dspy
 import pytest
@@ -38,7 +37,7 @@ from mas.runtime.lm_errors import (
 )
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace, span
-from tests.servers.one_answer import refusal, server_that_answers
+from tests.servers.one_answer import server_that_answers
 
 UNPARSABLE = AdapterParseError("ChatAdapter", dspy.Signature("question -> answer"), "gibberish")
 
@@ -128,37 +127,6 @@ def test_a_tool_is_not_blamed_for_what_its_agent_did_afterwards(goes_on: bool, b
         raise ValueError("broken")
     failure = describe_failure(raised.value, trace)
     assert (failure.component, failure.kind) == blamed
-
-
-def completion(finish_reason: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": "half an ans"}
-    return {
-        "id": "c1", "object": "chat.completion", "created": 1, "model": "m",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "kind"),
-    [
-        (401, refusal("Incorrect API key provided", "invalid_api_key"), "quota_or_key"),
-        (429, refusal("You exceeded your current quota", "insufficient_quota"), "quota_or_key"),
-        (429, refusal("Rate limit reached", "rate_limit_exceeded"), "infrastructure"),
-        (400, refusal("maximum context length is 8 tokens", "context_length_exceeded"), "context_overflow"),
-        (500, refusal("oops"), "infrastructure"),
-        (503, refusal("overloaded"), "infrastructure"),
-        (200, completion("length"), "truncated"),
-        (200, completion("content_filter"), "refused"),
-    ],
-    ids=["key", "quota", "rate", "context", "500", "503", "length", "content_filter"],
-)
-def test_what_a_server_answers_has_its_class(status: int, body: dict[str, Any], kind: str) -> None:
-    with server_that_answers(status, body) as base_url:
-        model = OpenAIChatModel(name="m", base_url=base_url, num_retries=0, call_deadline_seconds=10.0)
-        with pytest.raises(LMError) as raised:
-            run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.create_lm(AgentModel())))
-    assert describe_failure(raised.value, empty()).kind == kind
 
 
 def test_a_server_that_has_gone_is_infrastructure() -> None:

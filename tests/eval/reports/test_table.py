@@ -8,7 +8,6 @@ from rich.console import Console
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.reports.summary_table import print_report_path, print_summary, print_wrong_answers
 from eval.runs.record import Record, Usage
-from mas.simulation import SIMULATED_NOTICE
 
 Make = Callable[..., Record]
 
@@ -104,12 +103,6 @@ def test_epochs_have_a_table_of_their_own(record: Make) -> None:
     assert row(many, "64")[0] == "64"
     assert row(many, "100")[0] == "100"
     assert " 65 " not in many
-
-
-def test_a_simulated_run_says_so_before_anything_else(record: Make) -> None:
-    text = " ".join(shown([record("a")], simulated=True).split())
-    assert text.startswith(SIMULATED_NOTICE)
-    assert "Simulated" not in shown([record("a")])
 
 
 def test_errors_are_listed_by_class_and_are_not_markup(record: Make) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from eval.scorers.gaia import GaiaScorer, match_leniently, question_scorer
+from eval.scorers.gaia import GaiaScorer, match_leniently
 
 FORGIVEN = [
     ("The answer is 17.", "17"),
@@ -65,18 +65,6 @@ def test_a_wrong_answer_is_no_format_loss(answer: str | None, gold: str) -> None
 def test_a_right_answer_has_no_format_loss(answer: str, gold: str) -> None:
     score = GaiaScorer()("Which?", answer, gold)
     assert (score.value, score.parts["format_loss"]) == (1.0, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("answer", "gold", "right"),
-    [
-        ("1000", "1,000", False), ("50%", "50", True), ("a; b", "a, b", True), ("a, b.", "a, b", False),
-        ("1e3", "1000", True), ("42.", "42", True), ("1_000", "1000", True), ("any text", "inf", True),
-        ("3", "inf", False), ("St.", "St", True), ("nan", "nan", False), ("\ud800", "17", False), (17, "17", True),
-    ],
-)  # fmt: skip
-def test_the_official_rule_keeps_its_quirks(answer: object, gold: str, right: bool) -> None:
-    assert question_scorer(answer, gold) is right
 
 
 @pytest.mark.parametrize(

@@ -90,14 +90,10 @@ def test_a_run_that_is_elsewhere_in_this_mlflow_keeps_its_traces(
     ("arguments", "words"),
     [
         ([], "name one run, or give --all"),
-        (["a", "b"], "name one run, or give --all"),
         (["--all", "a"], "name one run, or give --all"),
-        (["no such run"], "no such run is no run"),
         (["a", "model=offline"], "model is not an option here; give tracking=… and its options only"),
         (["RUN", "tracking=sever"], "tracking=sever is not known; did you mean server? Otherwise choose one of"),
-        (["RUN", "tracking.folde=x"], "folde"),
         (["RUN", "tracking=off"], "tracking=off sends nothing; say where it shall go: tracking=local"),
-        (["RUN", "tracking.experiment="], "tracking.experiment"),
         (["RUN", "tracking=server"], "tracking=server needs the server's address"),
     ],
 )
