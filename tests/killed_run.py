@@ -1,6 +1,6 @@
 """A run of the real command that is killed with `kill -9`, resumed, killed again, and looked into each time.
 
-with slow_server(0.05) as server:
+with fault_server(latency_seconds=0.05) as server:
     run = KilledRun(folder, options, environment, server)
     run.session(Moment(requests=7, then_seconds=0.02))     # None: killed after 7 more requests and 20 ms
     run.session()                                          # 2: it ended by itself, with that exit code
@@ -14,10 +14,9 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.runs.run_info import RunInfo
 from eval.runs.store import AttemptKey, RunStore, StoreError
 from tests.eval.command_line import SCRIPT
-from tests.servers.fault_replies import Fault
 from tests.servers.faults import FaultServer
 
 SESSION_SECONDS = 240.0  # a session that takes longer hangs
@@ -51,30 +49,6 @@ def moments(seed: int, number: int, max_requests: int, latency_seconds: float) -
         else Moment(draw.uniform(0.0, 2 * latency_seconds), requests=draw.randint(1, max_requests))
         for _ in range(number)
     ]
-
-
-class SlowServer(FaultServer):
-    """Each reply takes a while, so that there is always something in flight."""
-
-    latency_seconds = 0.0
-
-    def next_fault(self, body: bytes) -> Fault:
-        fault = super().next_fault(body)
-        time.sleep(self.latency_seconds)
-        return fault
-
-
-@contextmanager
-def slow_server(latency_seconds: float, schedule: Any = None) -> Iterator[SlowServer]:
-    """A server of this process on a free loopback port."""
-    with SlowServer(schedule) as server:
-        server.latency_seconds = latency_seconds
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        try:
-            yield server
-        finally:
-            server.stopping.set()
-            server.shutdown()
 
 
 @dataclass

@@ -11,8 +11,9 @@ import pytest
 
 from eval.runs.own_runs import note_run
 from tests.eval.command_line import dataset, question
-from tests.killed_run import KilledRun, Moment, moments, slow_server
+from tests.killed_run import KilledRun, Moment, moments
 from tests.needs import needs
+from tests.servers.faults import fault_server
 
 CONCURRENCY = 4
 EPOCHS = 2
@@ -52,7 +53,7 @@ def kill_loop(
     """
     served_by_then = sum((moment.requests or 0) + 3 * CONCURRENCY for moment in planned)
     number = 8 + served_by_then // (CALLS * EPOCHS)
-    with slow_server(LATENCY_SECONDS, LEFT_UNDONE) as server:
+    with fault_server(LEFT_UNDONE, LATENCY_SECONDS) as server:
         asked = options(folder / "data", server.base_url, number, filler)
         left_alone = KilledRun(folder / "left-alone", asked, environment, server)
         code = left_alone.session()
@@ -124,7 +125,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_run_that_fills_its_disk_stops_and_goes_on_where_there_is_room(
     tmp_path: Path, tiny_disk: Path, clean_environment: dict[str, str]
 ) -> None:
-    with slow_server(0.0) as server:
+    with fault_server() as server:
         asked = options(tmp_path / "data", server.base_url, number=60, filler=0)
         run = KilledRun(tiny_disk / "run", asked, clean_environment, server, printed=tmp_path / "printed")
         assert run.session() == 3
@@ -150,7 +151,7 @@ def test_a_clock_that_jumps_ends_no_question_and_loses_none(tmp_path: Path, clea
     forward = ["faketime", "--exclude-monotonic", "-f", "+1y i600"]
     back = ["faketime", "--exclude-monotonic", "-f", "-1y i600"]
     hangs = {"text": "Number 5:", "every": 1, "fault": "hang"}
-    with slow_server(LATENCY_SECONDS, hangs) as server:
+    with fault_server(hangs, LATENCY_SECONDS) as server:
         limits = ["run.deadline_seconds=5", "limits.working_seconds=4", "run.max_seconds=600"]
         asked = [*options(tmp_path / "data", server.base_url, number=10, filler=0), *limits]
         run = KilledRun(tmp_path / "run", asked, clean_environment, server, forward)

@@ -6,10 +6,6 @@ last question. The MLflow server's password stands in the environment and in the
 
 import base64
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,6 +14,7 @@ from tests.eval.command_line import question, write_questions
 from tests.mlflow_runs import Evaluation, sync
 from tests.report_file import ReportFile
 from tests.servers.fixed_llm import reply_to
+from tests.servers.loopback import Answer, Asked, LoopbackServer, answer_json, running
 from tests.servers.mlflow_server import ADMIN, PASSWORD, running_mlflow
 from tests.servers.postgres import running_postgres, why_not
 
@@ -30,40 +27,16 @@ CANARIES = (KEY, TOKEN, PASSWORD, base64.b64encode(f"{ADMIN}:{PASSWORD}".encode(
 pytestmark = pytest.mark.slow
 
 
-class Repeating(BaseHTTPRequestHandler):
+class RepeatingLlm(LoopbackServer):
     """A model that says its caller's key wherever it can."""
 
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *args: object) -> None:
-        """Tests print nothing."""
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        key = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        if LAST.encode() in body:
-            refusal = {"error": {"message": f"Incorrect API key provided: {key}.", "code": "invalid_api_key"}}
-            return self._send(401, json.dumps(refusal).encode())
-        return self._send(200, reply_to(body).replace(b'6 * 7 + 0\\"', f'{key} *\\"'.encode()))
-
-    def _send(self, status: int, content: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-
-@contextmanager
-def repeating_llm() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Repeating) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/v1"
-        finally:
-            server.shutdown()
-            thread.join()
+    def answer(self, asked: Asked) -> Answer:
+        key = asked.headers.get("authorization", "").removeprefix("Bearer ")
+        if LAST.encode() in asked.body:
+            refusal = {"message": f"Incorrect API key provided: {key}.", "code": "invalid_api_key"}
+            return answer_json({"error": refusal}, 401)
+        told = reply_to(asked.body).replace(b'6 * 7 + 0\\"', f'{key} *\\"'.encode())
+        return Answer(told, headers={"Content-Type": "application/json"})
 
 
 def run(folder: Path, *tracking: str) -> str:
@@ -71,7 +44,8 @@ def run(folder: Path, *tracking: str) -> str:
     rows = [question("q1", "What is 6 * 7?", "42"), question("q2", LAST, "none")]
     write_questions(folder / "questions", *rows)
     options = ("data=jsonl", f"data.path={folder / 'questions'}", "run.concurrency=1", "model.api_key_env=CANARY_KEY")
-    with repeating_llm() as url:
+    with running(RepeatingLlm()) as llm:
+        url = f"{llm.base_url}/v1"
         finished = Evaluation.started(folder / "run", url, *options, *tracking, environment=ENVIRONMENT).ended()
     assert finished.code == 3, finished.err
     told = json.dumps(finished.records["q1"])

@@ -8,9 +8,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 from eval.runs.record import write_meta
 from mas.runtime.security.private_file import find_state_folder
@@ -37,30 +35,3 @@ def forget_run(folder: Path) -> None:
 def edited(folder: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(folder / "run.db", isolation_level=None)) as database:
         yield database
-
-
-@contextmanager
-def listening() -> Iterator[tuple[str, list[str]]]:
-    """A server of the attacker: its address, and what it was sent."""
-    seen: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *args: object) -> None:
-            """Tests print nothing."""
-
-        def do_GET(self) -> None:
-            seen.append(f"{self.path}\n{self.headers}")
-            self.send_response(404)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        do_POST = do_GET
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", seen
-        finally:
-            server.shutdown()
-            thread.join()

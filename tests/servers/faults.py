@@ -31,8 +31,9 @@ TEXT_CHARS = 200  # of a request that the log keeps: the end of its last message
 class FaultServer(LoopbackServer):
     """A thread a connection; stopping it lets go of those that hang."""
 
-    def __init__(self, schedule: Any = None, port: int = 0) -> None:
+    def __init__(self, schedule: Any = None, port: int = 0, latency_seconds: float = 0.0) -> None:
         super().__init__(port=port)
+        self.latency_seconds = latency_seconds  # of each reply, so that there is always something in flight
         self.start_over([] if schedule is None else schedule)
 
     def start_over(self, schedule: Any) -> None:
@@ -66,6 +67,7 @@ class FaultServer(LoopbackServer):
         if asked.path != "/v1/chat/completions":
             return Answer(b'{"error": {"message": "no such route", "type": "invalid_request_error"}}', 404)
         fault = self.next_fault(asked.body)
+        time.sleep(self.latency_seconds)
         if fault.way == "drip":
             return DRIP
         headers = {"Content-Type": "application/json", **fault.headers}
@@ -73,9 +75,9 @@ class FaultServer(LoopbackServer):
 
 
 @contextmanager
-def fault_server(schedule: Any = None) -> Iterator[FaultServer]:
+def fault_server(schedule: Any = None, latency_seconds: float = 0.0) -> Iterator[FaultServer]:
     """A server of this process on a free loopback port."""
-    with running(FaultServer(schedule)) as server:
+    with running(FaultServer(schedule, latency_seconds=latency_seconds)) as server:
         yield server
 
 

@@ -9,21 +9,16 @@ Status codes and messages are those that the real emulator gave (firebase-tools 
 
 import itertools
 import json
-from typing import Any
 from urllib.parse import parse_qs
 
-from tests.servers.loopback import Answer, Asked, LoopbackServer
+from tests.servers.loopback import Answer, Asked, LoopbackServer, answer_json
 
 API_KEY, EMAIL, PASSWORD = "web-api-key-0123456789", "ada@example.org", "correct horse battery"
 SIGN_IN, RENEW = "/v1/accounts:signInWithPassword", "/v1/token"
 
 
-def _json(value: Any, status: int = 200) -> Answer:
-    return Answer(json.dumps(value).encode(), status, {"Content-Type": "application/json"})
-
-
 def _refuse(message: str, status: int = 400) -> Answer:
-    return _json({"error": {"code": status, "message": message, "errors": [{"message": message}]}}, status)
+    return answer_json({"error": {"code": status, "message": message, "errors": [{"message": message}]}}, status)
 
 
 class FirebaseServer(LoopbackServer):
@@ -57,7 +52,7 @@ class FirebaseServer(LoopbackServer):
                 return _refuse("INVALID_PASSWORD")
             token, refresh = self._issue()
             expires = str(self.lifetime_seconds)
-            return _json({"localId": "u1", "idToken": token, "refreshToken": refresh, "expiresIn": expires})
+            return answer_json({"localId": "u1", "idToken": token, "refreshToken": refresh, "expiresIn": expires})
         if path == RENEW:
             form = {name: values[0] for name, values in parse_qs(asked.body.decode()).items()}
             if form.get("grant_type") != "refresh_token":
@@ -66,7 +61,9 @@ class FirebaseServer(LoopbackServer):
                 return _refuse("INVALID_REFRESH_TOKEN")
             token, refresh = self._issue()
             expires = str(self.lifetime_seconds)
-            return _json({"id_token": token, "refresh_token": refresh, "expires_in": expires, "token_type": "Bearer"})
+            return answer_json(
+                {"id_token": token, "refresh_token": refresh, "expires_in": expires, "token_type": "Bearer"}
+            )
         return _refuse("NOT_FOUND", 404)
 
     def _issue(self) -> tuple[str, str]:

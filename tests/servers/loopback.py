@@ -68,8 +68,7 @@ def bomb(megabytes: int = 40, content_type: str = "text/html") -> Answer:
 
 def answer_json(value: Any, status: int = 200, **headers: str) -> Answer:
     named = {name.replace("_", "-"): text for name, text in headers.items()}
-    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-    return Answer(text, status, {"Content-Type": "application/json", **named})
+    return Answer(json.dumps(value).encode(), status, {"Content-Type": "application/json", **named})
 
 
 @dataclass

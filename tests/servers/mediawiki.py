@@ -7,21 +7,27 @@ package asks for the first. The pages are made up. A user agent without a contac
 Wikimedia does since 2025.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from tests.servers.loopback import DEEP, DRIP, ENDLESS, HANG, HTML, RESET, Answer, Asked, LoopbackServer, bomb
+from tests.servers.loopback import (
+    DEEP,
+    DRIP,
+    ENDLESS,
+    HANG,
+    HTML,
+    RESET,
+    Answer,
+    Asked,
+    LoopbackServer,
+    answer_json,
+    bomb,
+)
 from tests.servers.mediawiki_pages import DISAMBIGUATIONS, EXTRACTS, PAGES, REDIRECTS
 
 
-def _json(value: Any, status: int = 200, **headers: str) -> Answer:
-    named = {name.replace("_", "-"): text for name, text in headers.items()}
-    return Answer(json.dumps(value).encode(), status, {"Content-Type": "application/json; charset=utf-8", **named})
-
-
 def _error(code: str, info: str) -> Answer:
-    return _json({"error": {"code": code, "info": info}, "servedby": "mw1"})
+    return answer_json({"error": {"code": code, "info": info}, "servedby": "mw1"})
 
 
 _POLICY = b"Please set a user-agent and respect our robot policy https://w.wiki/4wJS. See also T400119.\n"
@@ -40,8 +46,8 @@ class MediaWikiServer(LoopbackServer):
         "ratelimited": _error("ratelimited", "You've exceeded your rate limit."),
         "html": HTML,
         "deep": DEEP,
-        "list": _json([]),
-        "nothing": _json({"batchcomplete": True}),
+        "list": answer_json([]),
+        "nothing": answer_json({"batchcomplete": True}),
         "hang": HANG,
         "drip": DRIP,
         "reset": RESET,
@@ -64,8 +70,8 @@ class MediaWikiServer(LoopbackServer):
         if query.get("list") == "search":
             return _search(query)
         if "|" in query.get("titles", "") or "extracts" in query.get("prop", ""):
-            return _json(_extracts(query, f"{self.base_url}/wiki/"))
-        return _json(_page(query, f"{self.base_url}/wiki/"))
+            return answer_json(_extracts(query, f"{self.base_url}/wiki/"))
+        return answer_json(_page(query, f"{self.base_url}/wiki/"))
 
 
 def _search(query: Mapping[str, str]) -> Answer:
@@ -73,7 +79,7 @@ def _search(query: Mapping[str, str]) -> Answer:
     texts = {title: f"{title} {EXTRACTS.get(title, '')}".casefold() for title in [*PAGES, *DISAMBIGUATIONS]}
     found = [title for title, text in texts.items() if all(word in text for word in words)]
     hits = [{"ns": 0, "title": title, "pageid": _id(title)} for title in found[: int(query.get("srlimit", 10))]]
-    return _json({"batchcomplete": "", "query": {"searchinfo": {"totalhits": len(found)}, "search": hits}})
+    return answer_json({"batchcomplete": "", "query": {"searchinfo": {"totalhits": len(found)}, "search": hits}})
 
 
 def _page(query: Mapping[str, str], base: str) -> dict[str, Any]:
@@ -119,7 +125,7 @@ def _parse(query: Mapping[str, str]) -> Answer:
         for revid, _, html in revisions:
             if revid == wanted or (query.get("page") == title and "oldid" not in query):
                 text = f'<div class="mw-content-ltr mw-parser-output" lang="en" dir="ltr">{html}</div>'
-                return _json({"parse": {"title": title, "pageid": _id(title), "revid": revid, "text": text}})
+                return answer_json({"parse": {"title": title, "pageid": _id(title), "revid": revid, "text": text}})
     return _error("nosuchrevid", f"There is no revision with ID {wanted}.")
 
 

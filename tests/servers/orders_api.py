@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.servers.loopback import CUT, HANG, NO_HTTP, RESET, Answer, Asked, LoopbackServer
+from tests.servers.loopback import CUT, HANG, NO_HTTP, RESET, Answer, Asked, LoopbackServer, answer_json
 
 ORDERS = [{"id": 1, "status": "open", "total": 12.5}, {"id": 2, "status": "paid", "total": 40.0}]
 DOCUMENTATION: dict[str, Any] = {
@@ -45,10 +45,6 @@ DOCUMENTATION: dict[str, Any] = {
 _WAYS = {"/hang": HANG, "/reset": RESET, "/cut": CUT, "/nohttp": NO_HTTP}
 
 
-def _json(value: Any, status: int = 200, **headers: str) -> Answer:
-    return Answer(json.dumps(value).encode(), status, {"Content-Type": "application/json", **headers})
-
-
 class OrdersApi(LoopbackServer):
     def __init__(self, is_accepted: Callable[[str | None], bool] = lambda authorization: False) -> None:
         super().__init__()
@@ -61,24 +57,24 @@ class OrdersApi(LoopbackServer):
         if asked.path == "/account":
             given = asked.headers.get("authorization")
             if not self._is_accepted(given):
-                return _json({"error": f"the token {given} is not accepted"}, 401)
+                return answer_json({"error": f"the token {given} is not accepted"}, 401)
             if not asked.query.get("year", "2026").isdigit():
-                return _json({"error": "year must be a number"}, 400)
-            return _json({"balance": 77, "token_was": given})
+                return answer_json({"error": "year must be a number"}, 400)
+            return answer_json({"balance": 77, "token_was": given})
         if asked.path == "/orders" and asked.method == "GET":
             status = asked.query.get("status")
             if status not in (None, "open", "paid"):
-                return _json({"error": "status must be open or paid"}, 400)
-            return _json([order for order in ORDERS if status in (None, order["status"])])
+                return answer_json({"error": "status must be open or paid"}, 400)
+            return answer_json([order for order in ORDERS if status in (None, order["status"])])
         if asked.path == "/orders":
-            return _json(json.loads(asked.body or b"null"), 201)
+            return answer_json(json.loads(asked.body or b"null"), 201)
         if asked.path == "/moved":
             return Answer(b"", 302, {"Location": "http://127.0.0.2:9/elsewhere"})
         if asked.path == "/page":
             return Answer(self.page, 200, {"Content-Type": "text/html; charset=latin-1"})
         if asked.path == "/orders/newest":
-            return _json(ORDERS[1])
+            return answer_json(ORDERS[1])
         for order in ORDERS:
             if asked.path == f"/orders/{order['id']}":
-                return _json(order)
-        return _json({"error": "not found"}, 500 if asked.path == "/broken" else 404)
+                return answer_json(order)
+        return answer_json({"error": "not found"}, 500 if asked.path == "/broken" else 404)

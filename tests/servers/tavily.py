@@ -10,20 +10,28 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from tests.servers.loopback import CUT, DEEP, DRIP, ENDLESS, HANG, HTML, NO_HTTP, RESET, Answer, Asked, bomb
+from tests.servers.loopback import (
+    CUT,
+    DEEP,
+    DRIP,
+    ENDLESS,
+    HANG,
+    HTML,
+    NO_HTTP,
+    RESET,
+    Answer,
+    Asked,
+    answer_json,
+    bomb,
+)
 from tests.servers.loopback import LoopbackServer as LoopbackServer
 
 KEY = "tvly-test-0123456789abcdef"
 LEAK_URL = "https://huggingface.co/datasets/gaia-benchmark/GAIA"
 
 
-def _json(value: Any, status: int = 200, **headers: str) -> Answer:
-    named = {name.replace("_", "-"): text for name, text in headers.items()}
-    return Answer(json.dumps(value).encode(), status, {"Content-Type": "application/json", **named})
-
-
 def _refusal(status: int, message: str, **headers: str) -> Answer:
-    return _json({"detail": {"error": message}}, status, **headers)
+    return answer_json({"detail": {"error": message}}, status, **headers)
 
 
 _RATE = "Your request has been blocked due to excessive requests. Please reduce the rate of requests."
@@ -63,11 +71,11 @@ class TavilyServer(LoopbackServer):
         "302": Answer(b"", 302, {"Location": "http://127.0.0.2:9/search"}),
         "html": HTML,
         "deep": DEEP,
-        "list": _json([1, 2]),
-        "null": _json(None),
-        "no_results": _json({"query": "x"}),
-        "odd_results": _json({"results": [1, None]}),
-        "no_url": _json({"results": [{"title": "t"}]}),
+        "list": answer_json([1, 2]),
+        "null": answer_json(None),
+        "no_results": answer_json({"query": "x"}),
+        "odd_results": answer_json({"results": [1, None]}),
+        "no_url": answer_json({"results": [{"title": "t"}]}),
         "hang": HANG,
         "drip": DRIP,
         "reset": RESET,
@@ -82,7 +90,7 @@ class TavilyServer(LoopbackServer):
         if not keyless and asked.headers.get("authorization") != f"Bearer {KEY}":
             return self.faults["401"]
         if asked.method != "POST" or asked.path not in ("/search", "/extract"):
-            return _json({"detail": "Not Found"}, 404)
+            return answer_json({"detail": "Not Found"}, 404)
         body = json.loads(asked.body)
         return self._search(body) if asked.path == "/search" else self._extract(body)
 
@@ -95,11 +103,11 @@ class TavilyServer(LoopbackServer):
             found = [{"title": f"\ud800 {KEY}", "url": "https://echo.example.org/", "content": f"key={KEY}\x00"}]
         results = [{**each, "score": 0.9, "raw_content": None} for each in found[: int(body.get("max_results", 5))]]
         about: dict[str, Any] = {"query": query, "follow_up_questions": None, "answer": None, "images": []}
-        return _json({**about, "results": results, "response_time": 0.5, "request_id": "r-1"})
+        return answer_json({**about, "results": results, "response_time": 0.5, "request_id": "r-1"})
 
     def _extract(self, body: dict[str, Any]) -> Answer:
         urls = body["urls"] if isinstance(body["urls"], list) else [body["urls"]]
         known = {each["url"]: each["content"] for each in DOCUMENTS}
         results = [{"url": url, "raw_content": known[url], "images": []} for url in urls if url in known]
         failed = [{"url": url, "error": "Failed to fetch url"} for url in urls if url not in known]
-        return _json({"results": results, "failed_results": failed, "response_time": 0.1})
+        return answer_json({"results": results, "failed_results": failed, "response_time": 0.1})

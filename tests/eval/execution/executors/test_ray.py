@@ -21,7 +21,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.config.executor import RaySettings
 from mas.runtime.errors import UserError
 from tests.eval.command_line import SCRIPT, EvalCommand, dataset, question
-from tests.killed_run import SlowServer, slow_server
+from tests.servers.faults import FaultServer, fault_server
 
 RAY = ("executor=ray", "executor.workers=2")
 PRICE = "+model.prices.default={input_usd_per_million: 1.0, output_usd_per_million: 2.0}"
@@ -111,14 +111,14 @@ def ready_actors(folder: Path) -> list[int]:
     return [each for each in ready if Path(f"/proc/{each}").exists()]
 
 
-def wait_for_requests(server: SlowServer, number: int) -> None:
+def wait_for_requests(server: FaultServer, number: int) -> None:
     until = time.monotonic() + 60
     while len(server.requests()) < number:
         assert time.monotonic() < until
         time.sleep(0.02)
 
 
-def options(folder: Path, server: SlowServer, number: int) -> list[str]:
+def options(folder: Path, server: FaultServer, number: int) -> list[str]:
     rows = [question(f"q{n:03}", f"Number {n}: what is 6 * 7?", "42") for n in range(number)]
     model = ["model=openai_compatible", f"model.base_url={server.base_url}", PRICE]
     return ["system=toy", *model, *dataset(folder, *rows), "run.concurrency=8", "run.max_same_errors=null", *RAY]
@@ -140,7 +140,7 @@ def test_records_are_those_of_a_single_process(tmp_path: Path, clean_environment
 def test_actors_that_are_killed_lose_and_double_nothing(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     """What their samples had paid is not paid again, but for requests in flight."""
     draw, kills, number = random.Random(11), 0, 60
-    with slow_server(0.04) as server:
+    with fault_server(latency_seconds=0.04) as server:
         with command(tmp_path / "run", clean_environment, *options(tmp_path / "data", server, number)) as process:
             before, wanted = 0, 4
             while process.poll() is None and kills < 6:
@@ -165,7 +165,7 @@ def test_actors_that_are_killed_lose_and_double_nothing(tmp_path: Path, clean_en
 @pytest.mark.slow
 def test_a_run_whose_ray_is_killed_ends_or_is_resumed(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     folder, number = tmp_path / "run", 60
-    with slow_server(0.04) as server:
+    with fault_server(latency_seconds=0.04) as server:
         asked = options(tmp_path / "data", server, number)
         with command(folder, clean_environment, *asked) as process:
             wait_for_requests(server, 30)
@@ -181,7 +181,7 @@ def test_a_run_whose_ray_is_killed_ends_or_is_resumed(tmp_path: Path, clean_envi
 
 @pytest.mark.slow
 def test_one_signal_for_all_processes_ends_a_run_in_order(tmp_path: Path, clean_environment: dict[str, str]) -> None:
-    with slow_server(0.05) as server:
+    with fault_server(latency_seconds=0.05) as server:
         asked = options(tmp_path / "data", server, 200)
         with command(tmp_path / "stopped", clean_environment, *asked) as process:
             wait_for_requests(server, 30)
@@ -197,7 +197,7 @@ def test_one_signal_for_all_processes_ends_a_run_in_order(tmp_path: Path, clean_
 
 @pytest.mark.slow
 def test_one_budget_is_for_all_workers(tmp_path: Path, clean_environment: dict[str, str]) -> None:
-    with slow_server(0.05) as server:
+    with fault_server(latency_seconds=0.05) as server:
         asked = options(tmp_path / "data", server, 200)
         output = run(tmp_path / "budget", clean_environment, *asked, "executor.workers=4", "run.max_cost_usd=0.02")
         assert "run.max_cost_usd=0.02" in output
@@ -211,7 +211,7 @@ def test_one_budget_is_for_all_workers(tmp_path: Path, clean_environment: dict[s
 
 @pytest.mark.slow
 def test_one_rate_is_for_all_workers(tmp_path: Path, clean_environment: dict[str, str]) -> None:
-    with slow_server(0.05) as server:
+    with fault_server(latency_seconds=0.05) as server:
         asked = options(tmp_path / "data", server, 20)
         run(tmp_path / "run", clean_environment, *asked, "model.rate.requests_per_minute=600")
         seconds = [each["seconds"] for each in server.requests()]
