@@ -138,6 +138,11 @@ class Spend:
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
 
+    def amount(self, option: str) -> float:
+        """Return what counts towards the budget of this name."""
+        found: float = self.cost_usd if option == "usd" else getattr(self, option)
+        return found
+
 
 @dataclass
 class BudgetSettings:
@@ -158,6 +163,11 @@ class BudgetSettings:
         for option in fields(self):
             value, expected = getattr(self, option.name), f"more than 0 {_UNITS[option.name]}, or null for no limit"
             require(value is None or value > 0, f"budget.{option.name}", value, expected)
+
+    def list_limits(self) -> list[tuple[str, float]]:
+        """Return option and limit of each budget of a whole run."""
+        limits = {name: getattr(self, name) for name in ("lm_calls", "tokens", "usd", "seconds")}
+        return [(name, limit) for name, limit in limits.items() if limit is not None]
 
 
 def read_earlier_spend(call_log: CallLog, seconds: float = 0.0) -> Spend:
@@ -317,17 +327,16 @@ class Budget:
 
     def _find_refusal(self, *names: str) -> _Refusal | None:
         """Return the first of these budgets that what is in flight may use up; a request of unknown cost is dear."""
-        spend, rest, kinds = self._current_spend(), self._held_back, (self._system, self._reflection)
-        usd = spend.cost_usd + spend.unknown_cost_calls * max(kind.max_usd for kind in kinds)
-        states = {  # what is used, what the requests in flight are expected to use, and what is held back
-            "metric_calls": (spend.metric_calls, 0, rest.metric_calls),
-            "lm_calls": (spend.lm_calls, sum(kind.in_flight for kind in kinds), rest.lm_calls),
-            "tokens": (spend.tokens, sum(kind.in_flight * kind.max_tokens for kind in kinds), rest.tokens),
-            "usd": (usd, sum(kind.in_flight * kind.max_usd for kind in kinds), rest.cost_usd),
-            "seconds": (spend.seconds, 0, rest.seconds),
+        spend, kinds = self._current_spend(), (self._system, self._reflection)
+        spend.cost_usd += spend.unknown_cost_calls * max(kind.max_usd for kind in kinds)
+        in_flight = {
+            "lm_calls": sum(kind.in_flight for kind in kinds),
+            "tokens": sum(kind.in_flight * kind.max_tokens for kind in kinds),
+            "usd": sum(kind.in_flight * kind.max_usd for kind in kinds),
         }
         for name in names:
-            budget, (used, expected, held_back) = getattr(self.settings, name), states[name]
+            budget, used, held_back = getattr(self.settings, name), spend.amount(name), self._held_back.amount(name)
+            expected = in_flight.get(name, 0)
             if budget is not None and used + expected >= budget - held_back:
                 return _Refusal(name, _describe_refusal(name, budget, used, expected, held_back))
         return None

@@ -95,18 +95,6 @@ def count_test_answers(config: OptimizeConfig, splits: Splits) -> int:
     return 2 * config.gate.epochs * len(splits.sealed)
 
 
-def list_budgets(budget: BudgetSettings, usage: Spend) -> Iterator[tuple[str, float, float]]:
-    """Yield option, budget and usage of each budget of the whole run that is limited."""
-    for option, allowed, used in (
-        ("lm_calls", budget.lm_calls, usage.lm_calls),
-        ("tokens", budget.tokens, usage.tokens),
-        ("usd", budget.usd, usage.cost_usd),
-        ("seconds", budget.seconds, usage.seconds),
-    ):
-        if allowed is not None:
-            yield option, allowed, used
-
-
 def format_amount(option: str, amount: float) -> str:
     return f"${amount:,.4f}" if option == "usd" else f"{amount:,.0f} {_UNITS.get(option, option)}"
 
@@ -177,8 +165,8 @@ class Estimate:
             UserError: the sealed test alone would not fit into one of the budgets.
         """
         test = self.phases[-1]
-        for option, allowed, needed in list_budgets(budget, test.usage):
-            if needed > allowed:
+        for option, allowed in budget.list_limits():
+            if (needed := test.usage.amount(option)) > allowed:
                 raise UserError(
                     f"budget.{option}={allowed:g} is too small: the sealed test alone, {test.answers:,} answers, "
                     f"takes about {format_amount(option, needed)} ({self.source}); raise it, or lower gate.epochs."
@@ -192,14 +180,13 @@ class Estimate:
         if self.is_free:
             yield "  nothing is paid: the model is simulated"
         total, search = self.total.usage, self.phases[1].usage
-        both = zip(list_budgets(budget, total), list_budgets(budget, total - search), strict=True)
-        for (option, allowed, needed), (_, _, others) in both:
-            if others > allowed:
+        for option, allowed in budget.list_limits():
+            if (others := (total - search).amount(option)) > allowed:
                 yield (
                     f"warning: baseline, shortlist and sealed test take about {format_amount(option, others)}, "
                     f"more than budget.{option}={allowed:g}: probably nothing is left for the search"
                 )
-            elif needed > allowed:
+            elif total.amount(option) > allowed:
                 yield f"budget.{option}={allowed:g} will probably end the search early"
 
     def _line(self, phase: Phase) -> str:

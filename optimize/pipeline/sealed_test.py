@@ -68,7 +68,6 @@ from optimize.pipeline.cost_estimate import (
     count_shortlist_answers,
     count_test_answers,
     format_amount,
-    list_budgets,
 )
 from optimize.pipeline.shortlist import ApprovedSet
 from optimize.questions.splits import Part, Splits
@@ -110,8 +109,9 @@ def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) 
     needed = Spend()
     for arm, means in ((PARENT_ARM, parent), (WINNER_ARM, winner)):
         needed += means.estimate_spend(_count_remaining_answers(run, arm), concurrency)
-    both = zip(list_budgets(budget, run.budget.spend()), list_budgets(budget, needed), strict=True)
-    for (option, allowed, spent), (_, _, more) in both:
+    spend = run.budget.spend()
+    for option, allowed in budget.list_limits():
+        spent, more = spend.amount(option), needed.amount(option)
         if spent + more > allowed:
             is_begun = (run.files.folder / SEALED).is_dir()
             raise EarlyVerdictError(
