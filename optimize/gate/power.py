@@ -24,7 +24,7 @@ from mas.runtime.text import format_count
 from optimize.gate.sealed_log import FIRST_LEVEL
 
 # Assumptions
-ACCURACY = 0.4  # of the prompts that a search begins with, as long as nothing is measured
+ACCURACY = 0.4  # of the prompts that a search begins with: nothing is measured yet
 CORRELATION = 0.5  # of answers to one question
 CORRELATIONS = (0.3, 0.5, 0.8)  # published for GAIA: 0.30 to 0.77 (arXiv 2512.06710)
 SHARED_DIFFICULTY = 0.8  # no measurement; prompts for the same model find mostly the same questions hard
@@ -35,7 +35,6 @@ _STEPS = 40  # of halving: to 1e-12
 def compute_smallest_gain(
     n_questions: int,
     epochs: int,
-    accuracy: float = ACCURACY,
     correlation: float = CORRELATION,
     min_gain: float = 0.0,
     level: float = FIRST_LEVEL,
@@ -45,19 +44,17 @@ def compute_smallest_gain(
     Args:
         n_questions: sealed; at least 2.
         epochs: answers of each side to every one.
-        accuracy: of the prompts that the search begins with.
         correlation: of answers to one question.
         min_gain: above which the gate wants the interval to lie.
         level: of the sealed test, two-sided.
     """
 
     def is_shown(gain: float) -> bool:
-        least = compute_smallest_difference(
-            _standard_error(gain, n_questions, epochs, accuracy, correlation), n_questions, level
-        )
+        error = _standard_error(gain, n_questions, epochs, correlation)
+        least = compute_smallest_difference(error, n_questions, level)
         return least is not None and gain >= min_gain + least + 1 / (n_questions * epochs)
 
-    low, high = 0.0, 1 - accuracy
+    low, high = 0.0, 1 - ACCURACY
     if not is_shown(high):
         return None
     for _ in range(_STEPS):
@@ -66,44 +63,21 @@ def compute_smallest_gain(
     return high
 
 
-def compute_smallest_margin(
-    n_questions: int,
-    epochs: int,
-    accuracy: float = ACCURACY,
-    correlation: float = CORRELATION,
-    level: float = FIRST_LEVEL,
-) -> float | None:
+def compute_smallest_margin(n_questions: int, epochs: int, level: float = FIRST_LEVEL) -> float | None:
     """Return the margin (objective=cost) with which equally good prompts pass in 80 of 100 cases."""
-    error = _standard_error(0.0, n_questions, epochs, accuracy, correlation)
-    return compute_smallest_difference(error, n_questions, level)
+    return compute_smallest_difference(_standard_error(0.0, n_questions, epochs, CORRELATION), n_questions, level)
 
 
-def describe_power(
-    n_questions: int,
-    epochs: int,
-    accuracy: float | None = None,
-    min_gain: float = 0.0,
-    level: float = FIRST_LEVEL,
-) -> str:
-    """Return a sentence about the smallest gain that the sealed set can show.
-
-    Args:
-        n_questions: sealed; at least 2.
-        epochs: answers of each side to every one.
-        accuracy: measured on validation; None: not yet.
-        min_gain: as for `compute_smallest_gain`.
-        level: as for `compute_smallest_gain`.
-    """
-    known = ACCURACY if accuracy is None else accuracy
+def describe_power(n_questions: int, epochs: int, min_gain: float = 0.0, level: float = FIRST_LEVEL) -> str:
+    """Return a sentence about the smallest gain that the sealed set can show; arguments as above."""
     likely, *range_ = (
-        compute_smallest_gain(n_questions, epochs, known, each, min_gain, level)
-        for each in (CORRELATION, *CORRELATIONS)
+        compute_smallest_gain(n_questions, epochs, each, min_gain, level) for each in (CORRELATION, *CORRELATIONS)
     )
-    basis = f"assuming that {known:.0%} are right now" if accuracy is None else f"with {known:.0%} right on validation"
+    basis = f"assuming that {ACCURACY:.0%} are right now"
     asked = f"{format_count(n_questions, 'sealed question')}, {format_count(epochs, 'answer')} each"
     if likely is None:
         return f"power: {asked}: too few to show any gain reliably ({basis}); seal more, or raise gate.epochs"
-    gains = [1 - known if each is None else each for each in range_]
+    gains = [1 - ACCURACY if each is None else each for each in range_]
     low, high = round(100 * min(gains)), round(100 * max(gains))
     between = f"{low} to {high}" if low < high else "the same"
     return (
@@ -112,12 +86,9 @@ def describe_power(
     )
 
 
-def describe_margin(
-    n_questions: int, epochs: int, margin: float, accuracy: float | None = None, level: float = FIRST_LEVEL
-) -> str:
+def describe_margin(n_questions: int, epochs: int, margin: float, level: float = FIRST_LEVEL) -> str:
     """Return the same sentence for objective=cost."""
-    known = ACCURACY if accuracy is None else accuracy
-    needed = compute_smallest_margin(n_questions, epochs, known, level=level)
+    needed = compute_smallest_margin(n_questions, epochs, level)
     asked = f"{format_count(n_questions, 'sealed question')}, {format_count(epochs, 'answer')} each"
     if needed is None or needed > margin:
         more = "" if needed is None else f"; {round(100 * needed, 1):g} would do"
@@ -131,9 +102,9 @@ def describe_margin(
     )
 
 
-def _standard_error(gain: float, n_questions: int, epochs: int, accuracy: float, correlation: float) -> float:
+def _standard_error(gain: float, n_questions: int, epochs: int, correlation: float) -> float:
     """Return the standard error that `compute_standard_error` will probably find."""
-    before, after = accuracy * (1 - accuracy), (accuracy + gain) * (1 - accuracy - gain)
+    before, after = ACCURACY * (1 - ACCURACY), (ACCURACY + gain) * (1 - ACCURACY - gain)
     after = max(after, 0.0)  # a gain up to 1 may miss it by a rounding error
     questions = before + after - 2 * SHARED_DIFFICULTY * math.sqrt(before * after)
     variance = correlation * questions + (1 - correlation) * (before + after) / epochs

@@ -86,17 +86,17 @@ class Student(dspy.Module):
             dspy.settings.trace.extend((predictors[agent], inputs, outputs) for agent, inputs, outputs in steps)
         return dspy.Prediction(final_answer=trial.record.answer, trial=trial)
 
-    def trial(self, sample_id: str, epoch: int = 1, counted: bool = True) -> Trial:
-        """Return the trial of a question; `counted` as a metric call of the budget."""
-        return self.trials.run(self.program, self._apply_prompts(), sample_id, epoch, counted)
+    def trial(self, sample_id: str, epoch: int = 1) -> Trial:
+        """Return the trial of a question."""
+        return self.trials.run(self.program, self._apply_prompts(), sample_id, epoch)
 
-    def answer_all(self, sample_ids: Sequence[str], epoch: int = 1, counted: bool = True) -> list[Trial]:
+    def answer_all(self, sample_ids: Sequence[str], epoch: int = 1) -> list[Trial]:
         """Return a trial of each question, running `trials.concurrency` at once.
 
         Raises:
             Exception: a defect of the harness; a question's own failure is part of its record.
         """
-        return run_trials([(self, each) for each in sample_ids], epoch, counted)
+        return run_trials([(self, each) for each in sample_ids], epoch)
 
     def copy_for_demos(self) -> "Student":
         """Return a copy that adds one step per agent to the caller's trace, the last: a useful worked example."""
@@ -135,7 +135,7 @@ class Student(dspy.Module):
         return copied
 
 
-def run_trials(asked: Sequence[tuple[Student, str]], epoch: int = 1, counted: bool = True) -> list[Trial]:
+def run_trials(asked: Sequence[tuple[Student, str]], epoch: int = 1) -> list[Trial]:
     """Return the trial of each question by its student, running `trials.concurrency` at once.
 
     Raises:
@@ -145,7 +145,7 @@ def run_trials(asked: Sequence[tuple[Student, str]], epoch: int = 1, counted: bo
         return []
     shared = asked[0][0].trials
     with ThreadPoolExecutor(min(shared.concurrency, len(asked))) as pool:
-        waiting = [pool.submit(copy_context().run, student.trial, id, epoch, counted) for student, id in asked]
+        waiting = [pool.submit(copy_context().run, student.trial, id, epoch) for student, id in asked]
         trials = [each.result() for each in waiting]
     shared.check()
     return trials

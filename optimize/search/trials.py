@@ -130,15 +130,14 @@ class Trials:
         if self.defect is not None:
             raise self.defect
 
-    def run(self, program: Program, candidate: str, sample_id: str, epoch: int = 1, counted: bool = True) -> Trial:
+    def run(self, program: Program, candidate: str, sample_id: str, epoch: int = 1) -> Trial:
         """Return the trial of a question, from memory or by answering it.
 
         Args:
             program: the system with the prompts whose digest is `candidate`.
             candidate: digest of its prompts.
             sample_id: the question.
-            epoch: each one has an answer of its own.
-            counted: as a metric call.
+            epoch: each one has an answer of its own; those of the first one are metric calls of the budget.
         """
         key = (candidate, sample_id, epoch)
         with self._lock:
@@ -146,11 +145,11 @@ class Trials:
             future = self._trials.setdefault(key, Future())
             self._trials.move_to_end(key)
             is_kept = future.done()
-        if is_kept:  # perhaps from before the search, which counts it when it asks for it
-            return future.result() if not counted or self._take_metric_call(key) else self._build_unasked(key)
+        if is_kept:
+            return future.result() if self._take_metric_call(key) else self._build_unasked(key)
         if is_first:
             try:
-                trial = self._try(program, key, counted)
+                trial = self._try(program, key)
             except BaseException as error:  # such as the SystemExit of a user's program
                 self._settle(key, None)
                 future.set_exception(error)
@@ -182,8 +181,8 @@ class Trials:
             self.n_metric_errors += 1
             self.metric_error = self.metric_error or record.error
 
-    def _try(self, program: Program, key: Key, counted: bool) -> Trial:
-        if self.stop_reason is None and (not counted or self._take_metric_call(key)):
+    def _try(self, program: Program, key: Key) -> Trial:
+        if self.stop_reason is None and self._take_metric_call(key):
             try:
                 if (trial := self._answer(program, key)) is not None:
                     self._keep(key, trial.record)
@@ -212,7 +211,9 @@ class Trials:
         return Trial(record, completed=False)
 
     def _take_metric_call(self, key: Key) -> bool:
-        """Count a question once, also if its answer was dropped from memory and is replayed."""
+        """Count a question of the first epoch once, also if its answer was dropped from memory and is replayed."""
+        if key[2] > 1:
+            return True
         with self._lock:
             if key not in self._counted and self.budget.take_metric_call():
                 self._counted.add(key)

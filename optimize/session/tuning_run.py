@@ -137,7 +137,7 @@ class TuningRun:
             RunStoppedError: the run was stopped.
         """
         with self.watch():
-            trials = self.build_student(prompts).answer_all(self.objective.val_ids, epoch, counted=epoch == 1)
+            trials = self.build_student(prompts).answer_all(self.objective.val_ids, epoch)
         self.check_stopped()
         self.check_metric()
         if not all(trial.completed for trial in trials):
