@@ -111,9 +111,7 @@ class Wikipedia:
         if (refusal := answer.get("error")) is not None:
             code = str(refusal.get("code", "?"))[:60] if isinstance(refusal, dict) else "?"
             if code in ("missingtitle", "nosuchrevid", "nosuchpageid", "invalidtitle"):
-                raise ToolError(
-                    f"{self.name} has no such page or version ({code}); find a title with wikipedia_tool."
-                )
+                raise ToolError(f"{self.name} has no such page or version ({code}); find a title with wikipedia_tool.")
             raise ToolError(f"{self.name} refuses the request ({code}); try again later or in other words.")
         return answer
 
