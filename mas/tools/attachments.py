@@ -14,11 +14,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from mas.tools.results import ToolError
+
 _files: ContextVar[dict[str, Path] | None] = ContextVar("attached_files", default=None)
-
-
-class AttachmentNotFoundError(Exception):
-    """The question has no file of that name."""
 
 
 @contextmanager
@@ -35,12 +33,14 @@ def find_attachment(name: str) -> Path:
     """Return the path of an attached file.
 
     Raises:
-        AttachmentNotFoundError: the question has no such file; the message lists those it has.
+        ToolError: the question has no such file; the message lists those it has.
     """
     files = _files.get() or {}
     if name not in files:
         known = ", ".join(sorted(files)) or "none: this question has no attachment"
-        raise AttachmentNotFoundError(f"no attached file is named {name!r}; attached files: {known}")
+        raise ToolError(
+            f"no attached file is named {name!r}; attached files: {known}; give one of these names without a path."
+        )
     return files[name]
 
 

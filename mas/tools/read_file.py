@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.attachments import AttachmentNotFoundError, find_attachment
+from mas.tools.attachments import find_attachment
 from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.kinds import read_document
 from mas.tools.files.paging import show_file
@@ -62,10 +62,7 @@ def _to_text(given: str | int | None) -> str:
 
 
 def _read_attachment(file: str, member: str | None) -> Document:
-    try:
-        path = find_attachment(file)
-    except AttachmentNotFoundError as error:
-        raise ToolError(f"{error}; give one of these names without a path.") from error
+    path = find_attachment(file)
     settings = get_settings(TranscriptionSettings)
     if not settings.is_on or member or path.suffix.lower() not in SOUND_FORMATS:
         return read_document(path, member)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 MAX_REPLY_BYTES = 32 * 2**20  # the SDK's own limit, 1 MiB, is less than the snapshot of a long page
-MAX_TOOL_PAGES = 20
 HTTP_SECONDS = 10.0  # to connect, and to send
 MAX_REASON_CHARS = 500  # of what a server that failed has written
 CLOSE_SECONDS = 5.0  # for the server to hear that a session is over
@@ -162,14 +161,8 @@ class Connection:
         Raises:
             ConnectionLostError: as for `call`.
         """
-        client, cursor = self._client.result(), None
-        found: list[Tool] = []
-        for _ in range(MAX_TOOL_PAGES):
-            listing = await self._await(client.list_tools(cursor=cursor))
-            found += listing.tools
-            if not (cursor := listing.next_cursor):
-                break
-        return found
+        listing = await self._await(self._client.result().list_tools())
+        return listing.tools
 
     async def _await(self, request: Awaitable[_Answer]) -> _Answer:
         """Return the answer, unless the session ends first."""

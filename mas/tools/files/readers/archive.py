@@ -38,13 +38,16 @@ def read_member(source: Source, name: str, depth: int = 1) -> Source:
     if depth > MAX_DEPTH:
         raise ToolError(f"{source.name} is an archive inside {MAX_DEPTH} others; read_file goes no deeper.")
     with open_package(source) as archive:
-        files = {info.filename: info for info in _list_files(archive)}
+        members = _list_files(archive)
+        files = {info.filename: info for info in members}
         outer = name if name in files else next((file for file in files if name.startswith(f"{file}/")), None)
         if outer is None:
             known = clip(", ".join(map(repr, files)), 2_000) or "none"
             raise ToolError(f"{source.name} has no member {clip(repr(name), 200)}; its members: {known}.")
-        if files[outer].flag_bits & _ENCRYPTED:
-            raise ToolError(f"The member {clip(repr(outer), 200)} of {source.name} is not read: it is encrypted.")
+        is_double = sum(info.filename == outer for info in members) > 1
+        if is_double or files[outer].flag_bits & _ENCRYPTED:
+            why = "its name is there more than once" if is_double else "it is encrypted"
+            raise ToolError(f"The member {clip(repr(outer), 200)} of {source.name} is not read: {why}.")
         found = Source(f"{source.name}: {outer}", archive.read(outer))
     return found if outer == name else read_member(found, name.removeprefix(f"{outer}/"), depth + 1)
 

@@ -8,7 +8,6 @@ Models listen to sound: mas/agents/media.py.
 
 import struct
 import warnings
-from collections.abc import Iterator
 
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Line, Part, Source
@@ -52,23 +51,16 @@ _VERSIONS = {3: 1, 2: 2, 0: 2.5}
 
 
 def read_wav(source: Source) -> Document:
-    """Return format and length of a WAV file."""
-    chunks = dict(_read_chunks(source.data))
+    """Return format and length of a WAV file: the chunk `fmt ` has its rates, the chunk `data` its samples."""
+    start, samples = source.data.find(b"fmt "), source.data.find(b"data")
     try:
-        _, channels, rate, bytes_a_second = struct.unpack_from("<HHII", chunks[b"fmt "])
-        seconds = len(chunks[b"data"]) / bytes_a_second
-    except (KeyError, struct.error, ZeroDivisionError) as error:
+        _, channels, rate, bytes_a_second = struct.unpack_from("<HHII", source.data, start + 8)
+        size = min(struct.unpack_from("<I", source.data, samples + 4)[0], len(source.data) - samples - 8)
+        if min(start, samples) < 0:
+            raise _damage_error(source, "WAV")
+        return _build_document("WAV", size / bytes_a_second, rate, channels)
+    except (struct.error, ZeroDivisionError) as error:
         raise _damage_error(source, "WAV") from error
-    return _build_document("WAV", seconds, rate, channels)
-
-
-def _read_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield name and content of the chunks of RIFF, padded to an even length; the last may be cut."""
-    place = 12
-    while place + 8 <= len(data):
-        name, size = struct.unpack_from("<4sI", data, place)
-        yield name, data[place + 8 : place + 8 + size]
-        place += 8 + size + size % 2
 
 
 def read_mp3(source: Source) -> Document:

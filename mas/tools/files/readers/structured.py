@@ -69,47 +69,14 @@ def build_table(names: list[str], rows: Iterable[list[str]], form: str) -> Docum
 
 
 def read_json(source: Source) -> Document:
-    """Return a JSON value, indented."""
+    """Return a JSON value, indented; what is no single value, such as JSON Lines, as it is written."""
     text, encoding = decode(source.data, source.name)
     try:
-        value = _parse(text)
+        value = json.loads(text, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError) as error:
-        return _several_values(text) or build_text_document(
-            text, encoding, [f"Not valid JSON ({error}), so it is shown as text."]
-        )
+        return build_text_document(text, encoding, [f"Not valid JSON ({error}), so it is shown as text."])
     lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
     return Document(f"JSON, {_describe_size(value)}, {len(lines)} lines when indented", [Part(lines)])
-
-
-def read_json_lines(source: Source) -> Document:
-    """Return JSON Lines, one value a line."""
-    text, _ = decode(source.data, source.name)
-    lines, bad = [], []
-    for number, written in split_lines(text):
-        try:
-            lines.append(Line(number, json.dumps(_parse(written), ensure_ascii=False)))
-        except (ValueError, RecursionError):
-            lines.append(Line(number, written))
-            if written.strip():
-                bad.append(number)
-    notes = [f"{len(bad)} lines are not valid JSON, the first is line {bad[0]}."] if bad else []
-    return Document(f"JSON Lines, {len(lines)} lines", [Part(lines, numbered=True)], notes)
-
-
-def _several_values(text: str) -> Document | None:
-    """Return JSON Lines with the extension of JSON: at least two lines, each of which is a value."""
-    lines = [line for line in split_lines(text) if line.text.strip()]
-    try:
-        values = [Line(line.number, json.dumps(_parse(line.text), ensure_ascii=False)) for line in lines]
-    except (ValueError, RecursionError):
-        return None
-    if len(values) < 2:
-        return None
-    return Document(f"JSON Lines, {len(values)} values", [Part(values, numbered=True)])
-
-
-def _parse(text: str) -> object:
-    return json.loads(text, object_pairs_hook=_refuse_duplicates)
 
 
 def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -123,6 +90,21 @@ def _describe_size(value: object) -> str:
     if isinstance(value, dict):
         return f"an object with {len(value)} keys"
     return f"a list of {len(value)} items" if isinstance(value, list) else "a single value"
+
+
+def read_json_lines(source: Source) -> Document:
+    """Return JSON Lines, one value a line; an invalid one as it is written."""
+    text, _ = decode(source.data, source.name)
+    lines, bad = [], []
+    for number, written in split_lines(text):
+        try:
+            shown = json.dumps(json.loads(written), ensure_ascii=False)
+        except (ValueError, RecursionError):
+            shown = written
+            bad += [number] if written.strip() else []
+        lines.append(Line(number, shown))
+    notes = [f"{len(bad)} lines are not valid JSON, the first is line {bad[0]}."] if bad else []
+    return Document(f"JSON Lines, {len(lines)} lines", [Part(lines, numbered=True)], notes)
 
 
 def read_parquet(source: Source) -> Document:

@@ -78,10 +78,10 @@ def test_equal_keys_are_not_lost() -> None:
     assert found.parts[0].lines == [Line(1, '{"a": 1, "a": 2}')]
 
 
-def test_json_lines_under_the_name_of_json() -> None:
+def test_json_lines_under_the_name_of_json_are_shown_as_written() -> None:
     found = made_json('{"a":1}\n\n{"a":2}\n')
-    assert found.summary == "JSON Lines, 2 values"
-    assert found.parts[0].lines == [Line(1, '{"a": 1}'), Line(3, '{"a": 2}')]
+    assert "Not valid JSON" in found.notes[0]
+    assert [line.text for line in found.parts[0].lines] == ['{"a":1}', "", '{"a":2}']
 
 
 def test_json_lines_keep_a_bad_line_and_name_it() -> None:
@@ -95,7 +95,6 @@ def test_json_lines_keep_a_bad_line_and_name_it() -> None:
     [
         ("a.csv", b"n\n" + b"1\n" * 30, "table with 1 columns and 30 rows below the column names"),
         ("a.json", b"[" + b"1," * 30 + b"1]", "JSON, a list of 31 items, 33 lines when indented"),
-        ("a.json", b"{}\n" * 30, "JSON Lines, 30 values"),
         ("a.jsonl", b"{}\n" * 30, "JSON Lines, 30 lines"),
         ("a.txt", b"x\r\n" * 30, "text, utf-8, 30 lines, 90 characters"),
     ],
