@@ -78,7 +78,8 @@ def describe_failure(error: BaseException, trace: Trace, agent: str | None = Non
         agent: that failed, if the system knows; its work may have gone on to an answer that reports the failure.
     """
     component, details = agent or _component(trace), _describe_place(trace, error)
-    details = replace(details, agent=details.agent or agent)
+    if agent is not None:  # the workflow has gone on to its last step
+        details = replace(details, agent=agent, step=agent if details.step else None)
     if limit := _limit_reached(error):
         return Failure(str(limit), "limit", component, limit.limit, details)
     message = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_MESSAGE_CHARS]

@@ -15,7 +15,7 @@ from eval.scorers.gaia import GaiaScorer
 from eval.scorers.score import Score
 from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, current_context
-from mas.runtime.trace import event, keep_answer, keep_state, note_failure, span
+from mas.runtime.trace import event, keep_answer, keep_state, note_failure, note_step, span
 from tests.eval.execution.sample_run import SampleRun
 
 Body = Callable[[str], Awaitable[dict[str, Any]]]
@@ -97,12 +97,16 @@ def test_an_answer_that_only_reports_a_failure_of_the_model_is_an_error_of_its_c
     """A scorer that expects a refusal never sees it."""
 
     async def body(question: str) -> dict[str, Any]:
+        note_step("expert", {})
         note_failure(TruncatedReplyError("cut off"), "expert")
+        note_step("finalizer", {})
         return {"final_answer": "The question could not be answered."}
 
     record = one(body)
     assert (record.error_class, record.error_component) == ("truncated", "expert")
     assert (record.answer, record.score, record.scored) == (None, None, True)
+    assert record.error_details is not None
+    assert (record.error_details.agent, record.error_details.step) == ("expert", "expert")
 
 
 def test_the_work_of_a_failed_question_is_still_counted() -> None:
