@@ -5,6 +5,7 @@ template.render(scripts=load_scripts(CHARTS, Path("report.js")), …)
 """
 
 import base64
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
     from markupsafe import Markup
 
 FOLDER = Path(__file__).parent
@@ -37,17 +38,26 @@ def load_template(path: Path, filters: Mapping[str, Callable[..., object]] | Non
 
     It may extend and import the templates of this folder; `embed` writes a value as JSON into a data block.
     """
+    environment = _make_environment(path.parent)
+    if filters:
+        environment = environment.overlay()
+        environment.filters = {**environment.filters, **filters}
+    return environment.get_template(path.name)
+
+
+@functools.cache  # it keeps the templates that it has compiled
+def _make_environment(folder: Path) -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader([path.parent, FOLDER]),
+        loader=FileSystemLoader([folder, FOLDER]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"embed": embed_json, **(filters or {})}
-    return environment.get_template(path.name)
+    environment.filters["embed"] = embed_json
+    return environment
 
 
 def write_page(path: Path, template: Path, values: Mapping[str, object]) -> None:
