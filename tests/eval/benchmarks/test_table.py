@@ -152,6 +152,11 @@ def test_attachments_come_from_the_folder_that_is_named(tmp_path: Path) -> None:
     assert "data.files=nowhere is not a folder" in refusal(file, columns, files="nowhere")
 
 
+def test_the_table_itself_with_its_gold_answers_is_no_attachment(tmp_path: Path) -> None:
+    file = csv_file(tmp_path, "prompt,label,doc\nWho?,x,q.csv\n")
+    assert "'q.csv' is the dataset's metadata, which holds the gold" in refusal(file, {**PLAIN, "file": "doc"})
+
+
 def test_a_path_that_is_no_file_is_found_by_the_check(tmp_path: Path) -> None:
     for benchmark in (CsvDataset, ParquetDataset):
         with pytest.raises(UserError, match="does not exist under"):

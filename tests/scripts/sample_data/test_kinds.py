@@ -59,22 +59,24 @@ def test_the_simulated_model_reads_most_kinds(
     assert finished.summary["n_correct"] >= 0.75 * len(asked), finished.answers
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sample as the generator makes it now."""
+    folder = tmp_path_factory.mktemp("sample")
+    write_sample(folder)
+    return folder
+
+
 @pytest.mark.parametrize("kind", sorted(NEEDS_OCR))
-def test_the_generator_draws_the_committed_pictures(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_generator_draws_the_committed_pictures(kind: str, written: Path) -> None:
     """Another release of Pillow may write other bytes and other grey at the edges of letters."""
     from PIL import Image, ImageChops, ImageStat
 
     (example,) = [each for each in ALL if each.tags["kind"] == kind]
     assert example.file
-    again = _written(tmp_path_factory) / example.file.relative_to(SAMPLE)
+    again = written / example.file.relative_to(SAMPLE)
     with Image.open(io.BytesIO(example.file.read_bytes())) as ours, Image.open(again) as theirs:
         assert abs(ours.width - theirs.width) < 10 and ours.height == theirs.height
         size = (min(ours.width, theirs.width), ours.height)
         difference = ImageChops.difference(ours.convert("L").resize(size), theirs.convert("L").resize(size))
     assert ImageStat.Stat(difference).mean[0] < 10
-
-
-def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sample")
-    write_sample(folder)
-    return folder
