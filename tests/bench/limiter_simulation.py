@@ -32,7 +32,6 @@ from tests.servers.refusals import Bucket, Chance, Changing, Rule, Shared, Windo
 
 DOCUMENT = ROOT / "docs" / "explanation" / "rate-limits.md"
 MARKS = ("<!-- figures: written by tests/bench/limiter_simulation.py --document -->", "<!-- end of figures -->")
-PER_SECOND = 50.0
 CEILING = 1_000  # requests in flight, as in the profiles
 
 

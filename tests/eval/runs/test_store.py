@@ -44,22 +44,6 @@ def test_records_come_back_whole_and_in_the_order_written(tmp_path: Path) -> Non
     assert kept(tmp_path / "run" / "run.db") == written
 
 
-def test_a_second_row_with_the_same_key_is_refused_and_the_first_stays(tmp_path: Path) -> None:
-    with RunStore(tmp_path / "run.db") as store:
-        store.write(make(answer="first"))
-        with pytest.raises(StoreError, match="only once"):
-            store.write(make(answer="second"))
-        assert [record.answer for record in store.records()] == ["first"]
-
-
-def test_lone_surrogates_and_nuls_survive(tmp_path: Path) -> None:
-    odd = "a\ud83d\0\u202e\udfff"
-    record = make(odd, answer=odd, state={odd: [odd]})
-    with RunStore(tmp_path / "run.db") as store:
-        store.write(record)
-    assert kept(tmp_path / "run.db") == [record]
-
-
 WRITER = """
 import sys
 from pathlib import Path
