@@ -47,12 +47,11 @@ from eval.execution.executors.cluster.messages import (
     ToWorker,
 )
 from eval.execution.executors.contract import SampleHooks
-from eval.execution.executors.local import create_runner, relax_gc
+from eval.execution.executors.local import LocalAnswering, create_runner, relax_gc
 from eval.execution.runner import SampleRunner
-from eval.execution.traced_program import NamedCall, TracedProgram
+from eval.execution.traced_program import AnsweredTrial
 from eval.runs.call_log import Caches, MaskedReplies, SampleResults, open_caches
-from eval.runs.logs import DIGEST_CHARS, AnswerLog, RunLogs
-from eval.runs.record import Record
+from eval.runs.logs import AnswerLog, RunLogs
 from mas.llm.profiles.profile import ModelProfile, Server
 from mas.llm.rate_limiter import BackoffTooLongError, Permit
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
@@ -130,7 +129,7 @@ def _run_worker(start: Start, inbox: "asyncio.Queue[ToWorker]", send: Send) -> N
         program = config.system.build(config.model, start.prompts, resources)
         answers = AnswerLog(logs, lambda error: None)  # a message is always written
         runner = create_runner(config, program, start.run_info, SampleHooks(folder, open_listener=answers.begin))
-        samples = _Samples(config, caches, send, questions, start.asks_budget, program, runner, answers)
+        samples = _Samples(config, caches, send, questions, start.asks_budget, program, runner)
         send(Ready(os.getpid(), socket.gethostname()))
         run_blocking(samples.serve(inbox))
 
@@ -161,7 +160,6 @@ class _Samples:
     asks_budget: bool
     program: Program  # with the run's own prompts
     runner: SampleRunner
-    answers: AnswerLog
     tasks: set["asyncio.Task[None]"] = field(default_factory=set)
     programs: OrderedDict[str, Program] = field(default_factory=OrderedDict)  # of trials: the last ones, by digest
 
@@ -190,13 +188,11 @@ class _Samples:
             record = await replace(self.runner, open_context=lambda key: context).run_sample(sample, answer.key)
             message: FromWorker = Answered(answer.lease, record)
         else:  # with its own prompts, and tool results among its replies
-            masked, label = MaskedReplies(replies, self.config.secrets), digest(answer.prompts)
+            masked = MaskedReplies(replies, self.config.secrets)
             context = replace(self._open_context(answer, masked), tool_log=SampleResults(masked))
-            traced = TracedProgram(self._build_program(label, answer.prompts))
-            listen = functools.partial(self.answers.begin, prompts_sha256=label[:DIGEST_CHARS])
-            runner = replace(self.runner, program=traced, open_context=lambda key: context, open_listener=listen)
-            record = await runner.run_sample(sample, answer.key)
-            message = _pack_trial(answer.lease, record, traced.name_calls())
+            program, answering = self._build_program(answer.prompts), LocalAnswering(self.runner, answer.prompts)
+            trial = await answering.answer(program, sample, answer.key, lambda key: context)
+            message = _pack_trial(answer.lease, trial)
         task = asyncio.current_task()
         if task is None or not task.cancelling():  # else the program ignored it
             self.send(message)
@@ -206,8 +202,8 @@ class _Samples:
         ask = functools.partial(self.questions.reserve, answer.lease) if self.asks_budget else None
         return SampleContext(answer.key, self.config.limits, account, replies, ask_budget=ask)
 
-    def _build_program(self, label: str, prompts: PromptSet) -> Program:
-        if label not in self.programs:
+    def _build_program(self, prompts: PromptSet) -> Program:
+        if (label := digest(prompts)) not in self.programs:
             self.programs[label] = self.program.deepcopy()
             apply_prompt_set(self.programs[label], prompts)
             if len(self.programs) > _MAX_PROGRAMS:
@@ -216,11 +212,11 @@ class _Samples:
         return self.programs[label]
 
 
-def _pack_trial(lease: int, record: Record, calls: Sequence[NamedCall]) -> Answered | Failed:
+def _pack_trial(lease: int, trial: AnsweredTrial) -> Answered | Failed:
     """Return the message with the calls; predictions are sent without DSPy's own parts, which cannot be."""
-    plain = [(name, dict(inputs), dspy.Prediction(**dict(outputs.items()))) for name, inputs, outputs in calls]
+    plain = [(name, dict(inputs), dspy.Prediction(**dict(outputs.items()))) for name, inputs, outputs in trial.calls]
     try:
-        return Answered(lease, record, pickle.dumps(plain, protocol=pickle.HIGHEST_PROTOCOL))
+        return Answered(lease, trial.record, pickle.dumps(plain, protocol=pickle.HIGHEST_PROTOCOL))
     except Exception as error:  # noqa: BLE001  values of the user's own classes
         return Failed(
             f"what a predictor of the program takes or returns cannot be sent by a worker ({error}): use executor=local"
