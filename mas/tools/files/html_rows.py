@@ -126,7 +126,7 @@ def _read_block(element: "HtmlElement", tag: str, depth: int) -> Iterator[str]:
     elif tag == "dt":
         yield from (f"{row}:" for row in _read_texts(element))
     elif tag == "pre":
-        yield from (line.rstrip() for line in element.text_content().split("\n"))
+        yield from (_indent_mark(line.rstrip()) for line in element.text_content().split("\n"))
     else:
         yield from _walk(element, depth + 1)
 
@@ -202,7 +202,12 @@ def _read_texts(element: "HtmlElement") -> Iterator[str]:
 
 def _split_text(text: str) -> Iterator[str]:
     """Yield the lines of a text, split at the line breaks that `_mark_text` has written."""
-    yield from (flat for line in text.split("\n") if (flat := _flatten(line)))
+    yield from (_indent_mark(flat) for line in text.split("\n") if (flat := _flatten(line)))
+
+
+def _indent_mark(line: str) -> str:
+    """Return a line that is no heading; a comment of a program begins as a heading does."""
+    return f" {line}" if _HEADING_LINE.match(line) else line
 
 
 def _flatten(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mas.tools.files.html_rows import read_rows
+from mas.tools.files.html_rows import list_headings, read_rows, select_section
 
 
 def texts(html: str) -> list[str]:
@@ -23,3 +23,9 @@ def texts(html: str) -> list[str]:
 )  # fmt: skip
 def test_what_is_not_for_readers_is_left_out_and_the_text_around_it_kept(gone: str) -> None:
     assert " ".join(texts(f"<p>a {gone} b</p>")) == "a b"
+
+
+def test_a_comment_of_a_program_is_no_heading_and_ends_no_section() -> None:
+    lines = read_rows("<h2>Use</h2><pre># count\nn = 1</pre><p>It prints 42.</p><p># 7 of 9</p><h2>Next</h2><p>z</p>")
+    assert list_headings(lines) == ["Use", "Next"]
+    assert select_section(lines, "use") == ["## Use", " # count", "n = 1", "It prints 42.", " # 7 of 9"]
