@@ -162,17 +162,19 @@ def _sized(function: _Function, estimate_bits: Callable[..., float]) -> _Functio
     return call
 
 
-def _log_factorial(number: Number) -> float:
-    return math.lgamma(number + 1) / math.log(2) if number > 0 else 0.0
-
-
 def _estimate_power(base: Number, exponent: Number) -> float:
     is_growing = isinstance(base, int) and isinstance(exponent, int) and exponent > 0
     return (abs(int(base)).bit_length() - 1) * exponent if is_growing else 0.0
 
 
 def _estimate_perm(n: Number, k: Number | None = None) -> float:
-    return _log_factorial(n) - (0.0 if k is None else _log_factorial(n - k))
+    chosen = n if k is None else min(k, n)
+    return chosen * (math.log2(n) - 1.45) if n > 1 else 0.0  # perm(n, k) >= (n / 2.72)**k
+
+
+def _estimate_comb(n: Number, k: Number) -> float:
+    chosen = min(k, n - k)
+    return chosen * (math.log2(n) - math.log2(chosen)) if chosen > 0 else 0.0  # comb(n, k) >= (n / k)**k
 
 
 def _round(number: Number, digits: int | None = None) -> Number:
@@ -200,8 +202,8 @@ def _functions() -> dict[str, _Function]:
     """Return all functions of `math`, those of other modules that people expect, and limits where one grows fast."""
     of_math = {name: getattr(math, name) for name in dir(math) if callable(getattr(math, name)) and name[0] != "_"}
     single = of_math | {"abs": abs, "int": int, "float": float, "pow": _power, "round": _round}
-    single["factorial"] = _sized(math.factorial, _log_factorial)
-    single["comb"] = _sized(math.comb, lambda n, k: _estimate_perm(n, k) - _log_factorial(k))
+    single["factorial"] = _sized(math.factorial, _estimate_perm)
+    single["comb"] = _sized(math.comb, _estimate_comb)
     single["perm"] = _sized(math.perm, _estimate_perm)
     several: dict[str, _Function] = {"min": min, "max": max, "sum": sum, "prod": math.prod, "fsum": math.fsum}
     several |= {"mean": statistics.mean, "median": statistics.median, "stdev": statistics.stdev}
