@@ -8,6 +8,7 @@ close the pipes: their reader trusts nothing, and loses no more than this sessio
 """
 
 import ast
+import contextlib
 import io
 import json
 import linecache
@@ -132,7 +133,8 @@ def main() -> None:
     sys.path += settings["packages"]
     sys.argv = [""]
     for name, value in settings["limits"].items():
-        resource.setrlimit(getattr(resource, name), (value, value))
+        with contextlib.suppress(ValueError):  # there is a lower one already
+            resource.setrlimit(getattr(resource, name), (value, value))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for programs in the background
     notebook = Notebook(settings["max_chars"])
     _send(replies, {"ready": True})

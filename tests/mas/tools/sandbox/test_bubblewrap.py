@@ -114,6 +114,23 @@ def test_the_jail_ends_with_the_harness(bubblewrap: Isolation, cell: str) -> Non
     assert gone({int(word) for word in line.split()})
 
 
+def test_a_lower_limit_of_the_machine_stays_and_the_code_runs_all_the_same(bubblewrap: Isolation) -> None:
+    program = (
+        "import asyncio, resource\n"
+        "from mas.tools.sandbox.jail import Jail\n"
+        "from mas.tools.settings import SandboxSettings\n"
+        "resource.setrlimit(resource.RLIMIT_CPU, (200, 200))\n"
+        "async def main():\n"
+        "    session = await Jail().open({}, SandboxSettings())\n"
+        "    reply = await session.run('import resource; resource.getrlimit(resource.RLIMIT_CPU)', 20)\n"
+        "    print(reply.value)\n"
+        "    session.close()\n"
+        "asyncio.run(main())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stdout == "(200, 200)\n", ended.stderr
+
+
 @pytest.mark.slow
 def test_pandas_numpy_scipy_and_openpyxl_work(fresh: Callable[..., Sandbox], attachment: Path) -> None:
     sandbox = fresh({attachment.name: attachment}, memory_mb=SandboxSettings().memory_mb)
