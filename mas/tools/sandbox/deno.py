@@ -80,11 +80,25 @@ class Deno:
             prepare = _NOTEBOOK.format(source=inspect.getsource(worker), max_chars=MAX_OUTPUT_CHARS)
             await session.execute(prepare, START_SECONDS, "the start took")
             return session
-        except (OSError, CodeInterpreterError, SessionLostError, TimeoutError) as error:
+        except BaseException as error:
+            _end(interpreter, executor)
+            if not isinstance(error, OSError | CodeInterpreterError | SessionLostError | TimeoutError):
+                raise  # such as the end of the question
             lines = [line.strip() for line in str(error).splitlines() if "rror" in line] or [type(error).__name__]
-            if interpreter.deno_process:
-                DenoSession(interpreter, settings.memory_mb, executor).close()
             raise NotAvailableError(f"Deno cannot run Pyodide here ({lines[0][:200]}): {INSTALL}.") from error
+
+
+def _end(interpreter: "PythonInterpreter", executor: ThreadPoolExecutor) -> None:
+    """End an interpreter that is not used; one that is being started once it has started."""
+
+    def end() -> None:
+        if interpreter.deno_process:
+            DenoSession(interpreter, 0, executor).close()
+
+    if interpreter.deno_process is None:
+        executor.submit(end)
+    end()
+    executor.shutdown(wait=False)
 
 
 def _build_interpreter(files: Files) -> "PythonInterpreter":

@@ -80,7 +80,10 @@ class Jail:
         return f"bubblewrap {'.'.join(map(str, version))} runs Python in a jail"
 
     async def open(self, files: Files, settings: SandboxSettings) -> "JailSession":
-        session = JailSession(self._start(files, settings), settings.memory_mb)
+        try:
+            session = JailSession(self._start(files, settings), settings.memory_mb)
+        except OSError as error:  # no process or pipe is free
+            raise NotAvailableError(f"bubblewrap does not start ({error.strerror}).") from error
         await session.wait_until_ready()
         return session
 
@@ -117,7 +120,11 @@ class JailSession(Session):
         if b'"ready"' not in said:
             self.close()
             raise NotAvailableError(f"bubblewrap does not start Python: {said.decode('utf-8', 'replace')[:400]}.")
-        self.code_pid = _find_child(self.process.pid)
+        try:
+            self.code_pid = _find_child(self.process.pid)
+        except (OSError, IndexError) as error:  # it has just ended, or this kernel does not list children
+            self.close()
+            raise NotAvailableError("bubblewrap does not show the process that it has started.") from error
         self.folders = FOLDERS  # before, the same paths are the machine's
         self.signal(signal.SIGSTOP)
 
