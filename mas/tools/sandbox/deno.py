@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dspy import PythonInterpreter
 
+from mas.runtime.event_loop import run_blocking
 from mas.tools.sandbox import worker
 from mas.tools.sandbox.session import (
     MAX_CPU_SECONDS,
@@ -64,8 +65,6 @@ class Deno:
         Raises:
             NotAvailableError: it did not run.
         """
-        from mas.runtime.event_loop import run_blocking
-
         run_blocking(self.open({}, SandboxSettings())).close()
         return "Deno runs Python in WebAssembly (no pandas or numpy)"
 

@@ -15,10 +15,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from mas.runtime.event_loop import run_blocking
 from mas.tools.sandbox import seccomp
 from mas.tools.sandbox.session import (
     MAX_CPU_SECONDS,
@@ -34,7 +35,6 @@ from mas.tools.settings import BUBBLEWRAP, SandboxSettings
 
 MIN_VERSION = (0, 7)  # --size
 DISABLES_USERNS = (0, 8)
-PROBE_SECONDS = 20.0
 START_SECONDS = 20.0  # on a busy machine; a tenth of a second elsewhere
 OPEN_FILES = 64
 SCRATCH_BYTES = 64 << 20  # of the working folder, and again of /tmp; also the largest file
@@ -67,17 +67,9 @@ class Jail:
         Raises:
             NotAvailableError: it did not run.
         """
-        bwrap, version = self._program
-        with _open_filter() as end:
-            code = "import os; print(6 * 7, os.listdir('/scratch'))"
-            command = [*_build_command(bwrap, version, {}, end.fileno()), *_python_command(), "-c", code]
-            ended = _run(command, pass_fds=[end.fileno()])
-        if ended.returncode != 0 or "42 []" not in ended.stdout:
-            lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
-            cause = next((line for line in lines if line.startswith("bwrap:")), lines[-1])[:200]
-            remedy = "; allow user namespaces on this machine or container" if cause.startswith("bwrap:") else ""
-            raise NotAvailableError(f"bubblewrap cannot isolate here ({cause}){remedy}.")
-        return f"bubblewrap {'.'.join(map(str, version))} runs Python in a jail"
+        session = run_blocking(self.open({}, SandboxSettings()))
+        session.close()
+        return f"bubblewrap {'.'.join(map(str, self._program[1]))} runs Python in a jail"
 
     async def open(self, files: Files, settings: SandboxSettings) -> "JailSession":
         try:
@@ -116,10 +108,13 @@ class JailSession(Session):
         try:
             said = await self.watch(self._receive, START_SECONDS, "the start took")
         except SessionLostError as error:
-            raise NotAvailableError(f"bubblewrap does not start Python: {error}.") from error
+            raise NotAvailableError(f"bubblewrap cannot isolate here ({error}).") from error
         if b'"ready"' not in said:
             self.close()
-            raise NotAvailableError(f"bubblewrap does not start Python: {said.decode('utf-8', 'replace')[:400]}.")
+            cause = said.decode("utf-8", "replace").strip()[:200]
+            raise NotAvailableError(
+                f"bubblewrap cannot isolate here ({cause}); allow user namespaces on this machine or container."
+            )
         try:
             self.code_pid = _find_child(self.process.pid)
         except (OSError, IndexError) as error:  # it has just ended, or this kernel does not list children
@@ -163,20 +158,6 @@ def _list_limits(settings: SandboxSettings) -> dict[str, int]:
     }
 
 
-def _run(command: Sequence[str], **options: Any) -> "subprocess.CompletedProcess[str]":
-    """Run a program with an empty environment.
-
-    Raises:
-        NotAvailableError: it does not start, or not end.
-    """
-    try:
-        return subprocess.run(
-            command, env={}, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False, **options
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotAvailableError(f"bubblewrap does not start ({type(error).__name__}).") from error
-
-
 def find_program() -> tuple[str, tuple[int, ...]]:
     """Return path and version of bwrap.
 
@@ -188,7 +169,11 @@ def find_program() -> tuple[str, tuple[int, ...]]:
         raise NotAvailableError(f"bubblewrap is used on Linux on {known}, not on {sys.platform} {platform.machine()}.")
     if not (found := shutil.which("bwrap")):
         raise NotAvailableError(f"bubblewrap is not installed: {INSTALL}.")
-    version = tuple(int(part) for part in re.findall(r"\d+", _run([found, "--version"]).stdout))
+    try:
+        said = subprocess.run([found, "--version"], env={}, capture_output=True, text=True, timeout=START_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotAvailableError(f"bubblewrap does not start ({type(error).__name__}).") from error
+    version = tuple(int(part) for part in re.findall(r"\d+", said.stdout))
     if version < MIN_VERSION:
         raise NotAvailableError(f"bubblewrap {'.'.join(map(str, version))} is too old; expected 0.7 or newer.")
     return found, version
