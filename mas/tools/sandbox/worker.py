@@ -16,10 +16,6 @@ import os
 import sys
 import traceback
 import types
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 OUT_OF_MEMORY = 70
 CELL = "<call {}>"  # the file name in a cell's tracebacks
@@ -34,7 +30,6 @@ class Screen(io.TextIOBase):
         self.parts: list[str] = []
         self.room = max_chars
         self.dropped = 0
-        self.buffer = _Bytes(self)  # sys.stdout.buffer
 
     def writable(self) -> bool:
         return True
@@ -46,19 +41,6 @@ class Screen(io.TextIOBase):
             self.room -= len(kept)
         self.dropped += len(text) - len(kept)
         return len(text)
-
-
-class _Bytes(io.RawIOBase):
-    def __init__(self, screen: Screen) -> None:
-        self.screen = screen
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: "Buffer") -> int:
-        written = bytes(data)
-        self.screen.write(written.decode("utf-8", "replace"))
-        return len(written)
 
 
 class Notebook:
