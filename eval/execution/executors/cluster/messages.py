@@ -21,6 +21,7 @@ class Start:
     folder: str | None  # of the run; None: the worker is on another machine
     path: tuple[str, ...] = ()  # where modules of the user are found; empty: in the files that came with the program
     asks_budget: bool = False  # before each request: the run's budget may refuse it
+    name: str = "run"  # of the run's folder: lines of the log have it
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,8 @@ def describe_start(
     resolved: Mapping[str, object], prompts: PromptSet | None, run_info: RunInfo, hooks: SampleHooks
 ) -> Start:
     """Return the first message to the workers of a run, as one on this machine needs it."""
-    return Start(resolved, prompts, run_info, str(hooks.folder.absolute()), tuple(sys.path), hooks.asks_budget)
+    folder = hooks.folder.absolute()
+    return Start(resolved, prompts, run_info, str(folder), tuple(sys.path), hooks.asks_budget, folder.name)
 
 
 def list_profiles(config: EvalConfig) -> dict[str, ModelProfile]:

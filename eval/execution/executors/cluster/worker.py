@@ -113,7 +113,10 @@ def _run_worker(start: Start, inbox: "asyncio.Queue[ToWorker]", send: Send) -> N
         sys.path[:] = start.path
     config = read_config(OmegaConf.create(dict(start.config)))
     with ExitStack() as stack:
-        folder = Path(start.folder or stack.enter_context(TemporaryDirectory(prefix="mas-worker-")))
+        if start.folder:
+            folder = Path(start.folder)
+        else:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="mas-worker-")), start.name)
         if start.folder is None:
             config.check_model()  # its key is in the environment of that machine, or is not
         resources = stack.enter_context(config.system.open_resources(config.tools, lambda line: None))
