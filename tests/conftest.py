@@ -45,6 +45,14 @@ def state_folder_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(scope="session", autouse=True)
+def nothing_waits_for_the_disk() -> Iterator[None]:
+    """A run waits ten times for its files to be on the disk, for a failure of the power that no test brings about."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def connections_are_closed() -> Iterator[None]:
     """Close the connections to model servers, which a command keeps until its process ends."""
     yield
