@@ -43,17 +43,17 @@ class Document:
     whole: list[Part] = field(default_factory=list)  # of a web page, with its menus; empty: `parts` is all of it
 
     def limit(self) -> "Document":
-        """Return the document without the lines above the limits, and with a note if there are any."""
-        lines, chars, parts = 0, 0, list[Part]()
+        """Return the document without what is above the limits, and with a note if there is any."""
+        lines, chars, parts = MAX_LINES, MAX_CHARS, list[Part]()
         for part in self.parts:
             kept = list[Line]()
             for line in part.lines:
-                lines, chars = lines + 1, chars + len(line.text)
-                if lines > MAX_LINES or chars > MAX_CHARS:
+                if not lines or not chars:
                     break
-                kept.append(line)
+                kept.append(line if len(line.text) <= chars else line._replace(text=line.text[:chars]))
+                lines, chars = lines - 1, chars - len(kept[-1].text)
             parts.append(replace(part, lines=kept))
-        if lines <= MAX_LINES and chars <= MAX_CHARS:
+        if parts == self.parts:
             return self
         return replace(self, parts=parts, notes=[*self.notes, TOO_LONG])
 
