@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from openpyxl import Workbook
+from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 from openpyxl.comments import Comment
 from openpyxl.styles import PatternFill
 from openpyxl.utils import get_column_letter
@@ -76,7 +77,7 @@ def _convert_value(book: "Book", cell: "Cell") -> Any:
         return bool(cell.value)
     if cell.ctype == xlrd.XL_CELL_ERROR:
         return xlrd.error_text_from_code.get(cell.value, "#ERROR")
-    return cell.value if cell.value != "" else None
+    return ILLEGAL_CHARACTERS_RE.sub(" ", cell.value) or None
 
 
 def _find_fill(book: "Book", style: int | None) -> str:
