@@ -1,4 +1,4 @@
-"""Optical character recognition by the program tesseract, if it is installed, in all languages that it has.
+"""Optical character recognition by the program tesseract, if it is installed, in the languages that it has.
 
 read_text(image)                # "The boat leaves from pier 412"; None: there is no tesseract
 """
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 from mas.runtime.security.child_environment import build_child_environment
 
 OCR_SECONDS = 60
+MAX_LANGUAGES = 5  # each takes its time: with the 126 of tesseract-ocr-all no page is done in OCR_SECONDS
 LIST_SECONDS = 10
 MAX_SIDE = 4_000  # pixels; a larger picture is scaled down first
 MIN_SIDE = 1_000  # pixels; a smaller one is scaled up: letters of 20 to 40 pixels are read best
@@ -27,7 +28,10 @@ def is_installed() -> bool:
 
 @functools.cache
 def _list_languages() -> str:
-    """Return the languages of tesseract with + between them, English first; `osd` is for the direction of a text."""
+    """Return the languages of tesseract with + between them, English first, and English alone if there are many.
+
+    `osd` is for the direction of a text, `equ` for formulas.
+    """
     listed = subprocess.run(
         ["tesseract", "--list-langs"],
         env=build_child_environment("TESSDATA_PREFIX"),
@@ -36,8 +40,9 @@ def _list_languages() -> str:
         timeout=LIST_SECONDS,
         check=True,
     )
-    names = {line.strip() for line in listed.stdout.splitlines()[1:]} - {"", "osd"}
-    return "+".join(sorted(names, key=lambda name: (name != "eng", name)))
+    names = {line.strip() for line in listed.stdout.splitlines()[1:]} - {"", "osd", "equ"}
+    found = sorted(names, key=lambda name: (name != "eng", name))
+    return "+".join(found if len(found) <= MAX_LANGUAGES else found[:1])
 
 
 def read_text(image: "Image.Image") -> str | None:
