@@ -91,7 +91,8 @@ def _pieces(part: Part) -> Iterator[str]:
 
 _LINE_MARK = re.compile(r"^[> ] \d+ \| ", re.MULTILINE)  # of `_add_context`
 CONTEXT_LINES = 2
-MAX_LINE_CHARS = 1_000  # of a longer line only the text around the first match is shown
+MAX_LINE_CHARS = 1_000  # of a longer line only the text around the matches is shown
+AROUND_CHARS = 200
 
 
 def search_lines(parts: Sequence[Part], wanted: str) -> tuple[list[Part], int]:
@@ -126,12 +127,17 @@ def remove_line_marks(text: str) -> str:
 
 
 def _shorten(text: str, pattern: re.Pattern[str]) -> str:
-    """Return of a long line the text around its first match."""
+    """Return of a long line the text around its matches."""
     if len(text) <= MAX_LINE_CHARS:
         return text
-    found = pattern.search(text)
-    start = max(0, found.start() - MAX_LINE_CHARS // 2) if found else 0
-    return f"… {text[start : start + MAX_LINE_CHARS]} …"
+    windows: list[list[int]] = []
+    for match in pattern.finditer(text):
+        start, end = max(0, match.start() - AROUND_CHARS), min(len(text), match.end() + AROUND_CHARS)
+        if windows and start <= windows[-1][1]:
+            windows[-1][1] = end
+        else:
+            windows.append([start, end])
+    return "… " + " … ".join(text[start:end] for start, end in windows or [[0, MAX_LINE_CHARS]]) + " …"
 
 
 def select_lines(parts: Sequence[Part], wanted: str, file: str) -> tuple[list[Part], str]:
