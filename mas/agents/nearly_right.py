@@ -23,7 +23,9 @@ _TOKENS = "im_end|eot_id|eom_id|end|endoftext|return|end_of_text|end_of_solution
 _TEMPLATE_END = re.compile(rf"(?:\s*(?:<\|(?:{_TOKENS})\|>|</s>|<end_of_turn>|<eos>))+\s*$")
 _BULLET = re.compile(r"\s*(?:[-*•\u2013]|\(?\d+[.)]|\[\d+\])\s+")
 _NUMBER = re.compile(r"[=~≈$€£\s]*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)")
-_BUT = re.compile(r"\b(?:but|not|no|or|if|unless|except|however)\b", re.IGNORECASE)  # a remark that may take it back
+_BUT = re.compile(  # a remark that may take it back
+    r"\b(?:but|not|no|never|cannot|\w+n['\u2019]t|or|if|unless|except|however)\b", re.IGNORECASE
+)
 _YES, _NO = ("true", "yes"), ("false", "no")
 
 
@@ -101,20 +103,24 @@ def _read_text(text: str, annotation: Any) -> object:
         members = {str(member.value): member for member in annotation}  # type: ignore[var-annotated]
         return members.get(_find_label(text, tuple(members)) or "")
     if annotation in (int, float) and (number := _NUMBER.fullmatch(text.rstrip(". "))):
-        read = float(number[1].replace(",", ""))
-        return int(read) if annotation is int and read.is_integer() else read if annotation is float else None
+        digits = number[1].replace(",", "")
+        if annotation is float:
+            return float(digits)
+        whole, _, rest = digits.partition(".")
+        return None if rest.strip("0") else int(whole)
     return None
 
 
 def _find_label(text: str, labels: tuple[str, ...]) -> str | None:
-    """Return the label with which a text begins, in any case, if what follows is a remark."""
+    """Return the label with which a text begins, in any case, if what follows is a remark that names no other label."""
     remark = r"\W*($|[.,;:(*\"'`\u2013\u2014]|\s-)"
-    found = [
-        label
-        for label in labels
-        if (begin := re.match(re.escape(label) + remark, text, re.IGNORECASE)) and not _BUT.search(text, begin.end())
-    ]
-    return max(found, key=len) if found else None
+    found = [label for label in labels if re.match(re.escape(label) + remark, text, re.IGNORECASE)]
+    if not found:
+        return None
+    label = max(found, key=len)
+    rest, others = text[len(label) :], "|".join(re.escape(each) for each in labels if each not in found)
+    is_other = others and re.search(rf"\b(?:{others})(?:e?d)?\b", rest, re.IGNORECASE)
+    return None if is_other or _BUT.search(rest) else label
 
 
 def _read_list(text: str, kind: Any) -> list[object] | None:

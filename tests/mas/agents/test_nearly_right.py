@@ -32,6 +32,7 @@ Decision = Literal["approve", "reject"]
         *((text, int, 1042) for text in ("1,042", "**1042**", "= 1042", "1,042.", "$1,042")),
         *((text, float, 0.5) for text in ("0.5.", "~0.5", "**0.5**")),
         ("**42**", int | None, 42),
+        ("12,345,678,901,234,567,890", int, 12345678901234567890),
     ],
 )
 def test_a_value_in_another_form_is_what_it_can_only_mean(text: str, kind: Any, meant: object) -> None:
@@ -49,6 +50,10 @@ def test_a_value_in_another_form_is_what_it_can_only_mean(text: str, kind: Any, 
                 "I would approve",
                 "Approve: but not yet",
                 "approve with changes",
+                "approve, reject",
+                "Approve. On reflection, reject.",
+                "Approve. The plan should be rejected",
+                "Approve. It can't be right",
             )
         ),
         *((text, bool) for text in ("not true", "trueish", "")),
