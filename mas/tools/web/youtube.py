@@ -29,9 +29,9 @@ _PLAYER = "/youtubei/v1/player"  # its reply describes the video, too; the packa
 _MAX_NAME_CHARS = 200
 _ID = re.compile(r"([A-Za-z0-9_-]{11})")
 _ADDRESS = re.compile(
-    r"(?:https?://)?(?:(?:[\w-]+\.)*youtube(?:-nocookie)?\.com/(?:watch\?(?:[^#]*&)?v=|(?:shorts|embed|live|v|e)/)"
-    r"|(?:www\.)?youtu\.be/)([A-Za-z0-9_-]{11})(?![A-Za-z0-9_-])",
-    re.ASCII,
+    r"(?:https?:)?(?://)?(?:(?:[\w-]+\.)*youtube(?:-nocookie)?\.com(?::\d+)?/(?:watch/?\?(?:[^#]*&)?v="
+    r"|(?:shorts|embed|live|v|e)/)|(?:www\.)?youtu\.be/)([A-Za-z0-9_-]{11})(?![A-Za-z0-9_-])",
+    re.ASCII | re.IGNORECASE,
 )
 _NO_TRANSCRIPT = "No transcript found for this YouTube video."
 _BLOCKED = "YouTube takes this machine for a robot and refuses"
