@@ -72,4 +72,4 @@ def describe_line(line: Mapping[str, object]) -> str:
         is_end = event == "agent finished"
         return "Critic completed successfully" if is_end else f"Critic starting execution - {component}"
     fields["Agent"], fields["step"] = agent.replace("_", " ").capitalize(), line.get("step") or "input"
-    return _EVENTS.get(event, event).format_map(fields)
+    return _EVENTS[event].format_map(fields) if event in _EVENTS else event  # which may have braces

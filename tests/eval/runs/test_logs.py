@@ -144,6 +144,10 @@ def test_a_line_has_the_message_of_the_design(line: dict[str, object], message: 
     assert describe_line(line) == message
 
 
+def test_an_event_of_a_users_program_with_braces_is_its_own_message() -> None:
+    assert describe_line({"event": "found {x: 1} and {0}"}) == "found {x: 1} and {0}"
+
+
 @pytest.mark.parametrize("level", ["WARN", "warn", "warning"])
 def test_warnings_alone_are_written_with_the_level_warn(tmp_path: Path, level: str) -> None:
     settings = LogSettings(level=level)
