@@ -12,12 +12,12 @@ import dspy
 import pandas
 import pytest
 from dspy.utils import DummyLM
-from optimize.session.run_files import read_original_arguments
 
 import mas_harness
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.own_runs import read_command
 from eval.runs.store import RunStore
+from optimize.session.tuning_store import read_original_arguments
 from tests.eval.command_line import CONTACT, NO_BROWSER, EvalCommand
 
 ROWS = [{"question": f"{n} is?", "answer": str(n if n % 2 else -n), "level": f"level {n % 2}"} for n in range(6)]
