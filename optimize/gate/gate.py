@@ -227,7 +227,7 @@ def _find_smallest_difference(sealed: PairedResult, look: Look) -> float | None:
 
 
 class LookLine(TypedDict):
-    """A look that was taken, as `sealed/looks.json` has it: it is not taken again."""
+    """A look that was taken, as the run's result `looks` has it: it is not taken again."""
 
     look: int  # from 1
     n_questions: int  # answered by then

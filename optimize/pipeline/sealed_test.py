@@ -112,7 +112,7 @@ def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) 
     spend = run.budget.spend()
     for option, allowed in budget.list_limits():
         spent, more = spend.amount(option), needed.amount(option)
-        if spent + more > allowed:
+        if more and spent + more > allowed:  # a test that is complete needs nothing, whatever it has cost
             is_begun = (run.files.folder / SEALED).is_dir()
             raise EarlyVerdictError(
                 "budget",

@@ -1,8 +1,9 @@
 """Nothing is paid for twice: tuning runs under `kill -9` come to the verdict of one that is left alone."""
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,3 +149,18 @@ def test_a_kill_while_publishing_leaves_the_whole_set_or_none_and_is_made_good(
     assert (run.shelf / "w" / "provenance.yaml").is_file()
     assert run.session() == 0
     assert "published: " in run.printed[-1]
+
+
+def test_a_sealed_test_that_is_complete_comes_to_its_verdict_although_it_took_more_than_the_budget(
+    tested: TunedRun, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tested.folder / "calls.db")) as database:
+        (usd,) = database.execute("SELECT total(known_cost_usd) FROM payments").fetchone()
+    run = TunedRun(tmp_path / "run", tested.options, tested.environment, tested.server)
+    shutil.copytree(tested.folder, run.folder)
+    shutil.copytree(tested.outputs, run.outputs)
+    info = read_run_info(run.folder)
+    note_run(info.run_id, run.folder, info.command or ())
+    # As if the requests in flight at its end had cost more than was expected.
+    assert run.session(None, f"budget.usd={0.999 * usd}") == 0, run.printed[-1]
+    assert run.verdict["published"]
