@@ -60,4 +60,4 @@ def test_tuning_comes_to_the_same_verdict_as_in_one_process(
     assert told(run) == told(left_alone)
     check_killed_run(run, 1, left_alone, sent)
     log = (run.folder / "logs" / "entry_point.log").read_text("utf-8")
-    assert log.count('"worker died"') == 1
+    assert log.count('"event": "worker died"') == 1

@@ -252,6 +252,6 @@ def test_a_run_joins_a_cluster_and_sends_it_what_it_needs(tmp_path: Path, cluste
     asked = ["experiment=offline", "limit=12", "executor=ray", f"executor.address={address}"]
     output = run(tmp_path / "run", environment, *asked)
     log = (tmp_path / "run" / "logs" / "entry_point.log").read_text("utf-8")
-    assert log.count('"worker ready"') == 2, output
-    assert log.count('"question finished"') == len(records(tmp_path / "run")) == 12
+    assert log.count('"event": "worker ready"') == 2, output
+    assert log.count('"event": "question finished"') == len(records(tmp_path / "run")) == 12
     assert not [each for each in records(tmp_path / "run") if each["error_component"] == "worker"]
