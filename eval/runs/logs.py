@@ -341,10 +341,10 @@ def log_parts(
     for name, part in parts.items():
         log.debug("configuration", part=name, values=part)
     if prompts is not None:
-        log.info("loading prompts", folder=str(prompts.folder))
+        folder = f"{prompts.folder.parent.name}/{prompts.folder.name}"  # MLflow gets the log: nothing of this machine
+        log.info("loading prompts", folder=folder)
         for agent, text in prompts.texts.items():
-            path = prompts.folder / name_prompt_file(agent)
-            log.debug("prompt loaded", agent=agent, path=str(path), characters=len(text))
+            log.debug("prompt loaded", agent=agent, path=f"{folder}/{name_prompt_file(agent)}", characters=len(text))
         names = list(prompts.texts)
         log.info("prompts loaded", prompts=prompts.name, number=len(names), agents=names, sha256=digest(prompts))
     tools = {agent: list(toolbox.tools) for agent, toolbox in program.toolboxes.items()}

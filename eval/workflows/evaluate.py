@@ -215,7 +215,7 @@ class _Evaluation:
                 with self.stop.handle_signals():
                     stopped = session.run(executor, pending, self.begin_alone(len(pending)))
                     summary = self.end(recorder, stopped)
-                logs.entry_point.info("files written", answers=summary.n, path=str(folder / ANSWERS))
+                logs.entry_point.info("files written", answers=summary.n, path=ANSWERS)
                 ended = {name: getattr(summary, name) for name in ("stopped", "accuracy", "peak_memory_mb")}
                 logs.entry_point.info("run ended", **ended)
             self.store.close()

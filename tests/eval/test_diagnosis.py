@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from eval.cli.paths import PROJECT_ROOT
 from tests.eval.command_line import SUM, EvalCommand, Finished, attached, dataset, question
 
 FAILING = ("system.tools.read_file=tests.eval.failing_tools.read_file", "tools.fail_fast=true", "run.concurrency=1")
@@ -64,7 +63,7 @@ def test_a_session_logs_what_it_is_made_of_and_each_answer(sure_command: EvalCom
     ]  # fmt: skip
     assert [line["message"] for line in lines[:5]] == [
         "Application started", "Created 7 agent configurations",
-        f"Loading prompts from directory: {PROJECT_ROOT / 'prompts' / 'baseline'}",
+        "Loading prompts from directory: prompts/baseline",
         "Successfully loaded 7 prompts", "Graph created successfully!",
     ]  # fmt: skip
     loaded, _, prompts, built, _, started, ended, *_ = lines[1:]
