@@ -136,8 +136,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--skipped") and config.cache is not None:
-        skipped = set(config.cache.get(SKIPPED, []))
+    if config.getoption("--skipped") and (cache := getattr(config, "cache", None)):
+        skipped = set(cache.get(SKIPPED, []))
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in skipped])
         items[:] = [item for item in items if item.nodeid in skipped]
 
@@ -145,8 +145,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Count the tests that were skipped for want of a program, by package, and note them for `--skipped`."""
     skipped = [report for report in terminalreporter.stats.get("skipped", []) if count_missing([report.longrepr[2]])]
-    if config.cache is not None:
-        config.cache.set(SKIPPED, sorted({report.nodeid for report in skipped}))
+    if cache := getattr(config, "cache", None):  # none with `-p no:cacheprovider`
+        cache.set(SKIPPED, sorted({report.nodeid for report in skipped}))
     if missing := count_missing(report.longrepr[2] for report in skipped):
         listed = ", ".join(f"{package} {n}" for package, n in sorted(missing.items()))
         terminalreporter.write_line(f"skipped for want of a package: {listed}")
