@@ -5,6 +5,7 @@ and passes its own environment on, so `_START` sets a limit and clears the envir
 """
 
 import asyncio
+import functools
 import inspect
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.tools.sandbox import worker
 from mas.tools.sandbox.session import (
     MAX_CPU_SECONDS,
+    MAX_MESSAGE_BYTES,
     MAX_OUTPUT_CHARS,
     Files,
     NotAvailableError,
@@ -28,6 +30,7 @@ from mas.tools.settings import DENO, SandboxSettings
 
 INSTALL = """pip install deno, and once, online: python -c 'import dspy; dspy.PythonInterpreter()("1")'"""
 START_SECONDS = 60.0
+MAX_LINE_CHARS = 2 * MAX_MESSAGE_BYTES  # of Deno's output; a reply is a text in a text
 OWN_MEMORY_MB = 512  # of Deno and Pyodide, in addition to the code's memory
 _START = f"""
 import os, resource, sys
@@ -75,6 +78,9 @@ class Deno:
         executor = ThreadPoolExecutor(1, "sandbox-deno")  # DSPy's interpreter is bound to one thread
         try:
             await asyncio.wait_for(asyncio.wrap_future(executor.submit(interpreter.start)), START_SECONDS)
+            pipe = interpreter.deno_process.stdout
+            # The code can write to the pipe, too: a line without an end would fill the harness's memory.
+            pipe.readline = functools.partial(pipe.readline, MAX_LINE_CHARS)  # DSPy passes over a hundred broken ones
             session = DenoSession(interpreter, settings.memory_mb + OWN_MEMORY_MB, executor)
             prepare = _NOTEBOOK.format(source=inspect.getsource(worker), max_chars=MAX_OUTPUT_CHARS)
             await session.execute(prepare, START_SECONDS, "the start took")

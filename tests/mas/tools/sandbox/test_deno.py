@@ -3,6 +3,7 @@
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.runs.logs import measure_peak_memory_mb
 from tests.mas.tools.sandbox.conftest import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -74,3 +75,11 @@ def test_bombs_are_ended(wasm: Sandbox) -> None:
     assert wasm.error("def f(): f()\nf()").startswith("RecursionError")
     buffers = f"{ESCAPED}keep = [scope.Uint8Array.new(10**8).fill(1) for _ in range(100)]"
     assert "MB of memory" in wasm.lost(buffers, seconds=60)
+
+
+@pytest.mark.slow
+def test_a_message_without_an_end_does_not_fill_the_harness(wasm: Sandbox) -> None:
+    flood = f"{ESCAPED}piece = scope.Uint8Array.new(10**6).fill(65)\nwhile True: scope.Deno.stdout.writeSync(piece)"
+    before = measure_peak_memory_mb()
+    assert "ended the Python process" in wasm.lost(flood, seconds=60)
+    assert measure_peak_memory_mb() - before < 200
