@@ -18,7 +18,7 @@ from mas.tools.files.reader_pool import await_reader, call_reader
 from mas.tools.results import ToolError
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
-MAX_CACHED = 4  # documents, for the next page or search
+MAX_CACHED = 32  # documents, for the next page or search: two of each question of sixteen at once
 READ = "mas.tools.files.kinds:read_source"
 
 _HERE = "mas.tools.files.readers"
