@@ -6,6 +6,7 @@ The content decides the kind of a file if it has a signature, otherwise the exte
     document.summary                                                    # "table with 2 columns and 12 rows below …"
 """
 
+import asyncio
 import functools
 import importlib
 import zipfile
@@ -115,7 +116,8 @@ async def read_content(data: bytes, name: str) -> Document:
     Raises:
         ToolError: as `read_document`.
     """
-    return Document.from_facts(await await_reader(READ, data, {"name": name}))
+    facts = await await_reader(READ, data, {"name": name})
+    return await asyncio.to_thread(Document.from_facts, facts)
 
 
 def read_source(data: bytes, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
 """
 
+import asyncio
+
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.http.blocked_sites import list_blocked, refuse_blocked
 from mas.tools.http.url_policy import normalize_url
@@ -29,4 +31,4 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
     refuse_blocked(address, list_blocked(settings))
 
     found = await get_or_fetch(("page", address), lambda: fetch_page(address, settings))
-    return show_document(found, page, search)
+    return await asyncio.to_thread(show_document, found, page, search)  # seconds, of 200,000 lines
