@@ -92,9 +92,9 @@ def validate_reply(request: Request, response: Response, limits: ModelLimits, cu
 
 _NAMES = "think|thinking|thought|reasoning|seed:think"
 # Of Qwen and DeepSeek, Magistral, Kimi, OpenThinker, Gemma and gpt-oss; a tag in backticks is spoken of.
-_BEGIN = rf"(?<!`)<\s*(?:{_NAMES})(?:\s[^<>]*)?>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<unused94>"
-_BEGIN += r"|<\|channel\|>(?:analysis|commentary)<\|message\|>"
-_END = rf"(?<!`)<\s*/\s*(?:{_NAMES})\s*>|\[/THINK\]|◁/think▷|<unused95>"
+_BEGIN = rf"(?<!`)<\s*(?:{_NAMES})(?:\s+[\w-]+=[^<>]*)?\s*>|(?-i:\[THINK\])"
+_BEGIN += r"|◁think▷|<\|begin_of_thought\|>|<unused94>|<\|channel\|>(?:analysis|commentary)<\|message\|>"
+_END = rf"(?<!`)<\s*/\s*(?:{_NAMES})\s*>|(?-i:\[/THINK\])|◁/think▷|<unused95>"
 _END += r"|<\|end_of_thought\|>(?:\s*<\|begin_of_solution\|>)?"
 _END += r"|(?:<\|end\|>\s*<\|start\|>assistant)?<\|channel\|>final<\|message\|>"
 _TAGS = re.compile(f"(?P<begin>{_BEGIN})|{_END}", re.IGNORECASE)

@@ -66,6 +66,11 @@ def test_thinking_is_no_part_of_the_answer(text: str) -> None:
     assert ask(reply(text)) == "42"
 
 
+@pytest.mark.parametrize("text", ["[think] of 42", "If 1 < reasoning about it > 0: 42", "`<think>` begins it: 42"])
+def test_words_of_an_answer_are_no_thinking(text: str) -> None:
+    assert ask(reply(f"[[ ## answer ## ]]\n{text}\n\n[[ ## completed ## ]]")) == text
+
+
 def test_thinking_in_a_field_of_its_own_is_no_part_of_the_answer() -> None:
     assert ask(reply(FORM, reasoning_content=DRAFT)) == ask(reply(FORM, reasoning=DRAFT)) == "42"
 
