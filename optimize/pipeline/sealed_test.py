@@ -78,6 +78,7 @@ SEALED = "sealed"  # folder of both arms' runs, and the key under which their re
 JUDGED = "judged"  # name of a result: the answers are final
 LOOKS = "looks"  # name of a result: those that were taken
 DRAW = "draw"  # name of a result: id of the answers in the log of sealed tests
+ASKED = "asked"  # name of a result: the same id, once the first question may have been asked
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     arms = [_build_arm(run, PARENT_ARM, run.parent.prompts), _build_arm(run, WINNER_ARM, winner.prompts)]
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
     draw, allowance = _begin_test(run, winner.prompts, samples)
+    _note_asking(run, arms, draw)
     plan = plan_looks(_count_looks(run), allowance.level)
     lines: list[LookLine] = run.files.read(LOOKS) or []
     while not lines or lines[-1]["decision"] == CONTINUE:
@@ -334,12 +336,21 @@ def _find_draw(run: TuningRun) -> str:
     draw: str | None = run.files.read(DRAW)
     if not recorded and (has_answers or run.files.read(SEALED)):
         refuse_missing_test()
-    if draw is not None and has_answers == (draw in recorded):
+    was_killed_before = draw in recorded and run.files.read(ASKED) != draw  # its first question
+    if draw is not None and (was_killed_before or has_answers == (draw in recorded)):
         return draw
     run.files.remove(JUDGED, LOOKS)
     draw = secrets.token_hex(8)
     run.files.write(DRAW, draw)
     return draw
+
+
+def _note_asking(run: TuningRun, arms: Sequence[Arm], draw: str) -> None:
+    """Note that questions are asked from now on: answers that are not there afterwards were removed."""
+    if run.files.read(ASKED) != draw:
+        for arm in arms:
+            RunStore(arm.folder / DATABASE).close()
+        run.files.write(ASKED, draw)
 
 
 class _TestStop(StopController):

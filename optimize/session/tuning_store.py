@@ -20,7 +20,8 @@
 | `baseline` `search` `shortlist` | written at the end of each phase                                                  |
 | `proposal ID` `prompts ID`      | a proposal of the search with the SHA-256 of its prompts, and these               |
 | `leaks`                         | leak reports by candidate                                                         |
-| `sealed` `looks` `judged`       | the sealed test in its log; looks that were taken; its answers are final          |
+| `draw` `sealed` `asked`         | the sealed test's id and level in its log; the same id, before its first question |
+| `looks` `judged`                | looks that were taken; its answers are final                                      |
 | `verdict`                       | written last                                                                      |
 
 Finished phases are skipped. An interrupted search is repeated: it is reproducible, and the run's call log replays its

@@ -110,6 +110,18 @@ def test_a_test_that_is_deleted_and_drawn_again_is_another_test(tmp_path: Path, 
 
 
 @pytest.mark.slow
+def test_a_test_that_was_killed_before_its_first_question_keeps_its_level(tmp_path: Path) -> None:
+    first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
+    shutil.rmtree(first.folder / "sealed")
+    forget_results(first.folder, "verdict", "judged", "looks", "asked")
+    begun, _ = (tmp_path / "sealed_tests.jsonl").read_text().splitlines()
+    (tmp_path / "sealed_tests.jsonl").write_text(f"{begun}\n")
+    again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=Obedient())
+    assert again.code == 0, again.err
+    assert again.verdict["sealed"] == first.verdict["sealed"] and read_levels(tmp_path) == [0.03]
+
+
+@pytest.mark.slow
 def test_a_verdict_that_is_deleted_is_written_again_from_the_same_answers(tmp_path: Path) -> None:
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
     verdict = first.verdict
