@@ -150,9 +150,9 @@ class TuningStore:
         self.store.remove_results(*names)
 
     def write_verdict(self, verdict: Mapping[str, object]) -> None:
-        """Write the verdict, and a copy to read."""
-        self.write("verdict", verdict)
+        """Write a copy to read, and the verdict: a run that has it is not resumed, so the copy comes first."""
         self.write_file(VERDICT, verdict)
+        self.write("verdict", verdict)
 
     def write_file(self, name: str, content: object) -> None:
         """Write a file for people."""
