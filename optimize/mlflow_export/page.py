@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from eval.mlflow_export.run_page import MAX_PARAM_CHARS, MAX_TAG_CHARS, RunPage, flatten_params
 from eval.mlflow_export.tracked_run import HOST_TAG, PID_TAG
 from eval.mlflow_export.values import clean_text, truncate
-from eval.runs.folder import REPORT, TUNING_FILE
+from eval.runs.folder import REPORT, TUNING_FILE, VERDICT
 from eval.runs.run_info import RunInfo, dump_config
 from eval.scorers.score import ACCURACY
 from mas.simulation import SIMULATED_NOTICE
 from optimize.reports.outcome import describe_outcome
 from optimize.search.candidate import PARENT
-from optimize.session.tuning_store import VERDICT, TuningSnapshot
+from optimize.session.tuning_store import TuningSnapshot
 
 TUNING_TAG, KIND_TAG, KIND = "harness.tuning_id", "harness.kind", "tuning"
 NOTE_TAG = "mlflow.note.content"  # the description on the run's page

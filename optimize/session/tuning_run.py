@@ -26,7 +26,7 @@ from eval.execution.projection import UNKNOWN, format_projection
 from eval.execution.run_session import SessionRecorder, begin_session
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults
-from eval.runs.folder import DATABASE, TUNING_FILE, read_origin
+from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import TUNING_PROGRESS, RunInfo, TaskInfo, TuningTask
@@ -45,7 +45,7 @@ from optimize.search.candidate import PARENT, Candidate
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
-from optimize.session.tuning_store import VERDICT, TuningStore, check_unchanged, filter_overrides, read_parent
+from optimize.session.tuning_store import TuningStore, check_unchanged, filter_overrides, read_parent
 
 N_ARMS = 2  # of the sealed test: parent and winner
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck

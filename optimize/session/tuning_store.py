@@ -40,7 +40,7 @@ from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
-from eval.runs.folder import DATABASE, FACTS, TUNING_FILE, find_run, format_path, read_kept_prompts
+from eval.runs.folder import DATABASE, FACTS, TUNING_FILE, VERDICT, find_run, format_path, read_kept_prompts
 from eval.runs.foreign_run import TRUST, check_command
 from eval.runs.own_runs import is_own_run, read_command
 from eval.runs.run_info import RunInfo, RunState, TuningTask
@@ -58,7 +58,7 @@ from optimize.search.candidate import PARENT, Proposal
 
 PROMPTS = "prompts "  # begins the names of results that are a candidate's prompts
 RESUME = "resume"
-VERDICT, FLIPS = "verdict.json", "flips.json"
+FLIPS = "flips.json"
 # Options, or whole branches of them, that may change between the sessions of a run.
 # What evaluation does not measure, such as the executor, is not compared either.
 OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "reflection_api_key_env")
