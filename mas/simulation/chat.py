@@ -13,9 +13,8 @@ requests (`mas/agents/chat_adapter.py`).
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, ToolResultPart, Usage
 
@@ -23,27 +22,24 @@ from mas.prompt_sets.demos import EXAMPLE
 from mas.runtime.untrusted import remove_marks
 
 # Role → field with its request ("": the first), fields that identify it. The order matters: first match wins.
-_REQUEST_ROLES: dict[str, tuple[str, ...]] = {  # of the system with agents for a database, an API and computations
-    "request_planner": ("question_to_plan",),
-    "sql_tables": ("question_for_tables",),
-    "sql_query": ("question_for_query",),
-    "sql_review": ("question_of_query", "query_to_review"),
-    "sql_rows": ("question_about_rows",),
-    "api_call": ("question_for_api",),
-    "api_adjustment": ("question_of_refused_call", "refused_plan"),
-    "api_reply": ("question_about_reply",),
-    "code": ("computation_question",),
-    "code_outcome": ("computation_to_summarize",),
-    "composer": ("question_to_answer", "agent_summaries"),
-}
 _ROLES: dict[str, tuple[str, ...]] = {
     "toy_solve": ("problem_and_steps",),
     "toy_finalize": ("result_to_finalize",),
     "toy_plan": ("problem", "steps"),
     "toy_conclude": ("problem", "working", "answer"),  # this, the next and the tickets: the tutorial on own programs
     "toy_work": ("problem", "working"),
-    "ticket": ("", "title", "body", "category"),
-    **_REQUEST_ROLES,
+    "toy_ticket": ("", "title", "body", "category"),
+    "bos_planner": ("question_to_plan",),
+    "bos_tables": ("question_for_tables",),
+    "bos_query": ("question_for_query",),
+    "bos_review": ("question_of_query", "query_to_review"),
+    "bos_rows": ("question_about_rows",),
+    "bos_call": ("question_for_api",),
+    "bos_adjustment": ("question_of_refused_call", "refused_plan"),
+    "bos_reply": ("question_about_reply",),
+    "bos_code": ("computation_question",),
+    "bos_outcome": ("computation_to_summarize",),
+    "bos_composer": ("question_to_answer", "agent_summaries"),
     "planner": ("request", "research_steps"),
     "critic_planner": ("plan_to_review",),
     "critic_researcher": ("research_to_review",),
@@ -53,9 +49,7 @@ _ROLES: dict[str, tuple[str, ...]] = {
     "researcher": ("research_request", "result"),
     "single": ("", "final_answer"),  # one agent that does everything
 }
-_EXAMPLE = EXAMPLE.removesuffix(".")  # DSPy continues this sentence when an example is incomplete
 _FEEDBACK = "Use the following feedback"
-_MUST_ANSWER = "No more tool calls"
 _NO_QUESTION = ("file", "history", "tools")
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*", re.MULTILINE)
 _FIELD_LINE = re.compile(r"^\d+\. `(\w+)` \((.*)\)", re.MULTILINE)
@@ -69,7 +63,6 @@ _RESULT_AS_TEXT = re.compile(r"^Result of (\w+):\n", re.MULTILINE)
 _AGAIN = "This reply cannot be used."
 _CHARS_PER_TOKEN = 4
 Call = tuple[str, dict[str, object]]  # name and arguments of a tool call
-ReplyPart: TypeAlias = TextPart | ToolCallPart
 
 
 @dataclass(frozen=True)
@@ -101,37 +94,28 @@ class Turn:
     results: list[ToolResult] = field(default_factory=list)
     reply: dict[str, str] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)  # of the newest reply, if they came as text
-    is_example: bool = False  # marked as a worked example
+    is_example: bool = False
 
 
 @dataclass(frozen=True)
 class Chat:
     """A request as the simulated model sees it."""
 
-    role: str | None  # None: not one of the known agents
+    role: str  # empty: not one of the known agents
     outputs: dict[str, str]  # field name to its type, in the order asked for
     wants_json: bool
     is_repeated: bool  # the last reply could not be read
     tools: frozenset[str]
     native_tools: bool
-    turns: tuple[Turn, ...]  # at least one; the last is the one to answer
+    turns: Sequence[Turn]  # at least one; the last is the one to answer
     prompt: str  # the instructions
-    demos: tuple[Turn, ...]  # worked examples before the conversation
+    demos: Sequence[Turn]  # worked examples before the conversation
     seed: int | None  # DSPy's seed of the request
 
     @property
     def decision_key(self) -> str:
-        """The request without format and tool results: the same under every adapter and at each step of a turn."""
-        turns = [
-            [{name: text for name, text in turn.inputs.items() if self._decides(name)}, turn.reply]
-            for turn in self.turns
-        ]
-        turns[-1][1] = {}
-        return json.dumps([self.role, turns], ensure_ascii=False)
-
-    def _decides(self, field: str) -> bool:
-        """Return whether decisions depend on a field; the date and the marks around data differ from run to run."""
-        return field == self._request_field if self.role in _REQUEST_ROLES else field not in _NO_QUESTION[1:]
+        """The requests without format and tool results: the same under every adapter and at each step of a turn."""
+        return json.dumps([self.role, [self._read_request(turn) for turn in self.turns]], ensure_ascii=False)
 
     @property
     def request(self) -> str:
@@ -157,21 +141,17 @@ class Chat:
     @property
     def must_answer(self) -> bool:
         """True once a tool result says that no more calls are allowed."""
-        return any(_MUST_ANSWER in result.text for result in self.turns[-1].results)
+        return any("No more tool calls" in result.text for result in self.turns[-1].results)
 
     @property
     def revision_note(self) -> str:
         """Mark of work repeated after feedback; without it the critic would see the same text and decide the same."""
         return f" (done again, revision {len(self.turns) - 1})" if len(self.turns) > 1 else ""
 
-    @property
-    def _request_field(self) -> str:
-        return _ROLES.get(self.role or "", ("",))[0]
-
     def _read_request(self, turn: Turn) -> str:
         texts = [text for name, text in turn.inputs.items() if name not in _NO_QUESTION]
         whole = texts[0] if texts and self.role == "single" else "\n\n".join(texts)
-        return turn.inputs.get(self._request_field) or whole
+        return turn.inputs.get(_ROLES.get(self.role, ("",))[0]) or whole
 
 
 def read_chat(request: Request) -> Chat:
@@ -185,7 +165,7 @@ def read_chat(request: Request) -> Chat:
     wants_json = "Outputs will be a JSON object with the following fields." in tail
     as_text = set(_TOOL_AS_TEXT.findall(tail)) if _STEP in head else set()
     return Chat(
-        role=next((role for role, names in _ROLES.items() if {*names} - {""} <= fields), None),
+        role=next((role for role, names in _ROLES.items() if {*names} - {""} <= fields), ""),
         outputs=outputs,
         wants_json=wants_json,
         is_repeated=wants_json or (request.messages[-1].text or "").startswith(_AGAIN),
@@ -198,21 +178,6 @@ def read_chat(request: Request) -> Chat:
     )
 
 
-def join_text(request: Request) -> str:
-    """Return all text of a request, calls and tools included, from which its tokens are counted."""
-    parts = [join_system(request)]
-    for message in request.messages:
-        for part in message.parts:
-            if isinstance(part, ToolCallPart):
-                parts.append(f"{part.name} {json.dumps(part.input, sort_keys=True)}")
-            elif isinstance(part, ToolResultPart):
-                parts.append(_join_result(part))
-            else:
-                parts.append(getattr(part, "text", None) or "")
-    parts.extend(f"{tool.name} {getattr(tool, 'description', '')}" for tool in request.tools)
-    return "\n".join(parts)
-
-
 def join_system(request: Request) -> str:
     """Return the system message's text."""
     if isinstance(request.system, str):
@@ -220,16 +185,17 @@ def join_system(request: Request) -> str:
     return "".join(getattr(part, "text", "") for part in request.system or ())
 
 
-def create_response(model: str, request_text: str, parts: list[ReplyPart]) -> Response:
+def create_response(request: Request, parts: Sequence[TextPart | ToolCallPart]) -> Response:
     """Return a reply of these parts, with its tokens counted."""
-    called = any(isinstance(part, ToolCallPart) for part in parts)
-    reply_chars = sum(len(part.text if isinstance(part, TextPart) else json.dumps(part.input)) for part in parts)
-    read, written = -(-len(request_text) // _CHARS_PER_TOKEN), -(-reply_chars // _CHARS_PER_TOKEN)
+    asked = [part for message in request.messages for part in message.parts]
+    n_chars = len(join_system(request)) + sum(len(_show(part)) for part in asked)
+    n_chars += sum(len(f"{tool.name} {getattr(tool, 'description', '')}") for tool in request.tools)
+    read, written = -(-n_chars // _CHARS_PER_TOKEN), -(-sum(len(_show(part)) for part in parts) // _CHARS_PER_TOKEN)
     return Response(
         id=None,
-        model=model,
-        message=Message.assistant(parts),
-        finish_reason="tool_call" if called else "stop",
+        model=request.model,
+        message=Message.assistant(list(parts)),
+        finish_reason="tool_call" if any(isinstance(part, ToolCallPart) for part in parts) else "stop",
         usage=Usage(input_tokens=read, output_tokens=written, total_tokens=read + written),
     )
 
@@ -249,6 +215,23 @@ def parse_fields(text: str) -> dict[str, str]:
     return fields
 
 
+def format_fields(values: dict[str, object]) -> str:
+    """Return the fields as DSPy's ChatAdapter reads them."""
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{_to_text(value)}" for name, value in {**values, "completed": ""}.items())
+
+
+def _to_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _show(part: object) -> str:
+    if isinstance(part, ToolCallPart):
+        return json.dumps(part.input)
+    if isinstance(part, ToolResultPart):
+        return "".join(getattr(content, "text", None) or "" for content in part.content)
+    return getattr(part, "text", None) or ""
+
+
 def _read_turns(messages: tuple[Message, ...]) -> list[Turn]:
     turns: list[Turn] = []
     calls: dict[str, ToolCallPart] = {}
@@ -258,22 +241,18 @@ def _read_turns(messages: tuple[Message, ...]) -> list[Turn]:
             if isinstance(part, ToolCallPart):
                 calls[part.id] = part
             elif isinstance(part, ToolResultPart) and turns:
-                turns[-1].results.append(_read_native_result(part, calls))
-        if message.role == "user":
-            _add_user_message(turns, text)
+                call = calls.get(part.id)
+                arguments = dict(call.input) if call else {}
+                turns[-1].results.append(ToolResult(part.name or "", arguments, remove_marks(_show(part))))
+        if message.role == "user" and not text.startswith(_AGAIN):
+            if fields := parse_fields(text):
+                turns.append(Turn(fields, is_example=text.startswith(EXAMPLE.removesuffix("."))))
+            elif turns:
+                turns[-1].results.extend(_read_text_results(turns[-1], text))
         elif message.role == "assistant" and turns:
             turns[-1].calls = _read_text_calls(text)
             turns[-1].reply.update({} if turns[-1].calls else parse_fields(text))
     return turns or [Turn({"request": "\n".join(message.text or "" for message in messages)})]
-
-
-def _add_user_message(turns: list[Turn], text: str) -> None:
-    if text.startswith(_AGAIN):
-        return
-    if fields := parse_fields(text):
-        turns.append(Turn(fields, is_example=text.startswith(_EXAMPLE)))
-    elif turns:
-        turns[-1].results.extend(_read_text_results(turns[-1], text))
 
 
 def _read_text_results(turn: Turn, text: str) -> Iterator[ToolResult]:
@@ -296,21 +275,7 @@ def _read_text_calls(text: str) -> list[Call]:
     return calls
 
 
-def _read_native_result(part: ToolResultPart, calls: dict[str, ToolCallPart]) -> ToolResult:
-    call = calls.get(part.id)
-    text = remove_marks(_join_result(part))
-    return ToolResult(part.name or (call.name if call else ""), dict(call.input) if call else {}, text)
-
-
-def _join_result(part: ToolResultPart) -> str:
-    return "".join(getattr(content, "text", None) or "" for content in part.content)
-
-
-def _to_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _split_demos(turns: list[Turn]) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+def _split_demos(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
     """Return the worked examples (demos), and the turns from the newest request that is not feedback.
 
     Not every example is marked as one, but none follows the beginning of the real conversation.
@@ -318,8 +283,8 @@ def _split_demos(turns: list[Turn]) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]
     first = max((index for index, turn in enumerate(turns[:-1], 1) if turn.is_example), default=0)
     for index in range(len(turns) - 1, first, -1):
         if not any(value.startswith(_FEEDBACK) for value in turns[index].inputs.values()):
-            return tuple(turns[:index]), tuple(turns[index:])
-    return tuple(turns[:first]), tuple(turns[first:])
+            return turns[:index], turns[index:]
+    return turns[:first], turns[first:]
 
 
 def _read_instructions(system: str) -> str:

@@ -5,30 +5,50 @@ is read. World and seed are in the model's name (`offline/null-3`) and so in the
 that reports `supports_function_calling`; without it, tools and calls travel as text.
 """
 
+import ast
 import json
+import re
 from dataclasses import replace
+from importlib import import_module
+from types import ModuleType
 
 from dspy.lm15 import Request, Response, TextPart, ToolCallPart
 
 from mas.runtime.sample_context import current_context
-from mas.simulation.chat import Chat, Reply, ReplyPart, create_response, join_text, read_chat
-from mas.simulation.roles.roles import create_behaviour, play_role
-from mas.simulation.skills.behaviour import Behaviour
+from mas.simulation.behaviour import FORMAT, Behaviour
+from mas.simulation.chat import Chat, Reply, create_response, format_fields, read_chat
 from mas.simulation.worlds import parse_world
 
 _EPOCH, _ATTEMPT = 1_000_003, 7_919  # added to the seed, per epoch and attempt; far from the seeds that users choose
 _STILL_BROKEN = 0.45  # share of the unparsable replies whose repetition is unparsable as well
+_CHOICES = re.compile(r"Literal(\[.*?\])(?:\):|$)", re.DOTALL)  # a type, and perhaps the beginning of a description
+_EMPTY: dict[str, object] = {"int": 0, "float": 0.0, "bool": False, "list": [], "dict": {}}
 
 
 def answer_request(request: Request) -> Response:
     """Return the reply to a request; never fails."""
     chat = _add_epoch_to_seed(read_chat(request))
-    behaviour = create_behaviour(chat, parse_world(request.model))
+    agents = _import_agents(chat.role) if chat.role else None
+    behaviour = Behaviour(
+        world=parse_world(request.model),
+        role=chat.role,
+        prompt=chat.prompt,
+        n_demos=len(chat.demos),
+        question=agents.read_question(chat) if agents else chat.first_request,
+        decision_key=chat.decision_key,
+        seed=chat.seed,
+        revision=len(chat.turns) - 1,
+    )
     if _breaks_format(chat, behaviour):
-        parts: list[ReplyPart] = [TextPart("Let me think about this for a moment before I")]
-    else:
-        parts = _format_reply(chat, play_role(chat, behaviour))
-    return create_response(request.model, join_text(request), parts)
+        return create_response(request, [TextPart("Let me think about this for a moment before I")])
+    reply = agents.REPLIES[chat.role](chat, behaviour) if agents else _fill_in(chat)
+    return create_response(request, _format_reply(chat, reply))
+
+
+def _import_agents(role: str) -> ModuleType:
+    """Return the module of the system that an agent belongs to; only that one is loaded."""
+    system = role[:3] if role.startswith(("toy_", "bos_")) else "gaia"
+    return import_module(f"mas.simulation.{system}")
 
 
 def _add_epoch_to_seed(chat: Chat) -> Chat:
@@ -42,11 +62,26 @@ def _add_epoch_to_seed(chat: Chat) -> Chat:
 
 def _breaks_format(chat: Chat, behaviour: Behaviour) -> bool:
     """Return whether the reply cannot be parsed; its second request has better odds."""
-    chance = 1 - behaviour.compute_chance("keep_to_the_output_format")
-    return 1 - behaviour.draw("keep_to_the_output_format") < chance * (_STILL_BROKEN if chat.is_repeated else 1)
+    chance = 1 - behaviour.compute_chance(FORMAT)
+    return 1 - behaviour.draw(FORMAT) < chance * (_STILL_BROKEN if chat.is_repeated else 1)
 
 
-def _format_reply(chat: Chat, reply: Reply) -> list[ReplyPart]:
+def _fill_in(chat: Chat) -> Reply:
+    """Return a value of each field's type: `unknown` for a text, the last of several choices (`finish` of ReAct)."""
+    return Reply({name: _choose_placeholder(kind) for name, kind in chat.outputs.items()})
+
+
+def _choose_placeholder(kind: str) -> object:
+    if choices := _CHOICES.match(kind):
+        try:
+            found: object = ast.literal_eval(choices[1])[-1]
+        except (ValueError, SyntaxError, IndexError, TypeError, MemoryError, RecursionError):
+            return "unknown"
+        return found
+    return _EMPTY.get(re.split(r"\W", kind)[0], "unknown")
+
+
+def _format_reply(chat: Chat, reply: Reply) -> list[TextPart | ToolCallPart]:
     if reply.calls and chat.native_tools:
         first = len(chat.results) + 1
         return [ToolCallPart(f"call_{first + i}", name, args) for i, (name, args) in enumerate(reply.calls)]
@@ -55,8 +90,4 @@ def _format_reply(chat: Chat, reply: Reply) -> list[ReplyPart]:
     values = {name: reply.fields.get(name, "") for name in chat.outputs}
     if chat.wants_json:
         return [TextPart(json.dumps(values, ensure_ascii=False))]
-    text = "\n\n".join(
-        f"[[ ## {name} ## ]]\n{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        for name, value in {**values, "completed": ""}.items()
-    )
-    return [TextPart(text)]
+    return [TextPart(format_fields(values))]

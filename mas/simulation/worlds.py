@@ -1,12 +1,12 @@
 """Worlds of the simulated model: what prompts do to the task model, and what the reflection makes of feedback.
 
 parse_world("offline/null-3")              # World("null", 3)
-World("null", 3).rules.prompts_matter      # False
+World("null", 3).rules.weight              # 0.0
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -16,23 +16,20 @@ import yaml
 class Rules:
     """Parameters of a world; `worlds.yaml` describes them."""
 
-    prompts_matter: bool = True
-    weights: Mapping[str, float] = field(default_factory=dict)
-    rest: float = 0.5
-    together: Sequence[tuple[str, str, float]] = ()
-    only_loses: bool = False
-    serves: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    helps: float = 0.5
-    harms: float = 0.5
-    copies_answers: bool = False
-    diagnoses: bool = False
-    shuffles: bool = False
+    weight: float
+    weights: Mapping[str, float]
+    rest: float
+    most: float
+    ease: float
+    helps: float
+    harms: float
+    reads: bool
+    mends: bool
+    copies: bool
 
 
-WORLDS: dict[str, Rules] = {
-    name: Rules(**rules)
-    for name, rules in yaml.safe_load(Path(__file__).with_name("worlds.yaml").read_text(encoding="utf-8")).items()
-}
+_ENTRIES = yaml.safe_load(Path(__file__).with_name("worlds.yaml").read_text(encoding="utf-8"))
+WORLDS = {name: Rules(**{**_ENTRIES["normal"], **entry}) for name, entry in _ENTRIES.items()}
 
 
 @dataclass(frozen=True)

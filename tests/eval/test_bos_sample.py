@@ -11,7 +11,7 @@ import pytest
 from eval.benchmarks.databases.bundled import SHOP
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.store import RunStore
-from mas.simulation.skills.behaviour import Behaviour
+from mas.simulation.behaviour import Behaviour
 from scripts.make_bos_sample import write_sample
 from tests.eval.command_line import EvalCommand, Finished, dataset
 from tests.needs import needs

@@ -19,7 +19,7 @@ from eval.benchmarks.sample_set import SAMPLE
 from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.executors.local import LocalExecutor
 from eval.scorers.gaia import GaiaScorer
-from mas.simulation.skills.behaviour import Behaviour
+from mas.simulation.behaviour import Behaviour
 from mas.simulation.worlds import World
 from tests.eval.command_line import EvalCommand
 from tests.mas.simulation.toy_calls import SIGNATURES, answers, random_prompt
@@ -78,7 +78,7 @@ def test_without_its_key_line_a_baseline_prompt_loses_the_skill_unless_prompts_h
 
     def success(prompt: str, kind: str) -> float:
         return statistics.mean(
-            Behaviour(World(kind), role, prompt, {}, f"Question {n}?", "asked").follows(skill) for n in range(2000)
+            Behaviour(World(kind), role, prompt, 0, f"Question {n}?", "asked").follows(skill) for n in range(2000)
         )
 
     assert success(without(text), "normal") < success(text, "normal") - 0.03

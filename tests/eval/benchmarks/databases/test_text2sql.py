@@ -10,7 +10,7 @@ from eval.benchmarks.databases.bundled import SHOP
 from eval.benchmarks.databases.text2sql import Text2SqlDataset
 from eval.benchmarks.dataset import EXPECTED
 from mas.runtime.errors import UserError
-from mas.simulation.skills.behaviour import Behaviour
+from mas.simulation.behaviour import Behaviour
 from tests.eval.command_line import EvalCommand
 
 QUERY = "SELECT count(*) FROM customers WHERE city = 'Oslo' AND joined_on LIKE '2022-%'"

@@ -1,0 +1,121 @@
+"""Decision whether an agent follows a skill: the chance depends on its prompt, the draw on prompt and question.
+
+    logit(chance) = talent + ease + weight * strength of the prompt (-1 to 1) - dilution, in a world's weight and ease
+
+The draw is a sum of normal deviates: the difficulty of the question in general (20% of the variance) and for this skill
+(35%), chance for this prompt and request (25%), and the seed of the request (20%). So a question that fails with one
+prompt tends to fail with similar ones, and two prompts that ask for the same still differ on some questions.
+
+    behaviour = Behaviour(World(), "expert", prompt, 0, question="What is 17 * 23?", decision_key="…")
+    behaviour.compute_chance("use_the_calculator")    # 0.92
+    behaviour.follows("use_the_calculator")           # always the same for the same request
+"""
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import yaml
+
+from mas.simulation.worlds import World
+
+SKILLS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("skills.yaml").read_text(encoding="utf-8"))
+DEMO = 0.14  # strength that a worked example adds to every skill; at most three count
+FREE_WORDS = 600  # longer prompts dilute their instructions
+DILUTION = 0.14  # strength that each further 100 words cost
+TOY_EASE = 1.2  # logits: the toy problems are short, and have no critic
+AFTER_FEEDBACK = 0.8  # logits, in a revision
+CHANCES = (0.02, 0.96)
+FORMAT = "keep_to_the_output_format"  # needed in every call, so its chance may be nearer to 1
+SHARES = (0.20, 0.35, 0.25, 0.20)  # of the variance: question, question and skill, prompt and request, seed
+_NORMAL = NormalDist()
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|;\s*")
+_NEGATION = re.compile(
+    r"\b(?:no|not|never|without|skip|ignore|avoid|nor|neither|drop|omit|instead of|rather than)\b|n't\b"
+)
+_HARMLESS = re.compile(r"\bnot only\b|\bwhether or not\b|\bno matter\b|\bno (?:more|less|fewer) than\b")
+_CLAUSE_END = re.compile(r"[,:()]|\bbut\b|\bunless\b|\bbefore\b")
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """Behaviour of one agent in answering one request."""
+
+    world: World
+    role: str
+    prompt: str  # its instructions
+    n_demos: int
+    question: str
+    decision_key: str  # one decision for all calls of a turn
+    seed: int | None = None
+    revision: int = 0  # number of rejections so far
+
+    def compute_chance(self, skill: str, handicap: float = 0.0) -> float:
+        """Return the probability that the skill is followed; `handicap`: logits by which it is harder here."""
+        rules, talent = self.world.rules, SKILLS[skill]["talent"]
+        logit = math.log(talent / (1 - talent)) + rules.ease - handicap
+        logit += rules.weights.get(skill, rules.weight) * min(self._measure(skill), rules.most)
+        logit += AFTER_FEEDBACK * bool(self.revision) + TOY_EASE * self.role.startswith("toy_")
+        low, high = CHANCES
+        return min(max(1 / (1 + math.exp(-logit)), low), 0.997 if skill == FORMAT else high)
+
+    def follows(self, skill: str, handicap: float = 0.0) -> bool:
+        return self.draw(skill) < self.compute_chance(skill, handicap)
+
+    def draw(self, skill: str) -> float:
+        """Return a number from 0 to 1, uniformly distributed; the skill is followed if it is below the chance."""
+        here = f"{self.prompt}\n{self.n_demos}\n{self.question}\n{self.decision_key}\n{skill}"
+        causes = (self.question, f"{self.question}\n{skill}\n{self.role}", here, f"{here}\n{self.seed}")
+        normal = (_NORMAL.inv_cdf(draw_uniform(f"{self.world.seed}\n{cause}")) for cause in causes)
+        return _NORMAL.cdf(sum(math.sqrt(share) * each for share, each in zip(SHARES, normal, strict=True)))
+
+    def pick(self, kinds: int, of: str) -> int:
+        """Choose the kind of an error: a number from 0 to `kinds` - 1, uniformly distributed."""
+        return int(draw_uniform(f"{self.world.seed}\n{self.decision_key}\n{self.seed}\n{of}") * kinds)
+
+    def _measure(self, skill: str) -> float:
+        """Return how strongly the prompt asks for a skill: each sentence adds a part of what is missing."""
+        votes = count_votes(self.prompt)[skill]
+        strength = math.copysign(1 - self.world.rules.rest ** abs(votes), votes)
+        excess = max(0, len(self.prompt.split()) - FREE_WORDS) / 100
+        return strength + DEMO * min(self.n_demos, 3) - DILUTION * excess
+
+
+@lru_cache(maxsize=4096)
+def count_votes(prompt: str) -> Mapping[str, int]:
+    """Return the sentences of a prompt that ask for each skill, less those that ask for its contrary."""
+    votes: Counter[str] = Counter()
+    for sentence in _SENTENCE.split(prompt.lower()):
+        votes.update(read_votes(sentence))
+    return votes
+
+
+@lru_cache(maxsize=16384)
+def read_votes(sentence: str) -> Mapping[str, int]:
+    """Return 1 for each skill that a sentence asks for, -1 for those whose contrary it asks for."""
+    votes: Counter[str] = Counter()
+    for skill, about in SKILLS.items():
+        total = 0
+        for sign, pattern in ((1, about["asks"]), (-1, about["denies"])):
+            if found := re.search(pattern, sentence):
+                total += -sign if _is_negated(sentence[: found.start()]) else sign
+        votes[skill] = (total > 0) - (total < 0)
+    return votes
+
+
+def _is_negated(before: str) -> bool:
+    clause = _CLAUSE_END.split(_HARMLESS.sub(" ", before))[-1]
+    return len(_NEGATION.findall(clause)) % 2 == 1
+
+
+def draw_uniform(key: str) -> float:
+    """Return a number between 0 and 1 that depends on the key alone."""
+    digest = hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") + 0.5) / 2**64

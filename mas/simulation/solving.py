@@ -1,0 +1,154 @@
+"""Answers to questions from their own text or from what was read: recipes (`recipes.yaml`), sums and tables.
+
+solve("What is 17 * 23?")                                               # Finding(expression="17 * 23")
+solve("Which item costs most?", "Item | Price\\nPen | 2\\nInk | 9")     # Finding(answer="Ink")
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from mas.simulation.answers import NUMBER, Finding, parse_number, read_decimals
+
+_EXTREME = re.compile(r"\b(most|highest|largest|latest|longest|least|lowest|fewest|smallest|cheapest|shortest)\b")
+_DIFFERENCE = re.compile(r"\bdifference\b|\bhow many more\b|\bhow much more\b|\bby how (?:many|much)\b")
+_TOTAL = re.compile(r"\b(?:total|add up|sum|altogether)\b")
+_LIMIT = re.compile(r"\b(more than|over|at least|less than|fewer than|under) (\d+) (\w+)")
+_SIGNS = (("times", "*"), ("plus", "+"), ("minus", "-"), ("divided by", "/"), ("x", "*"), ("^", "**"))
+_ABSENT = re.compile(r" [-+*] (?:0 \* 0|0|\(1 - 0 / 100\))(?![\d.])")  # terms of a recipe that a question has not
+_SUM = re.compile(r"[\d(][\d.()+\-*/% ]*[\d)]")
+
+
+def solve(question: str, material: str = "") -> Finding | None:
+    """Return the solution; None if there is none."""
+    decimals = read_decimals(question)
+    for (pattern,) in match_recipes("find", question):
+        if found := re.search(pattern, material, re.DOTALL):
+            return Finding(answer=found[1], decimals=decimals, why=f"It says: {found[0][-80:]}.")
+    if " | " in material and (found_in_table := _look_up(question, _read_table(question, material))):
+        return found_in_table
+    if puzzle := _solve_puzzle(question):
+        return Finding(answer=puzzle, why="Counted letter by letter.")
+    plain = re.sub(r"(?<=\d),(?=\d{3})", "", question)
+    for quantity, unit in match_recipes("convert", plain):
+        # A converter knows Celsius and gallons without the words before them.
+        amount, wanted = (re.sub(r"\b(?:degrees|us liquid) ", "", text.lower()) for text in (quantity, unit))
+        return Finding(conversion=(amount, wanted), decimals=decimals, why="A conversion of units.")
+    expression = next((_ABSENT.sub("", text) for (text,) in match_recipes("calculate", plain)), _read_sum(plain))
+    if expression:
+        return Finding(expression=expression, decimals=decimals, why="A sum stated in the question.")
+    return None
+
+
+@cache
+def read_recipes() -> dict[str, list[list[str]]]:
+    text = Path(__file__).with_name("recipes.yaml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)  # type: ignore[no-any-return]
+
+
+def match_recipes(kind: str, question: str, **values: str) -> Iterator[list[str]]:
+    """Yield the recipes of a kind that fit a question, its words in place of {0} and so on; `values`: of others."""
+    for pattern, *texts in read_recipes()[kind]:
+        if found := re.search(pattern.replace("{N}", NUMBER), question, re.IGNORECASE):
+            yield [text.format(*found.groups("0"), **values) for text in texts]
+
+
+def _solve_puzzle(question: str) -> str:
+    quoted = re.findall(r"[`'\"]([^`'\"]+)[`'\"]", question)
+    if turned := re.search(r"written backwards[^.]*\. (.+)", question):
+        listed = re.search(r"the (\w+) of \w+ words[^:]*: ([^.]+)", turned[1][::-1])
+        places = {"first": 0, "second": 1, "third": 2, "fourth": 3, "last": -1}
+        return listed[2].split(", ")[places[listed[1]]] if listed else ""
+    if re.search(r"\brevers|\bbackwards\b", question, re.IGNORECASE) and quoted:
+        return str(quoted[-1][::-1])
+    letter = re.search(r"\bletters? ['\"`]?(\w)\b", question)
+    return str(quoted[-1].count(letter[1])) if letter and quoted else ""
+
+
+def _read_sum(question: str) -> str:
+    for name, sign in _SIGNS:
+        question = re.sub(rf"(?<=[\d)])\s*{re.escape(name)}\s*(?=[\d(])", f" {sign} ", question)
+    runs = [run for run in _SUM.findall(question) if re.search(r"\d\)*\s*(?:\*\*|[-+*/%])\s*\(*\d", run)]
+    return max((run for run in runs if not re.fullmatch(r"[\d-]+", run)), key=len, default="")
+
+
+def _read_table(question: str, text: str) -> list[list[str]]:
+    """Return header and rows of a table, of a workbook those of the sheet that the question names."""
+    sheets = re.split(r'^(?=sheet ")', text, flags=re.MULTILINE)
+    named = [sheet for sheet in sheets if (name := re.match(r'sheet "([^"]+)"', sheet)) and name[1] in question]
+    lines = [line.strip().strip("|") for line in "\n".join(named or sheets).splitlines() if " | " in line]
+    rows = [[cell.strip() for cell in line.split("|")] for line in lines if not re.fullmatch(r"[\s|:-]+", line)]
+    if rows and rows[0][0] == "row":
+        rows = [row[1:] for row in rows]
+        rows = rows[1:] if all(re.fullmatch("[A-Z]{1,2}", cell) for cell in rows[0]) else rows
+    return [row for row in rows if len(row) == len(rows[0])]
+
+
+def _look_up(question: str, table: list[list[str]]) -> Finding | None:
+    """Return the answer from a table: a cell, an extreme, a total, a difference, or the names that fit."""
+    if len(table) < 2:
+        return None
+    header, *rows = table
+    asked, decimals = question.lower(), read_decimals(question)
+    named = [row for row in rows if any(_names(cell, question) for cell in row)]
+    if limit := _LIMIT.search(asked):
+        return _list_fitting(asked, header, rows, limit)
+    if extreme := _EXTREME.search(asked):
+        measure = _choose_column(asked[extreme.end() :], header)
+        least = extreme[1] in ("least", "lowest", "fewest", "smallest", "cheapest", "shortest")
+        best = (min if least else max)(rows, key=lambda row: parse_number(row[measure]) or 0.0)
+        wanted = min(range(len(header)), key=lambda index: _find_title(header[index], asked[: extreme.start()]))
+        return Finding(answer=best[wanted], why=f"The {extreme[1]} {header[measure]} is {best[measure]}.")
+    used = [index for index, cell in enumerate(named[0]) if _names(cell, question)] if named else []
+    column = _choose_column(asked, header, used)
+    cells = [row[column] for row in named or rows]
+    if _DIFFERENCE.search(asked) and len(cells) == 2:
+        high, low = sorted(cells, key=lambda cell: -(parse_number(cell) or 0.0))
+        return Finding(expression=f"{high} - {low}", decimals=decimals, why="The difference of two cells.")
+    if _TOTAL.search(asked):
+        return Finding(expression=" + ".join(cells), decimals=decimals, why=f"Over {len(cells)} rows.")
+    return Finding(answer=cells[0], why="Read from the row that fits the question.") if named else None
+
+
+def _list_fitting(asked: str, header: list[str], rows: list[list[str]], limit: re.Match[str]) -> Finding:
+    column = _choose_column(limit[3], header)
+    sign = -1 if limit[1] in ("less than", "fewer than", "under") else 1
+    edge = float(limit[2]) * sign - (limit[1] == "at least")
+    wished = [index for index, title in enumerate(header) if title.lower() in asked and rows[0][index] in ("yes", "no")]
+    fitting = [
+        row
+        for row in rows
+        if sign * (parse_number(row[column]) or 0.0) > edge and all(row[index] == "yes" for index in wished)
+    ]
+    names = [row[0] for row in fitting]
+    return Finding(
+        answer=", ".join(sorted(names, key=str.lower) if "alphabetical" in asked else names),
+        why=f"{len(names)} rows fit the condition.",
+    )
+
+
+def _names(cell: str, question: str) -> bool:
+    return bool(re.match(r"[A-Za-z]", cell) and re.search(rf"(?<!\w){re.escape(cell)}(?!\w)", question))
+
+
+def _choose_column(asked: str, header: list[str], used: Collection[int] = ()) -> int:
+    """Return the column whose title shares most words with the text, but none of those used to find the row."""
+    words = {_stem(word) for word in re.findall(r"[a-z]+", asked)}
+    scores = []
+    for index, title in enumerate(header):
+        parts = [_stem(part) for part in re.findall(r"[a-z]+", title.lower())]
+        scores.append(sum(part in words for part in parts) / max(len(parts), 1) - (index in used))
+    return scores.index(max(scores))
+
+
+def _find_title(title: str, asked: str) -> int:
+    """Return where the first word of a column's title stands in the text; its end if it does not."""
+    found = re.search(rf"\b{_stem(re.split(r'[^a-z]', title.lower())[0])}", asked)
+    return found.start() if found else len(asked)
+
+
+def _stem(word: str) -> str:
+    return re.sub(r"(?:ing|ed|e|s)$", "", word) if len(word) > 4 else word

@@ -1,1 +1,0 @@
-"""Solvers that work answers out of questions, tables and documents."""
