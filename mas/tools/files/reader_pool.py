@@ -26,6 +26,7 @@ from mas.tools.results import ToolError
 WORKERS = max(2, min(4, os.cpu_count() or 2))  # at most; one is started when it is needed and serves until the run ends
 MAX_SECONDS = 150.0  # of one call, most of it for the libraries' import on a busy machine
 MAX_ERROR_CHARS = 5_000
+BUSY = "{name} is not read: other files took all the time; try again later."
 MAX_REPLY_BYTES = 200 * 1024 * 1024
 
 Arguments = Mapping[str, object]  # values for JSON, with the `name` that messages give the bytes
@@ -64,10 +65,12 @@ def _submit(task: str, data: bytes, arguments: Arguments) -> "Iterator[tuple[Fut
     context = current_context()
     call, hooks = _Call(task, data, arguments), context.on_close if context else []
     hooks.append(call.cancel)  # a thread is not cancelled with the question that started it
+    future = _threads().submit(call.run)
     try:
-        yield _threads().submit(call.run), min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS)
+        yield future, min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS)
     except TimeoutError as error:
-        raise ToolError(TOO_MUCH.format(name=arguments.get("name", "The input"))) from error
+        has_begun = not future.cancel()
+        raise ToolError((TOO_MUCH if has_begun else BUSY).format(name=arguments.get("name", "The input"))) from error
     finally:
         call.cancel()
         with contextlib.suppress(ValueError):  # it was called

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Timer
+from threading import Thread, Timer
 
 import pytest
 
@@ -62,6 +62,28 @@ def test_one_that_died_is_named_as_a_failure_and_replaced() -> None:
     with pytest.raises(ToolError, match=r"ships\.wav took more time or memory"):
         read()
     assert read().summary.startswith("sound")
+
+
+def test_a_file_that_waited_for_others_is_not_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sleeping.py").write_text("import time\ndef sleep(data, arguments): time.sleep(60)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    ended = [SampleContext(key=SampleKey("s", 1, 1)) for _ in range(apart.WORKERS)]
+
+    def occupy(context: SampleContext) -> None:
+        with use_context(context), pytest.raises(ToolError):
+            call_reader("sleeping:sleep", b"", {"name": "other.pdf"})
+
+    others = [Thread(target=occupy, args=[context]) for context in ended]
+    for other in others:
+        other.start()
+    while len(processes()) < apart.WORKERS:
+        time.sleep(0.05)
+    monkeypatch.setattr(apart, "MAX_SECONDS", 0.2)
+    with pytest.raises(ToolError, match=r"ships\.wav is not read: other files took all the time"):
+        read()
+    for context, other in zip(ended, others, strict=True):
+        context.close()
+        other.join()
 
 
 def test_a_reader_connects_to_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
