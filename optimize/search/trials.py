@@ -165,7 +165,8 @@ class Trials:
                 self._trials.pop(key, None)
                 return
             if len(self._trials) > MAX_KEPT_ANSWERS:
-                self._trials.popitem(last=False)
+                oldest = next((each for each, future in self._trials.items() if future.done()), key)
+                self._trials.pop(oldest)  # one in flight would be asked a second time
             if key not in self._completed:
                 self._completed.add(key)
                 self._count(trial.record)
