@@ -139,6 +139,10 @@ def _run_to_verdict(run: TuningRun, output: Output) -> int:
         return _report_stop(run, output, str(stop), *stop.options)
     except KeyboardInterrupt as interrupt:  # outside of requests, or for the third time
         return _report_stop(run, output, str(run.stop.reason or f"interrupted by {get_signal_name(interrupt)}"))
+    except UserError as error:
+        run.save_spend()
+        run.recorder.end(run.config.redact(str(error)), [])
+        raise
     tuning = run.files.snapshot()
     if output.shows_results:
         show_verdict(tuning, run.console)
