@@ -210,6 +210,8 @@ def _find_by_name(run: str, parent: Path, marker: str, started_by: str) -> Path:
             raise UserError(f"there is no run under {parent} yet; start one with {started_by}.")
         return runs[0]
     named = [each for each in runs if each.name == run] or [each for each in runs if get_run_name(each) == run]
+    if not named and marker != TUNING_FILE and (Path(run) / TUNING_FILE).is_file():
+        raise UserError(f"{run} is a tuning run; its page is made again with: python optimize/report.py {run}.")
     if not named:
         raise UserError(f"{run} is no run: neither a folder with a {marker} nor one of {_listed(runs, parent)}.")
     if len(named) > 1:

@@ -10,7 +10,7 @@ from typing import cast
 
 from eval.execution.console import Console
 from eval.reports.summary_table import print_report_path
-from eval.runs.folder import format_path
+from eval.runs.folder import REPORT, format_path
 from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import (
@@ -85,6 +85,10 @@ def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
     if not tuning.is_final:
         return None
     show_verdict(tuning)
+    if not (tuning.folder / REPORT).is_file():  # the process ended between the verdict and its page
+        from optimize.reports.tuning_page import write_tuning_page
+
+        write_tuning_page(tuning.folder)
     print_report_path(tuning.folder, Console())
     if any(not each.startswith(f"{RESUME}=") for each in given):
         print_line("this run is over: the options given now change nothing", error=True)

@@ -314,6 +314,7 @@ def begin_tuning(
         # Of a run from elsewhere, a gate that nobody here has seen would count as ours.
         parent_gated = before.tuning.parent_gated and is_own_run(before.run_id, folder)
     else:
+        files.write_file(TUNING_FILE, splits.to_dict())  # first: by it the folder is known as a tuning run's
         files.write("splits", splits.to_dict())
     info = RunInfo(
         config=request.stored_config,
@@ -336,7 +337,4 @@ def begin_tuning(
             parent_gated=parent_gated,
         ),
     )
-    recorder = begin_session(folder, files.store, info, [], prompts)
-    if not before.tuning:
-        files.write_file(TUNING_FILE, splits.to_dict())
-    return recorder
+    return begin_session(folder, files.store, info, [], prompts)

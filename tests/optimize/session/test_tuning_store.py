@@ -25,7 +25,7 @@ def test_a_lost_database_is_made_again_with_all_results_and_proposals(tmp_path: 
 def test_no_command_takes_a_tuning_run_for_an_evaluation_nor_the_other_way_round(tmp_path: Path) -> None:
     tuning, evaluation = a_tuning(tmp_path / "tuning", PROPOSALS), tmp_path / "evaluation"
     stored_run(evaluation, [answered("q1", "17")])
-    with pytest.raises(UserError, match="is no run"):
+    with pytest.raises(UserError, match="is a tuning run"):
         find_run(tuning)
     with pytest.raises(UserError, match="is no run"):
         find_tuning_run(str(evaluation))
