@@ -72,7 +72,7 @@ class Deno:
         return "Deno runs Python in WebAssembly (no pandas or numpy)"
 
     async def open(self, files: Files, settings: SandboxSettings) -> "DenoSession":
-        from dspy.primitives.code_interpreter import CodeInterpreterError
+        from dspy import CodeInterpreterError
 
         interpreter = _build_interpreter(files)
         executor = ThreadPoolExecutor(1, "sandbox-deno")  # DSPy's interpreter is bound to one thread

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from mas.simulation.skills.behaviour import Behaviour
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.sample_set import SAMPLE, BundledDataset
+from mas.simulation.behaviour import Behaviour
 from mas.tools.attachments import use_attachments
 from mas.tools.files import ocr
 from mas.tools.read_file import read_file
