@@ -196,14 +196,14 @@ class Planted:
 
         return SearchCost(2 * n_val, 0)
 
-    def search(self, search: Any) -> Any:
-        from optimize.search.candidate import Candidate, Proposal
+    def search(self, student: Any, objective: Any, context: Any, report: Any) -> Any:
+        from optimize.search.candidate import PARENT, Candidate, Proposal
         from optimize.search.optimizer import SearchOutcome
 
-        parent = search.parent.prompts
+        parent = student.initial_prompts
         texts = {agent: "\n\n".join([text, *PLANTED.get(agent, ())]) for agent, text in parent.texts.items()}
-        candidate = Candidate("c001", replace(parent, texts=texts), (search.parent.id,), tuple(PLANTED), "planted")
-        search.proposed(Proposal(candidate, "accepted", "planted", val_score=1.0))
+        candidate = Candidate("c001", replace(parent, texts=texts), (PARENT,), tuple(PLANTED), "planted")
+        report(Proposal(candidate, "accepted", "planted", val_score=1.0))
         return SearchOutcome()
 
 

@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from mas.tools.results import ToolError
@@ -87,7 +88,7 @@ def _measure_peak() -> int:
 
     `getrusage` would count what the process that started this one has used.
     """
-    with suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
+    with suppress(OSError), Path("/proc/self/status").open(encoding="ascii") as status:
         return next((int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:")), 0)
     return 0
 
