@@ -23,6 +23,7 @@ from mas.tools.results import ResultKind, ToolResult
 from mas.tools.settings import BUBBLEWRAP, SandboxSettings, ToolSettings, WebSettings
 from mas.tools.tool_context import Resources, use_tool_context
 from tests.mas.tools.web.in_context import LOOPBACK
+from tests.needs import skip_without
 from tests.servers.loopback import running
 from tests.servers.mediawiki import MediaWikiServer
 from tests.servers.tavily import KEY, TavilyServer
@@ -86,6 +87,8 @@ def test_a_result_has_a_kind_and_its_sources(
     monkeypatch.setenv("TAVILY_API_KEY", KEY)
     (tmp_path / "towns.csv").write_text("town\nRome\n")
     arguments, kind, shown = CALLS[name]
+    if name == "python_repl_tool":
+        skip_without("bubblewrap")
     if name == "read_page":
         arguments = {"url": site.base_url + arguments["url"]}
     function = load_function(TOOLS[name])
