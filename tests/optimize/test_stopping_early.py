@@ -156,7 +156,7 @@ def test_a_server_that_only_fails_stops_the_run_before_the_search_is_led_by_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bootstrap asks no reflection model, which would have noticed it."""
-    schedule = {"faults": ["ok"] * 30, "every": 1, "fault": "500"}
+    schedule = {"faults": ["ok"] * 45, "every": 1, "fault": "500"}
     with simulated_server(schedule=schedule) as server:
         run, asked = (
             TunedFolder(tmp_path / "run"),
