@@ -1,6 +1,6 @@
 # make eval       environment, install, then the embedded default: simulated model on the sample questions
-# make test       lint, types, imports, tests (5 minutes on two cores)
-# make test-slow  kill loops, browsers, servers (16 minutes)
+# make test       lint, types, imports, tests (4 minutes on two cores)
+# make test-slow  kill loops, browsers, servers (14 minutes)
 # make browser    a browser for the agents at http://127.0.0.1:3000/mcp (PORT=3001: another port)
 # make docs       the documentation as a site in site/; a dead link fails
 # make bench      speed and memory compared with other harnesses (about 20 minutes; BENCH=--quick: 3, BENCH=--full: an hour; see docs/explanation/performance.md)
