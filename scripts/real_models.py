@@ -1,4 +1,4 @@
-"""Evaluate a real model on the samples and on public questions, and print the table of docs/explanation/real-models.md.
+"""Evaluate a real model on the samples and on public questions, and print a table in Markdown.
 
     python scripts/real_models.py --data FOLDER model=gguf model.path=model.gguf
     python scripts/real_models.py --only gsm,bbh_navigate --limit 50 --data FOLDER model=ollama model.name=qwen3
