@@ -152,7 +152,7 @@ def test_a_clock_that_jumps_ends_no_question_and_loses_none(tmp_path: Path, clea
     back = ["faketime", "--exclude-monotonic", "-f", "-1y i600"]
     hangs = {"text": "Number 5:", "every": 1, "fault": "hang"}
     with fault_server(hangs, LATENCY_SECONDS) as server:
-        limits = ["run.deadline_seconds=5", "limits.working_seconds=4", "run.max_seconds=600"]
+        limits = ["run.deadline_seconds=30", "limits.working_seconds=10", "run.max_seconds=600"]
         asked = [*options(tmp_path / "data", server.base_url, number=10, filler=0), *limits]
         run = KilledRun(tmp_path / "run", asked, clean_environment, server, forward)
         assert run.session(Moment(0.0, requests=20)) is None
@@ -162,5 +162,5 @@ def test_a_clock_that_jumps_ends_no_question_and_loses_none(tmp_path: Path, clea
     summary = run.summary()
     assert (summary["n"], summary["n_error"], summary["limits"]) == (20, EPOCHS, {"working_seconds": EPOCHS})
     records = [json.loads(record) for record in run.records()]
-    assert all(0 <= record["wall_seconds"] < 10 for record in records)
+    assert all(0 <= record["wall_seconds"] < 30 for record in records)
     assert summary["wall_seconds"] >= 0
