@@ -30,7 +30,7 @@ from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import TUNING_PROGRESS, RunInfo, TaskInfo, TuningTask
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import RunStore, StoreError, read_run_info
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
 from mas.runtime.errors import UserError
@@ -286,6 +286,8 @@ def open_tuning_run(request: TuningRequest, splits: Splits, folder: Path, consol
     Raises:
         UserError: another process uses the folder, or the run was started with other options.
     """
+    if request.config.resume and (before := read_run_info(folder)).tuning:  # opening the store writes to it
+        check_unchanged(before, request.config.base, request.stored_config)
     with ExitStack() as stack:
         try:
             store = stack.enter_context(RunStore(folder / DATABASE))
@@ -305,7 +307,6 @@ def begin_tuning(
     config, base, folder, prompts = request.config, request.config.base, files.folder, request.prompts
     before, parent_gated = files.store.read_info(), is_gated(request.prompts)
     if before.tuning:
-        check_unchanged(before, base, request.stored_config)
         splits.check_same(files.read("splits") or {})
         prompts = read_parent(folder, before)
         prompts = replace(prompts, name=before.prompts_name or prompts.name)
