@@ -30,6 +30,7 @@ from mas.runtime.terminal import print_line
 QUOTA_OR_KEY = "quota_or_key"  # error class: no sample after it would fare better
 MIN_JUDGED = 10  # finished samples before a share of errors is more than luck
 MIN_FAILURES = 10  # answers in a row; a shorter outage costs no more than that
+MIN_FAILURES_AT_END = 5  # of the last answers of work that has ended
 _CANCEL_SECONDS = 5.0  # for cancelled tasks to end: code that ignores cancellation must not keep the run from ending
 _BLOCKED_SECONDS = 1.5  # in which a loop that is not blocked runs the next callback
 _MAX_SIGNALS = 2  # the first drains, the second cancels; the next one stops waiting for what is in flight
@@ -298,6 +299,7 @@ class FailuresInARow:
         self._max_repeated = max(MIN_FAILURES, always_failing + 1)
         self._first = 0  # failures of a first attempt
         self._repeated: set[str] = set()  # questions that failed again
+        self._error: str | None = None  # of the last answer
 
     def observe(self, record: Record) -> str | None:
         """Count a record; return the reason to stop if it was one failure too many."""
@@ -307,8 +309,16 @@ class FailuresInARow:
             self._first += 1
         else:
             self._repeated.add(record.sample_id)
+        self._error = record.error
         if self._first >= self._max_first:
-            return f"the model's server has failed {self._first} answers in a row ({record.error})"
+            return self._describe()
         if len(self._repeated) >= self._max_repeated:
             return f"the model's server has failed {len(self._repeated)} questions in a row once more ({record.error})"
         return None
+
+    def find_at_end(self) -> str | None:
+        """Return the reason why work that has ended was ended by the server: it failed the last answers."""
+        return self._describe() if self._first >= MIN_FAILURES_AT_END else None
+
+    def _describe(self) -> str:
+        return f"the model's server has failed {self._first} answers in a row ({self._error})"

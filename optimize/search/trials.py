@@ -126,9 +126,14 @@ class Trials:
         run_blocking(self._answering.close())
 
     def check(self) -> None:
-        """Raise the defect of the harness that ended the search, if there was one."""
+        """Raise the defect of the harness that ended the search, if there was one; stop the run if the server did.
+
+        An optimizer that gets wrong answers alone gives up before there are enough of them to tell.
+        """
         if self.defect is not None:
             raise self.defect
+        if reason := self._failures.find_at_end():
+            self.stop(reason)
 
     def run(self, program: Program, candidate: str, sample_id: str, epoch: int = 1) -> Trial:
         """Return the trial of a question, from memory or by answering it.

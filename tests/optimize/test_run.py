@@ -84,7 +84,7 @@ def test_every_answer_of_a_tuning_run_is_logged_from_its_beginning_to_its_end(tm
     lines = read_log(tuned.folder, "entry_point")
     events = [line["event"] for line in lines]
     begun = ["application started", "configuration loaded", "loading prompts", "prompts loaded", "program built"]
-    assert [each for each in events if each in begun] == begun and events[-1] == "run ended"
+    assert events[:5] == begun and events[-1] == "run ended"
     phases = [line["phase"] for line in lines if line["event"] == "phase started"]
     assert phases[:3] == ["preflight", "baseline", "search"] and "sealed" in phases
     started, ended = (

@@ -152,11 +152,12 @@ def test_a_refused_key_or_quota_stops_the_run_and_is_no_wrong_answer(
         assert run.verdict["spend"]["lm_calls"] <= server.asked + CONCURRENCY
 
 
+@pytest.mark.parametrize(("after", "failures"), [(30, 6), (45, 10)], ids=["the search gives up", "it goes on"])
 def test_a_server_that_only_fails_stops_the_run_before_the_search_is_led_by_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    after: int, failures: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bootstrap asks no reflection model, which would have noticed it."""
-    schedule = {"faults": ["ok"] * 45, "every": 1, "fault": "500"}
+    schedule = {"faults": ["ok"] * after, "every": 1, "fault": "500"}
     with simulated_server(schedule=schedule) as server:
         run, asked = (
             TunedFolder(tmp_path / "run"),
@@ -164,7 +165,9 @@ def test_a_server_that_only_fails_stops_the_run_before_the_search_is_led_by_it(
         )
         assert tuned_here(run.folder, asked, tmp_path / "shelf") == 3
         said = capsys.readouterr().err
-        assert re.search(r"^stopped: the model's server has failed 10 answers in a row \(LMServerError: ", said), said
+        assert re.search(
+            rf"^stopped: the model's server has failed {failures} answers in a row \(LMServerError: ", said
+        ), said
         assert GOING_ON.search(said)
         server.start_over([])
         assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
