@@ -173,12 +173,12 @@ def _describe_critic(critic: CriticNumbers, summary: Summary) -> str:
         all_tokens = usage.input_tokens + usage.output_tokens
         price = f"{_shorten(tokens)} tokens" + (f", {tokens / all_tokens:.0%} of the run's" if all_tokens else "")
     n_wrong, n_right = critic.hits + critic.misses, critic.false_alarms + critic.approved_right
-    found = f"it rejected {critic.hits:,} of {n_wrong:,} times" if n_wrong else "that was never seen"
-    alarms = f"it rejected {critic.false_alarms:,} of {n_right:,} times" if n_right else "that was never seen"
-    unknown = f"; of {format_count(critic.n_unknown, 'review')} nobody knows which it was" if critic.n_unknown else ""
+    found = f"{critic.hits:,} of {n_wrong:,}" if n_wrong else "none was seen"
+    alarms = f"{critic.false_alarms:,} of {n_right:,}" if n_right else "none was seen"
+    unknown = f"; {format_count(critic.n_unknown, 'review')} cannot be judged" if critic.n_unknown else ""
     if critic.n_quoting:
         unknown += f"; it quotes its instructions in {critic.n_quoting:,} of {critic.n_rejections:,} rejections"
-    reviewed = f"{price}. Work was wrong: {found}. Work was right: {alarms}{unknown}."
+    reviewed = f"{price}. Of work known to be wrong it rejected: {found}. Of work known to be right: {alarms}{unknown}."
     after = "right in the end after it had rejected work that was not known to be right"
     if not critic.n_recovered or not summary.n_scored:
         return f"{reviewed} No answer was {after}: nothing here shows that it is worth its cost."
