@@ -26,7 +26,6 @@ from tests.scripted_model import Call, ScriptedModel, answering, in_turn, plan
 
 TOOLS: dict[str, str] = yaml.safe_load((PROJECT_ROOT / "conf/system/gaia.yaml").read_text("utf-8"))["tools"]
 NOT_TOLD_APART = {
-    ("bos", "http_request"),  # the API agent reports the failure as its own
     ("bos", "planner"),  # it sends the question to the wrong agent, which answers as best it can
 }
 
