@@ -39,14 +39,6 @@ def gives_feedback(
     return dspy.Prediction(score=float(right), feedback=advice)
 
 
-def breaks_on_feedback(
-    gold: dspy.Example, pred: dspy.Prediction, trace: object, pred_name: str | None, pred_trace: object
-) -> float:
-    if pred_name:
-        raise KeyError(gold.answer)
-    return 0.0
-
-
 ADVICE = {
     "solve": "mind the arithmetic, every calculation",
     "finalize": "no unit, no prose around it, mind the rounding",

@@ -3,18 +3,15 @@
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from eval.cli.paths import PROJECT_ROOT
 from eval.runs.own_runs import note_run
 from eval.runs.store import read_run_info
 from tests.optimize.killed_runs import (
     CONCURRENCY,
-    PHASES,
     check_killed_run,
     compare_killed,
     requests_by_phase,
@@ -23,42 +20,16 @@ from tests.optimize.tuned import MINI, Moment, SimulatedServer, TunedRun, over_h
 
 pytestmark = pytest.mark.slow  # whole runs, in processes of their own
 
-# Searches that end before their budget: which answers of a last candidate it still pays for is a matter of moments
-WITHIN_BUDGET = {
-    "bootstrap": ("optimizer.candidates=3",),
-    "mipro": ("optimizer.candidates=3", "optimizer.trials=4"),
-}
-OPTIMIZERS = sorted(file.stem for file in (PROJECT_ROOT / "conf" / "optimizer").glob("*.yaml"))
 PUBLISHES = ("data.n_train=16", "data.n_val=16", "budget.metric_calls=240", "seed=7")
 TESTS_IN_VAIN = ("seed=3",)
 
 NewRun = Callable[..., TunedRun]
 
 
-class Undisturbed(NamedTuple):
-    """A run that was left alone, how many requests it had sent as each phase began, and all of them by their bodies."""
-
-    run: TunedRun
-    began: dict[str, int]
-    sent: dict[bytes, int]
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[SimulatedServer]:
     with simulated_server(0.02) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def published(
-    tmp_path_factory: pytest.TempPathFactory, server: SimulatedServer, clean_environment: dict[str, str]
-) -> Undisturbed:
-    """A run that nobody kills and that publishes."""
-    asked = over_http(server, f"run.concurrency={CONCURRENCY}", *PUBLISHES)
-    run = TunedRun(tmp_path_factory.mktemp("published") / "left-alone", asked, clean_environment, server)
-    began = requests_by_phase(run, server)
-    assert run.verdict["published"] and run.openings() == 1 and set(PHASES) <= set(began)
-    return Undisturbed(run, began, dict(server.counted))
 
 
 @pytest.fixture
@@ -70,38 +41,29 @@ def new_run(tmp_path: Path, server: SimulatedServer, clean_environment: dict[str
     return made
 
 
-@contextmanager
-def counted(server: SimulatedServer) -> Iterator[None]:
-    server.counted.clear()
-    yield
-
-
 def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server: SimulatedServer) -> None:
     left_alone = new_run("left-alone", *TESTS_IN_VAIN)
     began = requests_by_phase(left_alone, server)
     assert left_alone.openings() == 1
     sent = dict(server.counted)
     run = new_run("killed", *TESTS_IN_VAIN)
-    with counted(server):
-        for phase, others in (("search", "shortlist"), ("sealed", None)):
-            end = began[others] if others else sum(sent.values())
-            assert run.session(Moment(requests=(began[phase] + end) // 2)) is None
-            assert run.phase == phase
-            assert run.proposals(), "the best so far is kept"
-        assert 0 < run.sealed_rows() < 60
-        assert run.session() == 0, run.printed[-1]
+    server.counted.clear()
+    for phase, others in (("search", "shortlist"), ("sealed", None)):
+        end = began[others] if others else sum(sent.values())
+        assert run.session(Moment(requests=(began[phase] + end) // 2)) is None
+        assert run.phase == phase
+        assert run.proposals(), "the best so far is kept"
+    assert 0 < run.sealed_rows() < 60
+    assert run.session() == 0, run.printed[-1]
     check_killed_run(run, 2, left_alone, sent)
     assert run.verdict["finish_reason"] == "not_significant"
     rejected = run.folder / "rejected" / run.verdict["winner"]["candidate_id"]
     assert (rejected / "provenance.yaml").is_file()
 
 
-@pytest.mark.parametrize("optimizer", ["halving"])
-def test_kills_cost_no_more_than_what_was_in_flight_with_the_other_optimizers(
-    optimizer: str, new_run: NewRun, server: SimulatedServer
-) -> None:
-    """Ten kills of each: `python tests/bench/killed_tuning.py`."""
-    options = (*MINI, f"optimizer={optimizer}", "seed=5", *WITHIN_BUDGET.get(optimizer, ()))
+def test_kills_cost_no_more_than_what_was_in_flight_with_halving(new_run: NewRun, server: SimulatedServer) -> None:
+    """Ten kills of each optimizer: `python tests/bench/killed_tuning.py`."""
+    options = (*MINI, "optimizer=halving", "seed=5")
     left_alone = new_run("left-alone", *options)
     began = requests_by_phase(left_alone, server)
     compared = compare_killed(left_alone, new_run("killed", *options), began, kills=2, seed=3)

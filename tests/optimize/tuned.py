@@ -41,7 +41,7 @@ from tests.servers.faults import FaultServer
 SCRIPT = Path(__file__)
 SESSION_SECONDS = 240.0  # a session that takes longer hangs
 MODEL, REFLECTION = "normal-0", "reflection/normal-0"
-DIES, DIES_BEFORE, DIES_AFTER = "TUNED_DIES", "before", "after"  # variable of the environment: "after MODULE NAME"
+DIES, DIES_AFTER = "TUNED_DIES", "after"  # variable of the environment: "before MODULE NAME" or "after MODULE NAME"
 PRICE = "{input_usd_per_million: 1.0, output_usd_per_million: 2.0}"
 SMALL = (
     *("system=toy", "data=toy", "data.n_train=12", "data.n_val=12", "data.n_test=30", "yes=true", "tracking=off"),

@@ -17,7 +17,6 @@ from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
 from eval.runs.record import Record
 from eval.scorers.function import FunctionScorer
-from eval.scorers.score import Score
 from optimize.feedback.feedback import remove_quotes
 from optimize.search.student import Objective
 from tests.optimize.simulated_runs import lm, record, records, step, tool
@@ -257,17 +256,3 @@ def test_no_feedback_of_the_real_systems_quotes_the_gold_answer(world: str) -> N
                 assert made.question not in text
                 told += len(text) > 20
     assert told > 150
-
-
-# The scorer, tried before anything is spent.
-
-EXAMPLES = [Sample(f"q{n}", "What?", target=gold) for n, gold in enumerate(["17", "4.5", "1200", "3", "99", "8"])]
-
-
-class Judge:
-    def __init__(self, verdict: Any) -> None:
-        self.verdict, self.asked = verdict, 0
-
-    async def __call__(self, question: str, answer: str | None, target: str) -> Score:
-        self.asked += 1
-        return Score(float(self.verdict(answer, target)), "so it is")

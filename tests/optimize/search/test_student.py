@@ -18,8 +18,6 @@ from tests.mas.systems.gaia.building import build
 from tests.optimize.toy_search import toy, toy_search
 from tests.scripted_model import UNREADABLE, Call, ScriptedModel, answering, in_turn, reject
 
-DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Multiply."]}
-
 
 def gaia() -> tuple[GaiaSystem, PromptSet]:
     system = GaiaSystem()

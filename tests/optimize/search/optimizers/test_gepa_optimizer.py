@@ -19,17 +19,6 @@ from tests.optimize.toy_search import CountedModel, toy, toy_search
 
 DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Multiply."]}
 MORE = {"candidate_selection_strategy": "current_best", "gepa_kwargs": {"acceptance_criterion": "improvement_or_equal"}}
-MERGE = """
-import gepa.proposer.merge as merge, random
-from optimize.search.dspy_compat import _patched
-agents = [f"agent{number}" for number in range(12)]
-programs = [dict.fromkeys(agents, text) for text in ("old", "one", "two")]
-for each, text in zip(programs, ("kept", "kept", "changed")): each["agent0"] = text
-with _patched():
-    found = merge.sample_and_attempt_merge_programs_by_common_predictors(
-        [0.1, 0.5, 0.5], random.Random(0), [1, 2], ([], []), programs, [[None], [0], [0]])
-print(found)
-"""
 
 
 def replying(text: str) -> Any:
