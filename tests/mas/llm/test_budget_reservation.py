@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import dspy
@@ -81,7 +82,6 @@ OUTCOMES: dict[str, tuple[Handler, list[Payment | None]]] = {
     "a reply that declines": (complete_with("", refusal="I will not"), [ANSWERED]),
     "empty replies": (complete_with(""), [ANSWERED] * 2),
     "server errors": (failing("500 Internal Server Error"), [REFUSED] * 3),
-    "rate limits": (failing("429 Too Many Requests\r\nRetry-After: 0"), [REFUSED] * 9),
     "a wrong key": (failing("401 Unauthorized"), [REFUSED]),
     "a quota used up": (failing("429 No", "insufficient_quota"), [REFUSED]),
     "a bad request": (failing("400 Bad Request"), [REFUSED]),
@@ -91,9 +91,14 @@ OUTCOMES: dict[str, tuple[Handler, list[Payment | None]]] = {
 }
 
 
-async def asked_on_the_loop(lm: Any) -> None:
-    """Synchronously, where waiting would block."""
-    lm("hi")
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_every_reservation_is_settled_once(outcome: str) -> None:
+    handler, settled = OUTCOMES[outcome]
+    ledger, seconds = Ledger(), {"call_deadline_seconds": 0.6, "attempt_timeout_seconds": 0.1}
+    with serving(handler) as server, use_context(ledger.question()), suppress(LMError):
+        run_blocking(lm_at(server.base_url, **(seconds if handler is drip else {})).acall("hi"))
+    assert (ledger.reserved, ledger.settled) == (len(settled), settled)
+    assert len(server.requests) == len(settled)
 
 
 def test_a_request_that_nobody_takes_or_that_may_not_be_made_was_never_sent() -> None:
