@@ -23,7 +23,7 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Questions:
 def test_a_reflection_that_cannot_be_read_ends_the_run_before_anything_else_is_spent(
     tmp_path: Path, questions: Questions
 ) -> None:
-    with reflecting_llm("--clause", CLAUSE, "--reflection", "garbage") as server:
+    with reflecting_llm(clause=CLAUSE, reflection="garbage") as server:
         wire = tune(tmp_path, server, questions, *GEPA)
     verdict = wire.tuned.verdict
     assert (wire.tuned.code, verdict["published"], verdict["finish_reason"]) == (2, False, "reflection_unparsable")
@@ -36,7 +36,7 @@ def test_a_reflection_that_cannot_be_read_ends_the_run_before_anything_else_is_s
 def test_reflections_that_cannot_be_read_any_more_end_the_search_and_open_nothing(
     tmp_path: Path, questions: Questions
 ) -> None:
-    with reflecting_llm("--clause", CLAUSE, "--reflection", "garbage", "--good-reflections", "1") as server:
+    with reflecting_llm(clause=CLAUSE, reflection="garbage", good_reflections=1) as server:
         wire = tune(tmp_path, server, questions, *GEPA)
     verdict = wire.tuned.verdict
     assert (wire.tuned.code, verdict["finish_reason"]) == (2, "reflection_unparsable")
@@ -48,7 +48,7 @@ def test_reflections_that_cannot_be_read_any_more_end_the_search_and_open_nothin
 def test_a_reflection_model_that_fails_in_the_search_stops_the_run_which_can_go_on(
     tmp_path: Path, questions: Questions
 ) -> None:
-    with reflecting_llm("--clause", CLAUSE, "--reflection", "failing", "--good-reflections", "1") as server:
+    with reflecting_llm(clause=CLAUSE, reflection="failing", good_reflections=1) as server:
         wire = tune(tmp_path, server, questions, *GEPA)
     assert wire.tuned.code == 3
     note, told, how = wire.tuned.err.splitlines()

@@ -1,6 +1,6 @@
 """Tuning the GAIA system over HTTP: which prompts and examples its agents are sent, and what they must never be.
 
-The model server is `tests/servers/reflecting_llm.py`, in a process of its own and with native tool calls.
+The model server is `tests/servers/reflecting_llm.py`, with native tool calls.
 """
 
 import json
@@ -41,14 +41,14 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Questions:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with reflecting_llm("--clause", CLAUSE) as server:
+    with reflecting_llm(clause=CLAUSE) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def sometimes_right() -> Iterator[RunningServer]:
     """Bootstrap needs right answers to take examples from."""
-    with reflecting_llm("--clause", CLAUSE, "--careless-about", "seal") as server:
+    with reflecting_llm(clause=CLAUSE, careless_about="seal") as server:
         yield server
 
 

@@ -1,6 +1,6 @@
 """A tuning run over HTTP on questions of `seal_questions.py`, with everything that the model server was sent.
 
-with reflecting_llm("--clause", CLAUSE) as server:
+with reflecting_llm(clause=CLAUSE) as server:
     wire = tune(tmp_path, server, (folder, write_seal_questions(folder)), *GEPA)
 wire.tuned.verdict["finish_reason"], wire.bodies       # "improved", [{"model": "default", "messages": …}, …]
 """

@@ -58,6 +58,9 @@ ENDLESS = Answer(b"<p>and so on</p>" * 4096, headers={"Content-Type": "text/html
 NO_HTTP = Answer(b"\x00\xff\xfe nothing that anybody understands\r\n\r\n", way="no_http")
 DEEP = Answer(b"[" * 200_000, headers={"Content-Type": "application/json"})
 HTML = Answer(b"<!doctype html><title>Please sign in</title>", headers={"Content-Type": "text/html"})
+NUISANCES = {  # of any service
+    "html": HTML, "hang": HANG, "drip": DRIP, "reset": RESET, "cut": CUT, "no_http": NO_HTTP, "endless": ENDLESS
+}  # fmt: skip
 
 
 def bomb(megabytes: int = 40, content_type: str = "text/html") -> Answer:

@@ -10,19 +10,7 @@ Wikimedia does since 2025.
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from tests.servers.loopback import (
-    DEEP,
-    DRIP,
-    ENDLESS,
-    HANG,
-    HTML,
-    RESET,
-    Answer,
-    Asked,
-    LoopbackServer,
-    answer_json,
-    bomb,
-)
+from tests.servers.loopback import DEEP, NUISANCES, Answer, Asked, LoopbackServer, answer_json, bomb
 from tests.servers.mediawiki_pages import DISAMBIGUATIONS, EXTRACTS, PAGES, REDIRECTS
 
 
@@ -35,6 +23,7 @@ _POLICY = b"Please set a user-agent and respect our robot policy https://w.wiki/
 
 class MediaWikiServer(LoopbackServer):
     faults: ClassVar[Mapping[str, Answer]] = {
+        **NUISANCES,
         "401": Answer(b"", 401),
         "403": Answer(_POLICY, 403, {"Content-Type": "text/plain"}),
         "429": Answer(b"Too many requests", 429, {"Content-Type": "text/plain"}),
@@ -44,14 +33,9 @@ class MediaWikiServer(LoopbackServer):
         "502": Answer(b"", 502),
         "503": Answer(b"<html>Wikimedia Error</html>", 503, {"Content-Type": "text/html"}),
         "ratelimited": _error("ratelimited", "You've exceeded your rate limit."),
-        "html": HTML,
         "deep": DEEP,
         "list": answer_json([]),
         "nothing": answer_json({"batchcomplete": True}),
-        "hang": HANG,
-        "drip": DRIP,
-        "reset": RESET,
-        "endless": ENDLESS,
         "bomb": bomb(50, "application/json"),
     }
 

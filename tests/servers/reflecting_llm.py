@@ -1,24 +1,23 @@
 """The server of `llm.py`, which rewrites prompts as well, and has a fault that only a better prompt mends.
 
 Its finalizer puts the answer into a sentence, which GAIA's rule calls wrong, unless its instructions hold the first
-line of `--clause` or the request shows it a worked example. The reflection is DSPy's `InstructionProposer`: it is
+line of `clause` or the request shows it a worked example. The reflection is DSPy's `InstructionProposer`: it is
 answered with the present instructions and the clause below them, whatever the examples and the feedback say.
 
-    with reflecting_llm("--clause", "Reply with the bare value.") as server: ...
-    … "--careless-about", "seal"                              # only requests with that word meet the careless finalizer
-    … "--reflection", "garbage", "--good-reflections", "1"    # from the second on, replies that hold no prompt
+    with reflecting_llm(clause="Reply with the bare value.") as server: ...
+    … careless_about="seal"                          # only requests with that word meet the careless finalizer
+    … reflection="garbage", good_reflections=1       # from the second on, replies that hold no prompt
 
 The reflections that it is to spoil are counted in the order in which they come; all other replies depend on the request
 alone.
 """
 
-import argparse
 import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tests.servers.chat_reply import complete, wants_json, write_fields
 from tests.servers.chat_request import ChatRequest, Reply, read_request
@@ -36,10 +35,10 @@ _PRESENT = re.compile(
 @dataclass
 class ReflectingServer(Server):
     model: PerfectModel = field(default_factory=PerfectModel)
-    clause: str = ""
-    careless_about: str = ""
-    reflection: str = "rewritten"
-    good_reflections: int = 0
+    clause: str = ""  # what the finalizer's instructions lack; empty: nothing
+    careless_about: str = ""  # a word; empty: all requests
+    reflection: Literal["rewritten", "garbage", "failing"] = "rewritten"
+    good_reflections: int = 0  # so many first ones are rewritten anyway
 
     def complete(self, body: bytes) -> Answer:
         request = json.loads(body)
@@ -83,11 +82,7 @@ def _system(request: dict[str, Any]) -> str:
 
 
 @contextmanager
-def reflecting_llm(*arguments: str) -> Iterator[RunningServer]:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--clause", default="", help="what the finalizer's instructions lack; empty: nothing")
-    parser.add_argument("--careless-about", default="", help="a word; empty: all requests")
-    parser.add_argument("--reflection", choices=("rewritten", "garbage", "failing"), default="rewritten")
-    parser.add_argument("--good-reflections", type=int, default=0, help="so many first ones are rewritten anyway")
-    with running_llm(server=ReflectingServer(**vars(parser.parse_args(arguments)))) as server:
+def reflecting_llm(**settings: Any) -> Iterator[RunningServer]:
+    """Serve a `ReflectingServer` with these settings."""
+    with running_llm(server=ReflectingServer(**settings)) as server:
         yield server

@@ -10,21 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from tests.servers.loopback import (
-    CUT,
-    DEEP,
-    DRIP,
-    ENDLESS,
-    HANG,
-    HTML,
-    NO_HTTP,
-    RESET,
-    Answer,
-    Asked,
-    answer_json,
-    bomb,
-)
-from tests.servers.loopback import LoopbackServer as LoopbackServer
+from tests.servers.loopback import DEEP, NUISANCES, Answer, Asked, LoopbackServer, answer_json, bomb
 
 KEY = "tvly-test-0123456789abcdef"
 LEAK_URL = "https://huggingface.co/datasets/gaia-benchmark/GAIA"
@@ -57,6 +43,7 @@ DOCUMENTS: tuple[dict[str, Any], ...] = (
 
 class TavilyServer(LoopbackServer):
     faults: ClassVar[Mapping[str, Answer]] = {
+        **NUISANCES,
         "400": _refusal(400, "Query is too long. Max query length is 400 characters."),
         "401": _refusal(401, f"Unauthorized: missing or invalid API key {KEY}."),
         "403": _refusal(403, "You are not allowed to use this endpoint."),
@@ -69,19 +56,12 @@ class TavilyServer(LoopbackServer):
         "502": Answer(b"<html>502 Bad Gateway</html>", 502, {"Content-Type": "text/html"}),
         "503": _refusal(503, "Service unavailable"),
         "302": Answer(b"", 302, {"Location": "http://127.0.0.2:9/search"}),
-        "html": HTML,
         "deep": DEEP,
         "list": answer_json([1, 2]),
         "null": answer_json(None),
         "no_results": answer_json({"query": "x"}),
         "odd_results": answer_json({"results": [1, None]}),
         "no_url": answer_json({"results": [{"title": "t"}]}),
-        "hang": HANG,
-        "drip": DRIP,
-        "reset": RESET,
-        "cut": CUT,
-        "no_http": NO_HTTP,
-        "endless": ENDLESS,
         "bomb": bomb(50, "application/json"),
     }
 

@@ -11,19 +11,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any, ClassVar
 
-from tests.servers.loopback import (
-    CUT,
-    DRIP,
-    ENDLESS,
-    HANG,
-    HTML,
-    NO_HTTP,
-    RESET,
-    Answer,
-    Asked,
-    LoopbackServer,
-    bomb,
-)
+from tests.servers.loopback import NUISANCES, Answer, Asked, LoopbackServer, bomb
 
 HOST = "https://www.youtube.com"
 API_KEY = "AIzaSyTEST_key-123"
@@ -77,15 +65,9 @@ def _html(text: str) -> Answer:
 
 class YouTubeServer(LoopbackServer):
     faults: ClassVar[Mapping[str, Answer]] = {
+        **NUISANCES,
         **{str(status): Answer(b"sorry", status) for status in (401, 403, 429, 500, 503)},
         "429_retry_after_1": Answer(b"sorry", 429, {"Retry-After": "1"}),
-        "html": HTML,
-        "hang": HANG,
-        "drip": DRIP,
-        "reset": RESET,
-        "cut": CUT,
-        "no_http": NO_HTTP,
-        "endless": ENDLESS,
         "bomb": bomb(50),
     }
 
