@@ -21,11 +21,12 @@ from typing import Any, Self
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
 from eval.config.evaluation import EvalConfig
-from eval.execution.budget import Budget, BudgetSettings, Spend, add_unseen_usage
+from eval.execution.budget import Budget, BudgetSettings, Spend
 from eval.execution.console import Console, RunProgress
 from eval.execution.executors.contract import Executor, OnRecord, PendingSample, SampleHooks
 from eval.execution.executors.local import relax_gc
 from eval.execution.termination import StopController
+from eval.execution.usage import add_unseen_usage
 from eval.runs.call_log import CALL_LOG, CallLog, open_caches, remove_tool_results
 from eval.runs.folder import keep_prompts, read_kept_prompts
 from eval.runs.logs import AnswerLog, RunLogs, measure_peak_memory_mb

@@ -14,10 +14,10 @@ from typing import Protocol
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.budget import count_reviews, count_tool_calls, sum_usage
 from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout, redact_details
 from eval.execution.scoring import Scoring
 from eval.execution.termination import QUOTA_OR_KEY
+from eval.execution.usage import count_reviews, count_tool_calls, sum_usage
 from eval.runs.record import Record, build_blank_record
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import Scorer

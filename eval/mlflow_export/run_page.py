@@ -21,7 +21,7 @@ from typing import Any
 
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summary import Summary
-from eval.execution.budget import has_failed
+from eval.execution.usage import has_failed
 from eval.mlflow_export.tracked_run import TrackedRun, to_ms
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Record, Usage

@@ -9,7 +9,7 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from eval.execution.budget import sum_usage
+from eval.execution.usage import sum_usage
 from mas.runtime.errors import AgentReplyError
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace
