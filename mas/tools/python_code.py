@@ -11,7 +11,8 @@ from mas.runtime.untrusted import mark_untrusted
 from mas.tools.attachments import list_attachments
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.sandbox.repl import Cell, Interpreter
-from mas.tools.sandbox.session import MAX_OUTPUT_CHARS, NotAvailableError, SessionLostError
+from mas.tools.sandbox.session import NotAvailableError, SessionLostError
+from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS
 from mas.tools.settings import SandboxSettings
 from mas.tools.tool_context import get_settings
 

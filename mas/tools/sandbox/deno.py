@@ -19,7 +19,6 @@ from mas.tools.sandbox import worker
 from mas.tools.sandbox.session import (
     MAX_CPU_SECONDS,
     MAX_MESSAGE_BYTES,
-    MAX_OUTPUT_CHARS,
     Files,
     NotAvailableError,
     Reply,
@@ -48,7 +47,7 @@ _NOTEBOOK = """
 import json, os, types
 worker = types.ModuleType("worker")
 exec({source!r}, vars(worker))
-notebook = worker.Notebook({max_chars})
+notebook = worker.Notebook()
 os.makedirs("/sandbox", exist_ok=True)
 os.chdir("/sandbox")
 def run(code):
@@ -82,7 +81,7 @@ class Deno:
             # The code can write to the pipe, too: a line without an end would fill the harness's memory.
             pipe.readline = functools.partial(pipe.readline, MAX_LINE_CHARS)  # DSPy passes over a hundred broken ones
             session = DenoSession(interpreter, settings.memory_mb + OWN_MEMORY_MB, executor)
-            prepare = _NOTEBOOK.format(source=inspect.getsource(worker), max_chars=MAX_OUTPUT_CHARS)
+            prepare = _NOTEBOOK.format(source=inspect.getsource(worker))
             await session.execute(prepare, START_SECONDS, "the start took")
             return session
         except BaseException as error:

@@ -24,7 +24,6 @@ from mas.tools.sandbox import seccomp
 from mas.tools.sandbox.session import (
     MAX_CPU_SECONDS,
     MAX_MESSAGE_BYTES,
-    MAX_OUTPUT_CHARS,
     Files,
     NotAvailableError,
     Reply,
@@ -80,7 +79,7 @@ class Jail:
         return session
 
     def _start(self, files: Files, settings: SandboxSettings) -> "subprocess.Popen[bytes]":
-        about = {"max_chars": MAX_OUTPUT_CHARS, "packages": _name_packages(), "limits": _list_limits(settings)}
+        about = {"packages": _name_packages(), "limits": _list_limits(settings)}
         with _open_filter() as end:
             command = [*_build_command(*self._program, files, end.fileno()), *_python_command()]
             return subprocess.Popen(

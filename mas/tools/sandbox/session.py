@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mas.runtime.text import replace_surrogates
-from mas.tools.sandbox.worker import OUT_OF_MEMORY
+from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS, OUT_OF_MEMORY
 
-MAX_OUTPUT_CHARS = 10_000  # of what one call prints and returns; the rest is cut and the cut is said
 MAX_MESSAGE_BYTES = 20 * MAX_OUTPUT_CHARS + 100_000
 MAX_CPU_SECONDS = 300  # of a session: for threads of the code, and if the harness is killed
 MAX_THREADS = 256  # numpy and its like start one for each core
@@ -157,7 +156,8 @@ class Session(ABC):
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the code's process."""
         if self.process.poll() is None:
-            _kill(self.code_pid, number)
+            with contextlib.suppress(OSError):
+                os.kill(self.code_pid, number)
 
     def close(self) -> None:
         """End the process, from any thread, at once: the kernel may need a while to free a gigabyte."""
@@ -182,11 +182,6 @@ class Session(ABC):
 def _threads() -> ThreadPoolExecutor:
     """Return the threads that wait for the processes, as many as questions may run code at a time."""
     return ThreadPoolExecutor(MAX_CALLS, "sandbox")
-
-
-def _kill(pid: int, sent: signal.Signals) -> None:
-    with contextlib.suppress(OSError):
-        os.kill(pid, sent)
 
 
 def _describe_exit(code: int) -> str:

@@ -3,8 +3,8 @@
 It uses only the standard library. A message is one line of JSON. The code shares the process and can read, forge or
 close the pipes: their reader trusts nothing, and loses no more than this session.
 
-    python worker.py '{"max_chars": 10000, "packages": [], "limits": {}}'     # see mas/tools/sandbox/jail.py
-    Notebook(max_chars=10_000).run("print('hi'); 6 * 7")                      # {"output": "hi\\n", "value": "42", …}
+    python worker.py '{"packages": [], "limits": {}}'     # see mas/tools/sandbox/jail.py
+    Notebook().run("print('hi'); 6 * 7")                  # {"output": "hi\\n", "value": "42", …}
 """
 
 import ast
@@ -17,6 +17,7 @@ import sys
 import traceback
 import types
 
+MAX_OUTPUT_CHARS = 10_000  # of what one call prints and returns; the rest is cut and the cut is said
 OUT_OF_MEMORY = 70
 CELL = "<call {}>"  # the file name in a cell's tracebacks
 
@@ -26,9 +27,9 @@ class Screen(io.TextIOBase):
 
     encoding = "utf-8"  # some programs check it before they print
 
-    def __init__(self, max_chars: int) -> None:
+    def __init__(self) -> None:
         self.parts: list[str] = []
-        self.room = max_chars
+        self.room = MAX_OUTPUT_CHARS
         self.dropped = 0
 
     def writable(self) -> bool:
@@ -46,8 +47,7 @@ class Screen(io.TextIOBase):
 class Notebook:
     """Variables of one session."""
 
-    def __init__(self, max_chars: int) -> None:
-        self.max_chars = max_chars
+    def __init__(self) -> None:
         self.cells = 0
         self.module = types.ModuleType("__main__")  # pickle and dataclasses look their classes up there
         sys.modules["__main__"] = self.module
@@ -55,7 +55,7 @@ class Notebook:
     def run(self, code: str) -> dict[str, str | int]:
         """Return texts, and how many characters of them are missing; `error` is a traceback, empty after success."""
         self.cells += 1
-        screen = Screen(self.max_chars)
+        screen = Screen()
         sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = screen  # type: ignore[assignment,misc]
         sys.stdin = io.StringIO()
         value, error = "", ""
@@ -63,7 +63,7 @@ class Notebook:
             value = self._execute(code, CELL.format(self.cells))
         except BaseException as raised:  # noqa: BLE001  # of the cell: SystemExit is shown, too
             error = _format_traceback(raised)
-        cut = [self._clip(value), self._clip(error)]
+        cut = [_clip(value), _clip(error)]
         missing = screen.dropped + sum(number for _, number in cut)
         return {"output": "".join(screen.parts), "value": cut[0][0], "error": cut[1][0], "missing_chars": missing}
 
@@ -82,12 +82,13 @@ class Notebook:
         variables["_"] = value
         return str(repr(value))
 
-    def _clip(self, text: str) -> tuple[str, int]:
-        """Cut the middle: a traceback's end says more."""
-        if len(text) <= self.max_chars:
-            return text, 0
-        half = self.max_chars // 2
-        return f"{text[:half]}\n…\n{text[len(text) - half :]}", len(text) - 2 * half
+
+def _clip(text: str) -> tuple[str, int]:
+    """Cut the middle: a traceback's end says more."""
+    if len(text) <= MAX_OUTPUT_CHARS:
+        return text, 0
+    half = MAX_OUTPUT_CHARS // 2
+    return f"{text[:half]}\n…\n{text[len(text) - half :]}", len(text) - 2 * half
 
 
 def _format_traceback(raised: BaseException) -> str:
@@ -118,7 +119,7 @@ def main() -> None:
         with contextlib.suppress(ValueError):  # there is a lower one already
             resource.setrlimit(getattr(resource, name), (value, value))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for programs in the background
-    notebook = Notebook(settings["max_chars"])
+    notebook = Notebook()
     _send(replies, {"ready": True})
     try:
         with open(requests, "rb") as lines:  # noqa: PTH123  # pathlib takes 10 ms

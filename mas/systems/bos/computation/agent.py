@@ -24,7 +24,8 @@ from mas.systems.bos.settings import ComputationSettings
 from mas.tools.attachments import list_attachments
 from mas.tools.python_code import format_cell
 from mas.tools.sandbox.repl import Interpreter
-from mas.tools.sandbox.session import MAX_OUTPUT_CHARS, NotAvailableError, SessionLostError, SessionTimeoutError
+from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
+from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS
 from mas.tools.settings import SandboxSettings
 
 _RESERVE_CHARS = 500  # of an output, for what is around the captured values

@@ -134,7 +134,7 @@ def test_whatever_is_done_to_the_notebook_stays_in_it(jail: Sandbox) -> None:
         "import sys; sys.stdout = None; print(1)",
         "import builtins; del builtins.print",
         "import sys; sys.modules.clear()",
-        "import gc\nfor o in gc.get_objects():\n    if type(o).__name__ == 'Notebook': o.run = o.max_chars = None",
+        "import gc\nfor o in gc.get_objects():\n    if type(o).__name__ == 'Notebook': o.run = None",
         "import json; json.dumps = None",
         "class E(Exception):\n    def __str__(self): raise self\nraise E",
         "class R:\n    def __repr__(self): return 7\nR()",
