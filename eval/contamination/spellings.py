@@ -24,7 +24,6 @@ _SCALES = {"thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
 _DIGITS = {**{word: value for value, word in enumerate(_UNITS)}, "oh": 0}
 _MULTIPLIERS = {"hundred", *_SCALES}
 _NUMBER_WORDS = {*_SMALL, *_TENS, *_MULTIPLIERS, "oh"}
-_AFTER_AND = {*_SMALL, *_TENS}
 _MAX_DIGITS = 15
 _APART = re.compile(r"(?<![\w.,])(?P<digits>\d+(?:[ _\u2010-\u2015\u2212-]\d+)+)(?P<fraction>\.\d+)?(?![^\W_]|[.,]?\d)")
 _DOTTED = re.compile(r"(?<![\w.,])(?P<digits>\d(?:[.\u00b7/]\d){2,})(?P<fraction>)(?![^\W_]|[.,]?\d)")

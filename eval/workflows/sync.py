@@ -233,7 +233,7 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
         why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
         raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
     settings.check()
-    with refuse_unreadable(folder, is_own=source.is_own), _lock_run(source, folder):
+    with refuse_unreadable(folder, is_own=source.is_own), _lock_run(folder):
         try:
             return _send(source, folder, settings, overrides)
         except OSError as error:
@@ -265,7 +265,7 @@ def _read_settings(source: RunSource, folder: Path, overrides: Sequence[str]) ->
 
 
 @contextmanager
-def _lock_run(source: RunSource, folder: Path) -> Iterator[None]:
+def _lock_run(folder: Path) -> Iterator[None]:
     """Keep other processes from sending the run meanwhile.
 
     Raises:

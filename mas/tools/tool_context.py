@@ -1,8 +1,7 @@
-"""Settings and resources of the run, for the tools that are called in it.
+"""Settings of the run, for the tools that are called in it.
 
-    with use_tool_context(Resources(ToolSettings(), {"browser": session})):
+    with use_tool_context(Resources(ToolSettings())):
         get_settings(ToolLimits).max_output_chars      # 20000
-        get_resource("browser")                        # the session; None if none was opened
 
 Each tool asks for the settings of its own type, so that this module knows none of them.
 """
@@ -51,8 +50,3 @@ def get_settings(kind: type[_Settings]) -> _Settings:
     """Return the run's settings of this type: all of them or the field of it; outside a run its defaults."""
     settings = _context.get().settings
     return next((part for part in (settings, *vars(settings).values()) if isinstance(part, kind)), None) or kind()
-
-
-def get_resource(name: str) -> object | None:
-    """Return what was opened for the run under this name."""
-    return _context.get().services.get(name)

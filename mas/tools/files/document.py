@@ -6,7 +6,7 @@ Document("CSV table, 2 rows", [Part([Line(1, "Rome"), Line(2, "Oslo")], heading=
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 MAX_LINES = 200_000  # of one document, which the run holds in memory
@@ -90,11 +90,6 @@ class Source:
 
     name: str  # for messages: the attachment's bare name, or "data.zip: tables/x.csv"
     data: bytes
-
-    @classmethod
-    def read(cls, path: Path) -> "Source":
-        """Read a file."""
-        return cls(path.name, path.read_bytes())
 
     @property
     def suffix(self) -> str:

@@ -47,10 +47,6 @@ class NotPublicError(ToolError):
         super().__init__(f"This URL is refused: {why}. Only public web pages (http, https) can be read; try another.")
 
 
-class HostNotFoundError(ToolError):
-    """The host has no address."""
-
-
 async def check_public(url: str, settings: WebSettings) -> str:
     """Return the URL to request, after checking that its host is public at this moment and the page is not blocked.
 
@@ -107,13 +103,12 @@ async def resolve_public_host(host: str, port: int, allow_private_hosts: Sequenc
     """Return all addresses of the host, after checking that each is public.
 
     Raises:
-        NotPublicError: one of them is not public.
-        HostNotFoundError: there are none.
+        ToolError: one of them is not public, or there are none.
     """
     host = host.removesuffix(".")
     addresses = await resolve_host(host, port)
     if not addresses:
-        raise HostNotFoundError(f"The host {host} cannot be found; check how it is written, or search for the page.")
+        raise ToolError(f"The host {host} cannot be found; check how it is written, or search for the page.")
     if not is_allowed(host, port, allow_private_hosts) and not all(map(is_public, addresses)):
         raise NotPublicError(f"the host {host} leads to an address that is not public")
     return addresses

@@ -23,7 +23,7 @@ from mas.runtime.sample_context import (
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.nodes import Research
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import Resources, get_resource, get_settings
+from mas.tools.tool_context import Resources, get_settings
 from tests.scripted_model import (
     UNREADABLE,
     Answer,
@@ -117,13 +117,12 @@ def test_an_answer_that_only_looks_like_a_call_is_an_answer(result: str) -> None
 
 
 @pytest.mark.parametrize("asynchronous", [True, False], ids=["async tools", "blocking tools"])
-def test_a_tool_sees_the_settings_of_its_toolbox_and_what_was_opened_for_the_run(asynchronous: bool) -> None:
-    lamp = object()
-    seen: list[tuple[int, object, object]] = []
+def test_a_tool_sees_the_settings_of_its_toolbox(asynchronous: bool) -> None:
+    seen: list[float] = []
 
     def look() -> str:
         """Look around."""
-        seen.append((get_settings(ToolSettings).web.seconds, get_resource("lamp"), get_resource("rope")))
+        seen.append(get_settings(ToolSettings).web.seconds)
         return "looked"
 
     async def look_async() -> str:
@@ -133,12 +132,10 @@ def test_a_tool_sees_the_settings_of_its_toolbox_and_what_was_opened_for_the_run
     settings = ToolSettings()
     settings.web.seconds = 3
     tool = dspy.Tool(look_async if asynchronous else look, name="look")
-    outcome = run(
-        [Call("look"), Call("look")], DONE, toolbox=Toolbox({"look": tool}, 10, Resources(settings, {"lamp": lamp}))
-    )
+    outcome = run([Call("look"), Call("look")], DONE, toolbox=Toolbox({"look": tool}, 10, Resources(settings)))
     assert outcome.observations == ["looked", "looked"]
-    assert seen == [(3, lamp, None)] * 2
-    assert (get_settings(ToolSettings), get_resource("lamp")) == (ToolSettings(), None), "nothing of it is left behind"
+    assert seen == [3, 3]
+    assert get_settings(ToolSettings) == ToolSettings(), "nothing of it is left behind"
 
 
 def test_native_and_text_tools_lead_to_the_same_conversation() -> None:

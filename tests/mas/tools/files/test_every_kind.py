@@ -52,7 +52,7 @@ from pathlib import Path
 from mas.tools.files.kinds import read_in_process
 from mas.tools.files.document import Source
 for file in sorted(Path(sys.argv[1]).iterdir()):
-    read_in_process(Source.read(file))
+    read_in_process(Source(file.name, file.read_bytes()))
 assert sorted(name for name, _, _ in opened) == sorted(os.listdir(sys.argv[1])), opened
 assert {(mode, written) for _, mode, written in opened} == {("r", 0)}, opened
 assert "unstructured" in sys.modules and "torch" not in sys.modules and "nltk" not in sys.modules

@@ -29,9 +29,13 @@ def sheet(book: Workbook) -> Worksheet:
     return book.worksheets[0]
 
 
+def read_book(path: Path) -> Document:
+    return excel.read(Source(path.name, path.read_bytes()))
+
+
 def saved(book: Workbook, folder: Path) -> Document:
     book.save(folder / "b.xlsx")
-    return excel.read(Source.read(folder / "b.xlsx"))
+    return read_book(folder / "b.xlsx")
 
 
 def test_values_of_every_type(book: Workbook, sheet: Worksheet, tmp_path: Path) -> None:
@@ -49,7 +53,7 @@ def test_a_formula_shows_its_text_and_its_stored_result(book: Workbook, sheet: W
     lines = saved(book, tmp_path).parts[0].lines
     assert lines[1] == Line(2, "[=A1*2, result not stored in the file]")
     assert lines[2] == Line(3, "[=A1:A2*3 over A3:A4, result not stored in the file]")
-    again = excel.read(Source.read(with_stored_result(tmp_path / "b.xlsx")))
+    again = read_book(with_stored_result(tmp_path / "b.xlsx"))
     assert again.parts[0].lines[1] == Line(2, "4 [=A1*2]")
 
 
@@ -119,7 +123,7 @@ def test_images_and_charts_are_mentioned(book: Workbook, tmp_path: Path) -> None
     saved(book, tmp_path)
     with zipfile.ZipFile(tmp_path / "b.xlsx", "a") as archive:
         archive.writestr("xl/media/image1.png", b"")
-    notes = excel.read(Source.read(tmp_path / "b.xlsx")).notes
+    notes = read_book(tmp_path / "b.xlsx").notes
     assert notes == ["The workbook also holds 1 images, which are not shown."]
 
 
@@ -128,11 +132,11 @@ def test_a_damaged_workbook_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(empty, "w") as archive:
         archive.writestr("xl/workbook.xml", "<broken")
     with pytest.raises(ToolError, match=r"empty\.xlsx cannot be read as a workbook"):
-        excel.read(Source.read(empty))
+        read_book(empty)
     cut = tmp_path / "cut.xlsx"
     cut.write_bytes(empty.read_bytes()[:60])
     with pytest.raises(ToolError, match=r"cut\.xlsx is damaged"):
-        excel.read(Source.read(cut))
+        read_book(cut)
 
 
 def test_a_control_character_in_an_old_workbook_is_a_space() -> None:
