@@ -132,7 +132,7 @@ class SessionRecorder:
 def _close_silent_session(store: RunStore) -> RunState:
     """Return the state with an end for a session that was killed: its last answer or payment, as far as is known."""
     state = store.read_state()
-    if not state.sessions or state.sessions[-1].ended_at:
+    if not state.sessions or state.last_session.ended_at:
         return state
     *earlier, last = state.sessions
     paid = (each.stat().st_mtime for each in store.path.parent.glob(f"{CALL_LOG}*"))

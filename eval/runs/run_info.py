@@ -188,6 +188,7 @@ class RunState:
 
     @property
     def last_session(self) -> SessionInfo:
+        """The newest session; one that never started if there is none."""
         return self.sessions[-1] if self.sessions else SessionInfo("")
 
     def to_json(self) -> str:

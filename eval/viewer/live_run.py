@@ -128,8 +128,7 @@ class LiveRun:
             self._count(record, state)
         self._follow_log()
         self._quiet_polls = 0 if n_new else self._quiet_polls + 1
-        ended = bool(state.sessions) and state.sessions[-1].ended_at is not None
-        if ended or self._is_running is None or self._quiet_polls % _LOCK_POLLS == 1:
+        if state.last_session.ended_at is not None or self._is_running is None or self._quiet_polls % _LOCK_POLLS == 1:
             self._is_running = is_in_use(self.folder / DATABASE)
         return self._describe(state)
 
@@ -140,8 +139,7 @@ class LiveRun:
             self._answers[key] = _Answer(record.attempt, record.scored, record.value, record.error is not None)
         self._cost_usd += record.usage.at_least_usd + record.scorer_usage.at_least_usd
         self._is_cost_known &= record.usage.cost_usd is not None or not record.usage.lm_calls
-        session = state.sessions[-1].started_at if state.sessions else ""
-        self._done_before += record.started_at < session
+        self._done_before += record.started_at < state.last_session.started_at
         self._running.pop((*key, record.attempt), None)
         texts = (record.question, record.error or record.answer or "(none)", record.target or "")
         shown = (shorten_line(each, _MAX_CHARS) for each in texts)
@@ -170,9 +168,9 @@ class LiveRun:
         scored = [each for each in answers if each.is_scored]
         total, done = len(self._questions) * self._info.epochs, len(answers)
         correct = sum(each.value == 1.0 for each in scored)
-        last = state.sessions[-1] if state.sessions else None
-        is_live = bool(last and self._is_running and not last.ended_at)
-        elapsed = measure_seconds(last.started_at) if last and is_live else state.wall_seconds
+        session = state.last_session
+        is_live = bool(session.started_at and self._is_running and not session.ended_at)
+        elapsed = measure_seconds(session.started_at) if is_live else state.wall_seconds
         at_once = self._info.part("run").get("concurrency")
         new = done - self._done_before
         progress = Progress(
@@ -186,7 +184,7 @@ class LiveRun:
             "state": "running" if self._is_running else "ended",
             "title": f"{done}/{total} {self.folder.name}",
             "about": self._describe_parts(),
-            "stopped": (last.stopped if last else None) or "",
+            "stopped": session.stopped or "",
             "done": done,
             "total": total,
             "correct": correct,

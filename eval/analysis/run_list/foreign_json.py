@@ -20,26 +20,15 @@ Interval = tuple[float, float]
 
 def read_object(path: Path) -> Mapping[str, object]:
     """Return a JSON object; empty if there is none that can be read."""
-    return as_mapping(_parse(_read(path)))
-
-
-def _read(path: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_BYTES:
-                return b""
-            return file.read()
-    except OSError:
-        return b""
-
-
-def _parse(text: bytes) -> object:
-    try:
-        return json.loads(text) if text else None
-    except (ValueError, RecursionError):
-        return None
+                return EMPTY
+            return as_mapping(json.load(file))
+    except (OSError, ValueError, RecursionError):
+        return EMPTY
 
 
 def as_mapping(value: object) -> Mapping[str, object]:

@@ -193,7 +193,7 @@ def _read_store(folder: Path) -> Mapping[str, object]:
                 "data": info.part("data").get("name"),
                 "prompts": info.prompts_name,
                 "incomplete": not state.finished or n_answered < n,
-                "stopped": state.sessions[-1].stopped if state.sessions else None,
+                "stopped": state.last_session.stopped,
                 "n": n,
                 "n_answered": n_answered,
                 "usage": {"cost_usd": store.cost_usd()},
