@@ -160,7 +160,7 @@ async def run_agent(
         except Exception as error:  # noqa: BLE001  # of an agent: becomes its result
             if isinstance(error, LMError | AdapterParseError):
                 runtime.context.faults[name] = error
-            kind, own = type(error).__name__, [*noted, EventRecorder(name, context)][0]
+            kind, own = type(error).__name__, noted[0] if noted else EventRecorder(name, context)
             result = own.fail(kind, str(error) or kind, {"stack": format_stack(error)})
         if result.error is not None and not any(each.event_type == "ERROR" for each in result.trace):
             recorder.add("ERROR", result.error.message, type=result.error.type)

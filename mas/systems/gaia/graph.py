@@ -61,13 +61,14 @@ def _write_changes(
     """
 
     async def write_changes(state: GraphState, runtime: Context) -> Changes:
+        step = state["current_step"]
+        runtime.context.faults.pop(step, None)
         try:
             after = await node(state, runtime)
         except (LMError, AdapterParseError) as error:
             is_limit = any(isinstance(each, LimitReachedError) for each in walk_chain(error))
             if is_limit or runtime.context.on_error == "fail":
                 raise
-            step = state["current_step"]
             runtime.context.faults[step] = error
             after = {**state, "error": f"{type(error).__name__}: {error}", "error_component": step}
             if step == "finalizer":

@@ -109,7 +109,7 @@ class GraphContext:
     max_research_steps: int
     on_retry_exhausted: str
     on_error: str
-    faults: dict[str, Exception] = field(default_factory=dict)  # agent → why its last reply could not be used, or got
+    faults: dict[str, Exception] = field(default_factory=dict)  # agent → why its last turn gave no usable reply
 
 
 Context = Runtime[GraphContext]
@@ -124,7 +124,6 @@ async def planner(state: GraphState, runtime: Context) -> GraphState:
             prediction = await runtime.context.predictors["planner"].acall(**inputs, history=history)
         except UNUSABLE as error:
             return _reject_unusable(state, runtime, "planner", error)
-        runtime.context.faults.pop("planner", None)
         plan = {"research_steps": list(prediction.research_steps), "expert_steps": list(prediction.expert_steps)}
         current.outputs = plan
     content = f"Planner complete. Research steps: {plan['research_steps']}, Expert steps: {plan['expert_steps']}"
@@ -161,7 +160,6 @@ async def researcher(state: GraphState, runtime: Context) -> GraphState:
             )
         except UNUSABLE as error:
             return _reject_unusable(state, runtime, "researcher", error)
-        runtime.context.faults.pop("researcher", None)
         current.outputs = {"result": prediction.result}
     step = ResearcherState(messages=turns, step_index=index, result=prediction.result)
     results = [*state["research_results"][:index], prediction.result]
@@ -188,7 +186,6 @@ async def expert(state: GraphState, runtime: Context) -> GraphState:
             )
         except UNUSABLE as error:
             return _reject_unusable(state, runtime, "expert", error)
-        runtime.context.faults.pop("expert", None)
         answer, reasoning = prediction.expert_answer or "", prediction.reasoning_trace or ""
         current.outputs = {"expert_answer": answer, "reasoning_trace": reasoning}
     if answer:

@@ -117,7 +117,6 @@ def _run_worker(start: Start, inbox: "asyncio.Queue[ToWorker]", send: Send) -> N
             folder = Path(start.folder)
         else:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="mas-worker-")), start.name)
-        if start.folder is None:
             config.check_model()  # its key is in the environment of that machine, or is not
         resources = stack.enter_context(config.system.open_resources(config.tools, lambda line: None))
         steps = config.store.trajectories

@@ -368,16 +368,14 @@ class SqlAgent:
             state: SQLAgentState = await sql_graph().ainvoke(first, context=attempt_context, config=limit)  # type: ignore[assignment]
             latency = (time.perf_counter() - started) * 1000
             result, query = state.get("last_query_result"), state.get("last_query")
-            is_success = result is not None and result["success"]
-            history.append(
-                {"attempt": attempt, "query": query, "success": is_success, "error": None, "latency_ms": latency}
-            )
-            if result is not None and is_success:
+            made = {"attempt": attempt, "query": query, "latency_ms": latency}
+            if result is not None and result["success"]:
+                history.append({**made, "success": True, "error": None})
                 recorder.add("RESULT", "SQL agent attempt succeeded", attempt_history=history)
                 table = TabularResult.from_lists(result["columns"], result["data"], result["truncated"])
                 return recorder.succeed(state.get("final_answer") or "", table)
             error = recorder.redact((result and result["error"]) or "no query was run")
-            history[-1]["error"] = error
+            history.append({**made, "success": False, "error": error})
             recorder.add("ERROR", "SQL agent attempt failed", **history[-1])
             if attempt <= self.max_retries:
                 recorder.add("MESSAGE", "SQL agent tries again with feedback", attempt=attempt + 1, error=error)
