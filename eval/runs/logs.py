@@ -93,8 +93,10 @@ MAX_FIELD_CHARS = 500
 _MAX_STACK_CHARS = 20_000
 _STACKS = ("exception", "stack")  # fields that may be longer than the others
 _ENTRY_POINT, _SYSTEM = "entry_point", "multi_agent_system"
-_LINE_FIELDS = ("timestamp", "level", "event", "message", "run_id", "correlation_id", "task_id", "epoch", "attempt")
-_OWN_FIELDS = (*_LINE_FIELDS, "exc_info", "self")
+_OWN_FIELDS = (
+    *("timestamp", "level", "event", "message", "run_id", "correlation_id", "task_id", "epoch", "attempt"),
+    *("exc_info", "self"),
+)
 
 
 def open_log(folder: Path, name: str, redact: Collection[str] = ()) -> tuple[FilteringBoundLogger, LogFile]:
@@ -105,7 +107,7 @@ def open_log(folder: Path, name: str, redact: Collection[str] = ()) -> tuple[Fil
     """
     (folder / "logs").mkdir(exist_ok=True)
     file = LogFile(folder / "logs" / f"{name}.log")
-    return _logger(file, _Shorten(redact), name, LogSettings(), folder.name).bind(correlation_id=folder.name), file
+    return _logger(file, _Shorten(redact), name, LogSettings(), folder.name), file
 
 
 class RunLogs:
@@ -133,15 +135,12 @@ class RunLogs:
         """
         logs = folder / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        paths = logs / f"{_ENTRY_POINT}.log", logs / f"{_SYSTEM}.log"
-        self._files = [open_sink(path) for path in paths]
+        self._files = {name: open_sink(logs / f"{name}.log") for name in (_ENTRY_POINT, _SYSTEM)}
         shorten, settings = _Shorten(redact), settings or LogSettings()
         self._with_steps = with_steps
         self.entry_point, self._system = (
-            _logger(file, shorten, name, settings, folder.name)
-            for file, name in zip(self._files, (_ENTRY_POINT, _SYSTEM), strict=True)
+            _logger(file, shorten, name, settings, folder.name) for name, file in self._files.items()
         )
-        self.entry_point = self.entry_point.bind(correlation_id=folder.name)
 
     def listener(self, thread_id: str, labels: Mapping[str, str | int]) -> Listener:
         """Return a listener that writes the trace of one sample to the system's log, each line with the labels."""
@@ -155,10 +154,10 @@ class RunLogs:
 
     def write(self, name: str, text: str) -> None:
         """Add lines that a worker has made to one of the logs."""
-        self._files[(_ENTRY_POINT, _SYSTEM).index(name)].write(text)
+        self._files[name].write(text)
 
     def close(self) -> None:
-        for file in self._files:
+        for file in self._files.values():
             file.close()
 
     def __enter__(self) -> Self:
@@ -195,7 +194,7 @@ def _logger(
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.level.upper()]),
         context_class=dict,
         cache_logger_on_first_use=True,
-    ).bind(component=component, run_id=run_id)
+    ).bind(component=component, run_id=run_id, correlation_id=run_id)
     return logger
 
 
@@ -209,8 +208,6 @@ def _add_entry_fields(logger: object, method: str, event_dict: EventDict) -> Eve
 
 
 _LEVELS = {"warning": "WARN", "exception": "ERROR"}
-
-
 _TEXT = structlog.dev.ConsoleRenderer(colors=False)
 
 

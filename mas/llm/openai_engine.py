@@ -164,8 +164,9 @@ class ChatEngine:
 
 
 def _read_end(response: Response) -> Response:
-    """Return the reply with the reason why it ended; the codec takes an unknown one for a plain end, and any for that
-    of a tool call.
+    """Return the reply with the reason why it ended.
+
+    The codec takes an unknown reason for "stop", and any reason of a reply with a tool call for "tool_call".
 
     Raises:
         ServerError: it ended for another reason, such as `abort`.

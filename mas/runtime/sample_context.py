@@ -148,7 +148,7 @@ class SampleContext:
     request_counts: dict[str, int] = field(default_factory=dict)  # by digest: a repeated request gets its own reply
     ask_budget: Callable[[], Awaitable[None]] | None = None  # reserves a request in the process that has the budget
     limit_reached: str | None = field(default=None, init=False)  # the first limit that refused or ended something
-    server_refusal: str | None = field(default=None, init=False)  # the model server demands money or a valid key
+    server_refusal: str | None = field(default=None, init=False)  # no money, no valid key; or the run's budget is spent
     _started_at: datetime | None = field(default=None, init=False)
     _waiting_calls: int = 0  # concurrent
     _waiting_since: float = 0.0
