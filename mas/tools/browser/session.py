@@ -1,6 +1,6 @@
 """Browser of a run: the server's tools, and a window for each question.
 
-    with open_browser(BrowserSettings(), check) as session:          # None without a server, which it reports once
+    with open_browser(BrowserSettings(), check, print) as session:   # None without a server, which it reports once
         await session.act("browser_navigate", {"url": "https://example.org"})
 
 A question's first action opens its window, which is closed with the question; outside a run each call has its own.
@@ -11,7 +11,6 @@ The proxy behind `make browser` keeps the browser from requesting a forbidden ad
 """
 
 import asyncio
-import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -201,18 +200,18 @@ class BrowserSession:
 
 @contextmanager
 def open_browser(
-    settings: BrowserSettings, check: Check, say: Callable[[str], None] | None = None
+    settings: BrowserSettings, check: Check, say: Callable[[str], None]
 ) -> Iterator[BrowserSession | None]:
     """Open the browser for a run; None without one, which takes less than a second if nothing listens.
 
     Args:
         settings: already checked.
         check: the policy for addresses.
-        say: called once with the reason if there is no browser although one is configured; by default a log warning.
+        say: called once with the reason if there is no browser although one is configured.
     """
     offers, why_not = _find_offers(settings)
     if why_not:
-        (say or logging.getLogger(__name__).warning)(why_not)
+        say(why_not)
     if settings.url is None or why_not:
         yield None
         return

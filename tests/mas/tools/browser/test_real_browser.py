@@ -118,7 +118,7 @@ def session_of(server: BrowserServer, site: Site) -> Iterator[BrowserSession]:
     async def check(url: str) -> str:
         return await check_public(url, allowed)
 
-    with open_browser(BrowserSettings(url=server.url), check=check) as session:
+    with open_browser(BrowserSettings(url=server.url), check, pytest.fail) as session:
         assert session is not None
         yield session
 

@@ -39,7 +39,7 @@ def server() -> Iterator[BrowserServer]:
 
 @contextmanager
 def opened(settings: BrowserSettings) -> Iterator[BrowserSession]:
-    with open_browser(settings, check=only_the_site) as session:
+    with open_browser(settings, only_the_site, pytest.fail) as session:
         assert session is not None
         yield session
 
