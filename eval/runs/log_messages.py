@@ -4,6 +4,7 @@ describe_line({"event": "agent started", "component": "planner"})       # "Plann
 describe_line({"event": "tool started", "component": "calculator", "arguments": {"expression": "2+2"}})
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import PurePath
 
@@ -48,23 +49,18 @@ _FILES |= dict.fromkeys((".txt", ".csv", ".tsv", ".json", ".jsonl", ".md", ".py"
 _NO_TRANSCRIPT = "No transcript found"
 
 
-class _Fields(dict[str, object]):
-    def __missing__(self, key: str) -> str:
-        return ""
-
-
 def describe_line(line: Mapping[str, object]) -> str:
     """Return the message of a line: that of the design, else its event."""
     event, component = str(line.get("event") or ""), str(line.get("component") or "")
     arguments, agent = line.get("arguments"), str(line.get("agent") or component)
-    fields = _Fields(line)
+    fields: defaultdict[str, object] = defaultdict(str, line)  # what a line lacks is left out of its message
     if event in ("tool started", "tool finished", "tool failed"):
         if _NO_TRANSCRIPT in str(line.get("error")):
             return "No transcript found for YouTube video"
         fields |= arguments if isinstance(arguments, Mapping) else {}
         if component == "read_file" and event == "tool started":
-            kind = _FILES.get(PurePath(str(fields["file"])).suffix.lower(), "")
-            return f"Loading {kind} file: {fields['file']}".replace("  ", " ")
+            kind = _FILES.get(PurePath(str(fields["file"])).suffix.lower())
+            return f"Loading {f'{kind} ' if kind else ''}file: {fields['file']}"
         started, finished = _TOOLS.get(component, ("", ""))
         template = {"tool started": started, "tool finished": finished}.get(event, "")
         return template.format_map(fields) or event

@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"[=~≈$€£\s]*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)
 _BUT = re.compile(  # a remark that may take it back
     r"\b(?:but|not|no|never|cannot|\w+n['\u2019]t|or|if|unless|except|however)\b", re.IGNORECASE
 )
-_YES, _NO = ("true", "yes"), ("false", "no")
+_BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def cut_end(text: str) -> str:
@@ -94,8 +94,7 @@ def _read_text(text: str, annotation: Any) -> object:
         return _read_list(text, arguments[0] if arguments else str)
     text = text.strip("*_`\"' \n")
     if annotation is bool:
-        words = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
-        return words.get(_find_label(text, tuple(words)) or "")
+        return _BOOLEANS.get(_find_label(text, tuple(_BOOLEANS)) or "")
     if origin is Literal:
         label = _find_label(text, tuple(map(str, arguments)))
         return next((each for each in arguments if str(each) == label), None)

@@ -116,8 +116,11 @@ def _retries_exhausted(case: _Case) -> Attribution | None:
     why = "some of its replies could not be read" if unread else "its work was rejected until its retries ran out"
     reason = (f"The question was given up: {why}.", "The question was given up with this agent's work.")
     steps = case.agent_steps.select_agent(worker)
-    decided = unread or not rejected or any("answer" in name for name in rejected[-1][1].outputs)  # by the target
-    critic = None if decided else rejected[-1][0].agent
+    critic = None
+    if rejected and not unread:
+        last_critic, last_work = rejected[-1]
+        has_target = any("answer" in name for name in last_work.outputs)  # which shows that the critic was right
+        critic = None if has_target else last_critic.agent
     return Attribution(worker, reason, steps[-1] if steps else None, critic=critic)
 
 

@@ -161,12 +161,9 @@ def describe_supported() -> str:
 def detect_kind(source: Source) -> str:
     """Return the extension that fits the content; empty for a text with the extension of another kind."""
     if family := _match_signature(source.data):
-        if family[0] == ".zip":
-            default = _detect_package(source)
-        else:
-            default = _detect_old_office(source.data) if family[0] == ".doc" else family[0]
         if family[0] == ".doc":
-            return default
+            return _detect_old_office(source.data)
+        default = _detect_package(source) if family[0] == ".zip" else family[0]
         return source.suffix if source.suffix in family and source.suffix != ".zip" else default
     signed = {name for _, _, family in _SIGNATURES for name in family if name != ".mp3"}  # not all of them have one
     return "" if source.suffix in signed else source.suffix
