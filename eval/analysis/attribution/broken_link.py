@@ -47,6 +47,7 @@ class BrokenLink:
     name: str  # of the agent (or two, see `PAIR`), tool or limit; of a format the agent; of an error its class
     evidence: Evidence
     step: int | None = None  # id of the span in the record's trajectory; None: the record has no such step
+    pair: tuple[str, ...] = ()  # an agent and its critic, of which nothing says which was wrong; `name` has both
 
     @property
     def title(self) -> str:
@@ -145,7 +146,8 @@ def _explain_agent(record: Record, steps: AgentSteps, attribution: Attribution) 
     if attribution.agent is None or step is None:
         text = f"{_differ(record)} The program shows no steps, so that no part of it can be named."
         return BrokenLink("agent", attribution.agent or PROGRAM, Evidence(text))
-    name = step.agent if attribution.critic is None else f"{step.agent}{PAIR}{attribution.critic}"
+    pair = () if attribution.critic is None else (step.agent, attribution.critic)
+    name = PAIR.join(pair) if pair else step.agent
     parts = [attribution.reason[0], f"{step.agent} said {_quote(step.answer or step.said)}."]
     rejections = [critic for critic, judged in steps.pair_reviews() if judged == step and critic.rejects]
     approvals = [critic for critic, judged in steps.pair_reviews() if judged is step and not critic.rejects]
@@ -153,9 +155,9 @@ def _explain_agent(record: Record, steps: AgentSteps, attribution: Attribution) 
         parts.append(f"{rejections[-1].agent} rejected it: {_quote(_read_feedback(rejections[-1]))}.")
     elif approvals:
         parts.append(f"{approvals[-1].agent} approved it.")
-    if attribution.critic is not None:
+    if pair:
         parts.append("Nothing in the record says which of the two was wrong.")
-    return BrokenLink("agent", name, Evidence(" ".join([*parts, _differ(record)])), step.span)
+    return BrokenLink("agent", name, Evidence(" ".join([*parts, _differ(record)])), step.span, pair)
 
 
 def _find_useless_tool(steps: AgentSteps) -> ToolUse | None:

@@ -14,7 +14,7 @@ from typing import cast
 
 from omegaconf import OmegaConf
 
-from eval.analysis.attribution.broken_link import PAIR, BrokenLink
+from eval.analysis.attribution.broken_link import BrokenLink
 from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
@@ -98,7 +98,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
         known = ", ".join(agent_names(config.system))
         raise UserError(f"--agents names {', '.join(unknown)}; the agents of {config.system.name} are {known}.")
     blamed = Counter(
-        name for link in links.values() if link.kind in ("agent", "format") for name in link.name.split(PAIR)
+        name for link in links.values() if link.kind in ("agent", "format") for name in link.pair or (link.name,)
     )
     labels = LabelSet(tuple(info.task.labels))
     suspects = find_suspects(config, records, labels, [name for name, _ in blamed.most_common()], agents)
