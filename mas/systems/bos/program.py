@@ -80,7 +80,8 @@ class BosProgram(AgentProgram):
         state = await self.run_graph(request, context)
         _check_model_replied(state)
         if context.faults and not any(result.has_succeeded for result in state["agent_results"]):
-            note_failure(*next((error, name) for name, error in context.faults.items()))
+            name, error = next(iter(context.faults.items()))
+            note_failure(error, name)
         return {
             "question": request.question,
             "correlation_id": thread_id,

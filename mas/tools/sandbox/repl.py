@@ -17,7 +17,10 @@ from mas.tools.settings import AUTO, BUBBLEWRAP, DENO, REFUSE, SandboxSettings
 
 Isolation = Jail | Deno
 _CANDIDATES: dict[str, tuple[type[Isolation], ...]] = {
-    **{AUTO: (Jail, Deno), BUBBLEWRAP: (Jail,), DENO: (Deno,), REFUSE: ()},
+    AUTO: (Jail, Deno),
+    BUBBLEWRAP: (Jail,),
+    DENO: (Deno,),
+    REFUSE: (),
 }
 _choosing = threading.Lock()
 

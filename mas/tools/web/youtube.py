@@ -26,6 +26,7 @@ from mas.tools.settings import WebSettings
 MAX_REPLY_BYTES = 5_000_000  # the package parses it in this process; ten hours of subtitles have 1,400,000
 _ORIGIN = "https://www.youtube.com"  # where the package asks
 _PLAYER = "/youtubei/v1/player"  # its reply describes the video, too; the package does not pass that on
+_SENT_HEADERS = ("accept-language", "content-type", "cookie")
 _MAX_NAME_CHARS = 200
 _ID = re.compile(r"([A-Za-z0-9_-]{11})")
 _ADDRESS = re.compile(
@@ -195,6 +196,3 @@ def _read_about(body: bytes) -> dict[str, Any]:
 
 def _clip_name(text: str) -> str:
     return clip(" ".join(text.split()), _MAX_NAME_CHARS)
-
-
-_SENT_HEADERS = ("accept-language", "content-type", "cookie")

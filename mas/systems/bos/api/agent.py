@@ -243,7 +243,7 @@ class ApiDocsAgent:
         return request
 
     async def _summarize(self, call: _Call, request: ApiRequest, reply: Reply) -> str:
-        """Return the reply in words; the reply itself if the model cannot be asked."""
+        """Return the reply in words; its beginning if the model gives no usable summary."""
         try:
             summed_up = await self.predictors["api_summarize"].acall(
                 question_about_reply=call.question,

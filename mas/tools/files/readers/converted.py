@@ -67,12 +67,11 @@ def convert(source: Source, kind: str, target: str) -> Source:
         file.write_bytes(source.data)
         command = [PROGRAM, "--headless", "--norestore", "--nolockcheck", "--nologo"]
         command += [f"-env:UserInstallation={profile.as_uri()}", "--convert-to", target[1:], "--outdir", str(out)]
-        environment = build_child_environment()
         try:
             subprocess.run(
                 [*command, str(file)],
                 cwd=home,
-                env=environment,
+                env=build_child_environment(),
                 capture_output=True,
                 timeout=CONVERT_SECONDS,
                 check=False,
