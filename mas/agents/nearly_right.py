@@ -123,19 +123,16 @@ def _find_label(text: str, labels: tuple[str, ...]) -> str | None:
 
 
 def _read_list(text: str, kind: Any) -> list[object] | None:
-    lines = [line for line in text.splitlines() if line.strip()]
-    bullets = sum(bool(_BULLET.match(line)) for line in lines)
-    if not bullets and (kind is not str or len(lines) < 2):
-        return None
+    """Return the items of a text that begins with a bullet; other lines may be prose, such as a refusal."""
     items: list[str] = []
-    for line in lines:
-        if bullets and not _BULLET.match(line):
-            if not items:
-                return None  # words before the list: perhaps not the list
+    for line in filter(str.strip, text.splitlines()):
+        if _BULLET.match(line):
+            items.append(_BULLET.sub("", line, count=1).strip())
+        elif items:
             items[-1] += f"\n{line.strip()}"
         else:
-            items.append(_BULLET.sub("", line, count=1).strip() if bullets else line.strip())
+            return None
     try:
-        return [read_value(item, kind) for item in items]
+        return [read_value(item, kind) for item in items] or None
     except ValueError:
         return None
