@@ -8,7 +8,7 @@ folder that every other command can read: report, compare, sync. An arm that was
     read_arm_records(arms[0])
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -87,6 +87,13 @@ def evaluate_pairs(
     return stopped
 
 
+def write_arm_reports(folders: Iterable[Path]) -> None:
+    """Write summary and report of arms whose answers may be seen."""
+    for folder in folders:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            write_reports(folder, store)
+
+
 def read_arm_records(arm: Arm) -> list[Record]:
     """Its records so far, one per question and epoch."""
     with RunStore(arm.folder / DATABASE, read_only=True) as store:
@@ -145,4 +152,3 @@ class _ArmSession:
 
     def end(self, stopped: str | None) -> None:
         self.recorder.end(stopped, self.config.model.pace_history() if self.config.needs_model else [])
-        write_reports(self.arm.folder, self.store)

@@ -24,6 +24,7 @@ from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
 from eval.runs.mlflow_state import STATE
 from eval.runs.store import StoreError
+from eval.workflows.paired_evaluation import write_arm_reports
 from mas.prompt_sets.prompt_set import NameTakenError
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
@@ -34,7 +35,9 @@ from optimize.mlflow_export.tuning_export import TUNING
 from optimize.pipeline.cost_estimate import UNLIMITED, count_test_answers
 from optimize.pipeline.preflight import check_reflection_model, confirm_start, prepare_splits
 from optimize.pipeline.sealed_test import (
+    PARENT_ARM,
     SEALED,
+    WINNER_ARM,
     SealedTest,
     check_test_budget,
     compare_sides,
@@ -189,6 +192,7 @@ def run_phases(run: TuningRun) -> None:
     tested = run_sealed_test(run, approved)
     _begin(run, "gate", "7/8 gate")
     publish_winner(run, tested, judge_winner(run, tested))
+    write_arm_reports(run.files.folder / SEALED / arm for arm in (PARENT_ARM, WINNER_ARM))  # not before the verdict
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:

@@ -30,7 +30,7 @@ from eval.runs.run_info import CONTROL, RunInfo, describe_task
 from eval.runs.store import RETRIED, RunStore
 from eval.scorers.labels import find_labels
 from eval.workflows.estimate import format_estimate
-from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
+from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records, write_arm_reports
 from eval.workflows.replayed_proof.correction import Correction, Kind
 from eval.workflows.replayed_proof.plan import Request
 from mas.simulation import SIMULATED_NOTICE
@@ -109,6 +109,7 @@ def prove(request: Request, output: Output) -> Proof:
             for name, change in changes.items()
         ]
         stopped = evaluate_pairs(arms, config, request.samples, _build_info(request), stop, output.console)
+    write_arm_reports(arm.folder for arm in arms)
     proof = _judge(request, folder, arms, stopped)
     (folder / PROOF_FILE).write_text(json.dumps(proof.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
     return proof

@@ -219,9 +219,12 @@ def test_a_test_without_hope_ends_early_and_a_stopped_one_goes_on_to_the_same_ve
     place, broken = tmp_path / "run", Failing(*range(3 * 16 + 1, 1_000))  # from the second look on
     first = planted_run(place, *LOOKS, texts={"finalize": SLIGHTLY}, model=broken)
     assert first.code == 3 and first.read("looks") == lines[:1] and first.read("verdict") is None
+    scores = [first.folder / "sealed" / side / "summary.json" for side in ("parent", "winner")]
+    assert not any(path.exists() for path in scores), "nobody sees a score before the verdict"
     model = Failing()
     second = planted_run(place, *LOOKS, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
     assert second.code == 0, second.err
+    assert all(path.exists() for path in scores)
     assert model.n_sealed == 3 * (n_answers - 16), "the first look's answers are not asked again"
     for name in ("p", "gain", "gain_ci95", "reasons", "sealed"):
         assert second.verdict[name] == alone.verdict[name], name
