@@ -174,6 +174,7 @@ class ScriptedModel:
     """A model profile (`mas/llm/profiles/model.py`); its LMs share one script and one log of requests."""
 
     name = "scripted"
+    max_connections = 1000
     simulated = True
 
     def __init__(

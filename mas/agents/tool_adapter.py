@@ -38,10 +38,11 @@ _ANSWER = (
     "with [[ ## completed ## ]]."
 )
 _HEADER = re.compile(r"\[\[ ## (\w+) ## \]\](?:[ \t]*[:=,](?=\s))?")
-_END = "Respond with a tool call now, or with your output fields."
+_END = "Respond with a tool call now%s, or with your output fields."
 _AFTER_RESULTS = (
-    "Respond with your output fields if this is what you need:\n\n%s\n\nElse respond with the next tool call."
+    "Respond with your output fields if this is what you need:\n\n%s\n\nElse respond with the next tool call%s."
 )
+_ALONE = " (the JSON object alone)"  # with tools as text
 
 
 class ToolAdapter(ChatAdapter):
@@ -96,14 +97,14 @@ class ToolAdapter(ChatAdapter):
         if not self.tools:
             text: str = super().user_message_output_requirements(signature)
             return text
-        return _END
+        return _END % ("" if self.use_native_function_calling else _ALONE)
 
     def format_user_message_content(
         self, signature: Signature, inputs: Turn, *args: object, **kwargs: object
     ) -> str | Parts:
         if isinstance(results := inputs.get("tool_call_results"), dspy.ToolCallResults):  # with tools as text
             shown = [f"Result of {each.name}:\n{each.value}" for each in results.tool_call_results]
-            return "\n\n".join([*shown, _AFTER_RESULTS % self.form])
+            return "\n\n".join([*shown, _AFTER_RESULTS % (self.form, _ALONE)])
         if not inputs.keys() & signature.input_fields.keys():  # nothing is asked: no message with the reminder alone
             return ""
         return super().format_user_message_content(signature, inputs, *args, **kwargs)

@@ -46,6 +46,7 @@ class SimulatedModel:
     seed: int = 0
     native_tools: bool = True  # false: tools are described in the prompt
     call_deadline_seconds: float = 60.0
+    max_connections: ClassVar[int] = 1000
     simulated: ClassVar[bool] = True  # not a setting: reports must always say that the scores are simulated
 
     def __post_init__(self) -> None:

@@ -98,6 +98,7 @@ class OptimizeConfig(TuningOptions):
             )
         self.base.scorer.check()
         self.base.check_model()
+        self.run.concurrency = min(self.run.concurrency, self.base.model.max_connections)
         self.base.tracking.check()
         self.base.data.check()
         for part in (self.optimizer, self.splits, self.budget, self.gate):

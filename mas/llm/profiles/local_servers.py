@@ -124,7 +124,7 @@ class LocalModel(OpenAIChatModel):
         return isinstance(message, dict) and bool(message.get("tool_calls"))
 
     def describe_server(self) -> list[str]:
-        at_once = f"up to {self.max_connections} requests at once (model.max_connections)"
+        at_once = f"up to {self.max_connections} requests and questions at once (model.max_connections)"
         if self.native_tools != AUTO:
             return [at_once]
         form = "over the wire" if self.calls_natively() else "as text; the model or its server does not call natively"

@@ -52,6 +52,7 @@ class Model(Protocol):
     """Model profile."""
 
     name: str
+    max_connections: int  # requests in flight
 
     @property
     def simulated(self) -> bool:

@@ -121,7 +121,7 @@ def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
     asked = [request.body for request in server.requests if request.path.endswith("/chat/completions")]
     assert asked == [{"model": "m", **PROBE}]
     said = "over the wire" if natively else "as text; the model or its server does not call natively"
-    assert model.describe_server() == [f"up to 4 requests at once (model.max_connections); tools: {said}"]
+    assert model.describe_server() == [f"up to 4 requests and questions at once (model.max_connections); tools: {said}"]
 
 
 def test_a_busy_server_is_no_sign_of_a_model_without_calls() -> None:
