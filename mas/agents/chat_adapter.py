@@ -9,6 +9,9 @@ history are DSPy's own, except for optional inputs: DSPy would label an example 
 The top of the system message depends on the signature alone, and DSPy writes it again for every request, with a
 pydantic schema for each field: a twentieth of a run's CPU time.
 
+A reply that cannot be read is asked for once more, as JSON; the server is given the schema of the fields unless it is
+known to refuse one (`model.output`).
+
 A picture or sound is put next to the name of its file, once in a request: where the real conversation names it first.
 An example never has one, whatever the name of its file.
 
@@ -19,14 +22,16 @@ An example never has one, whatever the name of its file.
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
+from dspy.utils.exceptions import AdapterParseError, LMInvalidRequestError
 
 from mas.agents.nearly_right import cut_end, read_fields
+from mas.llm import CHAT, JSON_SCHEMA
 from mas.prompt_sets.demos import EXAMPLE, Turn, list_turns
 from mas.prompt_sets.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER, annotation_allows_none, format_field_value
-from mas.runtime.trace import NEARLY_RIGHT, event
+from mas.runtime.trace import NEARLY_RIGHT, SCHEMA_REFUSED, event
 
 FILE = "file"  # the input that names the attachment
 _MAX_SIGNATURES = 256  # in each cache; an optimizer makes a new one with every prompt that it tries
@@ -36,6 +41,7 @@ _TEXT_TYPES = {dspy.Tool, dspy.ToolCalls, dspy.ToolCallResults}
 Message = dict[str, object]  # of a request, as OpenAI's chat API has them
 Parts = list[dict[str, object]]  # of a message
 Signature = type[dspy.Signature]
+Options = dict[str, object]  # of a request
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,8 @@ class _Formatting:
 class ChatAdapter(_Formatting, dspy.ChatAdapter):
     """Adapter of all our programs. Its system message is DSPy's, character for character."""
 
+    takes_schema: ClassVar[bool] = True
+
     def __init__(
         self,
         *,
@@ -106,19 +114,60 @@ class ChatAdapter(_Formatting, dspy.ChatAdapter):
         super().__init__(use_native_function_calling=use_native_function_calling)
         self.files, self.plain_demos = files or {}, plain_demos
 
+    def __call__(self, lm: dspy.BaseLM, *args: object, **kwargs: object) -> Any:
+        if self._asks_by_schema(lm):
+            return self._make_json_adapter_fallback()(lm, *args, **kwargs)
+        return super().__call__(lm, *args, **kwargs)
+
+    async def acall(self, lm: dspy.BaseLM, *args: object, **kwargs: object) -> Any:
+        if self._asks_by_schema(lm):
+            return await self._make_json_adapter_fallback().acall(lm, *args, **kwargs)
+        return await super().acall(lm, *args, **kwargs)
+
+    def _asks_by_schema(self, lm: dspy.BaseLM) -> bool:
+        return self.takes_schema and _output_of(lm) == JSON_SCHEMA
+
     def format_system_message(self, signature: Signature) -> str:
         return _format_system_message(signature)  # type: ignore[arg-type]
 
-    def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
+    def _make_json_adapter_fallback(self) -> dspy.Adapter:
         return JSONAdapter(self)
 
 
 class JSONAdapter(_Formatting, dspy.JSONAdapter):
-    """Adapter that repeats a request whose reply could not be read."""
+    """Adapter that asks for JSON: after a reply that could not be read, or always (`model.output=json_schema`)."""
 
     def __init__(self, first: ChatAdapter) -> None:
         super().__init__(use_native_function_calling=first.use_native_function_calling)
         self.files, self.plain_demos = first.files, first.plain_demos
+
+    def __call__(self, lm: dspy.BaseLM, lm_kwargs: Options, *args: object, **kwargs: object) -> Any:
+        output = _output_of(lm)
+        try:
+            return super().__call__(lm, dict(lm_kwargs), *args, **kwargs)
+        except LMInvalidRequestError as error:
+            _give_up_schema(lm, output, error)
+        return super().__call__(lm, lm_kwargs, *args, **kwargs)
+
+    async def acall(self, lm: dspy.BaseLM, lm_kwargs: Options, *args: object, **kwargs: object) -> Any:
+        output = _output_of(lm)
+        try:
+            return await super().acall(lm, dict(lm_kwargs), *args, **kwargs)
+        except LMInvalidRequestError as error:
+            _give_up_schema(lm, output, error)
+        return await super().acall(lm, lm_kwargs, *args, **kwargs)
+
+
+def _output_of(lm: dspy.BaseLM) -> str:
+    return getattr(lm, "output", CHAT)
+
+
+def _give_up_schema(lm: dspy.BaseLM, output: str, error: LMInvalidRequestError) -> None:
+    """Let the LM send no schema any more, if the request had one and the error is about it; else raise the error."""
+    if output == CHAT or not any(word in error.message.lower() for word in ("response_format", "schema", "grammar")):
+        raise error
+    lm.output = CHAT
+    event(SCHEMA_REFUSED, reason=error.message)
 
 
 def _show_files(inputs: Turn, files: Mapping[str, Parts]) -> Turn:

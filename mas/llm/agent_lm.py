@@ -14,6 +14,7 @@ from dspy.utils.exceptions import (
     LMUnexpectedError,
 )
 
+from mas.llm import AUTO, CHAT
 from mas.llm.call_policy import CallPolicy, OptionNames
 from mas.llm.dspy_engine import Engine
 from mas.llm.engine import AgentEngine, SyncAgentEngine
@@ -32,6 +33,7 @@ _REMEDIES = (  # word in the refusal of a request → option; the first one coun
     ("audio", "model.takes_audio=false"),
     ("tool", "model.native_tools=false"),
     ("function", "model.native_tools=false"),
+    ("response_format", "model.output=chat"),
 )
 _SERVER_REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # the server will refuse every further request
 
@@ -49,13 +51,14 @@ class AgentLM(dspy.LM):
         *,
         native_tools: bool,
         deadline_seconds: float,
+        output: str = AUTO,
         policy: CallPolicy = DEFAULT_POLICY,
         **settings: object,
     ) -> None:
         policy = dataclasses.replace(policy, deadline_seconds=deadline_seconds)
         engines = {"engine": SyncAgentEngine(engine, policy), "async_engine": AgentEngine(engine, policy)}
         super().__init__(model, **engines, **settings | {"num_retries": 0})
-        self.native_tools = native_tools
+        self.native_tools, self.output = native_tools, output
         self.takes_images, self.takes_audio = policy.limits.takes_images, policy.limits.takes_audio
         self.deadline_seconds = deadline_seconds
         self._options = policy.options
@@ -63,6 +66,14 @@ class AgentLM(dspy.LM):
     @property
     def supports_function_calling(self) -> bool:
         return self.native_tools
+
+    @property
+    def supports_response_schema(self) -> bool:
+        return self.output != CHAT
+
+    @property
+    def supported_params(self) -> set[str]:
+        return {"response_format"} if self.supports_response_schema else set()
 
     def __call__(self, *args: object, **kwargs: object) -> list[object]:
         """Run `acall` and wait for it. On the agents' own loop, which must not block: one attempt, no deadline."""

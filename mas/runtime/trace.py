@@ -23,6 +23,7 @@ Listener = Callable[[Level, str, dict[str, Any]], None]
 
 NEARLY_RIGHT = "reply not in the form asked for"
 CALL_IN_TEXT = "tool call read from text"
+SCHEMA_REFUSED = "the server refused a schema for the reply"
 MISSHAPEN = (NEARLY_RIGHT, CALL_IN_TEXT)  # events of replies that could be read all the same
 _LOGGED = "_mas_stack_was_logged"  # attribute of an exception
 

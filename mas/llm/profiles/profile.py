@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mas.llm import AUTO, OUTPUTS
 from mas.llm.adaptive_pace import PaceChange, Traffic
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
@@ -100,6 +101,7 @@ class ModelProfile(ABC):
     base_url: str | None = None  # up to and with /v1; null: the provider's own
     api_key_env: str | None = None  # name of the environment variable that holds the key; null: no key needed
     native_tools: bool | str = True  # function calling over the wire; false: tools are described in the prompt
+    output: str = AUTO  # form of a reply: chat | json_schema | auto: by a schema when it is asked for again
     takes_images: bool = False  # attachments go to agents with tools; false: a request with an image is never sent
     takes_audio: bool = False
     context_tokens: int | None = None  # context length: prompt and reply together; null: unknown
@@ -119,6 +121,8 @@ class ModelProfile(ABC):
     simulated: ClassVar[bool] = False
 
     def check(self) -> None:
+        if self.output not in OUTPUTS:
+            raise UserError(f"model.output={self.output} is not known; choose one of: {', '.join(OUTPUTS)}.")
         self._check_ranges()
         for agent in ("", *self.agents):
             self._resolve_settings(AgentModel(agent=agent))
@@ -144,6 +148,7 @@ class ModelProfile(ABC):
             self._create_engine(endpoint),
             native_tools=self.calls_natively(),
             deadline_seconds=self.call_deadline_seconds,
+            output=self.output,
             policy=self._create_policy(name, endpoint, self._find_name_option(agent)),
             temperature=own.temperature,
             max_tokens=own.max_tokens,
