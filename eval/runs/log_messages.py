@@ -15,6 +15,7 @@ _EVENTS = {  # event of a line → its message, with fields of the line in brace
     "orchestrator finished": "Orchestrator completed successfully. Next step: {step}",
     "agent started": "{Agent} starting execution",
     "agent finished": "{Agent} completed successfully",
+    "agent ended in failure": "{Agent} failed",
     "message": "Agent message stored successfully",
     "tool calls": "{Agent} tool calls: {calls}",
     "approved": "{Agent} approved.",
@@ -67,5 +68,7 @@ def describe_line(line: Mapping[str, object]) -> str:
     if component.startswith("critic") and event in ("agent started", "agent finished"):
         is_end = event == "agent finished"
         return "Critic completed successfully" if is_end else f"Critic starting execution - {component}"
+    if event == "agent finished" and line.get("status") == "failed":
+        event = "agent ended in failure"
     fields["Agent"], fields["step"] = agent.replace("_", " ").capitalize(), line.get("step") or "input"
     return _EVENTS[event].format_map(fields) if event in _EVENTS else event  # which may have braces

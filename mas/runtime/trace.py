@@ -88,7 +88,11 @@ class Trace:
     def log(self, level: Level, event: str, span: Span | None, /, **fields: object) -> None:
         """Pass an event on to the listener, with the step and the agent that it belongs to."""
         if self._listener:
-            place = {"component": span and span.name, "agent": self.find_agent(span), "step": self.step}
+            place = {
+                "component": span and span.kind != "question" and span.name,
+                "agent": self.find_agent(span),
+                "step": self.step,
+            }
             self._listener(level, event, {name: value for name, value in place.items() if value} | fields)
 
     def describe_error(self, error: BaseException) -> dict[str, object]:

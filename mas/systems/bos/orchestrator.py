@@ -167,6 +167,7 @@ async def run_agent(
         _change_status(recorder, status, result.status)
         closing = recorder.events[len(opening) :]
         current.outputs = {"status": str(result.status), "answer": result.answer}
+        current.attributes["status"] = str(result.status)
         if result.error is not None:
             current.outputs["error"] = {"type": result.error.type, "message": result.error.message}
     latency = (time.perf_counter() - started) * 1000

@@ -223,6 +223,14 @@ def to_finalizer_retry_failed(state: GraphState) -> str:
     )
 
 
+def to_finalizer_give_up(state: GraphState) -> str:
+    """Return the finalizer's request after an error or exhausted retries, with `on_retry_exhausted: give_up`."""
+    return (
+        f"{describe_exhaustion(state)}\n\n"
+        f'Return the final answer "{COULD_NOT_ANSWER}" with this as its reasoning trace.'
+    )
+
+
 def describe_exhaustion(state: GraphState) -> str:
     """Return the reasoning trace of a question that is given up: the failing agent, and its error or last feedback."""
     if state["error"]:

@@ -98,9 +98,9 @@ async def _input_interface(state: GraphState, runtime: Context) -> Changes:
     return cast(Changes, first)
 
 
-async def _orchestrator(state: GraphState) -> Changes:
+async def _orchestrator(state: GraphState, runtime: Context) -> Changes:
     with span("orchestrator", "orchestrator", after=state["current_step"]):
-        after = orchestrate(state)
+        after = orchestrate(state, gives_up=runtime.context.on_retry_exhausted == "give_up")
     keep_state(after)
     return _find_changes(state, after)
 

@@ -126,9 +126,9 @@ async def planner(state: GraphState, runtime: Context) -> GraphState:
             return _reject_unusable(state, runtime, "planner", error)
         plan = {"research_steps": list(prediction.research_steps), "expert_steps": list(prediction.expert_steps)}
         current.outputs = plan
-    content = f"Planner complete. Research steps: {plan['research_steps']}, Expert steps: {plan['expert_steps']}"
-    turns = [*state["planner_turns"], {**inputs, **plan}]
-    state = _respond(state, "planner", content, None, planner_turns=turns, **plan)
+        content = f"Planner complete. Research steps: {plan['research_steps']}, Expert steps: {plan['expert_steps']}"
+        turns = [*state["planner_turns"], {**inputs, **plan}]
+        state = _respond(state, "planner", content, None, planner_turns=turns, **plan)
     objection = _find_objection(plan, runtime.context.max_research_steps)
     return _reject(state, "planner", objection) if objection else state
 
@@ -161,16 +161,16 @@ async def researcher(state: GraphState, runtime: Context) -> GraphState:
         except UNUSABLE as error:
             return _reject_unusable(state, runtime, "researcher", error)
         current.outputs = {"result": prediction.result}
-    step = ResearcherState(messages=turns, step_index=index, result=prediction.result)
-    results = [*state["research_results"][:index], prediction.result]
-    return _respond(
-        state,
-        "researcher",
-        f"Researcher complete for step {index}",
-        step_id=index,
-        researcher_states={**state["researcher_states"], index: step},
-        research_results=results,
-    )
+        step = ResearcherState(messages=turns, step_index=index, result=prediction.result)
+        results = [*state["research_results"][:index], prediction.result]
+        return _respond(
+            state,
+            "researcher",
+            f"Researcher complete for step {index}",
+            step_id=index,
+            researcher_states={**state["researcher_states"], index: step},
+            research_results=results,
+        )
 
 
 async def expert(state: GraphState, runtime: Context) -> GraphState:
@@ -188,20 +188,20 @@ async def expert(state: GraphState, runtime: Context) -> GraphState:
             return _reject_unusable(state, runtime, "expert", error)
         answer, reasoning = prediction.expert_answer or "", prediction.reasoning_trace or ""
         current.outputs = {"expert_answer": answer, "reasoning_trace": reasoning}
-    if answer:
-        keep_answer(answer)
-    expert_state = ExpertState(
-        messages=turns,
-        question=state["question"],
-        research_steps=state["research_steps"],
-        research_results=state["research_results"],
-        expert_answer=answer,
-        expert_reasoning=reasoning,
-    )
-    content = f"Expert complete. Answer: {answer}, Reasoning: {reasoning}"
-    return _respond(
-        state, "expert", content, expert_state=expert_state, expert_answer=answer, expert_reasoning=reasoning
-    )
+        if answer:
+            keep_answer(answer)
+        expert_state = ExpertState(
+            messages=turns,
+            question=state["question"],
+            research_steps=state["research_steps"],
+            research_results=state["research_results"],
+            expert_answer=answer,
+            expert_reasoning=reasoning,
+        )
+        content = f"Expert complete. Answer: {answer}, Reasoning: {reasoning}"
+        return _respond(
+            state, "expert", content, expert_state=expert_state, expert_answer=answer, expert_reasoning=reasoning
+        )
 
 
 async def critic(state: GraphState, runtime: Context) -> GraphState:
@@ -218,9 +218,9 @@ async def critic(state: GraphState, runtime: Context) -> GraphState:
         current.outputs = {"decision": prediction.decision, "feedback": prediction.feedback}
         level = "warning" if prediction.decision == "reject" else "info"
         event("decision", level, decision=prediction.decision, feedback=prediction.feedback)  # type: ignore[arg-type]
-    content = f"Critic complete. Decision: {prediction.decision}, Feedback: {prediction.feedback}"
-    verdict = {f"{step}_decision": prediction.decision, f"{step}_feedback": prediction.feedback}
-    return _respond(state, "critic", content, **verdict)
+        content = f"Critic complete. Decision: {prediction.decision}, Feedback: {prediction.feedback}"
+        verdict = {f"{step}_decision": prediction.decision, f"{step}_feedback": prediction.feedback}
+        return _respond(state, "critic", content, **verdict)
 
 
 async def _ask_critic(predictor: dspy.Predict, inputs: Mapping[str, object]) -> dspy.Prediction:
@@ -246,7 +246,7 @@ async def finalizer(state: GraphState, runtime: Context) -> GraphState:
             lambda: runtime.context.predictors["finalizer"].acall(answer_request=request), "finalizer"
         )
         current.outputs = {"final_answer": prediction.final_answer}
-    return _finalize(state, prediction.final_answer, prediction.final_reasoning_trace)
+        return _finalize(state, prediction.final_answer, prediction.final_reasoning_trace)
 
 
 def give_up(state: GraphState, runtime: Context) -> GraphState:
@@ -254,7 +254,9 @@ def give_up(state: GraphState, runtime: Context) -> GraphState:
     agent = state["error_component"] or state["failing_agent"]
     if fault := runtime.context.faults.get(agent):
         note_failure(fault, agent)  # of the model: no answer that could be scored
-    return _finalize(state, COULD_NOT_ANSWER, describe_exhaustion(state))
+    with span("agent", "finalizer", inputs={"request": messages.newest_request(state, "finalizer")}) as current:
+        current.outputs = {"final_answer": COULD_NOT_ANSWER}
+        return _finalize(state, COULD_NOT_ANSWER, describe_exhaustion(state))
 
 
 def _finalize(state: GraphState, answer: str, trace: str) -> GraphState:

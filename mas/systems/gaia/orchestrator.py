@@ -16,6 +16,7 @@ from mas.systems.gaia.agents import (
     GraphState,
     MessageType,
     Worker,
+    to_finalizer_give_up,
     to_finalizer_retry_failed,
 )
 
@@ -28,14 +29,18 @@ _WORK_ORDER = [spec.name for spec in SPECS if spec.name not in _WORKER_BY_CRITIC
 _STATE = TypeAdapter(GraphState)
 
 
-def orchestrate(state: GraphState) -> GraphState:
+def orchestrate(state: GraphState, gives_up: bool = False) -> GraphState:
     """Return the state with the next step entered.
+
+    Args:
+        state: after the newest step.
+        gives_up: after an error or exhausted retries the finalizer gives the fixed answer.
 
     Raises:
         ValueError: the state is not valid.
     """
     check_state(state)
-    return execute_next_step(check_retry_limit(determine_next_step(state)))
+    return execute_next_step(check_retry_limit(determine_next_step(state)), gives_up)
 
 
 def check_state(state: GraphState) -> None:
@@ -109,7 +114,7 @@ def check_retry_limit(state: GraphState) -> GraphState:
     )
 
 
-def execute_next_step(state: GraphState) -> GraphState:
+def execute_next_step(state: GraphState, gives_up: bool = False) -> GraphState:
     """Enter the next step and send its agent the message that goes with it.
 
     Raises:
@@ -124,7 +129,9 @@ def execute_next_step(state: GraphState) -> GraphState:
     retry_counts = {str(worker): _read_count(state, f"{worker}_retry_count") for worker in WORKERS}
     note_step(step, retry_counts)
     event("step", step=step, research_index=state["current_research_index"], retry_counts=retry_counts)
-    request = to_finalizer_retry_failed if state["retry_failed"] or state["error"] else _BY_NAME[step].request
+    request = _BY_NAME[step].request
+    if state["retry_failed"] or state["error"]:
+        request = to_finalizer_give_up if gives_up else to_finalizer_retry_failed
     again = step in WORKERS and _read(state, f"critic_{step}_decision") == "reject"
     step_id = state["current_research_index"] if step in ("researcher", "critic_researcher") else None
     kind: MessageType = "feedback" if again else "instruction"

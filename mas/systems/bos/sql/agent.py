@@ -180,7 +180,7 @@ async def call_get_schema(state: SQLAgentState, runtime: Context) -> Changes:
     wanted = {str(name).strip().lower() for name in chosen}
     known = [name for name in own.tables if name.lower() in wanted] or own.tables
     schema = await own.session.read_schema(own.database, known)
-    own.recorder.add("MESSAGE", "Read the schema of tables", tables=known)
+    own.recorder.add("TOOL", "Read the schema of tables", tables=known)
     return _note(state, schema=schema)
 
 

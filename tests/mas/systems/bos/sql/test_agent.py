@@ -129,7 +129,7 @@ async def test_q02_q05_q08_q10_q11_a_question_is_answered_from_one_query(world: 
     assert world.session.queries == ['SELECT COUNT(*) AS n FROM "main"."customers"']
     assert world.session.schemas == [["customers"]]
     assert messages(result) == [
-        ("MESSAGE", "Read the schema of tables"),
+        ("TOOL", "Read the schema of tables"),
         ("DECISION", "Query was written"),
         ("DECISION", "Query was changed by its review"),
         ("TOOL", "Executed query"),
@@ -226,7 +226,7 @@ async def test_q12_q13_q14_q19_q21_failed_attempts_are_kept_and_fed_back(world: 
     assert len([each for each in messages(result) if each == ("MESSAGE", "SQL agent tries again with feedback")]) == 3
     last = world.prompts[-2]  # the fourth query: all earlier queries and errors are in its prompt
     assert all(f"no such column: wrong{n}" in last for n in range(3))
-    tools = [event for event in result.trace if event.event_type == "TOOL"]
+    tools = [event for event in result.trace if event.message == "Executed query"]
     assert len(tools) == 4 and {"query", "row_count", "latency_ms"} <= set(tools[0].data)
 
 
