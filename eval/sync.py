@@ -19,13 +19,13 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 
 
 from eval.cli.command import exit_now, run_cli
-from eval.workflows.sync import Evaluations, run_sync
+from eval.workflows.sync import EVALUATIONS, run_sync
 
 USAGE = "python eval/sync.py RUN | --all [tracking=local|server] [tracking.option=value ...]"
 
 
 def sync(arguments: list[str]) -> int:
-    return run_sync(Evaluations(), arguments, USAGE)
+    return run_sync(EVALUATIONS, arguments, USAGE)
 
 
 if __name__ == "__main__":

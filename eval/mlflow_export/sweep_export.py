@@ -6,13 +6,12 @@ The parent is found by its tag, or created by the process that comes first: the 
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter_process import Export, run_exporter
-from eval.mlflow_export.tracked_run import HOST_TAG, PARENT_TAG, PID_TAG, RUN_TAG, TrackedRun, open_run, to_ms
+from eval.mlflow_export.tracked_run import PARENT_TAG, RUN_TAG, TrackedRun, open_run, to_ms
 from eval.mlflow_export.values import truncate
 from eval.runs.run_info import SweepJob
 
@@ -37,18 +36,13 @@ def build_parent_tags(settings: Tracking, job: SweepJob | None) -> dict[str, str
     """
     if job is None:
         return {}
-    process = {HOST_TAG: job.host, PID_TAG: str(job.pid)}  # shows that the sweep is alive
-    parent = _open_parent(settings, job.id, job.name, job.started_at, process)
-    if parent.status() == "KILLED":  # between two jobs it was silent for long, or an ended sweep's job is resumed
-        parent.begin()
+    parent = _open_parent(settings, job.id, job.name, job.started_at)
     own = {"harness.sweep_id": job.id, "harness.sweep_job": str(job.job)}
     return {PARENT_TAG: parent.run_id, **own, "harness.sweep_differs": " ".join(job.differs)[:1000]}
 
 
-def _open_parent(
-    settings: Tracking, sweep_id: str, name: str, started_at: str, process: Mapping[str, str]
-) -> TrackedRun:
-    tags = {"harness.kind": "sweep", **process}
+def _open_parent(settings: Tracking, sweep_id: str, name: str, started_at: str) -> TrackedRun:
+    tags = {"harness.kind": "sweep"}
     # Without traces: there is one in each experiment that a job is in.
     return open_run(settings, sweep_id, name=f"sweep {name}", start_ms=to_ms(started_at), tags=tags, has_traces=False)
 
@@ -58,7 +52,7 @@ class SweepExport(Export):
 
     def open_run(self) -> TrackedRun:
         sweep = self._read_sweep()
-        return _open_parent(self.settings, sweep["id"], self.folder.name, sweep["started_at"], {})
+        return _open_parent(self.settings, sweep["id"], self.folder.name, sweep["started_at"])
 
     def _read_sweep(self) -> JsonObject:
         sweep: JsonObject = json.loads((self.folder / SWEEP_FILE).read_text("utf-8"))

@@ -1,22 +1,21 @@
-"""A run in MLflow: find or create it, send records to it as traces, and close runs whose processes have died.
+"""A run in MLflow: find or create it, send records to it as traces, and count what it has.
 
 Sending the same again changes nothing. Whatever MLflow raises goes on to the caller (`mlflow.MlflowException`, mostly),
 who may call again: nothing is kept here that a failed call would spoil. A server that is down costs seconds, by the
 settings' `environment()`.
 
     run = open_run(LocalTracking(), "9c1f", name="gaia_gpt-4o-mini", start_ms=1_763_000_000_000, tags={"host": "box"})
-    run.send(records)          # Sent(traces=2, spans=61, assessments=8)
+    run.send(records)          # Sent(traces=2, spans=61)
+    run.count()                # the same, of all that MLflow has of the run
     run.finish("FINISHED", end_ms=1_763_000_060_000)
 """
 
 import logging
 import os
-import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import chain
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from eval.config.tracking import LocalTracking, Tracking
@@ -32,21 +31,16 @@ if TYPE_CHECKING:  # MLflow is heavy, and reads its environment when it is impor
 T = TypeVar("T")
 
 RUN_TAG = "harness.run_id"
-HEARTBEAT_TAG = "harness.heartbeat"  # UTC, ISO 8601
-HOST_TAG, PID_TAG = "harness.host", "harness.pid"
 PARENT_TAG = "mlflow.parentRunId"
-BATCH_TRACES = 20  # in one call of log_spans; larger batches were no quicker
-BATCH_CHARS = 4_000_000  # of their attributes: servers refuse a body of many megabytes
-SILENCE = timedelta(minutes=2)  # after which a run may be dead; heartbeats come every ten seconds
+_PAGE_TRACES = 500
 _LOCK_SECONDS = 60.0  # for another process that creates MLflow's tables
 
 
 class Sent(NamedTuple):
-    """Numbers of what was sent, including what was there already."""
+    """Numbers of what MLflow has, or was sent."""
 
     traces: int = 0
     spans: int = 0
-    assessments: int = 0
 
     def plus(self, other: "Sent") -> "Sent":
         return Sent(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
@@ -190,96 +184,56 @@ class TrackedRun:
         if self.status() != "RUNNING":
             self.client.update_run(self.run_id, status="RUNNING")
 
-    def beat(self, moment: str | None = None) -> None:
-        """Note that the run was alive at that moment; None: now."""
-        self.client.set_tag(self.run_id, HEARTBEAT_TAG, moment or format_now())
-
     def finish(self, status: str, end_ms: int) -> None:
         """Close the run: FINISHED, FAILED or KILLED; nothing happens if it is closed just so."""
         info = self.client.get_run(self.run_id).info
         if (info.status, info.end_time) != (status, end_ms):
             self.client.set_terminated(self.run_id, status, end_ms)
 
-    def send(self, records: Iterable[Record]) -> Sent:
-        """Send records as traces, in their order, a batch at a time."""
+    def send(self, records: Sequence[Record]) -> Sent:
+        """Send records as traces, in one call for their spans."""
         from eval.mlflow_export.traces import build_trace
 
-        sent = Sent()
-        traces = (build_trace(record, self.experiment_id, self.run_id) for record in records)
-        for batch in _batches(traces):
-            for trace in batch:
-                self.tracing.start_trace(trace.info)  # first: after log_spans it would have to merge into what is there
-            spans = list(chain.from_iterable(trace.data.spans for trace in batch))
+        traces = [build_trace(record, self.experiment_id, self.run_id) for record in records]
+        for trace in traces:
+            self.tracing.start_trace(trace.info)  # first: after log_spans it would have to merge into what is there
+        spans = [span for trace in traces for span in trace.data.spans]
+        if spans:
             self.tracing.log_spans(self.experiment_id, spans)
-            sent = sent.plus(Sent(len(batch), len(spans), sum(len(trace.info.assessments) for trace in batch)))
-        return sent
+        return Sent(len(traces), len(spans))
 
+    def count(self) -> Sent:
+        """Count inside of MLflow's database, as its own charts do, so that no trace is fetched.
 
-def _batches(traces: "Iterable[Trace]") -> "Iterator[Sequence[Trace]]":
-    """As many traces as one call may carry, one at least."""
-    batch: list[Trace] = []
-    chars = 0
-    for trace in traces:
-        size = sum(len(value) for span in trace.data.spans for value in span._span.attributes.values())
-        if batch and (len(batch) >= BATCH_TRACES or chars + size > BATCH_CHARS):
-            yield batch
-            batch, chars = [], 0
-        batch.append(trace)
-        chars += size
-    if batch:
-        yield batch
+        Raises:
+            MlflowException: MLflow cannot be reached, or refuses.
+        """
+        return Sent(self._sum("TRACES", "trace_count"), self._sum("SPANS", "span_count"))
 
+    def _sum(self, view: str, metric: str) -> int:
+        from mlflow.entities.trace_metrics import AggregationType, MetricAggregation, MetricViewType
 
-def close_dead_runs(run: TrackedRun) -> list[str]:
-    """Close all runs of the same experiment that are dead, except this one. They can still be resumed, or synced.
+        points = self.tracing.store.query_trace_metrics(
+            experiment_ids=[self.experiment_id],
+            view_type=MetricViewType(view),
+            metric_name=metric,
+            aggregations=[MetricAggregation(AggregationType.COUNT)],
+            filters=[f"trace.metadata.`mlflow.sourceRun` = '{self.run_id}'"],
+        )
+        return round(sum(sum(point.values.values()) for point in points))
 
-    Raises:
-        MlflowException: MLflow cannot be reached, or refuses.
-    """
-    moment, closed = datetime.now(UTC), []
-    running = list(search_runs(run.client, [run.experiment_id], "attributes.status = 'RUNNING'"))
-    for other in running:
-        own = RUN_TAG in other.data.tags  # runs of other programs are their own affair
-        last = _read_last_beat(other)
-        if not own or other.info.run_id == run.run_id or not is_dead(other.data.tags, last, moment):
-            continue
-        children = search_runs(run.client, [run.experiment_id], f"tags.`{PARENT_TAG}` = '{other.info.run_id}'")
-        last = max([last, *map(_read_last_beat, children)])  # a sweep has no heartbeat but its jobs'
-        if is_dead(other.data.tags, last, moment):
-            run.client.set_terminated(other.info.run_id, "KILLED", round(last.timestamp() * 1000))
-            closed.append(str(other.info.run_id))
-    return closed
-
-
-def is_dead(tags: Mapping[str, str], last_beat: datetime, moment: datetime) -> bool:
-    """Return whether a run is silent for long, and its process, if it was on this machine, has ended."""
-    if moment - last_beat < SILENCE:
-        return False
-    return tags.get(HOST_TAG) != socket.gethostname() or not _is_running(tags.get(PID_TAG, ""))
-
-
-def _read_last_beat(run: "Run") -> datetime:
-    try:
-        beat = datetime.fromisoformat(run.data.tags[HEARTBEAT_TAG])
-    except (KeyError, ValueError):
-        return datetime.fromtimestamp(run.info.start_time / 1000, UTC)
-    return beat if beat.tzinfo else beat.replace(tzinfo=UTC)
-
-
-def _is_running(pid: str) -> bool:
-    if not pid.isdecimal() or not 0 < int(pid) < 2**31:
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it is somebody else's
-        return True
-    return True
-
-
-def format_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    def read_trace_ids(self) -> set[str]:
+        """Return the ids of the traces that MLflow has of the run, with all their spans or not."""
+        traces: Iterator[Trace] = read_pages(
+            lambda token: self.tracing.search_traces(
+                locations=[self.experiment_id],
+                run_id=self.run_id,
+                include_spans=False,
+                max_results=_PAGE_TRACES,
+                page_token=token,
+            )
+        )
+        return {trace.info.trace_id for trace in traces}
 
 
 def to_ms(moment: str) -> int:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SILENT = "its process ended without notice"
 
-VERSION = 6  # of RunInfo and RunState
+VERSION = 7  # of RunInfo and RunState
 NO_MEASUREMENT = "no measurement"  # in place of a score that says nothing about a system
 CONTROL = "control"  # arm of a proof in which nobody is given the right answers
 TUNING_PROGRESS = "logs/progress.json"  # spend and time left of a tuning run, while a phase goes on
@@ -57,8 +57,6 @@ class SweepJob:
     id: str
     name: str  # of the sweep's folder
     started_at: str  # of the sweep: UTC, ISO 8601
-    host: str
-    pid: int
     job: int  # from 0
     differs: list[str]  # overrides that other jobs have otherwise
 

@@ -12,7 +12,6 @@ Its jobs are kept in `sweep.json`, in `outputs/multirun/<time>/`.
 
 import json
 import os
-import socket
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -162,8 +161,6 @@ def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob:
         id=sweep.id,
         name=sweep.folder.name,
         started_at=sweep.started_at,
-        host=socket.gethostname(),
-        pid=os.getpid(),
         job=job.job,
         differs=job.differs,
     )

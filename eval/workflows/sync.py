@@ -1,22 +1,21 @@
 """Send runs that have ended to MLflow, and count what is there: the workflow of `eval/sync.py` and `optimize/sync.py`.
 
-exit_code = run_sync(Evaluations(), ["latest", "tracking=local"], usage="python eval/sync.py RUN | --all …")
+exit_code = run_sync(EVALUATIONS, ["latest", "tracking=local"], usage="python eval/sync.py RUN | --all …")
 """
 
 import io
 import math
 import shlex
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from dotenv import load_dotenv
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
-from eval.analysis.human_review import attach_labels, find_gold_folder
+from eval.analysis.human_review import find_gold_folder
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import (
     FINISHED,
@@ -29,7 +28,7 @@ from eval.cli.command import (
 )
 from eval.cli.hydra_compat import MISTAKES, compose_config, describe_mistake
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.evaluation import build_part, read_config
+from eval.config.evaluation import EvalConfig, build_part, read_config
 from eval.config.tracking import NoTracking, Tracking
 from eval.mlflow_export.exporter_launcher import (
     EVALUATION,
@@ -42,7 +41,7 @@ from eval.mlflow_export.exporter_launcher import (
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, check_entries, find_run, is_in_use, list_runs
 from eval.runs.foreign_run import is_own_folder, refuse_unreadable
 from eval.runs.logs import open_log
-from eval.runs.mlflow_state import STATE, read_link, read_state, rebuild_tracking
+from eval.runs.mlflow_state import STATE, read_link, read_state
 from eval.runs.store import open_run, read_run_info
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
@@ -51,83 +50,34 @@ if TYPE_CHECKING:
     from eval.mlflow_export.exporter_process import Export, Redact
 
 EXPORTER_SECONDS = 60.0  # for an exporter to send its last batch and end
-JsonObject = dict[str, object]
 
 
-class RunSource(ABC):
+@dataclass(frozen=True)
+class RunSource:
     """A kind of run that can be sent to MLflow after its end."""
 
-    noun: ClassVar[str]  # in messages
-    has_all: ClassVar[bool] = False  # the command has the option --all
-    kind: ClassVar[ExportKind]
-
-    @abstractmethod
-    def find(self, name: str) -> Path:
-        """Return the folder of a run.
-
-        Raises:
-            UserError: there is none of that name.
-        """
-
-    @abstractmethod
-    def read_tracking(self, folder: Path) -> JsonObject:
-        """Return the run's own configuration of tracking; empty if it says nothing."""
-
-    @abstractmethod
-    def is_own(self, folder: Path) -> bool:
-        """Return whether the run was made here."""
-
-    @abstractmethod
-    def read_secrets(self, folder: Path) -> Sequence[str]:
-        """Return the secrets of the configuration of a run that was made here."""
-
-    @abstractmethod
-    def open_export(self, folder: Path, settings: Tracking, redact: "Redact") -> "Export":
-        """Return the export of a run that has ended."""
-
-    def complete_files(self, folder: Path) -> None:
-        """Write what the run's process could not write because it was killed."""
+    noun: str  # in messages
+    kind: ExportKind
+    find: Callable[[str], Path]  # the folder of the run of that name; UserError: there is none
+    open_export: "Callable[[Path, Tracking, Redact], Export]"
+    read_config: Callable[[DictConfig], EvalConfig]  # the part of its configuration that has secrets
+    has_all: bool = False  # the command has the option --all
 
 
-class Evaluations(RunSource):
-    """Runs of `eval/run.py`."""
+def _open_evaluation(folder: Path, settings: Tracking, redact: "Redact") -> "Export":
+    """Return the export of an evaluation, with the files that its process could not write if it was killed."""
+    from eval.mlflow_export.run_export import RunExport
+    from eval.reports.files import write_reports
 
-    noun, has_all, kind = "one run", True, EVALUATION
+    if why := read_run_info(folder).describe_gold():
+        raise UserError(f"{folder.name} is not sent to MLflow: {why}.")
+    with open_run(folder) as store:
+        if store.read_state().finished is not True or not (folder / "summary.json").is_file():
+            write_reports(folder, store)
+    return RunExport(folder, settings, redact)
 
-    def find(self, name: str) -> Path:
-        return find_run(name)
 
-    def read_tracking(self, folder: Path) -> JsonObject:
-        own = read_run_info(folder).part("tracking")
-        state = read_state(folder)
-        is_off = str(own.get("_target_")).endswith(f".{NoTracking.__name__}")
-        if is_off and state and state.run_id:  # the run was resumed with tracking=off
-            place = rebuild_tracking(state)
-            return {"_target_": f"{type(place).__module__}.{type(place).__qualname__}", **asdict(place)}
-        return own
-
-    def is_own(self, folder: Path) -> bool:
-        return is_own_folder(folder)
-
-    def read_secrets(self, folder: Path) -> Sequence[str]:
-        try:
-            return read_config(OmegaConf.create(read_run_info(folder).config)).secrets()
-        except MISTAKES:  # of another version of this program; what is stored was redacted when it was written
-            return ()
-
-    def open_export(self, folder: Path, settings: Tracking, redact: "Redact") -> "Export":
-        from eval.mlflow_export.run_export import RunExport
-
-        if why := read_run_info(folder).describe_gold():
-            raise UserError(f"{folder.name} is not sent to MLflow: {why}.")
-        return RunExport(folder, settings, redact)
-
-    def complete_files(self, folder: Path) -> None:
-        from eval.reports.files import write_reports
-
-        with open_run(folder) as store:
-            if store.read_state().finished is not True or not (folder / "summary.json").is_file():
-                write_reports(folder, store)
+EVALUATIONS = RunSource("one run", EVALUATION, find_run, _open_evaluation, read_config, has_all=True)
 
 
 def run_sync(source: RunSource, arguments: list[str], usage: str) -> int:
@@ -176,23 +126,20 @@ def _is_incomplete(folder: Path, overrides: Sequence[str]) -> bool:
     if is_in_use(folder / DATABASE):
         return False
     try:
-        settings = _read_settings(Evaluations(), folder, overrides)
+        settings = _read_settings(folder, overrides)
     except MISTAKES:
         return True  # `sync_run` will report it
+    state = read_state(folder)
     if isinstance(settings, NoTracking):
         return False
-    state = read_state(folder)
     if state is None or not state.complete:
         return True
     if (state.uri, state.experiment) != (settings.address(), settings.experiment):
         return True
-    gold, sent_at = find_gold_folder(folder), (folder / STATE).stat().st_mtime
-    with open_run(folder) as store:
-        if any(each.stat().st_mtime > sent_at for each in gold.glob("*.jsonl")):  # labels of people since it was sent
-            records = store.records(without_trajectory=True)
-            if any(each.human for each in attach_labels(records, store.read_info(), gold, keeps_withdrawn=True)):
-                return True
-        # A session whose exporter died at once leaves the state of the one before.
+    sent_at = (folder / STATE).stat().st_mtime
+    if any(each.stat().st_mtime > sent_at for each in find_gold_folder(folder).glob("*.jsonl")):
+        return True  # people have labelled answers since, of this run or of another one
+    with open_run(folder) as store:  # a session whose exporter died at once leaves the state of the one before
         return state.counts.get("traces", {}).get("store") != len(store.list_finished_keys())
 
 
@@ -214,7 +161,7 @@ def send_labels(folders: Sequence[Path], gold: Path) -> None:
 
 def _sync_one_of_many(folder: Path, overrides: Sequence[str]) -> int:
     try:
-        return sync_run(Evaluations(), folder, overrides)
+        return sync_run(EVALUATIONS, folder, overrides)
     except MISTAKES as error:
         print_line(f"error: {folder.name}: {describe_mistake(error)}", error=True)
         return USER_ERROR
@@ -228,12 +175,12 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
             there.
     """
     check_entries(folder)
-    settings = _read_settings(source, folder, overrides)
+    settings = _read_settings(folder, overrides)
     if isinstance(settings, NoTracking):
         why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
         raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
     settings.check()
-    with refuse_unreadable(folder, is_own=source.is_own), _lock_run(folder):
+    with refuse_unreadable(folder), _lock_run(folder):
         try:
             return _send(source, folder, settings, overrides)
         except OSError as error:
@@ -241,7 +188,7 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
             return STOPPED
 
 
-def _read_settings(source: RunSource, folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:
+def _read_settings(folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:
     """Return the run's own tracking settings, changed by the overrides.
 
     Raises:
@@ -249,19 +196,29 @@ def _read_settings(source: RunSource, folder: Path, overrides: Sequence[str]) ->
     """
     if any(override.startswith("tracking=") for override in overrides):
         chosen = compose_config(overrides).tracking
-    elif not source.is_own(folder):
+    elif not is_own_folder(folder):
         raise UserError(
             f"{folder.name} was made elsewhere, or moved since, so the address in it is not used; give "
             "tracking=local, or tracking=server."
         )
     else:
-        if not (own := source.read_tracking(folder)):
+        if not (own := read_run_info(folder).part("tracking")):
             raise UserError(f"{folder.name} does not say where it belongs; give tracking=local, or tracking=server.")
         if str(own.get("_target_")).endswith(f".{NoTracking.__name__}"):
             return NoTracking()
         chosen = OmegaConf.merge({"tracking": own}, OmegaConf.from_dotlist(list(overrides))).tracking
     settings: Tracking | NoTracking = build_part(chosen, "tracking")
     return settings
+
+
+def _read_secrets(source: RunSource, folder: Path) -> Sequence[str]:
+    """Return the secrets of the configuration of a run that was made here."""
+    if not is_own_folder(folder):
+        return ()
+    try:
+        return source.read_config(OmegaConf.create(read_run_info(folder).config)).secrets()
+    except (*MISTAKES, ValueError):  # of another version of this program; what it wrote has no secrets
+        return ()
 
 
 @contextmanager
@@ -295,22 +252,14 @@ def _lock_run(folder: Path) -> Iterator[None]:
 def _send(source: RunSource, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:
     from eval.mlflow_export.exporter_process import Exporter
 
-    request = ExportRequest.build(settings, source.read_secrets(folder) if source.is_own(folder) else ())
-    source.complete_files(folder)
+    request = ExportRequest.build(settings, _read_secrets(source, folder))
     log, file = open_log(folder, "mlflow", request.secrets)
     end = RunEnd(io.StringIO(f"{RUN_ENDED}\n"))
     end.over.wait()
     with closing(file), closing(source.open_export(folder, settings, request.redact)) as export:
-        try:
-            _ = export.run  # a mistake of the user is raised
-        except UserError:
-            raise
-        except Exception:  # noqa: BLE001 - a failure of MLflow: the exporter meets it again, and reports it
-            pass
         # `tracking.wait_seconds` is how long a run waits; this goes on as long as MLflow accepts something.
         command = shlex.join([*shlex.split(source.kind.format_sync_command(folder)), *overrides])
-        exporter = Exporter(export, end, math.inf, log, live=False, sync_command=command)
-        state = exporter.run()
+        state = Exporter(export, end, math.inf, log, live=False, sync_command=command).run()
         if export.is_open:
             print_line(f"{folder.name}: {export.describe_sent()}")
     if state.complete:

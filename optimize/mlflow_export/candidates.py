@@ -1,13 +1,12 @@
 """A tuning run's proposals as children of its run in MLflow: scores, fate, and the diff to their parent's prompts.
 
-Each is found by its `candidate_id` below its parent, and sent again only if it has something new, mostly a fresh score
-of the shortlist. The folder has no times of proposals: in MLflow they begin in their order, a millisecond apart. Lists
-cut a name to a dozen characters, so it begins with what differs.
+Each is found by its `candidate_id` below its parent. The folder has no times of proposals: in MLflow they begin in
+their order, a millisecond apart. Lists cut a name to a dozen characters, so it begins with what differs.
 
-    send_candidates(parent, tuning)          # {"c001": "0f3a…", "c002": "77b1…"}: MLflow's ids
+    send_candidates(parent, tuning, sent={})
+    find_children(parent)["c001"].info.run_id          # "0f3a…", MLflow's id
 """
 
-import hashlib
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -25,19 +24,26 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 CANDIDATE_TAG = "candidate_id"
-DIGEST_TAG = "harness.sha256"  # of all that was sent, written last: without it a child is not whole
 
 
-def send_candidates(parent: TrackedRun, tuning: TuningSnapshot) -> dict[str, str]:
-    """Bring every proposal up to what the folder has; return the id in MLflow of each candidate.
+def send_candidates(parent: TrackedRun, tuning: TuningSnapshot, sent: dict[str, object]) -> None:
+    """Bring every proposal up to what the folder has.
+
+    Args:
+        parent: the tuning run in MLflow.
+        tuning: as its folder has it now.
+        sent: candidate → what was sent of it; changed here.
 
     Raises:
         MlflowException, OSError: MLflow cannot be reached or refuses.
     """
     there = find_children(parent)
     for number, proposal in enumerate(tuning.proposals, start=1):
-        _send(parent, tuning, proposal, number, there.get(proposal.candidate_id))
-    return {name: str(each.info.run_id) for name, each in find_children(parent).items()}
+        candidate_id = proposal.candidate_id
+        content = _build_name(tuning, proposal), _build_page(parent, tuning, proposal), _build_diff(tuning, proposal)
+        if sent.get(candidate_id) != content:
+            _send(parent, there.get(candidate_id), tuning.start_ms + number, content)
+            sent[candidate_id] = content
 
 
 def find_children(parent: TrackedRun) -> "dict[str, Run]":
@@ -50,24 +56,17 @@ def find_children(parent: TrackedRun) -> "dict[str, Run]":
     return found
 
 
-def _send(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRow, number: int, there: "Run | None") -> None:
-    page, diff = _build_page(parent, tuning, proposal), _build_diff(tuning, proposal)
-    name = _build_name(tuning, proposal)
-    digest = hashlib.sha256(json.dumps([name, page.tags, page.metrics, diff], sort_keys=True).encode()).hexdigest()
-    if there is not None and there.data.tags.get(DIGEST_TAG) == digest:
-        return
-    start_ms = tuning.start_ms + number
+def _send(parent: TrackedRun, there: "Run | None", start_ms: int, content: tuple[str, RunPage, str]) -> None:
+    name, page, diff = content
     if there is None:
-        tags = {PARENT_TAG: parent.run_id, CANDIDATE_TAG: proposal.candidate_id}
-        there = parent.client.create_run(parent.experiment_id, start_time=start_ms, tags=tags, run_name=name)
+        there = parent.client.create_run(parent.experiment_id, start_time=start_ms, tags=page.tags, run_name=name)
     child = replace(parent, run_id=str(there.info.run_id))
     if there.info.run_name != name:
         child.client.update_run(child.run_id, name=name)
     write_page(child, page)
     if diff:
         child.client.log_text(child.run_id, diff, "prompt_diff.txt")
-    child.finish("KILLED" if proposal.decision == "cut_off" else "FINISHED", start_ms)
-    child.client.set_tag(child.run_id, DIGEST_TAG, digest)
+    child.finish("KILLED" if page.tags["decision"] == "cut_off" else "FINISHED", start_ms)
 
 
 def _build_name(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
@@ -106,7 +105,6 @@ def _build_diff(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
     """Return the diff of its prompts to the first parent's; empty if the run has not both, or they were changed."""
     try:
         old = tuning.get_prompts(next(iter(proposal.parent_ids), PARENT))
-        new = tuning.get_prompts(proposal.candidate_id)
+        return format_unified_diff(old, tuning.get_prompts(proposal.candidate_id))
     except UserError:
         return ""
-    return format_unified_diff(old, new)

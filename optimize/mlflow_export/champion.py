@@ -6,24 +6,21 @@
 | `champion`           | the set that was published last, by a tuning run with a real model                     |
 | `champion-simulated` | the same of simulated models: their sets must not replace one of a real model       |
 
-Only a verdict with `published: true` moves an alias, and each tuning run does so once. Sent again, it keeps an alias
-that somebody has moved by hand; sent late, it does not replace a set that was published after it.
+Only a verdict with `published: true` moves an alias, and each tuning run does so once: sent again, it keeps an alias
+that somebody has moved by hand.
 
-    promote_champion(parent, tuning)          # "moved" | "superseded" | None: not published
+    promote_champion(parent, tuning)
     # then, anywhere:  mlflow.genai.load_prompt("prompts:/gaia.planner@champion").template
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from eval.mlflow_export.prompt_registry import (
     CHAMPION,
     CHAMPION_SIMULATED,
     LinkedPrompt,
-    find_aliased_version,
     name_owner,
     register_prompts,
     set_alias,
@@ -34,12 +31,10 @@ from mas.runtime.errors import UserError
 from optimize.session.tuning_store import TuningSnapshot
 
 TUNED_FROM_TAG = "harness.tuned_from"  # of a prompt's version: the version of its parent
-PROMOTED_TAG = "harness.champion"  # of the tuning run: moved | superseded
-
-Promotion = Literal["moved", "superseded"]
+PROMOTED_TAG = "harness.champion"  # of the tuning run: moved
 
 
-def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | None:
+def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> None:
     """Register the published set, and move the aliases if that is still to be done.
 
     Not for a run from elsewhere, or one whose winner was edited.
@@ -49,19 +44,16 @@ def promote_champion(parent: TrackedRun, tuning: TuningSnapshot) -> Promotion | 
     """
     is_done = PROMOTED_TAG in parent.client.get_run(parent.run_id).data.tags
     if not tuning.published or not tuning.winner or not tuning.is_own or is_done:
-        return None
+        return
     try:
         prompts, before = tuning.get_prompts(tuning.winner), tuning.read_parent()
     except UserError:  # somebody has changed them
-        return None
+        return
     if digest(prompts) != tuning.verdict["winner"]["prompts_sha256"]:
-        return None
-    linked = _register(parent, tuning, before, prompts)
-    ended_ms = tuning.end_ms if tuning.state.last_session.ended_at else tuning.start_ms
-    since = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    outcome = _move_alias(parent, linked, CHAMPION_SIMULATED if tuning.info.simulated else CHAMPION, since)
-    parent.client.set_tag(parent.run_id, PROMOTED_TAG, outcome)
-    return outcome
+        return
+    for each in _register(parent, tuning, before, prompts):
+        set_alias(parent, CHAMPION_SIMULATED if tuning.info.simulated else CHAMPION, each)
+    parent.client.set_tag(parent.run_id, PROMOTED_TAG, "moved")
 
 
 def _register(
@@ -83,15 +75,3 @@ def _register(
 
 def _name_parent(tuning: TuningSnapshot) -> str:
     return Path(str(tuning.info.config.get("prompts") or "parent")).name
-
-
-def _move_alias(parent: TrackedRun, linked: Sequence[LinkedPrompt], alias: str, since: str) -> Promotion:
-    """Move the alias of all agents or of none: half of a set was never tested."""
-    tag = f"harness.{alias}_since"
-    current = [find_aliased_version(parent.client, each.name, alias) for each in linked]
-    if any(version is not None and version.tags.get(tag, "") > since for version in current):
-        return "superseded"
-    for each in linked:
-        parent.client.set_prompt_version_tag(each.name, each.version, tag, since)
-        set_alias(parent, alias, each)
-    return "moved"

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from eval.mlflow_export.run_page import MAX_PARAM_CHARS, MAX_TAG_CHARS, RunPage, flatten_params
-from eval.mlflow_export.tracked_run import HOST_TAG, PID_TAG
 from eval.mlflow_export.values import clean_text, truncate
 from eval.runs.folder import REPORT, TUNING_FILE, VERDICT
 from eval.runs.run_info import RunInfo, dump_config
@@ -20,7 +19,7 @@ from optimize.reports.outcome import describe_outcome
 from optimize.search.candidate import PARENT
 from optimize.session.tuning_store import TuningSnapshot
 
-TUNING_TAG, KIND_TAG, KIND = "harness.tuning_id", "harness.kind", "tuning"
+KIND_TAG, KIND = "harness.kind", "tuning"
 NOTE_TAG = "mlflow.note.content"  # the description on the run's page
 _MAX_NOTE_CHARS = 5000  # MLflow itself takes 8000
 _FILES = (VERDICT, TUNING_FILE, REPORT)
@@ -59,7 +58,6 @@ def _build_tags(tuning: TuningSnapshot) -> dict[str, str]:
     tags = {
         **_build_origin_tags(info.origin),
         KIND_TAG: KIND,
-        TUNING_TAG: tuning.info.run_id,
         "phase": tuning.state.phase,
         "split_digest": task.split_digest,
         "sealed_digest": task.sealed_digest,
@@ -77,11 +75,9 @@ def _build_tags(tuning: TuningSnapshot) -> dict[str, str]:
 
 
 def _build_origin_tags(origin: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags of user, machine and state of the code, without the process, which may be another one by now."""
+    """Return the tags of user, machine, process and state of the code."""
     return {
-        name if name.startswith(("mlflow.", "harness.")) else f"origin.{name}": text
-        for name, text in origin.items()
-        if name not in (HOST_TAG, PID_TAG)
+        name if name.startswith(("mlflow.", "harness.")) else f"origin.{name}": text for name, text in origin.items()
     }
 
 

@@ -149,7 +149,7 @@ def _ours(
     title = f"{OURS} {version(sys.executable, 'mas-harness')}"
     ideal = ideal_seconds(questions, AT_ONCE, LATENCY_SECONDS)
     worst = min((stored(store_of(folder / f"local-{i}")) for i in range(len(local))), key=lambda each: each.spans)
-    expected = Stored(**{name: states[-1].counts[name]["store"] for name in ("traces", "spans", "assessments")})
+    expected = Stored(*(states[-1].counts[name]["store"] for name in ("traces", "spans")), worst.assessments)
     table.add(_row(f"{title}, tracking=off", AT_ONCE, off, ideal))
     table.add([*_row(f"{title}, tracking=local", AT_ONCE, local, ideal), *worst.cells(expected)])
     table.keep(OURS, "off", [_figures(run) for run in off])

@@ -15,7 +15,6 @@ import pytest
 from eval.cli.command import run_cli as told_code
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking
-from eval.mlflow_export.completeness import count_in_mlflow
 from eval.mlflow_export.exporter_launcher import (
     ExporterLauncher,
     ExportOutcome,
@@ -145,7 +144,7 @@ def running(tmp_path: Path, environment: dict[str, str], settings: LocalTracking
     with subprocess.Popen(command, env=environment, cwd=tmp_path, text=True, **pipes) as process:  # type: ignore[call-overload]
         try:
             run = in_mlflow(settings, until(lambda: read_state(tmp_path / "run")))
-            until(lambda: count_in_mlflow(run).traces)
+            until(lambda: run.count().traces)
             yield process
         finally:
             process.kill()

@@ -73,7 +73,7 @@ def test_every_acknowledged_row_outlives_a_killed_writer(tmp_path: Path) -> None
 def test_a_run_of_another_version_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
         store.write_info(RunInfo(version=0))
-        with pytest.raises(StoreError, match="RunInfo of version 0, this program reads version 6: start a new run"):
+        with pytest.raises(StoreError, match="RunInfo of version 0, this program reads version 7: start a new run"):
             store.read_info()
 
 
