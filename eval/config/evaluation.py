@@ -59,7 +59,6 @@ class RunSettings:
     resume: str | None = None  # resume this run: latest, a name or a path; `dir` and `name` are then its own
     retry_errors: bool = False  # with resume: run again what failed for reasons of infrastructure
     allow_config_change: bool = False  # with resume: go on although the configuration is another
-    trust: bool = False  # with resume: use the command line of a run made elsewhere, or moved since
 
 
 @dataclass
@@ -361,7 +360,7 @@ def _check_resuming(run: RunSettings) -> None:
         raise UserError(
             "run.resume is empty; name the run to resume (latest, a name or a path), or leave run.resume out."
         )
-    for key in ("retry_errors", "allow_config_change", "trust"):
+    for key in ("retry_errors", "allow_config_change"):
         if run.resume is None and getattr(run, key):
             raise UserError(f"run.{key}=true is for a run that goes on; name it with run.resume=…, or leave this out.")
 

@@ -21,7 +21,7 @@ _FILE = "runs.jsonl"
 
 
 def note_run(run_id: str, folder: Path, command: Sequence[str] = ()) -> None:
-    """Add a session of a run. Without a writable list, resuming the run takes the options of `run.trust`.
+    """Add a session of a run. Without a writable list, the options of the run are typed again to resume it.
 
     Args:
         run_id: of the run.

@@ -16,7 +16,7 @@ from eval.analysis.summary.summary import read_summary
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import RESUME, find_changes
 from eval.runs.folder import LATEST, find_run, list_runs
-from eval.runs.foreign_run import check_command, refuse_unreadable
+from eval.runs.foreign_run import refuse_command, refuse_unreadable
 from eval.runs.own_runs import read_command
 from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import list_pending, open_run, read_run_info
@@ -35,7 +35,7 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
         arguments: given now.
 
     Raises:
-        UserError: there is no such run, or it was made elsewhere and the user has not said that it is trusted.
+        UserError: there is no such run, or it was made elsewhere and its options are not typed.
     """
     folder = find_run_to_resume(run)
     with refuse_unreadable(folder):
@@ -57,9 +57,8 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
     if (own := read_command(info.run_id, folder)) is not None:
         return select_run_overrides(own)
     with refuse_unreadable(folder):
-        command = select_run_overrides(info.command)
-        check_command(command, arguments, "python eval/run.py", folder)
-    return command
+        refuse_command(select_run_overrides(info.command), arguments, "python eval/run.py", folder)
+    return []
 
 
 def find_run_to_resume(run: str) -> Path:

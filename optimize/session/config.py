@@ -49,7 +49,6 @@ class TuningRunSettings:
     concurrency: int = 16  # answers at once
     deadline_seconds: float = 900.0  # wall time of one answer
     drain_seconds: float = 30.0  # for requests in flight when the run stops early
-    trust: bool = False  # with resume: use the command line of a run made elsewhere, or moved since
     failed_answers: str = HALT  # sealed answers that the server fails each time: halt | against the new prompts
 
 
@@ -139,8 +138,6 @@ class OptimizeConfig(TuningOptions):
         """Refuse an empty name, which would silently start and pay a new run."""
         if self.resume is not None and not self.resume.strip():
             raise UserError("resume is empty; name the run to resume (latest, a name or a path), or leave it out.")
-        if self.resume is None and self.run.trust:
-            raise UserError("run.trust=true is for a run that goes on; name it with resume=…, or leave this out.")
 
     def _check_reflection_model(self) -> None:
         if self.reflection_model is None:

@@ -41,7 +41,7 @@ from eval.config.evaluation import EvalConfig
 from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
 from eval.runs.folder import DATABASE, FACTS, TUNING_FILE, VERDICT, find_run, format_path, read_kept_prompts
-from eval.runs.foreign_run import TRUST, check_command
+from eval.runs.foreign_run import refuse_command
 from eval.runs.own_runs import is_own_run, read_command
 from eval.runs.run_info import RunInfo, RunState, TuningTask
 from eval.runs.store import PROPOSAL, RunStore, open_run, read_run_info
@@ -365,8 +365,7 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
         arguments: given now.
 
     Raises:
-        UserError: there is no such run, it cannot be read, or it was made elsewhere and the user has not said that it
-            is trusted.
+        UserError: there is no such run, it cannot be read, or it was made elsewhere and its options are not typed.
     """
     folder = find_tuning_run(run)
     info = read_run_info(folder)
@@ -377,14 +376,13 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
         )
     if (own := read_command(info.run_id, folder)) is not None:
         return filter_overrides(own)
-    command = filter_overrides(info.command or ())
-    check_command(command, arguments, format_command("run.py"), folder)
-    return command
+    refuse_command(filter_overrides(info.command or ()), arguments, format_command("run.py"), folder)
+    return []
 
 
 def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
     """Return the overrides that a later session repeats; those that contain a secret are not stored."""
-    own = (f"{RESUME}=", "yes=", "run.dir=", f"{TRUST}=", "log.terminal=")
+    own = (f"{RESUME}=", "yes=", "run.dir=", "log.terminal=")
     kept = [remove_passwords(each) for each in overrides if not each.lstrip("+").startswith(own)]
     return [each for each in kept if redact(each) == each]
 

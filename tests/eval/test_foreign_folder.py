@@ -66,13 +66,11 @@ def test_a_command_line_from_elsewhere_is_shown_and_not_run(
     refused = eval_command(f"run.resume={folder}")
     assert refused.code == USER_ERROR
     assert not evil.exists()
-    assert "theirs was made elsewhere, or moved since. Resuming it would run:" in refused.err
+    assert "theirs was made elsewhere, or moved since. It was started with:" in refused.err
     assert "python eval/run.py system=callable system.target=evil:answer" in refused.err
-    assert "add run.trust=true" in refused.err
+    assert "type them again" in refused.err
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", refused.err)
-    still = eval_command(f"run.resume={folder}", "run.trust=true")
-    assert still.code == USER_ERROR
-    assert "type these again if you mean them, for they are never taken over: system.target=evil:answer" in still.err
+    assert eval_command(f"run.resume={folder}", "system=callable", *data).err == refused.err
     assert not evil.exists()
 
 

@@ -36,7 +36,7 @@ from mas.runtime.errors import UserError
 from mas.system import agent_names, read_program_digest
 
 _EPOCHS = "run.epochs"
-_OTHER_OPTIONS = ("run.dir", "run.name", "run.trust", _EPOCHS)
+_OTHER_OPTIONS = ("run.dir", "run.name", _EPOCHS)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     _check_overrides(overrides)
     if is_in_use(original / DATABASE):
         raise UserError(f"{original} is still running; ask its wrong questions again when it has ended.")
-    arguments = read_original_arguments(str(original), overrides)
+    arguments = read_original_arguments(str(original), [])
     unchanged = _compose(arguments)
     prompts = unchanged[0].check()
     if prompts is None:

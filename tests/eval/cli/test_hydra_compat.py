@@ -51,7 +51,10 @@ def test_a_mistake_is_one_sentence_that_says_what_to_do(mistake: str, monkeypatc
 @pytest.mark.parametrize("cause", ["0", "1"], ids=["", "under a debugger"])  # there such an error causes itself
 def test_a_number_is_asked_for_in_words(cause: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OC_CAUSE", cause)
-    for value, key, expected in (("many", "run.epochs", "a whole number"), ("maybe", "run.trust", "true or false")):
+    for value, key, expected in (
+        ("many", "run.epochs", "a whole number"),
+        ("maybe", "run.fail_fast", "true or false"),
+    ):
         with pytest.raises(MISTAKES) as caught:
             read_config(compose_config([f"{key}={value}"]))
         assert (
