@@ -85,11 +85,10 @@ class CallLog(_ReplyFile):
     """Replies to a run's unfinished samples. Any thread; one process, the one that holds the store."""
 
     tables = (_SCHEMA, _PAYMENTS)
-    consequence_of_new = "interrupted questions make their calls again"
 
     def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
-        """Open the file or make it. A broken one is set aside and a new one begun; `warn` is told, once."""
-        super().__init__(path, "the run's call log", warn, set_aside=True)
+        """Open the file or make it; `warn` is called once if it cannot be used."""
+        super().__init__(path, "the run's call log", warn)
 
     def for_sample(self, sample_key: SampleKey) -> ReplyLog:
         """Return the replies of one attempt at a sample."""
@@ -224,7 +223,6 @@ CREATE TABLE IF NOT EXISTS tool_results(
 )""",
     )
     consequence = "the calls of its tools are made again"
-    consequence_of_new = "calls of tools that were answered before are made again"
 
     def __init__(
         self,
@@ -237,7 +235,7 @@ CREATE TABLE IF NOT EXISTS tool_results(
         """`redact`: takes the run's secrets out of a text."""
         self._run_id, self._redact = run_id, redact
         what = "the shared cache" if is_shared else "the run's tool results"
-        super().__init__(path, what, warn, set_aside=not is_shared)
+        super().__init__(path, what, warn)
 
     def find(self, key: str) -> KeptResult | None:
         rows = self.execute("SELECT returned, events, facts, run_id, kept_at FROM tool_results WHERE key = ?", key)
