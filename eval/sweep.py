@@ -18,9 +18,6 @@ import argparse
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, WORST_FIRST, exit_now, run_cli
-from eval.cli.hydra_compat import MISTAKES, describe_mistake
-from eval.cli.paths import PROJECT_ROOT
-from eval.config.tracking import NoTracking
 from mas.runtime.terminal import print_line
 
 
@@ -34,20 +31,12 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def remake_table(arguments: list[str]) -> int:
-    from dotenv import load_dotenv
-
     from eval.workflows.sweep import find_sweep, read_sweep
-    from eval.workflows.sweep_table import make_table, read_tracking
+    from eval.workflows.sweep_table import make_table
 
     sweep = read_sweep(find_sweep(read_arguments(arguments).sweep))
-    load_dotenv(PROJECT_ROOT / ".env")  # the MLflow server's user and password
     try:
-        tracking = read_tracking(sweep)
-    except MISTAKES as error:
-        print_line(f"warning: the sweep's page is not sent to MLflow: {describe_mistake(error)}", error=True)
-        tracking = NoTracking()
-    try:
-        result = make_table(sweep, tracking, secrets=())
+        result = make_table(sweep)
     except OSError as error:
         print_line(f"stopped: the files cannot be written: {error}", error=True)
         return STOPPED

@@ -54,7 +54,6 @@ class ExportKind(NamedTuple):
 
 
 EVALUATION = ExportKind("eval.mlflow_export.run_export", "eval/sync.py", "eval")
-SWEEP = ExportKind("eval.mlflow_export.sweep_export", "eval/sweep.py", "multirun")
 
 
 @dataclass

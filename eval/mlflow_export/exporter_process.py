@@ -228,18 +228,17 @@ def describe_shortfall(counts: Mapping[str, Mapping[str, int]]) -> str | None:
     return ", ".join(different) or None
 
 
-def run_exporter(open_export: Callable[[Path, Tracking, Redact], Export], live: bool = True) -> NoReturn:
+def run_exporter(open_export: Callable[[Path, Tracking, Redact], Export]) -> NoReturn:
     """Run the exporter process: `FOLDER` is its argument, its standard input the tie to the run.
 
     Exit codes: 0 everything is in MLflow · 3 not everything, or nothing.
     """
-    if live:
-        os.nice(_NICENESS)
-    code = _export_folder(Path(sys.argv[1]).absolute(), open_export, live)
+    os.nice(_NICENESS)
+    code = _export_folder(Path(sys.argv[1]).absolute(), open_export)
     os._exit(code)  # an ordinary exit would wait for the thread that reads standard input
 
 
-def _export_folder(folder: Path, open_export: Callable[[Path, Tracking, Redact], Export], live: bool) -> int:
+def _export_folder(folder: Path, open_export: Callable[[Path, Tracking, Redact], Export]) -> int:
     request = ExportRequest(**json.loads(sys.stdin.readline()))
     end = RunEnd(sys.stdin)
     log, file = open_log(folder, "mlflow", request.secrets)
@@ -248,7 +247,7 @@ def _export_folder(folder: Path, open_export: Callable[[Path, Tracking, Redact],
         lock.take(LOCK_SECONDS)
         settings = request.build_tracking()
         with closing(open_export(folder, settings, request.redact)) as export:
-            state = Exporter(export, end, settings.wait_seconds, log, live, request.sync_command).run()
+            state = Exporter(export, end, settings.wait_seconds, log, sync_command=request.sync_command).run()
         return 0 if state.complete else 3
     except Exception:  # the boundary of a process that has nobody to raise to
         log.error("the exporter failed", exc_info=True)

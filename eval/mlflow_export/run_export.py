@@ -30,7 +30,6 @@ from eval.mlflow_export.run_page import (
     write_artifacts,
     write_page,
 )
-from eval.mlflow_export.sweep_export import build_parent_tags
 from eval.mlflow_export.tracked_run import Sent, TrackedRun, open_run, to_ms
 from eval.mlflow_export.values import derive_assessment_id, derive_trace_id, get_record_key
 from eval.runs.folder import DATABASE, read_kept_prompts
@@ -59,9 +58,8 @@ class RunExport(Export):
 
     def open_run(self) -> TrackedRun:
         info = self.store.read_info()
-        tags = {**info.origin, **build_parent_tags(self.settings, info.sweep)}
         name = build_run_name(info, self.folder.name)
-        run = open_run(self.settings, info.run_id, name=name, start_ms=read_start_ms(info), tags=tags)
+        run = open_run(self.settings, info.run_id, name=name, start_ms=read_start_ms(info), tags=info.origin)
         self._there = run.read_trace_ids()
         return run
 

@@ -185,6 +185,9 @@ def _tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
         "harness.command": "" if info.command is None else json.dumps(info.command),
         "harness.started_at": info.started_at,
         "harness.rescored_from": info.rescored_from,
+        "harness.sweep": info.sweep.id if info.sweep else "",
+        "harness.sweep_job": str(info.sweep.job) if info.sweep else "",
+        "harness.sweep_differs": " ".join(info.sweep.differs) if info.sweep else "",
         "harness.rescored_by": json.dumps(info.rescored_by) if info.rescored_from else "",
     }
     found |= {

@@ -55,8 +55,6 @@ class SweepJob:
     """The place of a run in its sweep."""
 
     id: str
-    name: str  # of the sweep's folder
-    started_at: str  # of the sweep: UTC, ISO 8601
     job: int  # from 0
     differs: list[str]  # overrides that other jobs have otherwise
 

@@ -157,13 +157,7 @@ def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob:
     job.differs = [config.redact(each) for each in job.differs]
     sweep.config = config
     sweep.note_progress()
-    return SweepJob(
-        id=sweep.id,
-        name=sweep.folder.name,
-        started_at=sweep.started_at,
-        job=job.job,
-        differs=job.differs,
-    )
+    return SweepJob(sweep.id, job.job, job.differs)
 
 
 def end_sweep() -> Sweep | None:

@@ -1,14 +1,13 @@
 """The table of a sweep: a row for each job, and each job compared with the first, made from the runs' stores alone.
 
-result = make_table(read_sweep(folder), LocalTracking(), secrets=[])     # shown, kept in sweep.json, sent to MLflow
+result = make_table(read_sweep(folder))     # shown, and kept in sweep.json
 result.jobs[1].summary.accuracy, result.comparisons[0].p_holm
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-
-from omegaconf import OmegaConf
 
 from eval.analysis.comparison.answers import Answers, read_answers
 from eval.analysis.comparison.compare_runs import MAX_RUNS, compare_read_runs, read_runs
@@ -17,18 +16,14 @@ from eval.analysis.statistics.paired_tests import adjust_p_values, run_paired_te
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.sweep import JobComparison, JobResult, SweepResult
 from eval.cli.command import STOPPED, get_signal_name
-from eval.config.evaluation import build_part
-from eval.config.tracking import NoTracking, Tracking
 from eval.execution.console import Console, Output
-from eval.mlflow_export.exporter_launcher import SWEEP, ExporterLauncher
 from eval.reports.run_comparison.page import write_comparison
 from eval.reports.summary_table import choose_exit_code
 from eval.reports.sweep_table import print_sweep, render_markdown
 from eval.runs.folder import DATABASE, check_entries, format_path, format_resume_hint
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.mlflow_state import read_link
-from eval.runs.own_runs import is_own_run
-from eval.runs.store import open_run, read_run_info
+from eval.runs.store import open_run
 from eval.workflows.sweep import Job, Sweep
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
@@ -39,18 +34,15 @@ TABLE_FILE, PAGE_FILE = "sweep.md", "sweep.html"
 def finish_sweep(sweep: Sweep) -> None:
     """Make the table of a sweep that has just ended; a failure is a warning, and changes no exit code."""
     try:
-        if config := sweep.config:
-            make_table(sweep, config.tracking, config.secrets())
-        else:
-            make_table(sweep, NoTracking(), secrets=())
+        make_table(sweep)
     except (OSError, KeyboardInterrupt) as error:
         why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
         again = f"make it with: python eval/sweep.py {sweep.folder.name}"
         print_line(f"warning: the sweep's table could not be made: {why}; {again}", error=True)
 
 
-def make_table(sweep: Sweep, tracking: Tracking | NoTracking, secrets: Sequence[str]) -> SweepResult:
-    """Make the table, print it, write it to the sweep's folder and send it to MLflow.
+def make_table(sweep: Sweep) -> SweepResult:
+    """Make the table, print it and write it to the sweep's folder.
 
     Raises:
         OSError: the sweep's folder cannot be written.
@@ -67,9 +59,7 @@ def make_table(sweep: Sweep, tracking: Tracking | NoTracking, secrets: Sequence[
         if its_result.exit_code == STOPPED and (run := sweep.find_run(job)):
             output.print(f"job {job.job}: {format_resume_hint(run)}")
     if any(each.exit_code in (STOPPED, None) for each in result.jobs):
-        output.print(f"then make the table again: {SWEEP.format_sync_command(sweep.folder)}")
-    if not isinstance(tracking, NoTracking):
-        _track(sweep.folder, tracking, secrets, output)
+        output.print(f"then make the table again: python eval/sweep.py {shlex.quote(str(format_path(sweep.folder)))}")
     return result
 
 
@@ -94,38 +84,6 @@ def _write_page(sweep: Sweep, result: SweepResult) -> Path | None:
     except UserError:  # one run alone, or one that is broken: the table says so
         return None
     return page
-
-
-def _track(folder: Path, tracking: Tracking, secrets: Sequence[str], output: Output) -> None:
-    """Send the sweep's page. A failure of MLflow is a warning, and so is Ctrl-C."""
-    output.print("sending the sweep's page to MLflow …")
-    with ExporterLauncher(tracking, folder, secrets, SWEEP) as exporter:
-        outcome = exporter.finish(output.print)
-    if outcome.warning:
-        output.print(f"warning: the sweep's page is not in MLflow: {outcome.warning}", error=True)
-    elif outcome.view_line:
-        output.print(outcome.view_line)
-
-
-def read_tracking(sweep: Sweep) -> Tracking | NoTracking:
-    """Return the tracking settings of the last job that had a run; user and password are the environment's now.
-
-    Raises:
-        UserError: MLflow cannot be used as the run used it, the run's store cannot be read, or the run was made
-            elsewhere: the address in it may be anybody's.
-    """
-    runs = [run for job in sweep.jobs if (run := sweep.find_run(job)) and (run / DATABASE).is_file()]
-    if not runs:
-        return NoTracking()
-    check_entries(runs[-1])
-    info = read_run_info(runs[-1])
-    if not is_own_run(info.run_id, runs[-1]):
-        raise UserError(f"{format_path(runs[-1])} was made elsewhere, or moved since, so the address in it is not used")
-    if not (own := info.part("tracking")):
-        return NoTracking()
-    tracking: Tracking | NoTracking = build_part(OmegaConf.create({"tracking": own}).tracking, "tracking")
-    tracking.check()
-    return tracking
 
 
 def build_result(sweep: Sweep) -> SweepResult:

@@ -25,7 +25,7 @@ from tests.eval.stored_run import CONFIG, answered, stored_run
 Rescore = Callable[..., int]
 
 PROMPTS = {"prompts": "baseline"}
-SWEEP = SweepJob("s", "night", "2026-11-21T08:00:00+00:00", 0, [])
+SWEEP = SweepJob("s", 0, [])
 
 
 @pytest.fixture
