@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 LINKED_PROMPTS_TAG = "mlflow.linkedPrompts"
 EXPERIMENTS_TAG = "_mlflow_experiment_ids"  # ",1,7,": commas on both sides, since pages search for ",1,"
 DIGEST_TAG = "harness.sha256"
-CHAMPION, CHAMPION_SIMULATED = "champion", "champion-simulated"  # aliases that a tuning run moves, and nobody else
 DEMOS_MARK = "\n\n<!-- worked examples (demos.json): sent before each question, as turns of the conversation -->\n\n"
-_RESERVED = rf"latest|v\d+|{CHAMPION}|{CHAMPION_SIMULATED}"
+_RESERVED = r"latest|v\d+"
 _MAX_TEMPLATE_CHARS = 100_000  # MLflow's limit
 _PAGE_VERSIONS = 100
 
@@ -60,7 +59,7 @@ def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False)
         run.client.set_tag(run.run_id, LINKED_PROMPTS_TAG, wanted)
     if is_now:
         for agent in prompts[-1].texts:
-            set_alias(run, build_alias(prompts[-1].name), _version(run, prompts[-1], agent))
+            _set_alias(run, build_alias(prompts[-1].name), _version(run, prompts[-1], agent))
     return linked
 
 
@@ -81,7 +80,7 @@ def build_prompt_name(system: str, agent: str) -> str:
 
 
 def build_alias(set_name: str) -> str:
-    """Return the alias of a set. MLflow reserves `latest` and `v1`; `champion` is set by tuning runs only."""
+    """Return the alias of a set. MLflow reserves `latest` and `v1`."""
     alias = re.sub(r"[^A-Za-z0-9_-]", "_", set_name)
     return f"set-{alias}" if re.fullmatch(_RESERVED, alias, re.IGNORECASE) else alias
 
@@ -108,21 +107,16 @@ def _version(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
     return LinkedPrompt(name, str(version.version))
 
 
-def set_alias(run: TrackedRun, alias: str, linked: LinkedPrompt) -> None:
-    """Set the alias to that version, if it is not yet."""
-    named = find_aliased_version(run.client, linked.name, alias)
-    if named is None or str(named.version) != linked.version:
-        run.client.set_prompt_alias(linked.name, alias, linked.version)
-
-
-def find_aliased_version(client: "MlflowClient", name: str, alias: str) -> "PromptVersion | None":
-    """Return the version that an alias names, None if there is none: a search does not return aliases."""
+def _set_alias(run: TrackedRun, alias: str, linked: LinkedPrompt) -> None:
+    """Set the alias to that version, if it is not yet: a search does not return aliases."""
     from mlflow import MlflowException
 
     try:
-        return client.get_prompt_version_by_alias(name, alias)
+        version = str(run.client.get_prompt_version_by_alias(linked.name, alias).version)
     except MlflowException:  # there is no such alias yet; after any other failure the next call raises
-        return None
+        version = ""
+    if version != linked.version:
+        run.client.set_prompt_alias(linked.name, alias, linked.version)
 
 
 def _show_in_experiment(run: TrackedRun, name: str) -> None:

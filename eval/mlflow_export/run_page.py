@@ -1,4 +1,4 @@
-"""The page of a run in MLflow: params, tags, metrics, the dataset as input, and the files of its folder.
+"""The page of a run in MLflow: params, tags, metrics, and the files of its folder.
 
 Made from the store's `RunInfo`, the summary once there is one, and `RunNumbers`. It can be written any number of times:
 only what differs from MLflow's page is sent.
@@ -45,7 +45,6 @@ ARTIFACTS = (
     "correlation_ids.jsonl",
     "logs",
 )
-CHANGED_TAG = "harness.config_changed"
 _FIRST = ("accuracy", "accuracy_ci95_low", "accuracy_ci95_high", "cost_usd", "n_error", "wall_seconds")  # columns
 _COUNTS = (
     *("n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored", "n_questions"),
@@ -64,7 +63,6 @@ class RunPage:
     params: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
-    dataset: dict[str, str] | None = None  # name, digest, source, profile
 
 
 def build_page(
@@ -89,7 +87,6 @@ def build_page(
         params={name: truncate(redact(text), MAX_PARAM_CHARS) for name, text in flatten_params(info)},
         tags={name: truncate(redact(text), MAX_TAG_CHARS) for name, text in tags.items()},
         metrics={_name(name): value for name, value in {**_metrics(summary), **(numbers or {})}.items()},
-        dataset=_dataset(info, summary, redact),
     )
 
 
@@ -128,20 +125,12 @@ def read_end_ms(state: RunState) -> int | None:
 
 
 def write_page(run: TrackedRun, page: RunPage) -> None:
-    """Send what differs from what MLflow has.
-
-    A param cannot be changed in MLflow: a run that was resumed with another configuration keeps its first values, and
-    the tag `harness.config_changed` lists the others.
-    """
+    """Send what differs from what MLflow has. A param cannot be changed there: a resumed run keeps its first ones."""
     from mlflow.entities import Metric, Param, RunTag
 
     known = run.client.get_run(run.run_id).data
     new = [Param(name, text) for name, text in page.params.items() if name not in known.params]
-    other = {name: text for name, text in page.params.items() if known.params.get(name, text) != text}
-    changed = {CHANGED_TAG: truncate(json.dumps(other, ensure_ascii=False), MAX_TAG_CHARS)} if other else {}
-    tags = [
-        RunTag(name, text) for name, text in {**page.tags, **changed}.items() if text and known.tags.get(name) != text
-    ]
+    tags = [RunTag(name, text) for name, text in page.tags.items() if text and known.tags.get(name) != text]
     now = round(time.time() * 1000)  # of two values MLflow shows the later one, or the greater one of the same moment
     # MLflow cannot delete a metric: NaN replaces one that a resumed run does not have any more.
     outdated = [name for name, value in known.metrics.items() if page.metrics and not math.isnan(value)]
@@ -150,8 +139,6 @@ def write_page(run: TrackedRun, page: RunPage) -> None:
     for start in range(0, max(len(new), len(tags), len(metrics)), PER_CALL):
         part = slice(start, start + PER_CALL)
         run.client.log_batch(run.run_id, metrics=metrics[part], params=new[part], tags=tags[part])
-    if page.dataset:
-        _log_dataset(run, page.dataset)
 
 
 def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet]) -> None:
@@ -162,14 +149,6 @@ def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptS
     for place, prompt_set in prompts.items():
         for agent, text in prompt_set.texts.items():
             run.client.log_text(run.run_id, f"{text}\n", f"{place}/{name_prompt_file(agent)}")
-
-
-def _log_dataset(run: TrackedRun, dataset: Mapping[str, str]) -> None:
-    """Add the dataset as input of the run; MLflow keeps one input for each name and digest."""
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    seen = Dataset(dataset["name"], dataset["digest"], "code", dataset["source"], profile=dataset["profile"])
-    run.client.log_inputs(run.run_id, [DatasetInput(seen, [InputTag("mlflow.data.context", "evaluation")])])
 
 
 def _tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
@@ -217,20 +196,6 @@ def _models(system: JsonObject, model: JsonObject) -> dict[str, str]:
             or model.get("name", "")
         )
         for agent in {**of_system, **of_model}
-    }
-
-
-def _dataset(info: RunInfo, summary: Summary | None, redact: Callable[[str], str]) -> dict[str, str] | None:
-    data = info.part("data")
-    if not data.get("name") or not info.task.dataset_sha256:
-        return None
-    keys = {key: value for key, value in data.items() if key in ("path", "repo", "revision", "config")}
-    profile = {"num_rows": summary.n_questions} if summary else {}
-    return {
-        "name": truncate(str(data["name"]), 500),
-        "digest": info.task.dataset_sha256[:36],  # the width of MLflow's column
-        "source": redact(json.dumps({"tags": {**keys, "split": info.config.get("split")}}, default=str)),
-        "profile": json.dumps(profile),
     }
 
 

@@ -7,17 +7,19 @@ Tuning runs have an experiment of their own: their proposals have no test result
 A run with a verdict, whatever that is, is FINISHED there; one that stopped before is KILLED, and RUNNING once resumed.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter_launcher import ExportKind
 from eval.mlflow_export.exporter_process import Counts, Export, Redact, run_exporter
+from eval.mlflow_export.prompt_registry import name_owner, register_prompts
 from eval.mlflow_export.run_page import write_page
 from eval.mlflow_export.tracked_run import TrackedRun, open_run
 from eval.runs.folder import FACTS, REPORT
+from mas.runtime.errors import UserError
 from optimize.mlflow_export.candidates import find_children, send_candidates
-from optimize.mlflow_export.champion import promote_champion
 from optimize.mlflow_export.page import KIND, KIND_TAG, build_files, build_tuning_page
 from optimize.session.tuning_store import TuningSnapshot, read_tuning
 
@@ -66,10 +68,18 @@ class TuningExport(Export):
 
     def end(self) -> None:
         tuning = self._send()
-        promote_champion(self.run, tuning)
+        self._register_published(tuning)
         status = "FINISHED" if tuning.verdict else "KILLED"
         self.run.finish(status, tuning.end_ms)
         self.state = replace(self.state, status=status)
+
+    def _register_published(self, tuning: TuningSnapshot) -> None:
+        """Register the published set; not of a run from elsewhere, nor one whose winner was edited."""
+        if not (tuning.published and tuning.winner and tuning.is_own):
+            return
+        with suppress(UserError):  # somebody has changed the prompts
+            prompts = replace(tuning.get_prompts(tuning.winner), name=tuning.task.name)
+            register_prompts(self.run, name_owner(prompts, tuning.info.part("system")), is_now=True)
 
     def count(self) -> Counts:
         wanted = {each.candidate_id for each in read_tuning(self.folder).proposals}

@@ -34,9 +34,8 @@ def test_a_published_run_is_in_mlflow_with_its_proposals_its_gate_and_its_set(tm
     assert parent.data.tags["simulated"] == "true" and "Simulated model" in parent.data.tags["mlflow.note.content"]
     gained = {name: value for name, value in parent.data.metrics.items() if "gain" in name}
     assert tuned.verdict["gain"] in gained.values(), parent.data.metrics
-    champion = store.get_prompt_version_by_alias("toy.finalize", "champion-simulated")
-    assert champion.template == tuned.kept.texts["finalize"]
-    assert store.get_prompt_version_by_alias("toy.finalize", TUNED_SET).version == champion.version
+    published = store.get_prompt_version_by_alias("toy.finalize", TUNED_SET)
+    assert published.template == tuned.kept.texts["finalize"]
 
     before = [(run.info.run_id, dict(run.data.metrics), run.info.end_time) for run in runs]
     synced = subprocess.run(
@@ -46,4 +45,4 @@ def test_a_published_run_is_in_mlflow_with_its_proposals_its_gate_and_its_set(tm
     assert (synced.returncode, synced.stderr) == (0, "")
     again = store.search_runs([each.experiment_id for each in store.search_experiments()])
     assert [(run.info.run_id, dict(run.data.metrics), run.info.end_time) for run in again] == before
-    assert store.get_prompt_version_by_alias("toy.finalize", "champion-simulated").version == champion.version
+    assert store.get_prompt_version_by_alias("toy.finalize", TUNED_SET).version == published.version
