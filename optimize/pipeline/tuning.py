@@ -7,22 +7,18 @@ are replayed from the run's call log up to where it stopped.
 """
 
 import shlex
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
 from eval.analysis.comparison.comparison import Side
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
-from eval.config.evaluation import EvalConfig
 from eval.config.executor import RaySettings
-from eval.config.tracking import NoTracking
 from eval.execution.console import Output
 from eval.execution.termination import RunStoppedError
-from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
+from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
-from eval.runs.mlflow_state import STATE
 from eval.runs.store import StoreError
 from eval.workflows.paired_evaluation import write_arm_reports
 from mas.prompt_sets.prompt_set import NameTakenError
@@ -93,7 +89,7 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
         folder = make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
     with open_tuning_run(request, splits, folder, console) as run:
         run.show(f"run: {format_path(folder)}")
-        with _open_exporter(config.base, folder) as exporter:
+        with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
             with run.stop.handle_signals():
                 code = _run_to_verdict(run, output)
                 run.answers.note("run ended", exit_code=code)
@@ -101,7 +97,7 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
                 base = run.config.base
                 run.recorder.end(run.stopped, base.model.pace_history() if base.needs_model else [])
                 _write_page(run)
-            tracked = exporter.finish(run.show) if exporter else ExportOutcome()
+            tracked = exporter.finish(run.show)
         if tracked.warning:
             run.show(f"warning: {tracked.warning}")
         if tracked.view_line:
@@ -111,13 +107,6 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
     if run.stop.interrupted:
         raise InterruptedRunError
     return folder, code
-
-
-def _open_exporter(config: EvalConfig, folder: Path) -> AbstractContextManager[ExporterLauncher | None]:
-    """Return the exporter of the run; None with tracking=off, unless MLflow has an earlier session of it."""
-    if isinstance(config.tracking, NoTracking) and not (folder / STATE).exists():
-        return nullcontext()
-    return ExporterLauncher(config.tracking, folder, config.secrets(), TUNING)
 
 
 def _write_page(run: TuningRun) -> None:
