@@ -106,7 +106,7 @@ RANGES: list[Row] = [
     *list_rows(SandboxSettings, "memory_mb", ((MIN_MEMORY_MB,), (MIN_MEMORY_MB - 1,)), "tools.sandbox."),
     *list_rows(WebSettings, "seconds", MORE_THAN_0, "tools.web."),
     *list_rows(WebSettings, "max_searches_per_question", MORE_THAN_0, "tools.web."),
-    *list_rows(GateSettings, "min_gain margin", SHARE_FROM_0, "gate."),
+    *list_rows(GateSettings, "min_gain", SHARE_FROM_0, "gate."),
     *list_rows(GateSettings, "epochs max_prompt_chars", WHOLE_FROM_1, "gate."),
     *list_rows(GateSettings, "max_metric_error_share", ((0, 1), (-SMALL, 1 + SMALL)), "gate."),
     *list_rows(SplitSettings, "seed", WHOLE_FROM_0, "splits."),

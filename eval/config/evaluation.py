@@ -182,9 +182,9 @@ class EvalConfig:
         judging = {f"{key}.judge.prices": judge.list_unpriced() for key, judge in self.judges.items()}
         return {_OWN_PRICES: asked, **judging}
 
-    def list_unpriced_models(self, more_names: Sequence[str] = (), judges: bool = True) -> list[str]:
+    def list_unpriced_models(self, more_names: Sequence[str] = ()) -> list[str]:
         """Return the models whose price is unknown, those in `more_names` included."""
-        found = {name for key, names in self._unpriced().items() if judges or key == _OWN_PRICES for name in names}
+        found = {name for names in self._unpriced().values() for name in names}
         return sorted({*found, *self.model.list_unpriced(more_names)})
 
     @property

@@ -9,23 +9,16 @@
     plan.count_questions(look=2, n=53)        # 27: asked by then
     decide_look(settings, comparison, Look(plan, 2))    # "success", "hopeless", "continue"
 
-| objective | published if |
-|---|---|
-| score | the gain's interval lies above `min_gain`, and p is at most the level |
-| cost | the gain's interval lies above -`margin`, and that of the cost per answer below 0; every cost is known |
-
-Both intervals have the level of the sealed test: 0.03 (a 97% interval) for the first test with its questions, and less
-for later ones (`optimize.gate.sealed_log`). Intervals of 95% are shown in addition.
-
-Both require no new format losses; leaks and long prompts were excluded from the shortlist. The interval is that of
+A set is published if the gain's interval lies above `min_gain`, p is at most the level, and there are no new format
+losses; leaks and long prompts were excluded from the shortlist. The interval has the level of the sealed test: 0.03 (a
+97% interval) for the first test with its questions, and less for later ones (`optimize.gate.sealed_log`). Intervals of
+95% are shown in addition. The interval is that of
 `eval.analysis.statistics.paired_interval`, which contains 0 unless p is at most its level.
 
 Format losses are answers that could not be read (parse errors, truncated replies). They already count as wrong in the
 metric; they are new if the winner has more of them than the parent beyond chance (the interval of the difference lies
-above 0), and refuse the set even if the metric rises (docs/explanation/decisions.md 29a). With objective=score, answers
-that are wrong only in their format do not count here: the more answers are right in content, the more can be wrong only
-in form. With objective=cost they do: the metric need not rise there, and a cheaper prompt that omits instructions about
-the form must not pass within the margin.
+above 0), and refuse the set even if the metric rises (docs/explanation/decisions.md 29a). Answers that are wrong only
+in their format do not count here: the more answers are right in content, the more can be wrong only in form.
 
 A test that is looked at before all of its answers are there has that level for all looks together. What it saves and
 costs, simulated: docs/explanation/sequential-test.md.
@@ -57,7 +50,6 @@ from typing import Literal, TypedDict
 from eval.analysis.comparison.comparison import Comparison
 from eval.analysis.statistics.intervals import CRITICAL, Interval
 from eval.analysis.statistics.paired_interval import ALPHA, compute_paired_statistic
-from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import LookPlan, PairedResult, compute_smallest_difference, plan_looks
 from eval.analysis.statistics.shrinkage import shrink_gain
 from eval.execution.termination import is_server_failure
@@ -79,7 +71,6 @@ FinishReason = Literal[
     "reflection_unparsable",
 ]
 
-OBJECTIVES = ("score", "cost")
 MAX_LOOKS = 10  # more save next to nothing
 Decision = Literal["success", "hopeless", "continue"]
 SUCCESS: Decision = "success"
@@ -98,9 +89,7 @@ MAX_FAILED_SHARE = 0.1
 class GateSettings:
     """The `gate` section of the configuration."""
 
-    objective: str = "score"  # score: better by more than min_gain | cost: not worse by more than margin, cheaper
     min_gain: float = 0.0  # the gain's interval must lie above it
-    margin: float = 0.02  # with objective=cost: how much of the metric may be lost, at the interval's lower end
     epochs: int = 5  # answers to each sealed question, of the parent and of the winner
     looks: int = 4  # at equal shares of the sealed questions; the test may stop at each of them. 1: only at the end
     max_prompt_chars: int = 12_000  # of one agent's prompt with its demos
@@ -112,11 +101,8 @@ class GateSettings:
         Raises:
             UserError: a setting is out of range.
         """
-        if self.objective not in OBJECTIVES:
-            raise UserError(f"gate.objective={self.objective} is not known; choose one of: {', '.join(OBJECTIVES)}.")
         ranges = (
             (0 <= self.min_gain < 1, "min_gain", "a share from 0 to below 1, such as 0.05 for 5 points"),
-            (0 <= self.margin < 1, "margin", "a share from 0 to below 1, such as 0.02 for 2 points"),
             (self.epochs >= 1, "epochs", "at least 1"),
             (1 <= self.looks <= MAX_LOOKS, "looks", f"1 to {MAX_LOOKS}"),
             (self.max_prompt_chars >= 1, "max_prompt_chars", "at least 1"),
@@ -181,7 +167,7 @@ class GateVerdict:
     level: float  # two-sided, of all looks together
     look: Look  # with the largest p that passes
     p: float
-    gain_shrunken: float | None  # estimate of the true gain; None: not published, or not for its gain
+    gain_shrunken: float | None  # estimate of the true gain; None: not published
     smallest_difference: float | None  # that all sealed questions would show at this level in 80 of 100 cases
 
 
@@ -198,7 +184,7 @@ def judge(settings: GateSettings, comparison: Comparison, look: Look | None = No
     checks = _check_gain(settings, comparison, look)
     passed = [sentence for holds, sentence in checks if holds]
     failures: list[tuple[FinishReason, str]] = [("not_significant", each) for holds, each in checks if not holds]
-    if sentence := _new_format_losses(settings, comparison):
+    if sentence := _new_format_losses(comparison):
         failures.append(("format_loss", sentence))
         checks.append((False, sentence))
     published = not failures
@@ -213,7 +199,7 @@ def judge(settings: GateSettings, comparison: Comparison, look: Look | None = No
         level=look.plan.level,
         look=look,
         p=sealed.p,
-        gain_shrunken=_shrink_gain(settings, sealed, look) if published and settings.objective == "score" else None,
+        gain_shrunken=_shrink_gain(settings, sealed, look) if published else None,
         smallest_difference=_find_smallest_difference(sealed, look),
     )
 
@@ -245,8 +231,7 @@ def decide_look(settings: GateSettings, comparison: Comparison, look: Look) -> D
     """
     if judge(settings, comparison, look).published:
         return SUCCESS
-    least = -settings.margin if settings.objective == "cost" else settings.min_gain
-    if look.is_last or look.predict_success(comparison.score, least) < MIN_PREDICTED:
+    if look.is_last or look.predict_success(comparison.score, settings.min_gain) < MIN_PREDICTED:
         return HOPELESS
     return CONTINUE
 
@@ -274,20 +259,17 @@ def _shrink_gain(settings: GateSettings, sealed: PairedResult, look: Look) -> fl
 
 
 def _check_gain(settings: GateSettings, comparison: Comparison, look: Look) -> list[tuple[bool, str]]:
-    """Return the checks of gain, and of p or cost: whether each holds, and a sentence."""
+    """Return the checks of gain and p: whether each holds, and a sentence."""
     sealed, metric = comparison.score, comparison.metric
-    if settings.objective == "cost":
-        cheaper = _check_cost(comparison.cost_usd, sealed.n_questions, look)
-        return [_check_interval(sealed, f"change in {metric}", -settings.margin, " (gate.margin)", look), cheaper]
     holds = sealed.p <= look.level
     below = "at most" if holds else "above"
     where = "" if look.plan.n_looks == 1 else f" at look {look.number} of {look.plan.n_looks}"
     p = f"p is {sealed.p:.3g} ({sealed.test}), {below} the required {look.level:.3g}{where}."
-    return [_check_interval(sealed, f"gain in {metric}", settings.min_gain, "", look), (holds, p)]
+    return [_check_interval(sealed, metric, settings.min_gain, look), (holds, p)]
 
 
-def _check_interval(sealed: PairedResult, what: str, limit: float, option: str, look: Look) -> tuple[bool, str]:
-    """Check that the interval at the look's level lies above a limit."""
+def _check_interval(sealed: PairedResult, metric: str, limit: float, look: Look) -> tuple[bool, str]:
+    """Check that the gain's interval at the look's level lies above a limit."""
     ci95, interval = sealed.compute_interval(look.compute_level(ALPHA)), sealed.compute_interval(look.level)
     adjusted = "" if look.plan.n_looks == 1 else ", adjusted for the looks"
     bounds = f"95% interval {_points(ci95[0])} to {_points(ci95[1])}{adjusted}" if ci95 else "no interval"
@@ -297,41 +279,24 @@ def _check_interval(sealed: PairedResult, what: str, limit: float, option: str, 
         holds = interval[0] > limit
         lies = f"{_points(interval[0])} to {_points(interval[1])}, {'lies' if holds else 'does not lie'}"
         above = f"the {_name_interval(look)}, {lies} above"
-    gain = f"The {what} on the sealed questions is {_points(sealed.difference)} points ({bounds}; {basis})"
-    return holds, f"{gain}; {above} {_points(limit)}{option}."
+    gain = f"The gain in {metric} on the sealed questions is {_points(sealed.difference)} points ({bounds}; {basis})"
+    return holds, f"{gain}; {above} {_points(limit)}."
 
 
 def _name_interval(look: Look) -> str:
     return f"{100 * (1 - look.plan.level):.4g}% interval"
 
 
-def _check_cost(cost: MeanDifference | None, n_questions: int, look: Look) -> tuple[bool, str]:
-    if cost is None:
-        return False, "The cost of the answers is unknown, so none can be called cheaper; set model.prices."
-    if unknown := n_questions - cost.n_questions:
-        of_them = f"{unknown} of the {n_questions} sealed questions"
-        return False, f"The cost of {of_them} is unknown, so the answers cannot be called cheaper."
-    interval = cost.compute_interval(look.level)
-    holds = interval is not None and interval[1] < 0
-    bounds = f" ({_name_interval(look)} {interval[0]:+.5f} to {interval[1]:+.5f})" if interval else ""
-    below = f"{'lies' if holds else 'does not lie'} below 0"
-    change = f"${cost.first:.5f} before, ${cost.second:.5f} now, {cost.difference:+.5f}{bounds}"
-    return holds, f"An answer cost {change}; the interval {below}."
-
-
-def _new_format_losses(settings: GateSettings, comparison: Comparison) -> str | None:
-    judged = [("cannot be read", comparison.unreadable)]
-    if settings.objective == "cost":
-        judged.append(("cannot be read, or are wrong in their form alone", comparison.format_losses))
-    for what, losses in judged:
-        if losses.ci95 is not None and losses.ci95[0] > 0:
-            before, now = comparison.first.score, comparison.second.score
-            return (
-                f"More answers {what}: {losses.second:.1%} of the answers, {losses.first:.1%} with the "
-                f"parent's prompts; that is beyond chance. Net {comparison.metric}, in which they count as wrong: "
-                f"{before:.1%} before, {now:.1%} now ({_points(now - before)} points)."
-            )
-    return None
+def _new_format_losses(comparison: Comparison) -> str | None:
+    losses = comparison.unreadable
+    if losses.ci95 is None or losses.ci95[0] <= 0:
+        return None
+    before, now = comparison.first.score, comparison.second.score
+    return (
+        f"More answers cannot be read: {losses.second:.1%} of the answers, {losses.first:.1%} with the "
+        f"parent's prompts; that is beyond chance. Net {comparison.metric}, in which they count as wrong: "
+        f"{before:.1%} before, {now:.1%} now ({_points(now - before)} points)."
+    )
 
 
 def _points(share: float) -> str:

@@ -1,4 +1,4 @@
-"""Power of the sealed test: the smallest gain, or margin, that its questions can show.
+"""Power of the sealed test: the smallest gain that its questions can show.
 
     compute_smallest_gain(53, epochs=5)            # 0.137: a true gain of 14 points passes the gate in 80 of 100 cases
     compute_smallest_gain(10, epochs=1)            # None: not even always right instead of 40 %
@@ -63,11 +63,6 @@ def compute_smallest_gain(
     return high
 
 
-def compute_smallest_margin(n_questions: int, epochs: int, level: float = FIRST_LEVEL) -> float | None:
-    """Return the margin (objective=cost) with which equally good prompts pass in 80 of 100 cases."""
-    return compute_smallest_difference(_standard_error(0.0, n_questions, epochs, CORRELATION), n_questions, level)
-
-
 def describe_power(n_questions: int, epochs: int, min_gain: float = 0.0, level: float = FIRST_LEVEL) -> str:
     """Return a sentence about the smallest gain that the sealed set can show; arguments as above."""
     likely, *range_ = (
@@ -83,22 +78,6 @@ def describe_power(n_questions: int, epochs: int, min_gain: float = 0.0, level: 
     return (
         f"power: {asked}: a true gain of {round(100 * likely)} points passes the gate in 80 of 100 cases ({basis}; "
         f"{between} for answers to one question that are less or more alike)"
-    )
-
-
-def describe_margin(n_questions: int, epochs: int, margin: float, level: float = FIRST_LEVEL) -> str:
-    """Return the same sentence for objective=cost."""
-    needed = compute_smallest_margin(n_questions, epochs, level)
-    asked = f"{format_count(n_questions, 'sealed question')}, {format_count(epochs, 'answer')} each"
-    if needed is None or needed > margin:
-        more = "" if needed is None else f"; {round(100 * needed, 1):g} would do"
-        return (
-            f"power: {asked}: prompts exactly as good will mostly fail a margin of {round(100 * margin, 1):g} "
-            f"points{more}; seal more questions, or raise gate.epochs or gate.margin"
-        )
-    return (
-        f"power: {asked}: prompts exactly as good pass with a margin of {round(100 * margin, 1):g} points in 80 of 100 "
-        "cases or more"
     )
 
 

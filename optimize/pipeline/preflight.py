@@ -23,8 +23,7 @@ from mas.runtime.errors import UserError, walk_chain
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.text import format_count
 from mas.system import Program
-from optimize.gate.gate import GateSettings
-from optimize.gate.power import describe_margin, describe_power
+from optimize.gate.power import describe_power
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level, find_allowance, list_fingerprints
 from optimize.gate.verdict import EarlyVerdictError, describe_labels
 from optimize.pipeline.cost_estimate import Estimate
@@ -98,7 +97,8 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
     if earlier := describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier):
         _show(console, f"warning: {earlier}: {describe_level(allowance.level, allowance.left, config.gate.looks)}")
     last = plan_looks(config.gate.looks, allowance.level).levels[-1]  # the looks before spend a part of the level
-    _show(console, _describe_power(config.gate, len(splits.sealed), last))
+    gate = config.gate
+    _show(console, describe_power(len(splits.sealed), gate.epochs, min_gain=gate.min_gain, level=last))
     for line in estimate.lines(config.budget):
         _show(console, line)
     if not config.base.simulated:
@@ -193,12 +193,6 @@ def try_reflection(lm: dspy.BaseLM) -> str:
         f"the reflection model's reply to an invented example could not be read, {len(causes)} times "
         f"({causes[-1]}); choose another reflection_model, or increase model.max_tokens",
     )
-
-
-def _describe_power(gate: GateSettings, n_sealed: int, level: float) -> str:
-    if gate.objective == "cost":
-        return describe_margin(n_sealed, gate.epochs, gate.margin, level=level)
-    return describe_power(n_sealed, gate.epochs, min_gain=gate.min_gain, level=level)
 
 
 def _scoring_costs(config: OptimizeConfig) -> bool:

@@ -7,14 +7,14 @@ is dropped before it costs more, and is named. So is one that is clearly worse t
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean, stdev
 
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest
-from optimize.gate.gate import FinishReason, GateSettings, find_long_prompts
+from optimize.gate.gate import FinishReason, find_long_prompts
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import AnswerMeans
 from optimize.publishing.leaks import LeakReport
@@ -28,7 +28,6 @@ _FAULTS: dict[FinishReason, str] = {
 _FIRST_NEW_EPOCH = 2  # the answers of epoch 1 are the search's
 _CLEARLY = 1.645  # standard errors of the paired difference by which a candidate is clearly worse: one-sided, 95 %
 _LEAST_QUESTIONS = 10  # for that error to mean anything
-_ROUNDING = 1e-9  # of differences: 0.8 - 0.7 is more than 0.1
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,6 @@ def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
         lines = run.files.read("shortlist")
     parent, *others = [ShortlistEntry(**line) for line in lines]
     left = [each for each in others if each.dropped_after is None]
-    if run.config.gate.objective == "cost":
-        return _choose_cheapest(parent, left, len(others), run.config.gate.margin)
     best = max(left or others, key=lambda each: each.fresh_score)
     gain, least = best.fresh_score - parent.fresh_score, run.config.shortlist.min_gain
     scores_of_both = f"({run.metric} {best.fresh_score:.1%} against {parent.fresh_score:.1%} on validation)"
@@ -138,45 +135,18 @@ def _none_of_the_best(n: int) -> str:
     return "the only candidate was not" if n == 1 else f"none of the best {n} candidates was"
 
 
-def _choose_cheapest(parent: ShortlistEntry, left: Sequence[ShortlistEntry], n: int, margin: float) -> ShortlistEntry:
-    """Return the cheapest of the candidates left of `n` that is at most `margin` worse."""
-    usd = {each.candidate_id: math.inf if each.cost_usd is None else each.cost_usd for each in left}
-    good = [each for each in left if parent.fresh_score - each.fresh_score <= margin + _ROUNDING]
-    best = min(good, key=lambda each: usd[each.candidate_id], default=None)
-    if best is None or parent.cost_usd is None or usd[best.candidate_id] >= parent.cost_usd:
-        raise EarlyVerdictError(
-            "no_accepted_candidate",
-            f"after re-evaluation {_none_of_the_best(n)} as good as the starting prompts and cheaper as far "
-            "as is known; the sealed test was not run",
-        )
-    return best
-
-
-def compute_min_score(gate: GateSettings, parent_score: float) -> float:
-    """Return the validation score that a candidate needs to be re-evaluated."""
-    if gate.objective == "cost":
-        return parent_score - gate.margin - _ROUNDING
-    return math.nextafter(parent_score, 2.0)
-
-
-def _describe_good(gate: GateSettings) -> str:
-    return "good enough" if gate.objective == "cost" else "better"
-
-
 def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
     """Return candidate → score, with a sufficient score, the best first; of equal prompts and scores the earliest."""
     tuning = run.files.snapshot()
-    gate, scores, n = run.config.gate, tuning.val_scores, len(tuning.proposals)
-    min_score = compute_min_score(gate, measured.val_score)
-    better = {each: score for each, score in scores.items() if score >= min_score}
+    scores, n = tuning.val_scores, len(tuning.proposals)
+    better = {each: score for each, score in scores.items() if score > measured.val_score}
     if not better:
         none = "the only proposal" if n == 1 else f"none of {n} proposals"
         was = "was not" if n == 1 else "was"
         began = f"the starting prompts ({run.metric} {measured.val_score:.1%})"
-        enough = f"better than {began}"
-        if gate.objective == "cost":
-            enough = f"as good as {began} within gate.margin={gate.margin:g}"
-        raise EarlyVerdictError("no_accepted_candidate", f"{none} ({len(scores)} scored on validation) {was} {enough}")
+        raise EarlyVerdictError(
+            "no_accepted_candidate", f"{none} ({len(scores)} scored on validation) {was} better than {began}"
+        )
     seen = {digest(run.parent.prompts)}
     ranked = {}
     for candidate_id in sorted(better, key=lambda each: -better[each]):
@@ -186,8 +156,7 @@ def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
         seen.add(prompts_digest)
     if not ranked:
         raise EarlyVerdictError(
-            "no_accepted_candidate",
-            f"every candidate that was {_describe_good(gate)} on validation has the starting prompts",
+            "no_accepted_candidate", "every candidate that was better on validation has the starting prompts"
         )
     return ranked
 
@@ -214,10 +183,9 @@ def _drop_leaking(run: TuningRun, ids: Collection[str]) -> list[str]:
     run.files.write("leaks", {each: report.to_dict() for each, report in reports.items()})
     if not clean:
         each = "the only candidate that was" if len(ids) == 1 else f"each of the {len(ids)} candidates that were"
-        good = _describe_good(run.config.gate)
         raise EarlyVerdictError(
             "leak_blocked" if "leak_blocked" in failures else "too_long",
-            f"{each} {good} on validation {' or '.join(fault for name, fault in _FAULTS.items() if name in failures)}",
+            f"{each} better on validation {' or '.join(fault for name, fault in _FAULTS.items() if name in failures)}",
         )
     return clean
 
@@ -237,11 +205,11 @@ class _Runner:
     def means(self) -> list[float]:
         return [fmean(each) for each in self.scores.values()]
 
-    def is_clearly_worse_than(self, other: "_Runner", margin: float = 0.0) -> bool:
+    def is_clearly_worse_than(self, other: "_Runner") -> bool:
         differences = [mine - its for mine, its in zip(self.means, other.means, strict=True)]
         if len(differences) < _LEAST_QUESTIONS:
             return False
-        return fmean(differences) + margin < -_CLEARLY * stdev(differences) / math.sqrt(len(differences))
+        return fmean(differences) < -_CLEARLY * stdev(differences) / math.sqrt(len(differences))
 
 
 def _race(run: TuningRun, val_scores: Mapping[str, float], measured: Baseline) -> list[ShortlistEntry]:
@@ -260,18 +228,11 @@ def _race(run: TuningRun, val_scores: Mapping[str, float], measured: Baseline) -
                 each.scores[sample_id].append(trial.record.value)
                 each.records.append(trial.record)
         if epoch < last:
-            _drop_worse(run, parent, racing)
+            leader = max((parent, *racing), key=lambda each: fmean(each.means))
+            for each in racing:
+                if each.is_clearly_worse_than(leader):
+                    each.dropped_after = len(each.records)
     return [_finish(run, each, measured) for each in (parent, *candidates)]
-
-
-def _drop_worse(run: TuningRun, parent: _Runner, racing: Sequence[_Runner]) -> None:
-    """Drop what is clearly worse than the leader; where the cost decides, what is clearly not as good as the parent."""
-    gate = run.config.gate
-    is_cost = gate.objective == "cost"
-    leader = parent if is_cost else max((parent, *racing), key=lambda each: fmean(each.means))
-    for each in racing:
-        if each.is_clearly_worse_than(leader, gate.margin if is_cost else 0.0):
-            each.dropped_after = len(each.records)
 
 
 def _finish(run: TuningRun, runner: _Runner, measured: Baseline) -> ShortlistEntry:

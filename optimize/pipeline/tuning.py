@@ -42,7 +42,7 @@ from optimize.pipeline.sealed_test import (
     reserve_test_budget,
     run_sealed_test,
 )
-from optimize.pipeline.shortlist import Baseline, approve_winner, choose_winner, compute_min_score, measure_baseline
+from optimize.pipeline.shortlist import Baseline, approve_winner, choose_winner, measure_baseline
 from optimize.pipeline.terminal import show_verdict
 from optimize.publishing.provenance import build_provenance
 from optimize.publishing.publish import REJECTED, publish, reject
@@ -220,8 +220,8 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
             "choose another reflection_model, or increase model.max_tokens",
         )
     is_out_of_budget = run.budget.refused_budget not in (None, "metric_calls")  # other than that of the search itself
-    min_score = compute_min_score(run.config.gate, measured.val_score)
-    if is_out_of_budget and not any(score >= min_score for score in run.files.snapshot().val_scores.values()):
+    found_better = any(score > measured.val_score for score in run.files.snapshot().val_scores.values())
+    if is_out_of_budget and not found_better:
         raise EarlyVerdictError("budget", f"{run.budget.refusal}, and no candidate qualified for the shortlist by then")
     run.files.end_search(with_earlier=is_out_of_budget)
     run.files.write("search", {**vars(outcome), "metric_calls": run.budget.spend().metric_calls})

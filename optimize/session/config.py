@@ -105,7 +105,6 @@ class OptimizeConfig(TuningOptions):
         self._check_reflection_model()
         self.base.check_budget()
         self._check_budget_in_usd()
-        self._check_cost_is_known()
         check_set_name(self.name)
         self._check_places()
         return prompts
@@ -158,21 +157,6 @@ class OptimizeConfig(TuningOptions):
             raise UserError(
                 f"budget.usd={self.budget.usd:g} cannot be kept, because no price is known for {', '.join(unpriced)}; "
                 "give it in model.prices, or leave the budget out."
-            )
-
-    def _check_cost_is_known(self) -> None:
-        """Refuse objective=cost without prices: no set could pass. The cost of judging is not part of an answer's."""
-        if self.gate.objective != "cost":
-            return
-        if self.base.model.simulated:
-            raise UserError(
-                f"gate.objective=cost means nothing with model={self.base.model_name}, which is simulated and costs "
-                "nothing; leave it out, or choose a real model."
-            )
-        if unpriced := self.base.list_unpriced_models(judges=False):
-            raise UserError(
-                f"gate.objective=cost cannot be judged, because no price is known for {', '.join(unpriced)}; give it "
-                "in model.prices, or leave the objective out."
             )
 
     def _check_places(self) -> None:

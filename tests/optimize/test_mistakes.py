@@ -117,10 +117,8 @@ BUDGETS = [
     (["budget=5"], ["budget=5", "budget.usd"]),
 ]
 RANGES = [
-    (["gate.objective=speed"], ["gate.objective=speed", "score, cost"]),
     (["gate.min_gain=5"], ["gate.min_gain=5", "0.05 for 5 points"]),
     (["gate.min_gain=-0.1"], ["gate.min_gain=-0.1", "out of range"]),
-    (["gate.margin=2"], ["gate.margin=2", "out of range"]),
     (["gate.epochs=0"], ["gate.epochs=0", "at least 1"]),
     (["gate.looks=0"], ["gate.looks=0", "expected 1 to 10"]),
     (["gate.max_prompt_chars=0"], ["gate.max_prompt_chars=0", "at least 1"]),

@@ -236,24 +236,6 @@ def test_a_budget_that_ends_in_the_sealed_test_keeps_what_was_paid_for(tmp_path:
     assert second.verdict["resumable"] is False
 
 
-@pytest.mark.slow
-def test_with_objective_cost_a_set_is_published_that_is_as_good_and_cheaper(tmp_path: Path) -> None:
-    shorter = Planted([{"solve": "Solve it."}], val_score=0.2, whole=True)
-    tuned = planted_run(
-        tmp_path, "gate.objective=cost", "gate.margin=0.2", model=Obedient(simulated=False), optimizer=shorter
-    )
-    verdict = ended(tuned, "improved", "An answer cost $", simulated=False)
-    assert verdict["gain"] == 0 and verdict["cost"]["cost_usd"]["ci95"][1] < 0
-    assert re.search(r"; -\$0\.\d{5}", tuned.out)
-
-
-def test_with_objective_cost_a_set_that_is_worse_is_not_tested_however_cheap(tmp_path: Path) -> None:
-    shorter = Planted([{"solve": "Solve it."}], val_score=0.1, whole=True)
-    tuned = planted_run(tmp_path, "gate.objective=cost", model=Obedient(simulated=False), optimizer=shorter)
-    words = "(1 scored on validation) was not as good as the starting prompts (accuracy 20.0%) within gate.margin=0.02"
-    ended(tuned, "no_accepted_candidate", words, simulated=False)
-
-
 def test_a_run_that_could_test_nothing_ends_again_with_the_code_that_says_so(tmp_path: Path) -> None:
     planted_run(tmp_path, optimizer=Planted([], outcome=SearchOutcome(reflections=3, unparsable=3)))
     again = planted_run(tmp_path, "resume=run")
