@@ -14,6 +14,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     import eval.cli.start  # noqa: F401
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
@@ -23,7 +24,6 @@ from eval.cli.hydra_compat import get_multirun_job, get_task_overrides, get_type
 from eval.config.evaluation import read_config
 from eval.config.measured import RESUME
 from eval.runs.store import check_free
-from eval.workflows.resume import read_original_arguments, show_finished_run
 from eval.workflows.sweep import AddToSweep, add_run_to_sweep, end_sweep, run_as_job
 
 
@@ -35,8 +35,11 @@ def task(composed: DictConfig) -> int:
 def _run_job(composed: DictConfig, add_to_sweep: AddToSweep | None = None) -> int:
     config = read_config(composed, raw_ids=get_typed_list("ids"))
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
-    if config.run.resume and (code := show_finished_run(config, resolved)) is not None:
-        return code
+    if config.run.resume:
+        from eval.workflows.resume import show_finished_run
+
+        if (code := show_finished_run(config, resolved)) is not None:
+            return code
     if config.run.dir and not config.run.resume:
         check_free(Path(config.run.dir))
     prompts = config.check()
@@ -45,8 +48,14 @@ def _run_job(composed: DictConfig, add_to_sweep: AddToSweep | None = None) -> in
     return evaluate(Request(config, resolved, prompts, get_task_overrides(), add_to_sweep)).code
 
 
+def _read_original(run: str, arguments: Sequence[str]) -> Sequence[str]:
+    from eval.workflows.resume import read_original_arguments
+
+    return read_original_arguments(run, arguments)
+
+
 def _run_jobs() -> int:
-    code = run_command(task, "eval", RESUME, read_original_arguments)
+    code = run_command(task, "eval", RESUME, _read_original)
     if sweep := end_sweep():
         from eval.workflows.sweep_table import finish_sweep
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval.analysis.summary.from_store import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
@@ -33,12 +33,13 @@ from eval.runs.run_info import RunInfo, describe_task, list_offered_tools, selec
 from eval.runs.store import RunStore, StoreError, list_pending, read_run_info
 from eval.scorers.labels import find_labels
 from eval.workflows.estimate import format_estimate, format_measured, is_measured
-from eval.workflows.resume import check_unchanged, find_run_to_resume
-from eval.workflows.sweep import AddToSweep
 from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from mas.system import list_critics, read_program_digest
+
+if TYPE_CHECKING:
+    from eval.workflows.sweep import AddToSweep
 
 _SHOWN_WRONG = 3  # answers, at the end of a run
 _FEW = 5  # answers that are not worth waiting for, until the first one is there
@@ -57,7 +58,7 @@ class Request:
     resolved: dict[str, Any]  # config as plain dictionaries
     prompts: PromptSet | None
     command: Sequence[str]  # the overrides as typed
-    add_to_sweep: AddToSweep | None = None  # called with the run's folder, in a sweep
+    add_to_sweep: "AddToSweep | None" = None  # called with the run's folder, in a sweep
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,11 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
     if config.run.fail_under is not None and not any(sample.target is not None for sample in samples):
         raise UserError("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
     info = _describe(request, samples, split.bad_rows)
-    resumed = find_run_to_resume(config.run.resume) if config.run.resume else None
-    changes: dict[str, str] = {}
-    if resumed:
+    resumed, changes = None, dict[str, str]()
+    if config.run.resume:
+        from eval.workflows.resume import check_unchanged, find_run_to_resume
+
+        resumed = find_run_to_resume(config.run.resume)
         changes = check_unchanged(read_run_info(resumed), info.config, info, config.run.allow_config_change)
     missing = MissingServices(config.simulated)
     with config.system.open_resources(config.tools, missing.note) as resources, ExitStack() as stack:
