@@ -2,8 +2,8 @@
 
     questions = list_fingerprints(splits.sealed)
     find_allowance(questions, simulated=False).check()          # before a run spends anything
-    allowance = begin_test(SealedTestStart(draw, run_id, digest(winner), simulated=False), questions)
-    record_judgement(draw, Judgement(p=0.004, answers_sha256="9f86…", n_opened=27))  # before anybody sees the verdict
+    allowance = begin_test(SealedTestStart(run_id, run_id, digest(winner), simulated=False), questions)
+    record_judgement(run_id, Judgement(p=0.004, answers_sha256="9f86…", n_opened=27))  # before anybody sees the verdict
 
 Each search on the same sealed questions is one more chance to pass the gate by luck. So the k-th test that shares a
 question with earlier ones has the two-sided level 0.03/k², and never more than what these have left of 0.05: the levels
@@ -29,7 +29,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_fingerprint
@@ -46,7 +45,7 @@ LOCK_SECONDS = 30.0  # to wait for another process, which needs an instant
 class SealedTestStart:
     """A sealed test that is to begin, or to continue."""
 
-    draw: str  # id of its answers: the same as long as they are kept
+    draw: str  # id of the test: that of the run
     run: str  # id
     winner_sha256: str  # of the prompts that are tested
     simulated: bool
@@ -126,50 +125,38 @@ def find_allowance(questions: Sequence[str], simulated: bool, file: Path | None 
         return _compute_allowance(questions, simulated, log.tests)
 
 
-def begin_test(start: SealedTestStart, questions: Sequence[str], file: Path | None = None) -> Allowance:
+def begin_test(
+    start: SealedTestStart, questions: Sequence[str], file: Path | None = None, has_begun: bool = False
+) -> Allowance:
     """Record a test before its first question is answered, and return its allowance; a known draw keeps its own.
 
     Args:
         start: of the test.
         questions: their fingerprints, in the order in which they are asked.
         file: the log; None: the user's.
+        has_begun: an earlier session has recorded it.
 
     Raises:
-        UserError: the log cannot be read or written or is damaged, the draw is another test's, or nothing is left: the
-            test must not begin.
+        UserError: the log cannot be read or written or is damaged, does not have the test, the draw is another test's,
+            or nothing is left: the test must not begin.
     """
     with _open_log(file or find_log()) as log:
         known = next((each for each in log.tests if each.start.draw == start.draw), None)
         if known is not None and (known.start, known.questions) != (start, tuple(questions)):
             raise UserError(
-                "this sealed test was begun with other prompts or questions, or these in another order: delete sealed/ "
-                "in the run's folder and resume, which counts as another test."
+                "this sealed test was begun with other prompts or questions, or these in another order: start a new "
+                "tuning run, whose test counts as another one."
+            )
+        if known is None and has_begun:
+            raise UserError(
+                f"{log.path} does not have the sealed test that this run has begun: an earlier state of it was put "
+                "back, or the test was begun on another machine; restore the newest log, or start a new tuning run."
             )
         allowance = _compute_allowance(questions, start.simulated, log.before.get(start.draw, log.tests))
         if start.draw not in log.before:
             allowance.check()
             log.append({"begun": asdict(start), "level": allowance.level, "questions": list(questions)})
         return allowance
-
-
-def list_draws(run: str, file: Path | None = None) -> list[str]:
-    """Return the draws of a run that are in the log.
-
-    Raises:
-        UserError: the log cannot be read, or is damaged.
-    """
-    return [each.start.draw for each in _read_log(file or find_log()).tests if each.start.run == run]
-
-
-def refuse_missing_test() -> NoReturn:
-    """
-    Raises:
-        UserError: a run has begun a test that is not in the log.
-    """
-    raise UserError(
-        f"{find_log()} does not have the sealed test that this run has begun: an earlier state of it was put back, or "
-        "the test was begun on another machine; restore the newest log, or start a new tuning run."
-    )
 
 
 def record_judgement(draw: str, judgement: Judgement, file: Path | None = None) -> None:
@@ -179,15 +166,13 @@ def record_judgement(draw: str, judgement: Judgement, file: Path | None = None) 
         UserError: the log cannot be written or is damaged, or the same draw was judged with other answers.
     """
     with _open_log(file or find_log()) as log:
-        test = next((each for each in log.tests if each.start.draw == draw), None)
-        if test is None:
-            refuse_missing_test()
+        test = next(each for each in log.tests if each.start.draw == draw)
         if test.judgement is None:
             log.append({"judged": draw, **asdict(judgement)})
         elif test.judgement.answers_sha256 != judgement.answers_sha256:
             raise UserError(
                 f"this sealed test was judged before, with other answers (p = {test.judgement.p:.3g}), and a second "
-                "draw is another test: delete sealed/ in the run's folder and resume, which counts it as one."
+                "draw is another test: start a new tuning run."
             )
 
 

@@ -14,7 +14,6 @@ again, so that a resumed run goes on after it.
 
 import hashlib
 import json
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -57,10 +56,8 @@ from optimize.gate.sealed_log import (
     begin_test,
     describe_earlier_tests,
     describe_level,
-    list_draws,
     list_fingerprints,
     record_judgement,
-    refuse_missing_test,
 )
 from optimize.gate.verdict import EarlyVerdictError, describe_look, format_ids
 from optimize.pipeline.cost_estimate import (
@@ -77,8 +74,6 @@ PARENT_ARM, WINNER_ARM = "parent", "winner"
 SEALED = "sealed"  # folder of both arms' runs, and the key under which their requests are paid
 JUDGED = "judged"  # name of a result: the answers are final
 LOOKS = "looks"  # name of a result: those that were taken
-DRAW = "draw"  # name of a result: id of the answers in the log of sealed tests
-ASKED = "asked"  # name of a result: the same id, once the first question may have been asked
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,6 @@ class SealedTest:
     winner: ApprovedSet
     parent_records: list[Record]
     winner_records: list[Record]
-    draw: str  # id in the log of sealed tests
     allowance: Allowance
     look: Look  # the last one
     last: LookLine  # what it decided, and the number of questions that were asked by then
@@ -162,8 +156,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     """
     arms = [_build_arm(run, PARENT_ARM, run.parent.prompts), _build_arm(run, WINNER_ARM, winner.prompts)]
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
-    draw, allowance = _begin_test(run, winner.prompts, samples)
-    _note_asking(run, arms, draw)
+    allowance = _begin_test(run, winner.prompts, samples)
     plan = plan_looks(_count_looks(run), allowance.level)
     lines: list[LookLine] = run.files.read(LOOKS) or []
     while not lines or lines[-1]["decision"] == CONTINUE:
@@ -177,7 +170,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
             run.show(f"  {describe_look(lines[-1], plan.n_looks, len(samples))}")
     last = lines[-1]
     parent_records, winner_records = (_read_records(arm, samples[: last["n_questions"]]) for arm in arms)
-    return SealedTest(winner, parent_records, winner_records, draw, allowance, Look(plan, last["look"]), last)
+    return SealedTest(winner, parent_records, winner_records, allowance, Look(plan, last["look"]), last)
 
 
 def order_questions(splits: Splits, seed: int, looks: int) -> Part:
@@ -196,9 +189,14 @@ def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
     """Return one side of the test.
 
     Raises:
-        UserError: its answers of an earlier session were given with other prompts.
+        UserError: its answers of an earlier session were given with other prompts, or were removed.
     """
     folder, expected = run.files.folder / SEALED / name, digest(prompts)
+    if run.files.read(LOOKS) and not (folder / DATABASE).is_file():
+        raise UserError(
+            f"{format_path(folder)} has lost the answers by which the sealed test was judged: restore the folder, or "
+            "start a new tuning run."
+        )
     with suppress(StoreError), RunStore(folder / DATABASE, read_only=True) as store:  # else it is not there, or empty
         found = store.read_info().prompts_sha256
         if found and found != expected:
@@ -260,7 +258,7 @@ def finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
     Raises:
         UserError: the result cannot be recorded, or the test was judged before with other answers.
     """
-    record_judgement(tested.draw, Judgement(p, _digest_scores(tested), tested.last["n_questions"]))
+    record_judgement(run.run_id, Judgement(p, _digest_scores(tested), tested.last["n_questions"]))
     if not _is_judged(run):
         run.files.write(JUDGED, datetime.now(UTC).isoformat())
 
@@ -313,44 +311,15 @@ def _find_failed(arms: Sequence[Arm]) -> list[Record]:
     return [record for arm in arms for record in read_arm_records(arm) if is_server_failure(record)]
 
 
-def _begin_test(run: TuningRun, winner: PromptSet, samples: Part) -> tuple[str, Allowance]:
+def _begin_test(run: TuningRun, winner: PromptSet, samples: Part) -> Allowance:
     """Record the test, warn of earlier ones with the same questions, and show its level."""
-    draw = _find_draw(run)
-    start = SealedTestStart(draw, run.run_id, digest(winner), run.config.base.simulated)
-    allowance = begin_test(start, list_fingerprints(samples))
+    start = SealedTestStart(run.run_id, run.run_id, digest(winner), run.config.base.simulated)
+    allowance = begin_test(start, list_fingerprints(samples), has_begun=run.files.read(SEALED) is not None)
     level = describe_level(allowance.level, allowance.left, _count_looks(run))
     earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
     run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")
     run.files.write(SEALED, allowance)
-    return draw, allowance
-
-
-def _find_draw(run: TuningRun) -> str:
-    """Return the id of the answers that the run has; a new one if it has none, or they were removed.
-
-    Raises:
-        UserError: the log does not have the test that the run has begun.
-    """
-    recorded, folder = list_draws(run.run_id), run.files.folder / SEALED
-    has_answers = all((folder / arm / DATABASE).is_file() for arm in (PARENT_ARM, WINNER_ARM))
-    draw: str | None = run.files.read(DRAW)
-    if not recorded and (has_answers or run.files.read(SEALED)):
-        refuse_missing_test()
-    was_killed_before = draw in recorded and run.files.read(ASKED) != draw  # its first question
-    if draw is not None and (was_killed_before or has_answers == (draw in recorded)):
-        return draw
-    run.files.remove(JUDGED, LOOKS)
-    draw = secrets.token_hex(8)
-    run.files.write(DRAW, draw)
-    return draw
-
-
-def _note_asking(run: TuningRun, arms: Sequence[Arm], draw: str) -> None:
-    """Note that questions are asked from now on: answers that are not there afterwards were removed."""
-    if run.files.read(ASKED) != draw:
-        for arm in arms:
-            RunStore(arm.folder / DATABASE).close()
-        run.files.write(ASKED, draw)
+    return allowance
 
 
 class _TestStop(StopController):

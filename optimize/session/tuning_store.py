@@ -20,7 +20,7 @@
 | `baseline` `search` `shortlist` | written at the end of each phase                                                  |
 | `proposal ID` `prompts ID`      | a proposal of the search with the SHA-256 of its prompts, and these               |
 | `leaks`                         | leak reports by candidate                                                         |
-| `draw` `sealed` `asked`         | the sealed test's id and level in its log; the same id, before its first question |
+| `sealed`                        | the sealed test's level in its log                                                |
 | `looks` `judged`                | looks that were taken; its answers are final                                      |
 | `verdict`                       | written last                                                                      |
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ def test_both_are_asked_each_sealed_question_and_nothing_else(tmp_path: Path) ->
         "losses": 0,
     }
     begun, judged = read_log(tmp_path)
-    draw, p = tuned.read("draw"), tuned.verdict["p"]
+    draw, p = read_run_info(tuned.folder).run_id, tuned.verdict["p"]
     assert begun["begun"] == {
         "draw": draw, "run": read_run_info(tuned.folder).run_id, "winner_sha256": digest(tuned.kept), "simulated": True,
     }  # fmt: skip
@@ -83,38 +82,23 @@ def read_levels(place: Path) -> list[float]:
     return [each["level"] for each in read_log(place) if "begun" in each]
 
 
-def remove_test(folder: Path) -> None:
-    shutil.rmtree(folder / "sealed")
-    forget_results(folder, "verdict")
-
-
-def remove_answers(folder: Path) -> None:
-    for arm in ("parent", "winner"):
-        shutil.rmtree(folder / "sealed" / arm)
-    forget_results(folder, "verdict")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("remove", [remove_test, remove_answers])
-def test_a_test_that_is_deleted_and_drawn_again_is_another_test(tmp_path: Path, remove: Callable[[Path], None]) -> None:
+def test_a_test_whose_answers_were_removed_is_not_drawn_again(tmp_path: Path) -> None:
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
     assert first.verdict["sealed"]["level"] == 0.03
-    for number in (1, 2):
-        remove(first.folder)
-        model = Obedient()
-        again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
-        assert again.code == 0, again.err
-        assert len(model.requests) >= 60, "it really draws again"
-        assert again.verdict["sealed"]["opened_before"] == number
-        assert f"the gate requires p of at most {0.03 / (number + 1) ** 2:.3g} (two-sided)" in again.out
-    assert read_levels(tmp_path) == [0.03, 0.0075, pytest.approx(0.03 / 9)]
+    shutil.rmtree(first.folder / "sealed")
+    forget_results(first.folder, "verdict")
+    model = Obedient()
+    again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
+    assert again.code == 1 and "has lost the answers" in again.err
+    assert model.requests == [] and read_levels(tmp_path) == [0.03]
 
 
 @pytest.mark.slow
 def test_a_test_that_was_killed_before_its_first_question_keeps_its_level(tmp_path: Path) -> None:
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
     shutil.rmtree(first.folder / "sealed")
-    forget_results(first.folder, "verdict", "judged", "looks", "asked")
+    forget_results(first.folder, "verdict", "judged", "looks")
     begun, _ = (tmp_path / "sealed_tests.jsonl").read_text().splitlines()
     (tmp_path / "sealed_tests.jsonl").write_text(f"{begun}\n")
     again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=Obedient())

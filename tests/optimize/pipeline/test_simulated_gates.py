@@ -60,7 +60,7 @@ def judge_drawn(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sealed_test, "evaluate_pairs", drawn.evaluate_pairs)
         patch.setattr(sealed_test, "read_arm_records", drawn.read_arm_records)
-        patch.setattr(sealed_test, "_begin_test", lambda *given: ("draw", Allowance(size=N_QUESTIONS)))
+        patch.setattr(sealed_test, "_begin_test", lambda *given: Allowance(size=N_QUESTIONS))
         patch.setattr(sealed_test, "record_judgement", lambda *given: None)
         patch.setattr(run, "show", lambda line: None)
         verdict = tuning.judge_winner(run, sealed_test.run_sealed_test(run, approved))
