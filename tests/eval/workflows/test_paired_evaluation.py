@@ -18,7 +18,7 @@ from eval.execution.termination import StopController
 from eval.runs.folder import find_run
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
-from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
+from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records, write_arm_reports
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
@@ -72,6 +72,7 @@ def asked(
 def test_each_arm_is_a_run_that_every_command_can_read(config: EvalConfig, prompts: PromptSet, tmp_path: Path) -> None:
     made = arms(config, tmp_path, prompts)
     reason, screen = asked(made, config)
+    write_arm_reports(arm.folder for arm in made)
     assert reason is None
     assert f"{2 * EPOCHS * len(EXAMPLES)}/{2 * EPOCHS * len(EXAMPLES)} done" in screen
     for arm in made:
