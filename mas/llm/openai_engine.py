@@ -14,7 +14,6 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -26,6 +25,7 @@ from dspy.lm15 import (
     AuthError,
     BillingError,
     ContextLengthError,
+    ImagePart,
     InvalidRequestError,
     LM15Error,
     OpenAIChatCompat,
@@ -35,12 +35,11 @@ from dspy.lm15 import (
     Request,
     Response,
     ServerError,
-    TextPart,
     TransportError,
 )
 from dspy.lm15 import TimeoutError as ServerTimeoutError
 
-from mas.llm.dspy_engine import Engine, HttpResponse, NeverSentError, Part
+from mas.llm.dspy_engine import HttpResponse, NeverSentError, Part
 
 CONNECT_SECONDS = 10.0
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
@@ -70,14 +69,6 @@ _ENDS = {
         ("content_filter", "safety", "refusal", "recitation", "blocklist", "prohibited_content"), "content_filter"
     ),
 }
-
-
-@functools.cache
-def create_chat_engine(
-    base_url: str, api_key: str | None, max_connections: int, deadline_seconds: float, max_tokens_field: str
-) -> Engine:
-    """Return the engine of an OpenAI-compatible server; equal arguments give the same one, with its connections."""
-    return ChatEngine(base_url, api_key, max_connections, deadline_seconds, max_tokens_field)
 
 
 class ChatEngine:
@@ -143,24 +134,32 @@ class ChatEngine:
         return client
 
     def _encode(self, request: Request) -> dict[str, Any]:
-        """Return the body of a request. The codec knows no audio: it encodes a placeholder text for each sound."""
-        sounds: dict[str, AudioPart] = {}
-
-        def replace_sound(part: Part) -> Part:
-            if not isinstance(part, AudioPart):
-                return part
-            placeholder = f"[sound {len(sounds)} of {id(request)}]"
-            sounds[placeholder] = part
-            return TextPart(placeholder)
-
+        """Return the body of a request. The codec knows no audio, so it is given a sound as an image."""
         messages = tuple(
-            dataclasses.replace(message, parts=tuple(replace_sound(part) for part in message.parts))
+            dataclasses.replace(message, parts=tuple(map(_disguise_sound, message.parts)))
             for message in request.messages
         )
         body: dict[str, Any] = self._codec._payload(dataclasses.replace(request, messages=messages), stream=False)
-        if sounds:
-            body["messages"] = [_insert_sounds(message, sounds) for message in body["messages"]]
+        for message in body["messages"]:
+            if isinstance(message.get("content"), list):
+                message["content"] = [_reveal_sound(block) for block in message["content"]]
         return body
+
+
+create_chat_engine = functools.cache(ChatEngine)  # equal arguments give the same engine, with its connections
+
+
+def _disguise_sound(part: Part) -> Part:
+    if isinstance(part, AudioPart) and part.media_type in AUDIO_FORMATS:  # the codec refuses others with a sentence
+        return ImagePart(media_type=part.media_type, data=part.data)
+    return part
+
+
+def _reveal_sound(block: dict[str, Any]) -> dict[str, Any]:
+    media_type, _, data = block.get("image_url", {}).get("url", "").removeprefix("data:").partition(";base64,")
+    if media_type not in AUDIO_FORMATS:
+        return block
+    return {"type": "input_audio", "input_audio": {"data": data, "format": AUDIO_FORMATS[media_type]}}
 
 
 def _read_end(response: Response) -> Response:
@@ -213,17 +212,3 @@ def _is_broken_off(cause: BaseException | None) -> bool:
     if isinstance(cause, json.JSONDecodeError):
         return cause.doc.lstrip()[:1] in ("", "{", "[")
     return isinstance(cause, UnicodeDecodeError)  # cut within a character
-
-
-def _insert_sounds(message: Mapping[str, object], sounds: Mapping[str, AudioPart]) -> Mapping[str, object]:
-    content = message.get("content")
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    if not isinstance(blocks, list) or not any(block.get("text") in sounds for block in blocks):
-        return message
-    return {**message, "content": [_encode_block(block, sounds.get(block.get("text", ""))) for block in blocks]}
-
-
-def _encode_block(block: Mapping[str, object], sound: AudioPart | None) -> Mapping[str, object]:
-    if sound is None:
-        return block
-    return {"type": "input_audio", "input_audio": {"data": sound.data, "format": AUDIO_FORMATS[sound.media_type]}}
