@@ -11,7 +11,6 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isclose
 
 TOKENS = 1_000_000  # the unit of the prices
 _SNAPSHOT = re.compile(r"-\d{4}-\d{2}-\d{2}$")
@@ -42,7 +41,7 @@ class Price:
 
 @dataclass
 class ListedPrice(Price):
-    """Price that depends on the length or the time of a request; the fields are those of a short one now."""
+    """Price of the list, which may depend on the length or the time of a request; the fields are a short one's now."""
 
     name: str = ""
     provider: str = ""
@@ -85,11 +84,9 @@ def find_listed_price(name: str, provider: str) -> Price | None:
                 Usage(input_tokens=1, output_tokens=0),
                 Usage(input_tokens=0, output_tokens=1),
                 Usage(input_tokens=1, cache_read_tokens=1, output_tokens=0),
-                Usage(input_tokens=TOKENS, cache_read_tokens=TOKENS, output_tokens=TOKENS),
             )
         ]
     except LookupError:
         return None
-    first, output, cached = (float(each.total_price) * TOKENS for each in parts[:3])
-    is_flat = isclose(float(parts[3].total_price), cached + output) and not isinstance(parts[0].model.prices, list)
-    return Price(first, output, cached) if is_flat else ListedPrice(first, output, cached, name, provider)
+    first, output, cached = (float(each.total_price) * TOKENS for each in parts)
+    return ListedPrice(first, output, cached, name, provider)
