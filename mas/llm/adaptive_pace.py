@@ -11,9 +11,9 @@ provider), and the same share is refused at every pace. Four rules follow:
 4. *Closed*: refusals in a row, more than the background explains, stop all sending. After each pause (`Retry-After`,
    else 0.25 to 1 s) one probe is sent, until one is not refused. The pace is then what got through since the last time.
 
-Rates count requests in the order of sending, so that replies that take minutes do not delay what refusals tell.
-Refusals of requests that were sent before the last decision belong to that decision. The policy is simulated with
-buckets, fixed windows, random refusals and neighbours in `tests/bench/limiter_simulation.py`.
+Requests count in the order of sending; refusals of those sent before the last decision belong to that decision. The
+policy is simulated with many kinds of servers in `tests/bench/limiter_simulation.py`; its figures, which the constants
+were chosen by, are in docs/explanation/rate-limits.md.
 """
 
 import math
@@ -35,7 +35,6 @@ MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.25, 1.0  # without Retry-After; longer 
 MAX_RETRY_AFTER_SECONDS = 60.0
 REFUSAL_SECONDS = 0.15  # that a refusal takes, before one was seen; a probe must be refused in twice that
 MAX_PROBE_SECONDS = 1.0  # however long earlier refusals took
-SERVER_FAULT_PAUSE_SECONDS = 10.0  # without growth, after a server error
 MIN_BACKGROUND = 0.02  # share tolerated from the start
 PRIOR_REQUESTS = 15.0  # weight of an unknown background as 0: with less, a limit that falls far is taken for chance
 EXCESS = 0.2  # the cut's test is sharpest if a fifth of what the background lets pass is refused as well
@@ -141,12 +140,6 @@ class AdaptivePace:
             self.pace *= 2 ** min(1.0, gap / DOUBLING_SECONDS)
         self._held_sent += self._is_held
         return SentRequest(self._number, now, self._is_held)
-
-    def record_server_error(self, now: float) -> None:
-        """Record a failure other than a refusal: the pace does not grow for a while."""
-        if now >= self._grow_at:
-            self._note("server fault: growth paused", now)
-        self._grow_at = max(self._grow_at, now + SERVER_FAULT_PAUSE_SECONDS)
 
     def record_rate_limit(self, sent: SentRequest, retry_after_seconds: float | None, now: float) -> None:
         """Record a refused request (429)."""

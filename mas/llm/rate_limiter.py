@@ -24,14 +24,6 @@ from mas.llm.adaptive_pace import AdaptivePace, PaceChange, SentRequest, Traffic
 BURST_SECONDS = 0.1
 
 
-def _create_bucket(per_minute: float | None) -> AsyncLimiter | None:
-    """Return a leaky bucket for a limit that the profile declares."""
-    if not per_minute:
-        return None
-    capacity = max(1.0, per_minute * BURST_SECONDS / 60)
-    return AsyncLimiter(capacity, capacity * 60 / per_minute)
-
-
 class BackoffTooLongError(Exception):
     """The server asked for a pause that lasts longer than the request can wait."""
 
@@ -43,7 +35,7 @@ class BackoffTooLongError(Exception):
 class Permit(Protocol):
     """Permission to send one request within the `with` block. Record its outcome there, at most once.
 
-    Without an outcome the request ends with the block, and teaches nothing about the server.
+    Without an outcome the request teaches nothing about the server.
     """
 
     def record_success(self) -> None: ...
@@ -64,8 +56,6 @@ class Permit(Protocol):
 class Limiter(Protocol):
     """Rate limiter as the model client uses it; another process may have the one that decides."""
 
-    answered: int  # requests
-
     async def acquire(self, tokens: int, get_patience: Callable[[], float] = ...) -> Permit:
         """Wait for a turn; see `RateLimiter.acquire`."""
         ...
@@ -76,32 +66,20 @@ class RequestPermit:
 
     def __init__(self, limiter: "RateLimiter", sent: SentRequest) -> None:
         self._limiter, self._sent = limiter, sent
-        self._is_in_flight = True
 
     def record_success(self) -> None:
-        self._end()
         self._limiter.answered += 1
 
     def record_rate_limit(self, retry_after_seconds: float | None) -> None:
-        self._end()
         self._limiter.policy.record_rate_limit(self._sent, retry_after_seconds, self._limiter.now())
 
     def record_server_error(self) -> None:
-        self._end()
         self._limiter.failed += 1
-        self._limiter.policy.record_server_error(self._limiter.now())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._is_in_flight:
-            self._end()
-
-    def _end(self) -> None:
-        if not self._is_in_flight:
-            raise RuntimeError("the outcome of a request was recorded twice; it can have only one")
-        self._is_in_flight = False
         self._limiter.end_request()
 
 
@@ -111,8 +89,6 @@ class RateLimiter:
     def __init__(
         self, max_concurrency: int, requests_per_minute: float | None = None, tokens_per_minute: float | None = None
     ) -> None:
-        if max_concurrency < 1:
-            raise ValueError(f"max_concurrency is {max_concurrency}; at least 1 request must be able to pass")
         self._rates = (requests_per_minute, tokens_per_minute)
         self.max_concurrency = max_concurrency
         self.policy = AdaptivePace()
@@ -137,7 +113,7 @@ class RateLimiter:
         return self._loop.time()
 
     async def acquire(self, tokens: int, get_patience: Callable[[], float] = lambda: math.inf) -> RequestPermit:
-        """Wait for a turn, and count the request as in flight until its outcome or the end of the permit's block.
+        """Wait for a turn; the request is in flight until the end of the permit's block.
 
         Args:
             tokens: an estimate of prompt and reply together.
@@ -156,11 +132,10 @@ class RateLimiter:
                 self._check_pause(get_patience())  # before the declared rate is used
                 await self._wait_for_declared_rate(tokens)
                 await self._wait_for_capacity(get_patience)
-                permit = RequestPermit(self, self.policy.record_send(self.now()))
                 self.in_flight += 1
+                return RequestPermit(self, self.policy.record_send(self.now()))
         finally:
             self._waiting -= 1
-        return permit
 
     def _check_pause(self, patience_seconds: float) -> None:
         if (pause := self.policy.hold_until - self.now()) > max(0.0, patience_seconds):
@@ -201,5 +176,13 @@ class RateLimiter:
             raise RuntimeError("a RateLimiter belongs to one event loop, and that of its first request is still open")
         self._loop, self.in_flight, self._waiting = loop, 0, 0
         self._turn, self._ended = asyncio.Lock(), asyncio.Event()
-        self._requests, self._tokens = (_create_bucket(per_minute) for per_minute in self._rates)
+        self._requests, self._tokens = map(_create_bucket, self._rates)
         self.policy.begin(loop.time())
+
+
+def _create_bucket(per_minute: float | None) -> AsyncLimiter | None:
+    """Return a leaky bucket for a limit that the profile declares."""
+    if not per_minute:
+        return None
+    capacity = max(1.0, per_minute * BURST_SECONDS / 60)
+    return AsyncLimiter(capacity, capacity * 60 / per_minute)
