@@ -66,7 +66,6 @@ LASTING: Expected = {
     "overflow_vllm": ("context_overflow", 1),
     "overflow_llama_cpp": ("context_overflow", 1),
     "surrogates": (None, STEPS),
-    "huge": ("truncated", 1),
 }
 # Once, then answers: what is retried is got over; the rest ends the question as if it had lasted.
 PASSING: Expected = {
@@ -210,13 +209,12 @@ def test_a_refusal_that_the_agent_swallows_stops_the_run_too(fault: str) -> None
     assert "quota exhausted or key rejected" in str(outcome.stopped)
 
 
-@pytest.mark.parametrize("fault", ["length", "content_filter", "huge"])
+@pytest.mark.parametrize("fault", ["length", "content_filter"])
 def test_a_part_of_an_answer_is_never_right_even_if_it_reads_like_the_gold_answer(fault: str) -> None:
     outcome = run_blocking(ask(["ok", "ok", fault], call_deadline_seconds=20.0))
     record = outcome.record
     assert (record.error_class, record.error_component) == (LASTING[fault][0], "finalize")
     assert (record.score, record.correct) == (None, False)
-    assert len(json.dumps(record.to_dict())) < 1_000_000, "nor is all of it kept"
 
 
 def two_questions(folder: Path, server: FaultServer) -> list[str]:
@@ -246,14 +244,13 @@ def test_a_quota_stops_the_whole_run_which_goes_on_once_it_is_paid(eval_command:
 def test_a_server_that_refuses_everything_stops_the_run_with_its_reason(
     eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mas.llm.retrying.SILENCE_SECONDS", 0.0)
     monkeypatch.setattr("mas.llm.adaptive_pace.MAX_PAUSE_SECONDS", 0.01)
     rows = dataset(tmp_path, *(question(f"q{number}", f"What is {number} * 7?", "42") for number in range(9)))
     with fault_server(lasting("429")) as server:
         model = ["model=openai_compatible", f"model.base_url={server.base_url}", "model.retry_base_seconds=0.01"]
-        finished = eval_command("system=toy", *model, *rows, "run.concurrency=1")
+        finished = eval_command("system=toy", *model, *rows, "run.concurrency=1", "model.num_retries=1")
     out = " ".join(finished.out.split())
-    assert (finished.code, len(finished.records), len(server.requests())) == (3, 5, 5 * 4)
+    assert (finished.code, len(finished.records), len(server.requests())) == (3, 5, 5 * 5)
     assert "stopped: the first 5 answers all failed in the same way: LMRateLimitError: " in out
     assert "Rate limit reached" in out
 

@@ -53,7 +53,7 @@ def sum_usage(spans: Sequence[Span]) -> Usage:
 def _cost(call: Span) -> float | None:
     """Return the cost of a call; None if it is unknown.
 
-    A failed call without a note cost nothing: see `mas/llm/budget_reservation.py` for those that may cost something.
+    A failed call without a note cost nothing: see `mas/llm/engine.py` for those that may cost something.
     """
     cost: float | None = call.attributes.get("cost_usd", 0.0 if call.error else None)
     return cost

@@ -15,7 +15,7 @@ from dspy.utils.exceptions import (
 )
 
 from mas.llm import AUTO, CHAT
-from mas.llm.call_policy import CallPolicy, OptionNames
+from mas.llm.call_policy import CallPolicy
 from mas.llm.dspy_engine import Engine
 from mas.llm.engine import AgentEngine, SyncAgentEngine
 from mas.runtime.event_loop import may_block, model_call, run_blocking
@@ -56,12 +56,13 @@ class AgentLM(dspy.LM):
         **settings: object,
     ) -> None:
         policy = dataclasses.replace(policy, deadline_seconds=deadline_seconds)
-        engines = {"engine": SyncAgentEngine(engine, policy), "async_engine": AgentEngine(engine, policy)}
+        agent_engine = AgentEngine(engine, policy)
+        engines = {"engine": SyncAgentEngine(agent_engine), "async_engine": agent_engine}
         super().__init__(model, **engines, **settings | {"num_retries": 0})
         self.native_tools, self.output = native_tools, output
         self.takes_images, self.takes_audio = policy.limits.takes_images, policy.limits.takes_audio
         self.deadline_seconds = deadline_seconds
-        self._options = policy.options
+        self._key_variable = policy.key_variable
 
     @property
     def supports_function_calling(self) -> bool:
@@ -76,14 +77,14 @@ class AgentLM(dspy.LM):
         return {"response_format"} if self.supports_response_schema else set()
 
     def __call__(self, *args: object, **kwargs: object) -> list[object]:
-        """Run `acall` and wait for it. On the agents' own loop, which must not block: one attempt, no deadline."""
+        """Run `acall` and wait for it. On the agents' own loop, which must not block: one plain attempt."""
         if may_block() and dspy.settings.send_stream is None:  # a stream belongs to the loop that opened it
             return run_blocking(self._acall_within_deadline(*args, **kwargs))
         _replace_surrogates(kwargs)
         try:
             result: list[object] = super().__call__(*args, **kwargs)
         except LMError as error:
-            raise _translate_error(error, self._options) from error.__cause__
+            raise _translate_error(error, self._key_variable) from error.__cause__
         return result
 
     async def _acall_within_deadline(self, *args: object, **kwargs: object) -> list[object]:
@@ -105,7 +106,7 @@ class AgentLM(dspy.LM):
             with model_call():
                 result: list[object] = await super().acall(*args, **kwargs)
         except LMError as error:
-            raise _translate_error(error, self._options) from error.__cause__
+            raise _translate_error(error, self._key_variable) from error.__cause__
         return result
 
     def dump_state(self) -> dict[str, object]:
@@ -114,7 +115,7 @@ class AgentLM(dspy.LM):
         return state
 
 
-def _translate_error(error: LMError, options: OptionNames) -> Exception:
+def _translate_error(error: LMError, key_variable: str | None) -> Exception:
     """Return the limit that DSPy wrapped as an unexpected engine error, or the error itself with a remedy.
 
     That the server refuses every request is noted in the sample's context as well: an agent may swallow the error.
@@ -122,7 +123,7 @@ def _translate_error(error: LMError, options: OptionNames) -> Exception:
     cause: BaseException | None = error.__cause__
     if isinstance(error, LMUnexpectedError) and isinstance(cause, LimitReachedError):
         return cause
-    if remedy := _find_remedy(error, options):
+    if remedy := _find_remedy(error, key_variable):
         message = f"{error.message.split(_LM15_GUIDANCE)[0][:MAX_SERVER_CHARS]}; {remedy}"
         error.message, error.args = message, (f"[{error.model}] {message}" if error.model else message,)
     if isinstance(error, _SERVER_REFUSALS) and (context := current_context()) is not None:
@@ -131,22 +132,22 @@ def _translate_error(error: LMError, options: OptionNames) -> Exception:
     return translated
 
 
-def _find_remedy(error: LMError, options: OptionNames) -> str | None:
+def _find_remedy(error: LMError, key_variable: str | None) -> str | None:
     """Return what to correct in the configuration, if the server's refusal can be its mistake."""
     if isinstance(error, LMAuthError):
-        if options.key_variable:
-            return f"check the key in {options.key_variable} ({options.api_key_env})"
-        return f"the server wants a key: name the environment variable that holds it with {options.api_key_env}"
+        if key_variable:
+            return f"check the key in {key_variable} (model.api_key_env)"
+        return "the server wants a key: name the environment variable that holds it with model.api_key_env"
     if isinstance(error, ContextWindowExceededError) or not isinstance(error, LMProviderError):
         return None
     if type(error) is LMProviderError and error.status == 200:  # a web page, for instance
-        return f"check {options.base_url}, to which /chat/completions is added"
+        return "check model.base_url, to which /chat/completions is added"
     if error.status == 404:
-        return f"check {options.name}={(error.model or '').partition('/')[2]} and {options.base_url}"
+        return f"check model.name={(error.model or '').partition('/')[2]} and model.base_url"
     if isinstance(error, LMInvalidRequestError):
         words = error.message.lower()
         known = [f"set {option}" for word, option in _REMEDIES if word in words]
-        return known[0] if known else f"check {options.name}, model.temperature, model.max_tokens, model.native_tools"
+        return known[0] if known else "check model.name, model.temperature, model.max_tokens, model.native_tools"
     return None
 
 

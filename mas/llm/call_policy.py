@@ -12,7 +12,7 @@ than 2,000 characters counts as truncated if the server counted less than one to
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dspy.lm15 import Request, TextPart, ToolCallPart, ToolResultPart
 from dspy.utils.exceptions import LMUnsupportedFeatureError
@@ -44,8 +44,8 @@ class ModelLimits:
             LMUnsupportedFeatureError: it holds an image or a sound, and the profile does not allow that.
         """
         kinds = {part.type for part in _iterate_parts(request)}
-        for kind, taken, key in (("image", self.takes_images, "images"), ("audio", self.takes_audio, "audio")):
-            if kind in kinds and not taken:
+        for kind, is_taken, key in (("image", self.takes_images, "images"), ("audio", self.takes_audio, "audio")):
+            if kind in kinds and not is_taken:
                 raise LMUnsupportedFeatureError(
                     f"{self.model} was not asked: its profile says that it takes no {key} (model.takes_{key}=false)",
                     model=self.model,
@@ -61,37 +61,27 @@ class ModelLimits:
         if not self.detect_truncation or not prompt_tokens:
             return
         if self.context_tokens is not None and prompt_tokens >= self.context_tokens:
-            raise self._describe_truncation(
-                f"it counted {prompt_tokens} tokens, all that its context of {self.context_tokens} holds"
-            )
-        if prompt_tokens * MAX_CHARS_PER_TOKEN < (chars := _count_chars(request, prompt_tokens)):
-            raise self._describe_truncation(f"it counted {prompt_tokens} tokens for {chars} characters")
-
-    def _describe_truncation(self, why: str) -> TruncatedPromptError:
-        return TruncatedPromptError(
-            f"{self.model} read only a part of the prompt: {why}; give the server a longer context (if the count is "
-            "wrong: model.detect_truncation=false)",
+            why = f"{prompt_tokens} tokens, all that its context of {self.context_tokens} holds"
+        elif (chars := _count_chars(request)) > max(MIN_CHARS, prompt_tokens * MAX_CHARS_PER_TOKEN):
+            why = f"{prompt_tokens} tokens for {chars} characters"
+        else:
+            return
+        raise TruncatedPromptError(
+            f"{self.model} read only a part of the prompt: it counted {why}; give the server a longer context (if the "
+            "count is wrong: model.detect_truncation=false)",
             model=self.model,
         )
 
 
-def _count_chars(request: Request, prompt_tokens: int) -> int:
-    """Return the characters sent, with runs of one character counted once; 0 if there are too few to judge."""
-    texts = list(_iterate_texts(request))
-    if sum(map(len, texts)) <= max(MIN_CHARS, prompt_tokens * MAX_CHARS_PER_TOKEN):
-        return 0  # the usual case, without reading every character
-    chars = sum(len(_RUN.sub(r"\1", text)) for text in texts)
-    return chars if chars > MIN_CHARS else 0
-
-
-def _iterate_texts(request: Request) -> Iterator[str]:
-    if isinstance(request.system, str):
-        yield request.system
+def _count_chars(request: Request) -> int:
+    """Return the characters of texts and tool calls, with runs of one character counted once."""
+    texts = [request.system] if isinstance(request.system, str) else []
     for part in _iterate_parts(request):
         if isinstance(part, TextPart):
-            yield part.text
+            texts.append(part.text)
         elif isinstance(part, ToolCallPart):
-            yield str(part.input)
+            texts.append(str(part.input))
+    return sum(len(_RUN.sub(r"\1", text)) for text in texts)
 
 
 def _iterate_parts(request: Request) -> Iterator[Part]:
@@ -109,37 +99,16 @@ NO_LIMITS = ModelLimits()
 
 
 @dataclass(frozen=True)
-class OptionNames:
-    """Options that name a model and its server, and the variable with the key, as messages refer to them."""
-
-    name: str = "model.name"
-    base_url: str = "model.base_url"
-    api_key_env: str = "model.api_key_env"
-    key_variable: str | None = None
-
-
-DEFAULT_OPTIONS = OptionNames()
-
-
-@dataclass(frozen=True)
 class CallPolicy:
     """Settings shared by all calls of one LM; all LMs of a profile share the rate limiter."""
 
     url: str = ""  # endpoint, part of the key of stored replies; "offline": the simulated model
     limits: ModelLimits = NO_LIMITS
-    options: OptionNames = DEFAULT_OPTIONS
+    key_variable: str | None = None  # environment variable with the key, for messages
     price: Price | None = None  # None: unknown
     rate_limiter: Limiter | None = None  # None: any number of requests at once
-    counts_tokens: bool = False  # the rate limiter limits tokens per minute and needs an estimate of each request's
     num_retries: int = 0
     retry_base_seconds: float = 1.0  # upper bound of the first wait
     attempt_timeout_seconds: float | None = None  # of every attempt but the last; None: learnt from earlier replies
     deadline_seconds: float = float("inf")  # of a call with its retries
     extra_body: Mapping[str, object] = field(default_factory=dict)  # further fields of every request
-
-    def complete_request(self, request: Request) -> Request:
-        """Return the request with the further fields."""
-        if not self.extra_body:
-            return request
-        extensions = {**(request.config.extensions or {}), **self.extra_body}
-        return replace(request, config=replace(request.config, extensions=extensions))

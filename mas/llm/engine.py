@@ -4,40 +4,51 @@
 
 The part in brackets is one attempt and one span; `mas/llm/retrying.py` decides which failures are retried. Outside a
 run nothing is limited and nothing is stored. The deadline of a call bounds the time that its attempts spend sending and
-receiving, together; waiting for the rate limiter or for the next attempt is not counted. An attempt has a timeout of
-its own, so that a request that hangs is repeated. A synchronous call on the agents' own loop, which waiting would
-block, gets one plain attempt.
+receiving, together; waiting for the rate limiter or for the next attempt is not counted. A synchronous call on the
+agents' own loop, which waiting would block, gets one plain attempt.
 
     AgentLM("openai/any", engine, native_tools=True, deadline_seconds=180.0)      # wraps the engine
 """
 
 import asyncio
+import dataclasses
 import functools
-import math
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
-from dspy.lm15 import RateLimitError, Request, Response
-from dspy.utils.exceptions import LMTimeoutError
+from dspy.lm15 import (
+    AuthError,
+    BillingError,
+    CapabilityError,
+    ConfigurationError,
+    InvalidRequestError,
+    LockTimeoutError,
+    RateLimitError,
+    Request,
+    Response,
+    ServerError,
+)
+from dspy.utils.exceptions import LMUnsupportedFeatureError
 
-from mas.llm.budget_reservation import BudgetReservation, record_aborted_cost, reserve_budget
 from mas.llm.call_policy import CallPolicy
-from mas.llm.dspy_engine import Engine, request_to_dict
-from mas.llm.prices import FREE
+from mas.llm.dspy_engine import Engine, NeverSentError, request_to_dict
+from mas.llm.prices import FREE, Price
 from mas.llm.rate_limiter import BackoffTooLongError, Permit
 from mas.llm.replay import Source, StoredReplies
 from mas.llm.reply_validation import check_not_empty, record_cost, validate_reply
-from mas.llm.retrying import SERVER_FAULTS, AttemptTimeoutError, FailedAttempts, ReplyTimes, build_retry_policy
-from mas.runtime.sample_context import SampleContext, SampleKey, current_context
-from mas.runtime.trace import span
+from mas.llm.retrying import SERVER_FAULTS, Attempts, AttemptTimeoutError, ReplyTimes
+from mas.runtime.sample_context import Payment, SampleContext, SampleKey, current_context
+from mas.runtime.trace import Span, span
 
 MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
 CHARS_PER_TOKEN = 4  # for the rate limiter's estimate; the server's own count comes with the reply
 TYPICAL_REPLY_TOKENS = 300
 _ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # DSPy, after a reply it could not parse
+# Errors that cost nothing. 5xx too: providers bill replies, and it has none. 408 and 504 are errors of another class.
+_REFUSED = (AuthError, BillingError, InvalidRequestError, RateLimitError, ServerError)
+_NEVER_SENT = (NeverSentError, LMUnsupportedFeatureError, CapabilityError, ConfigurationError, LockTimeoutError)
 
 
 @dataclass
@@ -45,67 +56,23 @@ class _Call:
     """One request with its attempts."""
 
     request: Request
+    content: dict[str, object]  # the request as JSON
+    inputs: dict[str, object]  # the same as records store it: media are replaced by their size
     context: SampleContext
-    content: dict[str, object] = field(init=False)  # the request as JSON
-    deadline_seconds: float  # of all attempts together
-    failed: FailedAttempts
-    attempts: int = 0
-    cut_off: int = 0  # attempts that took longer than their timeout
-    worked_seconds: float = 0.0  # sending and receiving
-    idle_since: float = field(default_factory=time.monotonic)  # begin of the call, or end of its last attempt
+    attempts: Attempts
 
-    def __post_init__(self) -> None:
-        self.content = request_to_dict(self.request)
-
-    def get_seconds_left(self) -> float:
-        """Return the time left to the call or to its sample, whichever is less."""
-        return min(self.deadline_seconds - self.worked_seconds, self.context.seconds_left)
-
-    @asynccontextmanager
-    async def limit_work(self, attempt_seconds: float) -> AsyncIterator[None]:
-        """Count the block, one attempt, as work, and cancel it at its timeout or at the call's deadline.
-
-        Raises:
-            AttemptTimeoutError: the attempt took longer than `attempt_seconds`; the call still has time.
-            LMTimeoutError: all attempts together took longer than the deadline.
-        """
-        began, left = time.monotonic(), self.deadline_seconds - self.worked_seconds
-        try:
-            async with asyncio.timeout(min(attempt_seconds, left)) as timeout:
-                yield
-        except TimeoutError as error:
-            if not timeout.expired():
-                raise
-            if attempt_seconds < left:
-                self.cut_off += 1
-                message = (
-                    f"no complete reply within {attempt_seconds:.3g} s to attempt {self.attempts} of a call that may "
-                    f"take {self.deadline_seconds:g} s (model.call_deadline_seconds)"
-                )
-                raise AttemptTimeoutError(message) from error
-            message = f"no complete reply within {self.deadline_seconds:g} s (model.call_deadline_seconds)"
-            raise LMTimeoutError(message, model=self.request.model) from error
-        finally:
-            self.worked_seconds += time.monotonic() - began
-
-    def describe(self) -> dict[str, object]:
-        """Return the request as records store it: media are replaced by their size."""
-        return {key: _omit_media(value) for key, value in self.content.items() if key != "model"}
-
-    @property
-    def is_repeat(self) -> bool:
-        """True after a failed attempt or a reply that DSPy could not parse."""
-        return self.attempts > 1 or _ASKS_FOR_JSON in str(self.content.get("system"))
-
-    def span_attributes(self) -> dict[str, object]:
-        """Return the attributes with which the span of the current attempt begins."""
-        waited = {"waited_seconds": round(time.monotonic() - self.idle_since, 4)}
-        return {"attempt": self.attempts, **waited, **({"retry": True} if self.is_repeat else {})}
+    def open_span(self, **attributes: object) -> AbstractContextManager[Span]:
+        """Open the span of the current attempt; `retry` also marks DSPy's second request for a readable reply."""
+        waited_seconds = round(time.monotonic() - self.attempts.idle_since, 4)
+        if self.attempts.count > 1 or _ASKS_FOR_JSON in str(self.content.get("system")):
+            attributes["retry"] = True
+        attributes |= {"attempt": self.attempts.count, "waited_seconds": waited_seconds}
+        return span("lm", self.request.model, inputs=self.inputs, **attributes)
 
     def estimate_tokens(self) -> int:
         """Estimate the tokens of the request and its reply."""
         reply_tokens = min(TYPICAL_REPLY_TOKENS, self.request.config.max_tokens or TYPICAL_REPLY_TOKENS)
-        return len(str(self.describe())) // CHARS_PER_TOKEN + reply_tokens
+        return len(str(self.inputs)) // CHARS_PER_TOKEN + reply_tokens
 
 
 class AgentEngine:
@@ -124,84 +91,97 @@ class AgentEngine:
             LMTimeoutError: there was no complete reply in time.
             TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: the reply is not valid.
         """
-        context, policy = current_context() or SampleContext(SampleKey("")), self.policy
-        request = policy.complete_request(request)
-        limiter = policy.rate_limiter
-        failed = FailedAttempts(policy.num_retries, lambda: limiter.answered if limiter else 0)
-        call = _Call(request, context, policy.deadline_seconds, failed)
-        stored = StoredReplies(call.context, policy.url, call.content)
+        call = self._open_call(request)
+        stored = StoredReplies(call.context, self.policy.url, call.content)
         if (found := stored.find()) is not None:
             return self._replay(call, *found)
-        retries = build_retry_policy(context, failed, policy.retry_base_seconds, call.get_seconds_left)
-        response: Response = await retries(self._attempt, call, stored)
+        response: Response = await call.attempts.build_retry_policy()(self._attempt, call, stored)
         return response
+
+    async def complete_at_once(self, request: Request) -> Response:
+        """Send the request once, without rate limiter, retries, call log and cache."""
+        call = self._open_call(request)
+        call.attempts.count, call.attempts.num_retries = 1, 0
+        call.context.reserve_lm_call()
+        return await self._send(call, None, None)
+
+    def _open_call(self, request: Request) -> _Call:
+        policy, context = self.policy, current_context() or SampleContext(SampleKey(""))
+        if policy.extra_body:
+            extensions = {**(request.config.extensions or {}), **policy.extra_body}
+            request = dataclasses.replace(request, config=dataclasses.replace(request.config, extensions=extensions))
+        attempts = Attempts(context, policy.num_retries, policy.retry_base_seconds, policy.deadline_seconds)
+        content = request_to_dict(request)
+        inputs = {key: _omit_media(value) for key, value in content.items() if key != "model"}
+        return _Call(request, content, inputs, context, attempts)
 
     def _replay(self, call: _Call, response: Response, source: Source) -> Response:
         """Count and validate a stored reply as if it came from the server."""
-        call.attempts += 1
+        call.attempts.count += 1
         call.context.count_lm_call()
-        attributes = {**call.span_attributes(), source: True}
-        with span("lm", call.request.model, inputs=call.describe(), **attributes) as current:
+        with call.open_span(**{source: True}) as current:
             record_cost(response, FREE if source == "cached" else self.policy.price, call.context, current)
             return validate_reply(call.request, response, self.policy.limits, current)
 
     async def _attempt(self, call: _Call, stored: StoredReplies) -> Response:
-        """Send one request. Its cost is settled before the reply is stored: if the process dies in between, it is
-        sent and paid again, and both are counted."""
-        call.attempts += 1
+        """Wait for a turn, and send the request. It is reserved in the run's budget before, and settled once."""
+        call.attempts.count += 1
         await call.context.await_budget()
-        with reserve_budget(call.context) as reservation:
-            try:
-                async with self._admit(call) as permit:
-                    return await self._send(call, stored, permit, reservation)
-            finally:
-                call.idle_since = time.monotonic()
+        call.context.reserve_lm_call()
+        try:
+            permit = await self._acquire_permit(call)
+        except BaseException:
+            call.context.budget.settle(None)
+            raise
+        try:
+            with permit or nullcontext():
+                return await self._send(call, permit, stored)
+        finally:
+            call.attempts.idle_since = time.monotonic()
 
-    async def _send(
-        self, call: _Call, stored: StoredReplies, permit: Permit | None, reservation: BudgetReservation
-    ) -> Response:
-        policy = self.policy
-        with span("lm", call.request.model, inputs=call.describe(), **call.span_attributes()) as current:
-            policy.limits.check_inputs(call.request)
-            with record_aborted_cost(policy.price, reservation, current):
-                response = await self._receive(call, permit)
-            reservation.pay(record_cost(response, policy.price, call.context, current))
-            check_not_empty(response)
-            stored.store(response)
-            return validate_reply(call.request, response, policy.limits, current)
-
-    @asynccontextmanager
-    async def _admit(self, call: _Call) -> AsyncIterator[Permit | None]:
+    async def _acquire_permit(self, call: _Call) -> Permit | None:
         """Wait for the rate limiter's permit; None without a rate limiter."""
         limiter = self.policy.rate_limiter
         if limiter is None:
-            yield None
-            return
-        tokens = call.estimate_tokens() if self.policy.counts_tokens else 0
+            return None
         with call.context.pause_working_time():
             try:
-                permit = await limiter.acquire(tokens, call.get_seconds_left)
+                return await limiter.acquire(call.estimate_tokens(), call.attempts.get_seconds_left)
             except BackoffTooLongError as error:
                 message = f"{error}: the server has asked for a pause that is longer than this call may last"
                 raise RateLimitError(message, retry_after=error.seconds) from error
-        with permit:
-            yield permit
+
+    async def _send(self, call: _Call, permit: Permit | None, stored: StoredReplies | None) -> Response:
+        """Send the request, which is reserved. Its cost is settled before the reply is stored: if the process dies in
+        between, it is sent and paid again, and both are counted."""
+        policy, budget = self.policy, call.context.budget
+        with call.open_span() as current:
+            try:
+                policy.limits.check_inputs(call.request)
+                response = await self._receive(call, permit)
+            except BaseException as error:
+                budget.settle(_find_aborted_cost(error, policy.price, current))
+                raise
+            budget.settle(record_cost(response, policy.price, call.context, current))
+            check_not_empty(response)
+            if stored is not None:
+                stored.store(response)
+            return validate_reply(call.request, response, policy.limits, current)
 
     async def _receive(self, call: _Call, permit: Permit | None) -> Response:
         """Return the server's reply, and report the outcome to the rate limiter."""
         began = time.monotonic()
+        timeout_seconds = call.attempts.get_timeout(self.policy.attempt_timeout_seconds, self.reply_times)
         try:
-            async with call.limit_work(self._get_attempt_seconds(call)):
+            async with call.attempts.limit_work(timeout_seconds):
                 response = await self.inner.complete(call.request)
         except AttemptTimeoutError:  # tells the rate limiter nothing
             self.reply_times.record(time.monotonic() - began)
             raise
-        except RateLimitError as error:
-            if permit is not None:
+        except (RateLimitError, *SERVER_FAULTS) as error:
+            if permit is not None and isinstance(error, RateLimitError):
                 permit.record_rate_limit(error.retry_after)
-            raise
-        except SERVER_FAULTS:
-            if permit is not None:
+            elif permit is not None:
                 permit.record_server_error()
             raise
         if permit is not None:
@@ -209,49 +189,21 @@ class AgentEngine:
         self.reply_times.record(time.monotonic() - began)
         return response
 
-    def _get_attempt_seconds(self, call: _Call) -> float:
-        """Return the timeout of the call's next attempt: longer after one that was cut off, none for the last one.
-
-        Nothing is cut off before there are replies to learn from: a slow server would be asked again and again.
-        """
-        policy = self.policy
-        if call.failed.is_next_fault_final:
-            return math.inf
-        if policy.attempt_timeout_seconds is not None:
-            return policy.attempt_timeout_seconds
-        return self.reply_times.get_timeout() * 2.0**call.cut_off
-
     def __deepcopy__(self, memo: dict[int, object]) -> "AgentEngine":
         return self
 
 
 class SyncAgentEngine:
-    """Synchronous counterpart: one attempt on a loop of its own, without rate limiter, call log and cache."""
+    """Synchronous counterpart: one plain attempt, on a loop of its own."""
 
-    def __init__(self, inner: Engine, policy: CallPolicy) -> None:
-        self.inner, self.policy = inner, policy
+    def __init__(self, engine: AgentEngine) -> None:
+        self._engine = engine
 
     def complete(self, request: Request) -> Response:
-        context, policy = current_context() or SampleContext(SampleKey("")), self.policy
-        request = policy.complete_request(request)
-        call = _Call(request, context, policy.deadline_seconds, FailedAttempts(0, lambda: 0), attempts=1)
-        with (
-            reserve_budget(context) as reservation,
-            span("lm", request.model, inputs=call.describe(), **call.span_attributes()) as current,
-        ):
-            policy.limits.check_inputs(request)
-            with record_aborted_cost(policy.price, reservation, current):
-                response = _run_aside(self.inner.complete(request))
-            reservation.pay(record_cost(response, policy.price, context, current))
-            check_not_empty(response)
-            return validate_reply(request, response, policy.limits, current)
+        return asyncio.run_coroutine_threadsafe(self._engine.complete_at_once(request), _start_side_loop()).result()
 
     def __deepcopy__(self, memo: dict[int, object]) -> "SyncAgentEngine":
         return self
-
-
-def _run_aside(reply: Coroutine[object, object, Response]) -> Response:
-    return asyncio.run_coroutine_threadsafe(reply, _start_side_loop()).result()
 
 
 @functools.cache
@@ -260,6 +212,17 @@ def _start_side_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="synchronous model calls", daemon=True).start()
     return loop
+
+
+def _find_aborted_cost(error: BaseException, price: Price | None, current: Span) -> Payment | None:
+    """Return the cost of a request that failed: none if it was never sent or refused, else unknown."""
+    if isinstance(error, _REFUSED):
+        return Payment(cost_usd=0.0, refused=True)
+    if isinstance(error, _NEVER_SENT):
+        return None
+    is_free = price is not None and not (price.input_usd_per_million or price.output_usd_per_million)
+    current.attributes["cost_usd"] = 0.0 if is_free else None
+    return Payment(cost_usd=0.0 if is_free else None)
 
 
 def _omit_media(value: object) -> object:

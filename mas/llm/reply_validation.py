@@ -19,9 +19,7 @@ from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.text import replace_surrogates
 from mas.runtime.trace import Span
 
-MAX_REPLY_CHARS = 1_000_000  # twice the longest output of today's models; records hold a reply several times
 UNREADABLE_ARGUMENTS = "partial_json"  # DSPy's name for the text of arguments that are no JSON object
-BEGINNING_CHARS = 1_000  # recorded of a longer reply
 
 
 def record_cost(response: Response, price: Price | None, context: SampleContext, current: Span) -> Payment:
@@ -63,20 +61,15 @@ def validate_reply(request: Request, response: Response, limits: ModelLimits, cu
     """Return the reply without lone surrogates, and record it on the span.
 
     Raises:
-        TruncatedReplyError: it stopped at the token limit, which DSPy alone would parse as an answer, or is too long.
+        TruncatedReplyError: it stopped at the token limit, which DSPy alone would parse as an answer.
         RefusedReplyError: the provider withheld it, or the model refused.
         TruncatedPromptError: the model read only a part of the prompt.
     """
     parts = tuple(
         repaired for part in response.message.parts for repaired in _repair(_replace_surrogates(part), current)
     )
-    chars = sum(map(_count_chars, parts))
-    recorded = parts if chars <= MAX_REPLY_CHARS else (TextPart(_shorten(parts)),)
-    response = dataclasses.replace(response, message=dataclasses.replace(response.message, parts=recorded))
+    response = dataclasses.replace(response, message=dataclasses.replace(response.message, parts=parts))
     current.outputs = message_to_dict(response.message)
-    if chars > MAX_REPLY_CHARS:
-        message = f"the reply has {chars:,} characters, and {MAX_REPLY_CHARS:,} are taken at most"
-        raise TruncatedReplyError(message, model=response.model)
     limits.check_not_truncated(request, response.usage.input_tokens)
     if response.finish_reason == "length":
         raise TruncatedReplyError("the reply was cut off at the model's token limit", model=response.model)
@@ -125,15 +118,6 @@ def _repair(part: Part, current: Span) -> Iterator[Part]:
             current.attributes["repaired_arguments"] = True
             part = dataclasses.replace(part, input=arguments)
     yield part
-
-
-def _count_chars(part: Part) -> int:
-    return len(part.text) if isinstance(part, TextPart | ThinkingPart) else len(str(part))
-
-
-def _shorten(parts: tuple[Part, ...]) -> str:
-    text = next((part.text for part in parts if isinstance(part, TextPart)), "")
-    return f"{text[:BEGINNING_CHARS]} […]"
 
 
 def _is_blank(part: Part) -> bool:

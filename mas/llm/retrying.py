@@ -1,35 +1,29 @@
-"""Retries of failed requests: which failures are transient, how long to wait, and when an attempt has hung.
+"""Attempts of one call: which failures are retried, how long to wait, and when an attempt has hung.
 
-This is the only retry layer there is.
+This is the only retry layer; those of DSPy, LiteLLM and the HTTP client are off. The wait is uniform between 0 and a
+bound that doubles ("full jitter", https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), unless
+the server names one with `Retry-After`. A failure is final at once if the wait would outlast the call or its sample.
 
-The retries of DSPy, LiteLLM and the HTTP client are off. The wait is uniform between 0 and a bound that doubles ("full
-jitter", https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/), unless the server names one with
-`Retry-After`. A failure is final at once if the wait would outlast the call or its sample.
-
-Faults (no or half a reply, a server error) are limited by `num_retries`. A refusal (429, 503, 529) is not a fault:
-waiting solves it as long as the server answers others, so a call may be refused four times as often. A server that
-answers nobody for a minute is given up after `num_retries` refusals.
-
-    attempts = FailedAttempts(num_retries=3, count_answered=lambda: limiter.answered)
-    await build_retry_policy(context, attempts, base_seconds=1.0, get_seconds_left=lambda: 180.0)(send_once)
+Faults (no or half a reply, a server error) are limited by `num_retries`. A refusal (429, 503, 529) is not a fault,
+since waiting solves it: a call may be refused four times as often.
 
 An attempt that takes far longer than the replies before it is cut off and repeated: most hung requests are answered at
 once when they are sent again.
 
-    times = ReplyTimes()
-    times.record(2.0)
-    times.get_timeout()             # inf: too few replies yet
+    await Attempts(context, num_retries=3, base_seconds=1.0, deadline_seconds=360.0).build_retry_policy()(send_once)
 """
 
 import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 from dspy.lm15 import LockTimeoutError, ProviderError, RateLimitError, ServerError, TransportError
 from dspy.lm15 import TimeoutError as ServerTimeoutError
+from dspy.utils.exceptions import LMTimeoutError
 from tenacity import AsyncRetrying, RetryCallState
 from tenacity.wait import wait_random_exponential
 
@@ -41,7 +35,6 @@ SERVER_FAULTS = (ServerError, ServerTimeoutError, TransportError)
 TRANSIENT = (RateLimitError, *SERVER_FAULTS, LockTimeoutError)  # an exhausted quota is a BillingError, and final
 REFUSED = (503, 529)  # server errors that mean "not now", as 429 does
 REFUSALS_PER_RETRY = 4  # a call may be refused so many times as often as it may fail
-SILENCE_SECONDS = 60.0  # a server that answered nobody for so long will not answer after one more refusal either
 MIN_REPLIES, MAX_REPLIES = 10, 100  # before anything is learnt; newest ones that count
 SLOW_SHARE = 0.9  # the reply time that this share of them did not exceed …
 TIMEOUT_FACTOR = 5.0  # … times this is the timeout of an attempt,
@@ -66,7 +59,10 @@ class ReplyTimes:
         self._seconds.append(seconds)
 
     def get_timeout(self) -> float:
-        """Return the seconds after which an attempt has probably hung; infinite while too little is known."""
+        """Return the seconds after which an attempt has probably hung; infinite while too little is known.
+
+        Without that knowledge a slow server would be sent the same request again and again.
+        """
         if len(self._seconds) < MIN_REPLIES:
             return math.inf
         slow = sorted(self._seconds)[math.ceil(SLOW_SHARE * len(self._seconds)) - 1]
@@ -74,83 +70,92 @@ class ReplyTimes:
 
 
 @dataclass
-class FailedAttempts:
-    """Failed attempts of one call, and the decision whether there may be another one."""
+class Attempts:
+    """Attempts of one call, and the time that they took."""
 
+    context: SampleContext  # its working time is paused during the waits
     num_retries: int  # after faults
-    count_answered: Callable[[], int]  # returns the requests of all calls that the server has answered
+    base_seconds: float  # upper bound of the first wait
+    deadline_seconds: float  # for sending and receiving, of all attempts together
+    count: int = 0
     faults: int = 0
     refusals: int = 0
-    _refused_at: float = 0.0
-    _answered_before: int = 0  # the first refusal
+    cut_off: int = 0  # attempts that took longer than their timeout
+    worked_seconds: float = 0.0  # sending and receiving
+    idle_since: float = field(default_factory=time.monotonic)  # begin of the call, or end of its last attempt
 
-    def record(self, error: BaseException | None) -> None:
-        """Count a failure as a refusal or as a fault."""
-        if not _is_refusal(error):
-            self.faults += 1
-            return
-        if not self.refusals:
-            self._refused_at, self._answered_before = time.monotonic(), self.count_answered()
-        self.refusals += 1
+    def get_seconds_left(self) -> float:
+        """Return the time left to the call or to its sample, whichever is less."""
+        return min(self.deadline_seconds - self.worked_seconds, self.context.seconds_left)
 
-    @property
-    def is_next_fault_final(self) -> bool:
-        return self.faults >= self.num_retries
+    def get_timeout(self, seconds: float | None, reply_times: ReplyTimes) -> float:
+        """Return the timeout of the current attempt: `seconds`, or the learnt one, longer after one that was cut off.
 
-    @property
-    def is_last_final(self) -> bool:
-        """Return whether the failure that was recorded last ends the call."""
-        if self.faults > self.num_retries or self.refusals > REFUSALS_PER_RETRY * self.num_retries:
-            return True
-        return self.refusals > self.num_retries and self._is_silent()
+        The last attempt has none.
+        """
+        if self.faults >= self.num_retries:
+            return math.inf
+        return reply_times.get_timeout() * 2.0**self.cut_off if seconds is None else seconds
 
-    def _is_silent(self) -> bool:
-        """Return whether the server has answered nobody for long, since it first refused this call."""
-        return self.count_answered() == self._answered_before and time.monotonic() - self._refused_at >= SILENCE_SECONDS
+    @asynccontextmanager
+    async def limit_work(self, timeout_seconds: float) -> AsyncIterator[None]:
+        """Count the block, one attempt, as work, and cancel it at its timeout or at the call's deadline.
 
+        Raises:
+            AttemptTimeoutError: the attempt took longer than `timeout_seconds`; the call still has time.
+            LMTimeoutError: all attempts together took longer than the deadline.
+        """
+        began, left = time.monotonic(), self.deadline_seconds - self.worked_seconds
+        try:
+            async with asyncio.timeout(min(timeout_seconds, left)) as timeout:
+                yield
+        except TimeoutError as error:
+            if not timeout.expired():
+                raise
+            if timeout_seconds < left:
+                self.cut_off += 1
+                raise AttemptTimeoutError(
+                    f"no complete reply within {timeout_seconds:.3g} s to attempt {self.count} of a call that may take "
+                    f"{self.deadline_seconds:g} s (model.call_deadline_seconds)"
+                ) from error
+            raise LMTimeoutError(
+                f"no complete reply within {self.deadline_seconds:g} s (model.call_deadline_seconds)"
+            ) from error
+        finally:
+            self.worked_seconds += time.monotonic() - began
 
-def build_retry_policy(
-    context: SampleContext, attempts: FailedAttempts, base_seconds: float, get_seconds_left: Callable[[], float]
-) -> AsyncRetrying:
-    """Return the retry policy of one call; called with a function and its arguments, it raises the last failure.
+    def build_retry_policy(self) -> AsyncRetrying:
+        """Return the retries: called with a function and its arguments, they raise its last failure."""
+        jitter = wait_random_exponential(multiplier=self.base_seconds, max=MAX_WAIT_SECONDS)
 
-    Args:
-        context: its working time is paused during the waits.
-        attempts: counts the failures, and limits them.
-        base_seconds: upper bound of the first wait.
-        get_seconds_left: returns the time left to the call; a wait must be shorter.
-    """
+        def wait(state: RetryCallState) -> float:
+            retry_after: float | None = getattr(_get_failure(state), "retry_after", None)
+            return jitter(state) if retry_after is None else retry_after
 
-    async def sleep(seconds: float) -> None:
-        with context.pause_working_time():
+        return AsyncRetrying(
+            sleep=self._sleep, after=self._record, wait=wait, stop=self._is_last, retry=self._is_transient, reraise=True
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        with self.context.pause_working_time():
             await asyncio.sleep(seconds)
 
-    jitter = wait_random_exponential(multiplier=base_seconds, max=MAX_WAIT_SECONDS)
-
-    def is_worth_retrying(state: RetryCallState) -> bool:
+    def _is_transient(self, state: RetryCallState) -> bool:
         error = _get_failure(state)
-        return isinstance(error, TRANSIENT) or (_is_meaningless(error) and attempts.faults == 0)
+        is_meaningless = isinstance(error, EmptyReplyError) or type(error) is ProviderError  # no JSON, or nothing
+        return isinstance(error, TRANSIENT) or (is_meaningless and self.faults == 0)  # the latter once
 
-    def record(state: RetryCallState) -> None:
-        attempts.record(_get_failure(state))
+    def _record(self, state: RetryCallState) -> None:
+        error = _get_failure(state)
+        if isinstance(error, RateLimitError) or (isinstance(error, ServerError) and error.status in REFUSED):
+            self.refusals += 1
+        else:
+            self.faults += 1
 
-    def wait(state: RetryCallState) -> float:
-        retry_after: float | None = getattr(_get_failure(state), "retry_after", None)
-        return jitter(state) if retry_after is None else retry_after
-
-    def stop(state: RetryCallState) -> bool:
-        return attempts.is_last_final or state.upcoming_sleep >= get_seconds_left()
-
-    return AsyncRetrying(sleep=sleep, after=record, wait=wait, stop=stop, retry=is_worth_retrying, reraise=True)
-
-
-def _is_refusal(error: BaseException | None) -> bool:
-    return isinstance(error, RateLimitError) or (isinstance(error, ServerError) and error.status in REFUSED)
-
-
-def _is_meaningless(error: BaseException | None) -> bool:
-    """Return whether it is a reply that says nothing (bad JSON, HTML, nothing at all), which is asked for once more."""
-    return isinstance(error, EmptyReplyError) or type(error) is ProviderError
+    def _is_last(self, state: RetryCallState) -> bool:
+        if self.faults > self.num_retries or self.refusals > REFUSALS_PER_RETRY * self.num_retries:
+            return True
+        return state.upcoming_sleep >= self.get_seconds_left()
 
 
 def _get_failure(state: RetryCallState) -> BaseException | None:

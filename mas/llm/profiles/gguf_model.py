@@ -1,23 +1,31 @@
 """A model in a GGUF file, served by llama.cpp for the run: `conf/model/gguf.yaml`.
 
-No server has to be installed or started: the package xllamacpp brings llama.cpp (`pip install -e '.[local]'`).
+No server has to be installed or started: the package xllamacpp brings llama.cpp (`pip install -e '.[local]'`). The
+server is a child process that ends when its standard input does, so none stays behind, however its parent dies:
+`python -m mas.llm.profiles.gguf_model FILE SLOTS CONTEXT_TOKENS`.
 """
 
+import atexit
+import functools
 import importlib.util
-import os
+import subprocess
+import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mas.llm.profiles.gguf_server import start_server
 from mas.llm.profiles.local_servers import LlamaCppModel
-from mas.llm.profiles.profile import Endpoint
+from mas.llm.profiles.profile import Endpoint, check_number
 from mas.runtime.errors import UserError
+from mas.runtime.security.child_environment import build_child_environment
+from mas.runtime.terminal import print_line
 
 if TYPE_CHECKING:
     from mas.llm.dspy_engine import Engine
 
 GGUF = b"GGUF"  # the first bytes of such a file
+LAST_LINES = 3  # of the server's log, in the message when it does not start
 
 
 @dataclass
@@ -33,7 +41,7 @@ class GgufModel(LlamaCppModel):
         """Check the file and start the server, which loads the model.
 
         Raises:
-            UserError: xllamacpp is missing, the file is missing or is no GGUF file, or the memory is too small for it.
+            UserError: xllamacpp is missing, the file is missing or is no GGUF file, or the server does not start.
         """
         self._check_ranges()
         if importlib.util.find_spec("xllamacpp") is None:
@@ -43,18 +51,19 @@ class GgufModel(LlamaCppModel):
 
     def _check_ranges(self) -> None:
         super()._check_ranges()
-        self._require("slots", self.slots >= 1, "at least 1")
-        self._require("context_tokens", self.context_tokens is not None, "a number")
+        check_number("model.slots", self.slots, 1)
+        if self.context_tokens is None:
+            raise UserError("model.context_tokens=null is not possible with model=gguf; expected at least 1.")
 
     def _create_engine(self, endpoint: Endpoint) -> "Engine":
         if self.base_url is None:  # in another process than the one that checked the profile
             self.base_url = self._start()
         return super()._create_engine(Endpoint(endpoint.base_url or self.base_url, endpoint.api_key_env))
 
-    def _get_name(self, endpoint: Endpoint) -> str:
+    def _name_server(self, endpoint: Endpoint) -> str:
         """Return the file and its size instead of the address, whose port is another one in a resumed run."""
         if endpoint.base_url not in (None, self.base_url):
-            return self._get_url(endpoint)
+            return super()._name_server(endpoint)
         path = Path(self.path).expanduser().resolve() if self.path else None
         return f"gguf:{path or self.hf}:{path.stat().st_size if path and path.is_file() else 0}"
 
@@ -74,10 +83,6 @@ class GgufModel(LlamaCppModel):
             ) from error
         if beginning != GGUF:
             raise UserError(f"{path} is no GGUF file (it does not begin with the letters GGUF); give another one.")
-        size, total = path.stat().st_size, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if size > total:
-            sizes = f"{path} has {size / 1e9:.1f} GB, and this machine {total / 1e9:.1f} GB of memory"
-            raise UserError(f"{sizes}; take a smaller model.")
         return path
 
 
@@ -96,3 +101,50 @@ def _download(name: str) -> Path:
         raise UserError(
             f"model.hf={name} cannot be downloaded ({reason}); check the name, or give model.path."
         ) from error
+
+
+@functools.cache
+def start_server(path: Path, slots: int, context_tokens: int) -> str:
+    """Return the address of a server of the model, which is started if none runs yet.
+
+    Args:
+        path: the GGUF file.
+        slots: requests that are answered at once.
+        context_tokens: context of each slot.
+
+    Raises:
+        UserError: the server did not start; the message has the end of its log.
+    """
+    command = [sys.executable, "-m", __name__, str(path), str(slots), str(context_tokens)]
+    pipe, environment = subprocess.PIPE, build_child_environment("PYTHONPATH")
+    with tempfile.TemporaryFile("w+", errors="replace") as log:
+        server = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=log, env=environment, start_new_session=True, text=True
+        )
+        assert server.stdout is not None
+        address = next((line.split()[1] for line in server.stdout if line.startswith("listening ")), None)
+        if address is None:
+            server.communicate()
+            log.seek(0)
+            said = " | ".join(log.read().strip().splitlines()[-LAST_LINES:])
+            raise UserError(f"llama.cpp's server did not start with {path} (exit code {server.returncode}): {said}")
+    atexit.register(server.kill)
+    return f"{address}/v1"
+
+
+def main() -> None:
+    """Serve the model of the arguments until the standard input ends."""
+    import xllamacpp
+
+    path, slots, context_tokens = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    params = xllamacpp.CommonParams()
+    params.model.path, params.hostnames, params.port = path, ["127.0.0.1"], 0
+    params.n_parallel, params.n_ctx = slots, context_tokens * slots
+    params.use_jinja = params.endpoint_metrics = params.endpoint_props = True
+    server = xllamacpp.Server(params)
+    print_line(f"listening {server.listening_address}")
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

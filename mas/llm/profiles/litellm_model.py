@@ -47,6 +47,8 @@ class LiteLLMModel(ModelProfile):
                 raise UserError(f"model.name={name} names no provider; LiteLLM's form is anthropic/claude-sonnet-4-5.")
         if self.takes_audio:
             raise UserError("model.takes_audio=true is not possible with LiteLLM yet; set it to false.")
+        if not isinstance(self.native_tools, bool):
+            raise UserError(f"model.native_tools={self.native_tools} is unknown; expected true or false.")
         if importlib.util.find_spec("litellm") is None:
             raise UserError("model=litellm needs the package litellm; install it with: pip install litellm.")
         super().check()
@@ -59,8 +61,8 @@ class LiteLLMModel(ModelProfile):
             if endpoint.api_key_env or endpoint.base_url:
                 continue
             name = self._resolve_settings(AgentModel(agent=agent)).name or self.name
-            variables = USUAL_KEYS.get(name.partition("/")[0], ())
-            if variables and not any(os.environ.get(variable) for variable in variables):
+            variables = _list_key_variables(name)
+            if name.partition("/")[0] in USUAL_KEYS and not any(os.environ.get(variable) for variable in variables):
                 raise UserError(
                     f"model.name={name} needs the environment variable {' or '.join(variables)}; set it (or put it "
                     "into .env), or name another with model.api_key_env."
@@ -68,8 +70,7 @@ class LiteLLMModel(ModelProfile):
 
     def secrets(self) -> list[str]:
         """Return the keys of all `api_key_env`, and those that LiteLLM finds by itself."""
-        usual = (f"{name.partition('/')[0].upper()}_API_KEY" for name in self.names)
-        keys = {os.environ.get(variable) or "" for variable in usual}
+        keys = {os.environ.get(variable) or "" for name in self.names for variable in _list_key_variables(name)}
         return sorted({*super().secrets(), *(key for key in keys if len(key) >= MIN_SECRET_CHARS)})
 
     def find_price(self, name: str) -> Price | None:
@@ -83,3 +84,8 @@ class LiteLLMModel(ModelProfile):
         from mas.llm.dspy_engine import create_litellm_engine
 
         return create_litellm_engine(endpoint.read_key(), endpoint.base_url, self.call_deadline_seconds)
+
+
+def _list_key_variables(name: str) -> tuple[str, ...]:
+    provider = name.partition("/")[0]
+    return USUAL_KEYS.get(provider, (f"{provider.upper()}_API_KEY",))

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from mas.llm.profiles.local_servers import PROBE, LlamaCppModel, LmStudioModel, OllamaModel, SglangModel, VllmModel
+from mas.llm.profiles.local_servers import LlamaCppModel, LmStudioModel, OllamaModel, SglangModel, VllmModel
+from mas.llm.profiles.openai_chat import PROBE
 from mas.runtime.errors import UserError
 from tests.mas.llm.loopback import Handler, Received, answer, serving
 from tests.mas.llm.stand_ins import chat, llamacpp, lmstudio, ollama, vllm
