@@ -1,6 +1,7 @@
 """The `dspy.LM` of an agent: our engines and retries, and native tools as the profile says."""
 
 import dataclasses
+from contextlib import nullcontext
 
 import dspy
 from dspy.utils.exceptions import (
@@ -89,9 +90,7 @@ class AgentLM(dspy.LM):
 
     async def _acall_within_deadline(self, *args: object, **kwargs: object) -> list[object]:
         context = current_context()
-        if context is None:
-            return await self.acall(*args, **kwargs)
-        async with context.within_deadline():
+        async with nullcontext() if context is None else context.within_deadline():
             return await self.acall(*args, **kwargs)
 
     async def acall(self, *args: object, **kwargs: object) -> list[object]:

@@ -24,7 +24,6 @@ from dspy.lm15 import (
     CapabilityError,
     ConfigurationError,
     InvalidRequestError,
-    LockTimeoutError,
     RateLimitError,
     Request,
     Response,
@@ -48,7 +47,7 @@ TYPICAL_REPLY_TOKENS = 300
 _ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # DSPy, after a reply it could not parse
 # Errors that cost nothing. 5xx too: providers bill replies, and it has none. 408 and 504 are errors of another class.
 _REFUSED = (AuthError, BillingError, InvalidRequestError, RateLimitError, ServerError)
-_NEVER_SENT = (NeverSentError, LMUnsupportedFeatureError, CapabilityError, ConfigurationError, LockTimeoutError)
+_NEVER_SENT = (NeverSentError, LMUnsupportedFeatureError, CapabilityError, ConfigurationError)
 
 
 @dataclass

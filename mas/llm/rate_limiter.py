@@ -42,11 +42,9 @@ class Permit(Protocol):
 
     def record_rate_limit(self, retry_after_seconds: float | None) -> None:
         """Record a 429 that is not about an exhausted quota; None if the server named no pause."""
-        ...
 
     def record_server_error(self) -> None:
         """Record a 5xx: the server is overloaded or broken, but did not refuse because of the rate."""
-        ...
 
     def __enter__(self) -> Self: ...
 
@@ -58,7 +56,6 @@ class Limiter(Protocol):
 
     async def acquire(self, tokens: int, get_patience: Callable[[], float] = ...) -> Permit:
         """Wait for a turn; see `RateLimiter.acquire`."""
-        ...
 
 
 class RequestPermit:

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from dspy.lm15 import LockTimeoutError, ProviderError, RateLimitError, ServerError, TransportError
+from dspy.lm15 import ProviderError, RateLimitError, ServerError, TransportError
 from dspy.lm15 import TimeoutError as ServerTimeoutError
 from dspy.utils.exceptions import LMTimeoutError
 from tenacity import AsyncRetrying, RetryCallState
@@ -32,7 +32,7 @@ from mas.runtime.sample_context import SampleContext
 
 MAX_WAIT_SECONDS = 60.0  # unless the server asks for a longer one
 SERVER_FAULTS = (ServerError, ServerTimeoutError, TransportError)
-TRANSIENT = (RateLimitError, *SERVER_FAULTS, LockTimeoutError)  # an exhausted quota is a BillingError, and final
+TRANSIENT = (RateLimitError, *SERVER_FAULTS)  # an exhausted quota is a BillingError, and final
 REFUSED = (503, 529)  # server errors that mean "not now", as 429 does
 REFUSALS_PER_RETRY = 4  # a call may be refused so many times as often as it may fail
 MIN_REPLIES, MAX_REPLIES = 10, 100  # before anything is learnt; newest ones that count

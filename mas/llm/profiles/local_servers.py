@@ -4,7 +4,6 @@ Before a run, the server is asked which models it has, and how long their contex
 (build 11549); the others are tested against stand-ins that answer as documented.
 """
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,18 +20,6 @@ class LocalModel(OpenAIChatModel):
     max_connections: int = 4
     detect_truncation: bool = True
 
-    def check(self) -> None:
-        super().check()
-        self.check_server()
-
-    @abstractmethod
-    def check_server(self) -> None:
-        """Ask the server about itself.
-
-        Raises:
-            UserError: it does not have the model, or not with the context length that the profile says.
-        """
-
     def describe_server(self) -> list[str]:
         at_once = f"up to {self.max_connections} requests and questions at once (model.max_connections)"
         return ["; ".join([at_once, *super().describe_server()])]
@@ -40,14 +27,8 @@ class LocalModel(OpenAIChatModel):
     def _check_context(self, server: str, name: str, length: object, setting: str) -> None:
         """Check that a model's context is as long as the profile says; a length that is no number is unknown.
 
-        Args:
-            server: its name, for the message.
-            name: of the model.
-            length: of the context, as the server says.
-            setting: with which a server is started that has a longer one.
-
         Raises:
-            UserError: the context is shorter.
+            UserError: the context is shorter; the message has the `setting` for a longer one.
         """
         if self.context_tokens is not None and isinstance(length, int) and length < self.context_tokens:
             raise UserError(
@@ -68,7 +49,8 @@ class VllmModel(LocalModel):
     context_option: ClassVar[str] = "--max-model-len"
     base_url: str | None = "http://127.0.0.1:8000/v1"
 
-    def check_server(self) -> None:
+    def check(self) -> None:
+        super().check()
         served = {model.get("id"): model.get("max_model_len") for model in self._list_models()}
         for name in self.local_names:
             if name not in served:
@@ -118,7 +100,8 @@ class OllamaModel(LocalModel):
 
     base_url: str | None = "http://127.0.0.1:11434/v1"
 
-    def check_server(self) -> None:
+    def check(self) -> None:
+        super().check()
         for name in self.local_names:
             self._check_capabilities(name)
             if self.context_tokens is not None:
@@ -135,15 +118,13 @@ class OllamaModel(LocalModel):
                 raise UserError(f"Ollama says that {name} cannot do {capability}; set model.{key}=false.")
 
     def _load_context(self, name: str) -> object:
-        """Return the context length of the loaded model, after loading it if necessary."""
-        if (running := self._find_running(name)) is None:
+        """Return the context length of the loaded model, after loading it if necessary; None if it is unknown."""
+        for _ in range(2):
+            for running in list_objects(self.query("/api/ps"), "models"):
+                if running.get("name") in (name, f"{name}:latest"):
+                    return running.get("context_length")
             self.query("/api/generate", {"model": name, "stream": False}, self.call_deadline_seconds)
-            running = self._find_running(name)
-        return None if running is None else running.get("context_length")
-
-    def _find_running(self, name: str) -> dict[str, object] | None:
-        models = list_objects(self.query("/api/ps"), "models")
-        return next((each for each in models if each.get("name") in (name, f"{name}:latest")), None)
+        return None
 
 
 @dataclass
@@ -158,7 +139,8 @@ class LlamaCppModel(LocalModel):
     max_tokens: int | None = 2048
     max_connections: int = 64
 
-    def check_server(self) -> None:
+    def check(self) -> None:
+        super().check()
         slots = (self.query("/props") or {}).get("total_slots")
         if not isinstance(slots, int):
             raise UserError(

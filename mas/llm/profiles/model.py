@@ -57,7 +57,6 @@ class Model(Protocol):
     @property
     def simulated(self) -> bool:
         """True if its scores say nothing about any LLM."""
-        ...
 
     def check(self) -> None:
         """Validate the settings, without importing anything heavy or spending anything.
@@ -65,19 +64,15 @@ class Model(Protocol):
         Raises:
             UserError: a setting is wrong, or a key or an endpoint is missing.
         """
-        ...
 
     def describe_server(self) -> list[str]:
         """Return what `check` has learnt from the server that a user should know, a sentence each."""
-        ...
 
     def secrets(self) -> Collection[str]:
         """Return the values that no log, record or report may show."""
-        ...
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
         """Return the LM of one agent; the LMs of a profile share connections and rate limiter."""
-        ...
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
         """Return the LM that reads feedback and rewrites prompts; shares connections and rate limiter.
@@ -88,19 +83,15 @@ class Model(Protocol):
         Raises:
             UserError: the profile's settings do not fit that model.
         """
-        ...
 
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         """Return the models without a price, of the profile's own and of `more_names`; a budget in USD needs all."""
-        ...
 
     def pace_history(self) -> list[PaceChange]:
         """Return the changes of the pace of requests; empty without a rate limiter."""
-        ...
 
     def list_traffic(self) -> list[Traffic]:
         """Return the counts of requests until now, one entry per server; may be called from another thread."""
-        ...
 
 
 def check_agents(model: Model, agent_names: Collection[str]) -> None:

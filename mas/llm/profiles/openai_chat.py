@@ -91,13 +91,9 @@ class OpenAIChatModel(ModelProfile):
         timeout_seconds: float = QUICK_SECONDS,
         negative: Collection[int] = (MISSING,),
     ) -> dict[str, object] | None:
-        """Return the JSON object at a path of the server, asked with its key.
+        """Return the JSON object at a path of the server, asked with its key; None for an HTTP error in `negative`.
 
-        Args:
-            path: `/v1` stands for the base URL, as given.
-            body: of a POST; None: a GET.
-            timeout_seconds: for the answer.
-            negative: HTTP errors for which None is returned.
+        `/v1` in the path stands for the base URL, as given. With a body it is a POST.
 
         Raises:
             UserError: the server answered with another error, or there was no usable answer in time.

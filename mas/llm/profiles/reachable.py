@@ -26,11 +26,7 @@ def split_url(url: str, key: str, example: str) -> SplitResult:
 def check_reachable(url: str, key: str, server: str, example: str) -> None:
     """Check an address by opening a connection and closing it again; nothing is sent.
 
-    Args:
-        url: the address, `http` or `https`.
-        key: the option that it was given with.
-        server: name of the expected server, for the message.
-        example: an address as it should be, for the message.
+    The message names the option `key` that the address was given with, the expected `server` and an `example`.
 
     Raises:
         UserError: it is no URL, or nothing listens there.
