@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mas.llm.profiles.local_servers import LlamaCppModel
-from mas.llm.profiles.profile import Endpoint, check_number
+from mas.llm.profiles.profile import Server, check_number
 from mas.runtime.errors import UserError
 from mas.runtime.security.child_environment import build_child_environment
 from mas.runtime.terminal import print_line
@@ -55,15 +55,15 @@ class GgufModel(LlamaCppModel):
         if self.context_tokens is None:
             raise UserError("model.context_tokens=null is not possible with model=gguf; expected at least 1.")
 
-    def _create_engine(self, endpoint: Endpoint) -> "Engine":
+    def _create_engine(self, server: Server) -> "Engine":
         if self.base_url is None:  # in another process than the one that checked the profile
             self.base_url = self._start()
-        return super()._create_engine(Endpoint(endpoint.base_url or self.base_url, endpoint.api_key_env))
+        return super()._create_engine(Server(server.base_url or self.base_url, server.api_key_env))
 
-    def _name_server(self, endpoint: Endpoint) -> str:
+    def _name_server(self, server: Server) -> str:
         """Return the file and its size instead of the address, whose port is another one in a resumed run."""
-        if endpoint.base_url not in (None, self.base_url):
-            return super()._name_server(endpoint)
+        if server.base_url not in (None, self.base_url):
+            return super()._name_server(server)
         path = Path(self.path).expanduser().resolve() if self.path else None
         return f"gguf:{path or self.hf}:{path.stat().st_size if path and path.is_file() else 0}"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mas.llm.prices import Price, find_listed_price, find_price
 from mas.llm.profiles.model import AgentModel
-from mas.llm.profiles.profile import Endpoint, ModelProfile
+from mas.llm.profiles.profile import ModelProfile, Server
 from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
 
@@ -57,8 +57,8 @@ class LiteLLMModel(ModelProfile):
     def _check_keys(self) -> None:
         """Check the keys of common providers; LiteLLM's own check would take the seconds of its import."""
         for agent in ("", *self.agents):
-            endpoint = self.get_endpoint(agent)
-            if endpoint.api_key_env or endpoint.base_url:
+            server = self.get_server(agent)
+            if server.api_key_env or server.base_url:
                 continue
             name = self._resolve_settings(AgentModel(agent=agent)).name or self.name
             variables = _list_key_variables(name)
@@ -80,10 +80,10 @@ class LiteLLMModel(ModelProfile):
     def _dspy_name(self, name: str) -> str:
         return name
 
-    def _create_engine(self, endpoint: Endpoint) -> "Engine":
+    def _create_engine(self, server: Server) -> "Engine":
         from mas.llm.dspy_engine import create_litellm_engine
 
-        return create_litellm_engine(endpoint.read_key(), endpoint.base_url, self.call_deadline_seconds)
+        return create_litellm_engine(server.read_key(), server.base_url, self.call_deadline_seconds)
 
 
 def _list_key_variables(name: str) -> tuple[str, ...]:

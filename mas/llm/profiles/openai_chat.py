@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from mas.llm.profiles.model import REFLECTION
-from mas.llm.profiles.profile import Endpoint, ModelProfile
+from mas.llm.profiles.profile import ModelProfile, Server
 from mas.llm.profiles.reachable import check_reachable
 from mas.runtime.errors import UserError
 
@@ -50,10 +50,9 @@ class OpenAIChatModel(ModelProfile):
 
     def check(self) -> None:
         super().check()
-        for endpoint in self.endpoints:
-            if endpoint.base_url:
-                key = f"{endpoint.option}.base_url"
-                check_reachable(endpoint.base_url, key, "model server", "http://127.0.0.1:8000/v1")
+        for branch, server in self.list_servers().items():
+            if server.base_url:
+                check_reachable(server.base_url, f"{branch}.base_url", "model server", "http://127.0.0.1:8000/v1")
 
     def _check_ranges(self) -> None:
         super()._check_ranges()
@@ -100,7 +99,7 @@ class OpenAIChatModel(ModelProfile):
         """
         base = (self.base_url or OPENAI_URL).rstrip("/")
         url = base + path.removeprefix("/v1") if path.startswith("/v1/") else base.removesuffix("/v1") + path
-        key = self.get_endpoint("").read_key()
+        key = self.get_server("").read_key()
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
         request = Request(url, None if body is None else json.dumps(body).encode(), headers)
         try:
@@ -121,16 +120,16 @@ class OpenAIChatModel(ModelProfile):
             raise UserError(message)
         return answer
 
-    def _name_server(self, endpoint: Endpoint) -> str:
-        return endpoint.base_url or OPENAI_URL
+    def _name_server(self, server: Server) -> str:
+        return server.base_url or OPENAI_URL
 
     def _dspy_name(self, name: str) -> str:
         return f"openai/{name}"
 
-    def _create_engine(self, endpoint: Endpoint) -> "Engine":
+    def _create_engine(self, server: Server) -> "Engine":
         from mas.llm.openai_engine import create_chat_engine
 
-        url, key = endpoint.base_url or OPENAI_URL, endpoint.read_key()
+        url, key = server.base_url or OPENAI_URL, server.read_key()
         return create_chat_engine(url, key, self.max_connections, self.call_deadline_seconds, self.max_tokens_field)
 
 

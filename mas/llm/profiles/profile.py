@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from mas.llm.dspy_engine import Engine
     from mas.llm.rate_limiter import Limiter, RateLimiter
 
-Server = tuple[str | None, str | None]  # address, and environment variable of its key; None: OpenAI, none
-
 ABOVE_0 = math.ulp(0.0)
 DEFAULT_TEMPERATURE = 0.0
 REFLECTION_TEMPERATURE = 1.0  # for varied proposals; also the only one that reasoning models accept
@@ -62,12 +60,11 @@ class RateSettings:
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class Server:
     """Address of a server, and the environment variable with the key for it."""
 
     base_url: str | None  # None: the provider's own
     api_key_env: str | None
-    option: str = "model"  # branch of the configuration that names them: `<option>.base_url`
 
     def read_key(self) -> str | None:
         return os.environ.get(self.api_key_env or "") or None
@@ -110,11 +107,11 @@ class ModelProfile(ABC):
         self._check_ranges()
         for agent in ("", *self.agents):
             self._resolve_settings(AgentModel(agent=agent))
-        for endpoint in self.endpoints:
-            if endpoint.api_key_env and not endpoint.read_key():
-                named = "" if endpoint.option == "model" else f" ({endpoint.option}.api_key_env)"
+        for branch, server in self.list_servers().items():
+            if server.api_key_env and not server.read_key():
+                named = "" if branch == "model" else f" ({branch}.api_key_env)"
                 raise UserError(
-                    f"model={self.name} needs an API key: set the environment variable {endpoint.api_key_env}{named} "
+                    f"model={self.name} needs an API key: set the environment variable {server.api_key_env}{named} "
                     "(or put it into .env), or try the harness without a key: experiment=offline."
                 )
 
@@ -137,22 +134,22 @@ class ModelProfile(ABC):
             check_number(f"{branch}.temperature", each.temperature, 0, 2)
 
     def secrets(self) -> list[str]:
-        keys = {endpoint.read_key() or "" for endpoint in self.endpoints}
+        keys = {server.read_key() or "" for server in self.list_servers().values()}
         return sorted(key for key in keys if len(key) >= MIN_SECRET_CHARS)
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
         from mas.llm.agent_lm import AgentLM
         from mas.llm.call_policy import CallPolicy, ModelLimits
 
-        own, endpoint = self._resolve_settings(agent), self.get_endpoint(agent.agent)
+        own, server = self._resolve_settings(agent), self.get_server(agent.agent)
         name = own.name or self.name
         get_limiter = self._get_limiter or self.get_rate_limiter
         policy = CallPolicy(
-            url=self._name_server(endpoint),
+            url=self._name_server(server),
             limits=ModelLimits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
-            key_variable=endpoint.api_key_env,
+            key_variable=server.api_key_env,
             price=self.find_price(name),
-            rate_limiter=get_limiter((endpoint.base_url, endpoint.api_key_env)),
+            rate_limiter=get_limiter(server),
             num_retries=self.num_retries,
             retry_base_seconds=self.retry_base_seconds,
             attempt_timeout_seconds=self.attempt_timeout_seconds,
@@ -160,7 +157,7 @@ class ModelProfile(ABC):
         )
         return AgentLM(
             self._dspy_name(name),
-            self._create_engine(endpoint),
+            self._create_engine(server),
             native_tools=self.calls_natively(),
             deadline_seconds=self.call_deadline_seconds,
             output=self.output,
@@ -202,7 +199,7 @@ class ModelProfile(ABC):
         from mas.llm.rate_limiter import RateLimiter
 
         if server not in self._rate_limiters:
-            rate = self.rate if server == (self.base_url, self.api_key_env) else RateSettings()
+            rate = self.rate if server == self.get_server("") else RateSettings()
             limiter = RateLimiter(self.max_connections, rate.requests_per_minute, rate.tokens_per_minute)
             self._rate_limiters[server] = limiter
         return self._rate_limiters[server]
@@ -211,19 +208,16 @@ class ModelProfile(ABC):
         """Let models that are made from now on ask other rate limiters than the profile's own."""
         self._get_limiter = get_limiter
 
-    def get_endpoint(self, agent: str) -> Endpoint:
-        """Return the server of an agent."""
+    def get_server(self, agent: str) -> Server:
+        """Return the server of an agent; that of the profile for an agent without its own."""
         entry = self.agents.get(agent, AgentOverride())
         if entry.base_url:  # never with the profile's key, which is for another server
-            return Endpoint(entry.base_url, entry.api_key_env, f"model.agents.{agent}")
-        if entry.api_key_env:
-            return Endpoint(self.base_url, entry.api_key_env, f"model.agents.{agent}")
-        return Endpoint(self.base_url, self.api_key_env)
+            return Server(entry.base_url, entry.api_key_env)
+        return Server(self.base_url, entry.api_key_env or self.api_key_env)
 
-    @property
-    def endpoints(self) -> list[Endpoint]:
-        """All servers that the profile names, its own first."""
-        return list(dict.fromkeys(self.get_endpoint(agent) for agent in ("", *self.agents)))
+    def list_servers(self) -> dict[str, Server]:
+        """Return all servers by the branch of the configuration that names them; the profile's own is the first."""
+        return {"model": self.get_server(""), **{f"model.agents.{each}": self.get_server(each) for each in self.agents}}
 
     @property
     def names(self) -> list[str]:
@@ -262,14 +256,14 @@ class ModelProfile(ABC):
                 )
         return AgentModel(name, temperature, agent.agent, max_tokens)
 
-    def _name_server(self, endpoint: Endpoint) -> str:
+    def _name_server(self, server: Server) -> str:
         """Return the server's part of the key of stored replies: its address."""
-        return endpoint.base_url or type(self).__name__
+        return server.base_url or type(self).__name__
 
     @abstractmethod
     def _dspy_name(self, name: str) -> str:
         """Return DSPy's name of the model: `<provider>/<name>`."""
 
     @abstractmethod
-    def _create_engine(self, endpoint: Endpoint) -> "Engine":
+    def _create_engine(self, server: Server) -> "Engine":
         """Return the engine of a server, the same for equal settings, so that LMs share connections."""
