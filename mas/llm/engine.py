@@ -7,16 +7,24 @@ run nothing is limited and nothing is stored. The deadline of a call bounds the 
 receiving, together; waiting for the rate limiter or for the next attempt is not counted. A synchronous call on the
 agents' own loop, which waiting would block, gets one plain attempt.
 
+The key of a stored reply covers everything that it depends on: the endpoint, the request with its media, the epoch, and
+the number of times the sample has sent that same request before (a critic that is asked the same twice gets two
+replies). In the call log the attempt is part of the key as well, so a repeated attempt draws new replies. Stored is the
+server's reply before validation, so that a truncated reply is reported as truncated again; failures are not stored.
+
     AgentLM("openai/any", engine, native_tools=True, deadline_seconds=180.0)      # wraps the engine
 """
 
 import asyncio
 import dataclasses
 import functools
+import hashlib
+import json
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Literal
 
 from dspy.lm15 import (
     AuthError,
@@ -32,15 +40,15 @@ from dspy.lm15 import (
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from mas.llm.call_policy import CallPolicy
-from mas.llm.dspy_engine import Engine, NeverSentError, request_to_dict
+from mas.llm.dspy_engine import Engine, NeverSentError, request_to_dict, response_from_dict, response_to_dict
 from mas.llm.prices import FREE, Price
 from mas.llm.rate_limiter import BackoffTooLongError, Permit
-from mas.llm.replay import Source, StoredReplies
 from mas.llm.reply_validation import check_not_empty, record_cost, validate_reply
 from mas.llm.retrying import SERVER_FAULTS, Attempts, AttemptTimeoutError, ReplyTimes
-from mas.runtime.sample_context import Payment, SampleContext, SampleKey, current_context
+from mas.runtime.sample_context import Payment, ReplyLog, SampleContext, SampleKey, current_context
 from mas.runtime.trace import Span, span
 
+Source = Literal["replayed", "cached"]  # "replayed": from the call log, paid by this run; "cached": paid by another run
 MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
 CHARS_PER_TOKEN = 4  # for the rate limiter's estimate; the server's own count comes with the reply
 TYPICAL_REPLY_TOKENS = 300
@@ -48,6 +56,35 @@ _ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # D
 # Errors that cost nothing. 5xx too: providers bill replies, and it has none. 408 and 504 are errors of another class.
 _REFUSED = (AuthError, BillingError, InvalidRequestError, RateLimitError, ServerError)
 _NEVER_SENT = (NeverSentError, LMUnsupportedFeatureError, CapabilityError, ConfigurationError)
+
+
+class StoredReplies:
+    """Stored replies to one request of one sample. Without call log and cache nothing is computed."""
+
+    def __init__(self, context: SampleContext, url: str, request: dict[str, object]) -> None:
+        self._places: list[tuple[Source, ReplyLog, str]] = []
+        if context.call_log is None and context.shared_cache is None:
+            return
+        sample_key = context.key
+        digest = _digest(url, request)
+        occurrence = context.request_counts[digest] = context.request_counts.get(digest, 0) + 1
+        if context.call_log is not None:
+            key = _digest(digest, sample_key.epoch, sample_key.attempt, occurrence)
+            self._places.append(("replayed", context.call_log, key))
+        if context.shared_cache is not None:
+            self._places.append(("cached", context.shared_cache, _digest(digest, sample_key.epoch, occurrence)))
+
+    def find(self) -> tuple[Response, Source] | None:
+        for source, replies, key in self._places:
+            if (text := replies.get(key)) is not None:
+                return response_from_dict(json.loads(text)), source
+        return None
+
+    def store(self, response: Response) -> None:
+        if self._places:
+            text = json.dumps(response_to_dict(response))
+            for _, replies, key in self._places:
+                replies.put(key, text)
 
 
 @dataclass
@@ -233,3 +270,7 @@ def _omit_media(value: object) -> object:
     if value.get("type") in MEDIA_KINDS and isinstance(data := value.get("data"), str):
         return {**value, "data": f"[{len(data)} characters of base64]"}
     return {key: _omit_media(item) for key, item in value.items()}
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()
