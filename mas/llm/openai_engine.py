@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -58,6 +59,8 @@ _REFUSALS_IN_A_REPLY: dict[str, type[ProviderError]] = {  # `error.code` of a ro
     "rate_limit_exceeded": RateLimitError,
     "insufficient_quota": BillingError,
 }
+_RESET = re.compile(r"([\d.]+)(ms|s|m|h)")  # the parts of a time such as `6m0s`
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 # Why a reply ended, in the words of OpenAI, Anthropic, Gemini, Cohere, TGI and Mistral → in OpenAI's.
 _ENDS = {
     **dict.fromkeys(("stop", "eos", "eos_token", "end_turn", "stop_sequence", "complete"), "stop"),
@@ -196,6 +199,8 @@ def _classify_error(error: ProviderError) -> LM15Error:
     A ContextLengthError where vLLM, llama.cpp or Ollama say only in words that the context is too short; a
     TransportError for a reply that lost its end on the way, which is a 200 with half of its JSON or nothing at all.
     """
+    if isinstance(error, RateLimitError) and error.retry_after is None:
+        error.retry_after = _read_reset(error.rate_limit_headers)
     if error.status is None and (kind := _REFUSALS_IN_A_REPLY.get(error.provider_code or "")):
         return kind(error.message, provider=error.provider, provider_code=error.provider_code)
     if isinstance(error, InvalidRequestError | ServerError):
@@ -205,6 +210,16 @@ def _classify_error(error: ProviderError) -> LM15Error:
     if type(error) is ProviderError and _is_broken_off(error.__cause__):
         return TransportError(f"the reply broke off: {error.message}", status=error.status, provider=error.provider)
     return error
+
+
+def _read_reset(headers: Mapping[str, Sequence[str]]) -> float | None:
+    """Return the seconds until the limits that `x-ratelimit-*` calls used up are reset; None if it calls none so."""
+    seconds = 0.0
+    for kind in ("requests", "tokens"):
+        if "0" in headers.get(f"x-ratelimit-remaining-{kind}", ()):
+            parts = _RESET.findall(" ".join(headers.get(f"x-ratelimit-reset-{kind}", ())))
+            seconds = max(seconds, sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts))
+    return seconds or None
 
 
 def _is_broken_off(cause: BaseException | None) -> bool:
