@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mas.llm.profiles.local_servers import LlamaCppModel, LmStudioModel, OllamaModel, SglangModel, VllmModel
-from mas.llm.profiles.openai_chat import PROBE
+from mas.llm.profiles.openai_chat import PROBE, OpenAIChatModel
 from mas.runtime.errors import UserError
 from tests.mas.llm.loopback import Handler, Received, answer, serving
 from tests.mas.llm.stand_ins import chat, llamacpp, lmstudio, ollama, vllm
@@ -119,8 +119,10 @@ def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
         assert not [each for each in server.requests if each.path.endswith("/chat/completions")], "nothing is spent yet"
         assert (model.calls_natively(), model.calls_natively()) == (natively, natively)
         assert VllmModel("m", base_url=server.base_url, native_tools=True).calls_natively()
+        other = OpenAIChatModel("m", base_url=server.base_url, native_tools="auto")
+        assert (other.calls_natively(), len(other.describe_server())) == (natively, 1)
     asked = [request.body for request in server.requests if request.path.endswith("/chat/completions")]
-    assert asked == [{"model": "m", **PROBE}]
+    assert asked == [{"model": "m", **PROBE}] * 2, "once for each of the two that are set to auto"
     said = "over the wire" if natively else "as text; the model or its server does not call natively"
     assert model.describe_server() == [f"up to 4 requests and questions at once (model.max_connections); tools: {said}"]
 
