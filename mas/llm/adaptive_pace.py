@@ -39,7 +39,6 @@ MIN_BACKGROUND = 0.02  # share tolerated from the start
 PRIOR_REQUESTS = 15.0  # weight of an unknown background as 0: with less, a limit that falls far is taken for chance
 EXCESS = 0.2  # the cut's test is sharpest if a fifth of what the background lets pass is refused as well
 CUT_EVIDENCE, CLOSED_EVIDENCE = 7.0, 10.0  # natural logarithms of likelihood ratios
-TRUSTED_CUTS = 6  # in succession, after which the pace is held even if less than half of it got through
 MIN_SPAN_SECONDS = 0.1  # below which no rate is measured
 
 
@@ -102,7 +101,6 @@ class AdaptivePace:
         self._is_opening, self._is_held, self._is_probed = True, False, False
         self._closed_since: float | None = None
         self._refusal_seconds = REFUSAL_SECONDS  # the longest
-        self._cuts = 0  # since the pace grew
         self._held_refused = self._held_sent = 0.0
         self._excess = 0.0  # evidence against the background
         self._streak = self._opened = _Mark(0, 0.0, 0)  # begin of the present excess; the last time it was opened
@@ -136,7 +134,7 @@ class AdaptivePace:
         is_waited_for = self._next > now - CREDIT_SECONDS
         self._next = max(self._next, now - CREDIT_SECONDS) + gap
         if is_waited_for and now >= self._grow_at:
-            self._is_held, self._cuts = False, 0
+            self._is_held = False
             self.pace *= 2 ** min(1.0, gap / DOUBLING_SECONDS)
         self._held_sent += self._is_held
         return SentRequest(self._number, now, self._is_held)
@@ -199,8 +197,7 @@ class AdaptivePace:
     def _cut(self, rate: float, now: float) -> None:
         """Lower the pace to a measured rate, at most by half, and hold it."""
         half = self.pace / 2
-        self._cuts += 1
-        self._is_held = rate >= half or self._cuts >= TRUSTED_CUTS
+        self._is_held = rate >= half
         self.pace = max(MIN_PACE, MARGIN * min(max(rate, half), self.pace))
         hold = max(HOLD_SECONDS, min(HOLD_REQUESTS / self.pace, MAX_HOLD_SECONDS))
         self._next, self._grow_at = now + 1 / self.pace, max(self._grow_at, now + hold)
