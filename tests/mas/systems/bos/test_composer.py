@@ -18,6 +18,7 @@ from mas.systems.bos.contracts import (
     OrchestratorResponse,
     TabularResult,
 )
+from mas.systems.bos.planner import Planner
 from mas.systems.bos.service import run
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.mas.systems.bos.test_planner import FixedPredictor
@@ -45,8 +46,9 @@ def test_m01_results_may_be_a_generator_and_arguments_are_named() -> None:
     response, _ = compose((succeed(name) for name in ("sql", "api_docs")), metadata={"agents": ["sql"]})  # type: ignore[arg-type]
     assert [result.agent for result in response.agent_results] == ["sql", "api_docs"]
     assert response.metadata == {"agents": ["sql"]}
-    parameters = inspect.signature(Composer.compose).parameters
-    assert all(each.kind is each.KEYWORD_ONLY for name, each in parameters.items() if name != "self")
+    for method in (Composer.compose, Planner.plan):  # P04
+        parameters = inspect.signature(method).parameters
+        assert all(each.kind is each.KEYWORD_ONLY for name, each in parameters.items() if name != "self")
 
 
 def test_m02_m04_w02_one_call_gets_rationale_summaries_and_the_table() -> None:

@@ -3,15 +3,26 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 from dspy.utils.exceptions import LMServerError
+from pydantic import ValidationError
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.systems.bos.contracts import REQUEST_SENT, AgentRequest, EventRecorder
-from mas.systems.bos.orchestrator import route, workflow
+from mas.runtime.trace import Trace, record_trace
+from mas.systems.bos.contracts import (
+    REQUEST_SENT,
+    AgentError,
+    AgentExecutionStatus,
+    AgentRequest,
+    AgentResult,
+    EventRecorder,
+    OrchestratorResponse,
+)
+from mas.systems.bos.orchestrator import execute_agent, route, workflow
 from mas.systems.bos.service import run
 from mas.systems.bos.serving.work import list_events
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
@@ -29,8 +40,9 @@ def offer(monkeypatch: pytest.MonkeyPatch, *agents: Any, **system: Any) -> Any:
     return build(model, **system), model
 
 
-def test_g01_nodes_and_edges() -> None:
+def test_g01_g09_nodes_and_edges_of_the_one_graph() -> None:
     drawn = workflow().get_graph()
+    assert workflow() is workflow()
     assert set(drawn.nodes) == {"__start__", "plan", "execute_agent", "compose", "__end__"}
     assert {(edge.source, edge.target) for edge in drawn.edges} == {
         ("__start__", "plan"),
@@ -46,6 +58,7 @@ def test_g01_nodes_and_edges() -> None:
 def test_g02_routing(state: Any, target: str) -> None:
     assert asyncio.run(route(state)) == target
     assert asyncio.run(route({"pending_agents": []})) == "compose"
+    assert asyncio.run(execute_agent({"pending_agents": []}, cast(Any, None))) == {"pending_agents": []}  # G03
 
 
 def test_t08_g05_g17_p23_agents_run_one_after_another_with_the_enriched_context(
@@ -158,9 +171,11 @@ def test_a_limit_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
         run({"question": "q"}, program)
 
 
-def test_a02_e03_events_are_in_order_with_the_changes_of_status(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a02_e01_e03_e07_events_are_in_order_with_the_changes_of_status(monkeypatch: pytest.MonkeyPatch) -> None:
     program, _ = offer(monkeypatch, WrittenAgent("sql"), WrittenAgent("api_docs"))
-    trace = run(FOUND, program).trace
+    with record_trace(Trace("thread")) as recorded:
+        response = run(FOUND, program)
+    trace = response.trace
     assert [(event.agent, str(event.event_type)) for event in trace] == [
         ("planner", "DECISION"),
         ("sql", "MESSAGE"),
@@ -170,7 +185,20 @@ def test_a02_e03_events_are_in_order_with_the_changes_of_status(monkeypatch: pyt
         ("composer", "RESULT"),
     ]
     assert [event.timestamp for event in trace] == sorted(event.timestamp for event in trace)
+    assert {event.timestamp.utcoffset() for event in trace} == {timedelta(0)}  # E01
     assert [event.data["status"] for event in trace if event.agent == "sql"] == ["running", "succeeded"]
+    assert OrchestratorResponse.model_validate_json(response.model_dump_json()) == response  # E07
+    noted = [each["event_id"] for span in recorded.spans for each in span.events if "event_id" in each]
+    assert noted == [event.event_id for event in trace]
+
+
+def test_a02_a05_a_status_follows_from_the_one_before_and_agrees_with_the_error() -> None:
+    with pytest.raises(ValueError, match="cannot go from succeeded to running"):
+        AgentExecutionStatus.succeeded.move_to(AgentExecutionStatus.running)
+    error = AgentError(message="no", type="QueryError")
+    for status, fields in (("failed", {}), ("succeeded", {"error": error})):
+        with pytest.raises(ValidationError, match="error"):
+            AgentResult.model_validate({"agent": "sql", "status": status, **fields})
 
 
 def test_p22_the_decision_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,6 +128,11 @@ def test_p03_p17_p18_what_the_model_chooses_is_filtered_and_recorded() -> None:
     }
 
 
+@pytest.mark.parametrize(("said", "share"), [("85%", 0.85), ("85", 0.85), ("250", 1.0), ("-1", 0.0), ("high", None)])
+def test_p02_a_confidence_is_a_share(said: str, share: float | None) -> None:
+    assert plan(choose("sql", confidence=said))[0].confidence == share
+
+
 @pytest.mark.parametrize("chosen", [[], ["nobody"], None, "sql"])
 def test_p18_an_empty_choice_means_the_candidates(chosen: Any) -> None:
     decision, _ = plan({**choose(), "chosen_agents": chosen})

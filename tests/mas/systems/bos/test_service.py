@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError
 from mas.systems.bos import service
-from mas.systems.bos.contracts import AgentExecutionStatus, AgentRequest, OrchestratorResponse
+from mas.systems.bos.contracts import AgentExecutionStatus, AgentRequest, OrchestratorResponse, OrchestratorState
 from mas.systems.bos.service import arun, astream, run
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.scripted_model import ScriptedModel, all_text, answering
@@ -45,15 +45,25 @@ def test_g16_requests_share_the_program_in_use(monkeypatch: pytest.MonkeyPatch) 
             ask()
 
 
-def test_g13_astream_yields_a_chunk_a_node_and_the_last_has_the_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = program(monkeypatch)
+def test_g13_astream_yields_what_each_node_changed_and_the_last_has_the_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use_agents(monkeypatch, WrittenAgent("sql"), WrittenAgent("computation"))
+    made = build(ScriptedModel(answering(bos_planner=choose("sql", "computation"))))
 
     async def collect() -> list[Any]:
         return [chunk async for chunk in astream({"question": "q"}, made)]
 
     chunks = run_blocking(collect())
-    assert [list(chunk) for chunk in chunks] == [["plan"], ["execute_agent"], ["compose"]]
+    assert [list(chunk) for chunk in chunks] == [["plan"], ["execute_agent"], ["execute_agent"], ["compose"]]
     assert chunks[-1]["compose"]["response"].answer == "42"
+    plan, first, second, last = (changes for chunk in chunks for changes in chunk.values())
+    assert plan.keys() == {"request", "planner", "pending_agents", "trace"}  # O01 O03 O04 O06
+    assert first.keys() == second.keys() == {"pending_agents", "agent_results", "trace"}
+    assert last.keys() == {"trace", "response"}
+    assert plan.keys() | first.keys() | last.keys() == OrchestratorState.__annotations__.keys()
+    assert [each["pending_agents"] for each in (plan, first, second)] == [["sql", "computation"], ["computation"], []]
+    assert [len(each["agent_results"]) for each in (first, second)] == [1, 2]  # O07 O08: lists are replaced
 
 
 def test_a_stream_passes_a_failure_on_and_may_be_left(monkeypatch: pytest.MonkeyPatch) -> None:

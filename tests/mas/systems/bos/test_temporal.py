@@ -2,6 +2,9 @@
 
 from datetime import UTC, datetime
 
+import pytest
+from pydantic import ValidationError
+
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.systems.bos.contracts import AgentRequest, attach_temporal_context
 from tests.mas.systems.bos.building import NOW
@@ -38,6 +41,8 @@ def test_t06_the_callers_request_does_not_change() -> None:
     enriched = attach_temporal_context(request, lambda: NOW)
     assert enriched is not request and "current_date" not in request.context and context == {"inner": {"n": 1}}
     assert enriched.context["inner"] is request.context["inner"]
+    with pytest.raises(ValidationError, match="frozen"):
+        request.question = "another"  # type: ignore[misc]
 
 
 def test_t07_one_reading_of_the_clock_in_utc() -> None:

@@ -79,7 +79,8 @@ def test_a_rejected_researcher_goes_on_in_its_own_step() -> None:
     assert in_order(third, "topic two", "finding two", "name the source")
     assert "topic one" not in third and "finding one" not in third
     assert prediction.state["research_results"] == ["finding one", "better two"]
-    assert len(prediction.state["researcher_states"][1]["messages"]) == 2
+    second_step = prediction.state["researcher_states"][1]
+    assert (len(second_step["messages"]), second_step["step_index"], second_step["result"]) == (2, 1, "better two")
     step_ids = [m["step_id"] for m in prediction.state["agent_messages"] if m["receiver"] == "researcher"]
     assert step_ids == [0, 1, 1]
 

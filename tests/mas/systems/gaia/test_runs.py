@@ -1,6 +1,7 @@
 """Whole questions through the real graph, predictors and adapters: the ways that end well."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -146,11 +147,21 @@ def test_the_final_state_is_complete_and_fits_into_json(tmp_path: Path) -> None:
     call_turn = kept["researcher_states"]["0"]["messages"][0]
     assert "Rome" in json.dumps(call_turn) and "read_file" in json.dumps(call_turn)
     assert str(tmp_path) not in json.dumps(kept)
+    assert {key: value for key, value in kept["expert_state"].items() if key != "messages"} == {
+        "question": "How many?",
+        "research_steps": ["read the table"],
+        "research_results": ["the finding"],
+        "expert_answer": "42",
+        "expert_reasoning": "six times seven",
+    }
 
 
 def test_every_message_is_in_the_final_state_both_ways() -> None:
     model = ScriptedModel(answering(planner=plan("a topic")))
+    began = datetime.now(UTC)
     messages = build(model)(question="How many?").state["agent_messages"]
+    times = [began, *(datetime.fromisoformat(m["timestamp"]) for m in messages), datetime.now(UTC)]
+    assert times == sorted(times)
     assert [(m["sender"], m["receiver"], m["type"], m["step_id"]) for m in messages if m["sender"] != "critic"] == [
         ("orchestrator", "planner", "instruction", None),
         ("planner", "orchestrator", "response", None),
@@ -164,9 +175,16 @@ def test_every_message_is_in_the_final_state_both_ways() -> None:
         ("orchestrator", "finalizer", "instruction", None),
         ("finalizer", "orchestrator", "response", None),
     ]
-    assert [m["content"] for m in messages if m["sender"] == "critic"] == [
-        "Critic complete. Decision: approve, Feedback: good"
-    ] * 3
+    reviewed = "Critic complete. Decision: approve, Feedback: good"
+    assert [m["content"] for m in messages if m["receiver"] == "orchestrator"] == [
+        "Planner complete. Research steps: ['a topic'], Expert steps: ['work it out']",
+        reviewed,
+        "Researcher complete for step 0",
+        reviewed,
+        "Expert complete. Answer: 42, Reasoning: six times seven",
+        reviewed,
+        "Finalizer complete. The final answer is:\n42\n\n## The final reasoning trace is:\nall agreed",
+    ]
 
 
 def test_the_trace_has_one_span_for_each_agent_model_call_and_tool() -> None:

@@ -120,7 +120,7 @@ async def test_temporal_context_and_documentation_reach_the_plan(world: World) -
     await world.ask(plan(), SUMMARY, context={"current_date": "2026-11-22", "system_prompt": "Be brief."})
     assert "current_date: 2026-11-22" in world.prompts[0]
     assert "GET /orders: List of orders" in world.prompts[0]
-    assert "Be brief." in world.prompts[0]
+    assert all("Be brief." in prompt for prompt in world.prompts)
 
 
 async def test_a_declined_plan_sends_nothing(world: World) -> None:
@@ -250,6 +250,22 @@ async def test_d17_a_write_is_not_repeated_after_a_failure_or_a_timeout(world: W
     assert [(each.method, json.loads(each.body)) for each in world.api.requests] == [("POST", {"total": 3})]
     (sent,) = [each for each in result.trace if each.event_type == "TOOL"]  # D23: also if no reply came
     assert sent.data["method"] == "POST" and bool(sent.data.get("error")) == (kind == "HttpRequestError")
+    assert float(str(sent.data["elapsed_ms"])) < 10_000  # D19
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/reset", "HttpRequestError"), ("/moved", "HttpError")])
+async def test_d18_d25_a_broken_connection_and_a_redirect_are_errors(world: World, path: str, kind: str) -> None:
+    result = await world.ask(plan(path))
+    assert result.error is not None and result.error.type == kind
+    assert len(world.api.requests) == 1
+
+
+async def test_d20_questions_share_the_client_that_is_provided(world: World) -> None:
+    world.client = httpx.AsyncClient(headers={"x-from": "the run"})
+    for _ in range(2):
+        assert (await world.ask(plan(), SUMMARY)).status == "succeeded"
+    assert [each.headers["x-from"] for each in world.api.requests] == ["the run"] * 2
+    await world.client.aclose()
 
 
 async def test_e04_a_reply_outlives_a_model_that_cannot_put_it_into_words(world: World) -> None:
@@ -288,5 +304,5 @@ async def test_no_secret_leaves_the_agent(world: World, monkeypatch: pytest.Monk
     shown = good.model_dump_json() + bad.model_dump_json() + repr(good) + "".join(prompts + world.prompts)
     secrets = [API_KEY, EMAIL, PASSWORD, DIRECT, "environment-token-0123", "header-secret-0123", "id-token-number-0001"]
     assert not [each for each in secrets if each in shown]
-    assert good.status == "succeeded"
+    assert good.status == "succeeded" and world.api.requests[0].headers["x-key"] == "header-secret-0123"  # D10
     assert "is not accepted" in str(bad.error)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mas.systems.bos.api.catalogue import Catalogue, format_endpoint, load_catalogue
+from mas.systems.bos.api.catalogue import Catalogue, format_endpoint, load_catalogue, select_documentation
 from mas.systems.bos.contracts import AgentFailureError
 from tests.servers.orders_api import DOCUMENTATION
 
@@ -127,6 +127,18 @@ def test_a_part_of_an_openapi_document_that_has_another_form_is_left_out(tmp_pat
     assert (one.summary, one.description, one.tags, one.query_params) == (text, text, (), ())
     assert (change.body, catalogue.base_url, catalogue.snippets) == (None, None, ())
     assert (drop.query_params[0].name, drop.query_params[0].description) == ("1", text)
+
+
+def test_d02_d03_the_prompt_begins_with_what_shares_most_words_and_ties_keep_their_order() -> None:
+    catalogue = Catalogue.model_validate(DOCUMENTATION)
+    newest = select_documentation(catalogue, "Which order is the newest?", 1)
+    assert newest.startswith("GET /orders/newest: The newest order\n\nOther endpoints:\n") and "Paging" not in newest
+    assert "Paging: Lists are cut" in select_documentation(catalogue, "How are lists cut?", 1)
+    ties = select_documentation(catalogue, "Orders?", 2).partition("\n\nOther")[0]
+    assert [part.splitlines()[0] for part in ties.split("\n\n")] == [
+        "GET /orders: List of orders",
+        "GET /orders/:order_id: One order",
+    ]
 
 
 def test_a_path_is_found_as_written_and_with_its_values() -> None:

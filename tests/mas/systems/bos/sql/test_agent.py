@@ -1,9 +1,8 @@
 """SQL agent over a real database, with a scripted model and a session without a process of its own."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import dspy
@@ -15,7 +14,6 @@ from mas.agents.chat_adapter import ChatAdapter
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.systems.bos.contracts import AgentFailureError, AgentResult
 from mas.systems.bos.settings import DatabaseSettings, QueryLimits
-from mas.systems.bos.sql import agent as module
 from mas.systems.bos.sql.agent import (
     NO_ROWS,
     AnswerFromRows,
@@ -122,7 +120,8 @@ def get_history(result: AgentResult) -> list[dict[str, Any]]:
 
 
 async def test_q02_q05_q08_q10_q11_a_question_is_answered_from_one_query(world: World) -> None:
-    result = await world.ask(choose("customers"), write(COUNT), review(COUNT), answer())
+    context = {"current_date": "2026-11-22", "system_prompt": "Be brief."}
+    result = await world.ask(choose("customers"), write(COUNT), review(COUNT), answer(), context=context)
     assert (str(result.status), result.answer, result.error) == ("succeeded", "There are three.", None)
     assert result.tabular is not None
     assert (result.tabular.columns, result.tabular.rows, result.tabular.row_count) == (["n"], [{"n": 3}], 1)
@@ -137,6 +136,8 @@ async def test_q02_q05_q08_q10_q11_a_question_is_answered_from_one_query(world: 
     ]
     assert "name TEXT not null" in world.prompts[1] and "sqlite" in world.prompts[1]
     assert "n\\n3" in world.prompts[3]
+    assert all("current_date: 2026-11-22" in prompt for prompt in world.prompts[:2])  # T09
+    assert all("Be brief." in prompt for prompt in world.prompts)  # R13
 
 
 def test_q01_q02_the_state_and_the_nodes_are_those_of_the_design() -> None:
@@ -295,33 +296,3 @@ async def test_secrets_of_the_context_reach_no_prompt_event_or_error(world: Worl
     result = await world.ask(choose(), *[query, review()] * 4, context=context)
     assert all("canary-token" not in prompt for prompt in world.prompts[:2])
     assert "canary-token" not in json.dumps([event.model_dump(mode="json") for event in result.trace])
-
-
-TOKEN = "canary-token-1234567"
-
-
-class WrittenGraph:
-    """Graph whose attempts end in these states; it notes what each begins with."""
-
-    def __init__(self, *ends: dict[str, Any]) -> None:
-        self.ends, self.begun = list(ends), list[tuple[Any, Any, Any]]()
-
-    async def ainvoke(self, first: Any, context: Any, config: Any) -> dict[str, Any]:
-        self.begun.append((first, context, config))
-        end = self.ends.pop(0)
-        return {**first, **end, "metadata": {**first["metadata"], **end.get("metadata", {})}}
-
-
-async def attempt(
-    monkeypatch: pytest.MonkeyPatch,
-    *ends: dict[str, Any],
-    max_retries: int = 1,
-    databases: Sequence[str] = ("shop",),
-    context: Mapping[str, object] | None = None,
-) -> tuple[AgentResult, WrittenGraph]:
-    graph, session = WrittenGraph(*ends), SimpleNamespace(guards=dict.fromkeys(databases))
-    clock = (float(n) for n in range(100))
-    monkeypatch.setattr(module, "sql_graph", lambda: graph)
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=clock.__next__))
-    agent = SqlAgent({}, cast(SqlSession, session), max_retries)
-    return await agent.invoke("q", context={"token": TOKEN} if context is None else context), graph
