@@ -118,10 +118,13 @@ def test_the_mixed_profile_sends_each_agent_to_its_model(tmp_path: Path) -> None
     assert by_agent(server.requests, "model") == {agent: {"gpt-4o"} for agent in STRONGER} | cheaper
 
 
-def test_an_agents_own_model_and_temperature_on_the_command_line_have_the_last_word() -> None:
+def test_an_agents_own_model_temperature_and_length_on_the_command_line_have_the_last_word() -> None:
     own = ["system.agents.planner.model=mine", "system.agents.expert.temperature=0.7"]
+    own += ["system.agents.expert.max_tokens=700"]
     requests = sent("mixed", *own, "model.agents.finalizer.temperature=0.2")
     names, temperatures = by_agent(requests, "model"), by_agent(requests, "temperature")
+    lengths = by_agent(requests, "max_completion_tokens")
+    assert (lengths["expert"], lengths["planner"]) == ({700}, {None})
     assert (names["planner"], names["critic_planner"], names["expert"]) == ({"mine"}, {"gpt-4o"}, {"gpt-4o-mini"})
     assert (temperatures["expert"], temperatures["finalizer"], temperatures["planner"]) == ({0.7}, {0.2}, {0.0})
 

@@ -73,7 +73,7 @@ def test_p13_words_inside_words_count_unless_whole_words_are_asked_for(
     question: str, substring: list[str], word: list[str]
 ) -> None:
     keywords = {"sql": ["count"], "api_docs": ["api"], "computation": ["sum"]}
-    for match, expected in (("substring", substring), ("word", word)):
+    for match, expected in ((PlannerSettings().match, substring), ("word", word)):
         assert find_candidates(question, PlannerSettings(match, keywords), CHOICES) == expected
 
 

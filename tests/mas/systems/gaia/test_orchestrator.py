@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from mas.systems.gaia.agents import WORKERS, AgentMessage, GraphState, describe_exhaustion, initial_state
-from mas.systems.gaia.messages import send_message
+from mas.systems.gaia.messages import get_agent_conversation, send_message
 from mas.systems.gaia.nodes import critic
 from mas.systems.gaia.orchestrator import (
     check_retry_limit,
@@ -106,6 +106,19 @@ def test_the_state_may_name_no_step_and_a_message_may_go_to_all() -> None:
     assert newest(sent)["receiver"] == "all"
     with pytest.raises(ValueError, match="unknown receiver"):
         send_message(start(), "orchestrator", "everybody", "instruction", "Hello.")
+    with pytest.raises(ValueError, match="unknown sender"):
+        send_message(start(), "somebody", "orchestrator", "response", "Hello.")
+    with pytest.raises(ValueError, match="Invalid message: type"):
+        send_message(start(), "orchestrator", "planner", cast(Any, "order"), "Hello.")
+
+
+def test_an_agents_messages_are_found_by_type_and_research_step() -> None:
+    state = state_with(research_steps=TWO)
+    for step in (0, 1):
+        state = send_message(state, "orchestrator", "researcher", "instruction", f"topic {step}", step)
+        state = send_message(state, "researcher", "orchestrator", "response", f"found {step}", step)
+    assert [each["content"] for each in get_agent_conversation(state, "researcher", ("response",), 1)] == ["found 1"]
+    assert len(get_agent_conversation(state, "researcher")) == 4 and get_agent_conversation(state, "expert") == []
 
 
 def test_the_prescribed_errors_of_input_interface_and_critic() -> None:
