@@ -192,13 +192,18 @@ def test_a02_e01_e03_e07_events_are_in_order_with_the_changes_of_status(monkeypa
     assert noted == [event.event_id for event in trace]
 
 
-def test_a02_a05_a_status_follows_from_the_one_before_and_agrees_with_the_error() -> None:
+def test_a02_a05_e04_a_status_follows_from_the_one_before_and_agrees_with_the_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(ValueError, match="cannot go from succeeded to running"):
         AgentExecutionStatus.succeeded.move_to(AgentExecutionStatus.running)
     error = AgentError(message="no", type="QueryError")
     for status, fields in (("failed", {}), ("succeeded", {"error": error})):
         with pytest.raises(ValidationError, match="error"):
             AgentResult.model_validate({"agent": "sql", "status": status, **fields})
+    failed = AgentResult(agent="sql", status=AgentExecutionStatus.failed, error=error)
+    program, _ = offer(monkeypatch, WrittenAgent("sql", lambda question, context: failed))
+    assert "ERROR" in [event.event_type for event in run(FOUND, program).trace]
 
 
 def test_p22_the_decision_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:

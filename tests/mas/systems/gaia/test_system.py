@@ -17,6 +17,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "unknown mode": ({"on_retry_exhausted": "cry"}, ["on_retry_exhausted=cry", "give_up", "best_effort"]),
     "negative research": ({"max_research_steps": -1}, ["max_research_steps=-1"]),
     "no retries": ({"agents": {"expert": AgentSettings(retry_limit=0)}}, ["expert.retry_limit=0", "at least 1"]),
+    "too hot": ({"agents": {"expert": AgentSettings(temperature=3)}}, ["expert.temperature=3", "0 to 2"]),
     "no steps": ({"agents": {"researcher": AgentSettings(max_steps=0)}}, ["researcher.max_steps=0", "at least 1"]),
     "tools for the planner": (
         {"tools": TOOLS, "agents": {"planner": AgentSettings(tools=["calculator"])}},

@@ -256,7 +256,8 @@ def test_the_list_of_tools_is_configuration_and_a_name_that_the_server_does_not_
 def test_tools_that_run_code_or_read_files_are_not_offered(session: BrowserSession) -> None:
     tools = build_browser_tools(session)
     unsafe = {"browser_evaluate", "browser_run_code_unsafe", "browser_file_upload"}
-    assert set(tools) <= set(ALLOWED) and not unsafe & {*tools, *ALLOWED}
+    offered = {offer.name for offer in session.offers}
+    assert set(tools) == offered & set(ALLOWED) and not unsafe & {*tools, *ALLOWED}
 
 
 def test_a_tool_has_the_servers_description_and_says_what_may_be_left_out(session: BrowserSession) -> None:
