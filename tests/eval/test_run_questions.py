@@ -113,6 +113,7 @@ def test_a_thread_id_retrieves_all_that_happened_in_its_question(sure_command: E
     assert [line["component"] for line in lines if "input interface" in line["event"]] == ["input_interface"] * 2
     (called,) = [line for line in lines if line["event"] == "tool started"]
     assert (called["arguments"]["file"], called["message"]) == ("a.csv", "Loading text file: a.csv")
+    assert (called["component"], called["agent"], called["step"]) == ("read_file", "researcher", "researcher")
     assert {"Input interface completed successfully", "Planner approved.", "Researcher tool calls: ['read_file']"} <= {
         line["message"] for line in lines
     }
@@ -137,6 +138,8 @@ def test_a_failed_questions_error_is_in_its_log(sure_command: EvalCommand, mixed
     errors = [line for line in lines_of(finished, "bad") if line["level"] == "ERROR"]
     assert {"tool failed", "question failed"} <= {line["event"] for line in errors}
     assert all("the disk is on fire" in line["error"] for line in errors)
+    (failed,) = [line for line in errors if line["event"] == "tool failed"]
+    assert failed["stack"] and failed["retry_counts"] == {"planner": 0, "researcher": 0, "expert": 0}
     (ended,) = [line for line in finished.lines("logs/entry_point.log") if line["event"] == "question finished"]
     assert (ended["level"], ended["error_component"]) == ("ERROR", "read_file")
 

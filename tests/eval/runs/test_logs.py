@@ -32,7 +32,7 @@ def test_a_question_becomes_lines_with_its_correlation_id(tmp_path: Path) -> Non
     started, rejected, finished = system_lines(tmp_path / "run-1")
     for line in (started, rejected, finished):
         assert (line["correlation_id"], line["task_id"], line["epoch"], line["attempt"]) == ("thread-1", "q1", 2, 1)
-        assert line["component"] == "planner"
+        assert line["component"] == line["agent"] == "planner"
         assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", str(line["timestamp"]))
         assert line["run_id"] == "run-1", "run, question and step: each the parent of the next"
     assert (started["event"], started["level"], started["message"]) == (

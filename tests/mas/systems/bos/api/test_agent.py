@@ -300,7 +300,7 @@ async def test_no_secret_leaves_the_agent(world: World, monkeypatch: pytest.Monk
     echo = {"summary": f"The token is id-token-number-0001, of {EMAIL}, key {API_KEY}."}
     good = await world.ask(plan("/account", reason=f"with {PASSWORD}"), echo, context=context)
     prompts = list(world.prompts)
-    bad = await world.ask(plan("/account"), context={"api_bearer_token": DIRECT})
+    bad = await world.ask(plan("/account", reason="environment-token-0123"), context={"api_bearer_token": DIRECT})
     shown = good.model_dump_json() + bad.model_dump_json() + repr(good) + "".join(prompts + world.prompts)
     secrets = [API_KEY, EMAIL, PASSWORD, DIRECT, "environment-token-0123", "header-secret-0123", "id-token-number-0001"]
     assert not [each for each in secrets if each in shown]
