@@ -76,6 +76,11 @@ FINAL = finalizer("Bovelck")
             ],
         ),
         (
+            "researcher",
+            "Every tool call of this agent failed",
+            [PLAN, READ, step("researcher", tool("x", error="ToolError: no"), result="-"), expert("Bovelck"), FINAL],
+        ),
+        (
             "planner",
             "The plan does not name the attached file",
             [
