@@ -268,6 +268,12 @@ async def test_d20_questions_share_the_client_that_is_provided(world: World) -> 
     await world.client.aclose()
 
 
+async def test_d21_a_reply_without_json_is_summed_up_and_a_long_one_cut(world: World) -> None:
+    world.api.page = b"x" * 300_000
+    assert (await world.ask(plan("/page"), SUMMARY)).status == "succeeded"
+    assert "x [cut]" in world.prompts[1] and len(world.prompts[1]) < 250_000
+
+
 async def test_e04_a_reply_outlives_a_model_that_cannot_put_it_into_words(world: World) -> None:
     result = await world.ask(plan(), unanswered="api_summarize")
     assert result.status == "succeeded" and "12.5" in str(result.answer)

@@ -65,6 +65,7 @@ def test_c01_c06_code_is_asked_for_run_and_summarised(monkeypatch: pytest.Monkey
     assert asked.executed == ["import math\n6 * 7"]
     (inputs,) = asked.code.inputs
     assert inputs.keys() == set(WriteCode.input_fields) and inputs["modules"] == "math"
+    assert inputs["computation_question"] == "6 times 7?"
     assert inputs["context"] == "current_date: 2026-11-22" and inputs["earlier_results"] == "sql found 3"
     (summary,) = asked.summary.inputs
     assert summary.keys() == set(SummarizeComputation.input_fields) and summary["system_prompt"] == "be brief"
