@@ -255,16 +255,6 @@ def test_g15_g12_a_new_agent_is_an_entry_and_may_block(monkeypatch: pytest.Monke
     assert ticks >= 5  # the event loop went on
 
 
-def test_r13_the_system_prompt_reaches_agents_planner_and_composer(monkeypatch: pytest.MonkeyPatch) -> None:
-    sql = WrittenAgent("sql")
-    program, model = offer(monkeypatch, sql)
-    run({"question": "q", "system_prompt": "Answer in Dutch."}, program)
-    assert sql.calls[0][1]["system_prompt"] == "Answer in Dutch."
-    for agent in ("bos_planner", "composer"):
-        text = all_text(model.asked(agent)[0])
-        assert "[[ ## system_prompt ## ]]\nAnswer in Dutch." in text
-
-
 @pytest.mark.parametrize("share", [True, False])
 def test_earlier_results_are_shared_if_the_settings_say_so(monkeypatch: pytest.MonkeyPatch, share: bool) -> None:
     sql = WrittenAgent("sql", lambda question, context: succeed("sql", "3 rows", [{"n": 4711}]))
