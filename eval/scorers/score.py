@@ -23,7 +23,6 @@ from mas.agents.source_digest import digest_program
 ACCURACY, MEAN_SCORE = "accuracy", "mean score"
 GRADED_SCORERS = {  # give parts of a point by their nature
     "token_f1": "mean token F1",
-    "rouge_l": "mean ROUGE-L",
     "expected": MEAN_SCORE,
 }
 _OUR_SCORERS = "eval.scorers."

@@ -10,7 +10,6 @@ an, the; words in any order, each as often as it occurs in both.
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from eval.scorers.score import Score, Scorer
@@ -24,36 +23,22 @@ class TokenF1Scorer(Scorer):
     """Without options."""
 
     def __call__(self, question: str, answer: str | None, target: str) -> Score:
-        return score_overlap(answer, target, split_words, _count_common, "words")
-
-
-def _count_common(said: Sequence[str], wanted: Sequence[str]) -> int:
-    return (Counter(said) & Counter(wanted)).total()
+        """Score one answer; two texts without any word are compared as wholes."""
+        text = (answer or "").strip()
+        if not text:
+            return Score(0.0, "there is no answer", {"precision": 0.0, "recall": 0.0})
+        said, wanted = split_words(text), split_words(target)
+        if said and wanted:
+            common = (Counter(said) & Counter(wanted)).total()
+            precision, recall = common / len(said), common / len(wanted)
+        else:
+            precision = recall = float(text.casefold() == target.strip().casefold())
+        value = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        word = "right" if value == 1 else "partly right" if value else "wrong"
+        shares = f"{precision:.0%} of the answer's words are expected, {recall:.0%} of the expected ones are in it"
+        return Score(value, f"{word}: {shares}", {"precision": precision, "recall": recall})
 
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text as SQuAD's script compares them."""
     return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
-
-
-def score_overlap(
-    answer: str | None,
-    target: str,
-    split: Callable[[str], list[str]],
-    count_common: Callable[[Sequence[str], Sequence[str]], int],
-    unit: str,
-) -> Score:
-    """Return the F1 of what two texts have in common; two texts without any word are compared as wholes."""
-    text = (answer or "").strip()
-    if not text:
-        return Score(0.0, "there is no answer", {"precision": 0.0, "recall": 0.0})
-    said, wanted = split(text), split(target)
-    if said and wanted:
-        common = count_common(said, wanted)
-        precision, recall = common / len(said), common / len(wanted)
-    else:
-        precision = recall = float(text.casefold() == target.strip().casefold())
-    value = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    word = "right" if value == 1 else "partly right" if value else "wrong"
-    shares = f"{precision:.0%} of the answer's {unit} are expected, {recall:.0%} of the expected ones are in it"
-    return Score(value, f"{word}: {shares}", {"precision": precision, "recall": recall})
