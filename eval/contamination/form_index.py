@@ -7,7 +7,6 @@ list(index.find(Reading("Pavel-Del paid 1234 crowns.")))     # [(("word", "pavel
 from collections.abc import Iterable, Iterator, Sequence
 
 from eval.contamination.forms import HINT, PASSAGE, Form
-from eval.contamination.spellings import find_spelt_numbers
 from eval.contamination.text import Piece, Reading, join_words
 
 Key = tuple[str, str]  # how a form is written, and its text
@@ -32,16 +31,16 @@ class FormIndex:
         self._keys.add(form.key)
         return form.key
 
-    def find(self, reading: Reading, with_spellings: bool = False) -> Iterator[Place]:
-        """Yield all occurrences; with spellings also numbers in words or with digits apart, and lists without `and`."""
+    def find(self, reading: Reading) -> Iterator[Place]:
+        """Yield all occurrences, also of lists without their `and`."""
         words = reading.words
         yield from self._find_runs(words)
-        for number in (*reading.numbers, *(find_spelt_numbers(reading) if with_spellings else ())):
+        for number in reading.numbers:
             if (key := ("number", number.text)) in self._keys:
                 yield key, number.start, number.end
         yield from self._find_grams(words, self._sizes)
         without_and = [word for word in words if word.text != "and"]
-        if with_spellings and len(without_and) < len(words):
+        if len(without_and) < len(words):
             yield from self._find_grams(without_and, self._sizes - {PASSAGE, HINT})
 
     def _find_runs(self, words: Sequence[Piece]) -> Iterator[Place]:

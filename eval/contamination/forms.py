@@ -47,6 +47,16 @@ def derive_forms(target: str) -> Iterator[Form]:
         yield from _derive_list_forms(items)
 
 
+def derive_inflected_forms(target: str) -> Iterator[Form]:
+    """Yield the forms of a target, and those of it and its items with their last word in the plural or singular."""
+    yield from derive_forms(target)
+    for item in (target, *LIST.split(target)):
+        for *before, last in vary_article([word.text for word in Reading(item).words]):
+            if last.isalpha() and len(last) > SHORT:
+                words = [*before, last.removesuffix("s") if last.endswith("s") else f"{last}s"]
+                yield Form("word", "".join(words), weak=are_common(words))
+
+
 def derive_whole_forms(target: str) -> Iterator[Form]:
     """Yield the same without the items of a list."""
     text = Reading(target).text.strip()

@@ -1,8 +1,7 @@
 """Normalised text for leak checks: encodings that hide a word from a search, but not from a language model, are undone.
 
-These are HTML entities, JSON escapes, compatibility forms of Unicode, accents, case, letters of other scripts that look
-like Latin ones, and characters without width, which are read both as nothing and as a blank. Numbers are read apart
-from words, in every possible sense.
+These are HTML entities, JSON escapes, compatibility forms of Unicode, accents, case, and characters without width.
+Numbers are read apart from words, in every possible sense.
 
     reading = Reading("Sold for $1,234.50 in Pavel&#8203;del.")
     [word.text for word in reading.words]         # ["sold", "for", "1", "234", "50", "in", "paveldel"]
@@ -19,19 +18,8 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import accumulate, pairwise
 
-_ROUNDS_OF_ENTITIES = 3  # &amp;amp;#80; and the like
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
-_WIDTHLESS = {"Cf", "Cc", "Cs"}  # with marks ("Mn", "Me"), which go in any case
-# Small letters that look like Latin ones: the usual cases of Unicode's confusables.txt (UTS #39) among Cyrillic, Greek,
-# Armenian and Latin letters. Targets and prompts are read alike, so a text in one of these scripts is still found.
-_LOOKALIKES = str.maketrans(
-    "\u0430\u0432\u0435\u0455\u0456\u0458\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0475\u051b\u051d\u04af\u04bb\u0501\u04cf"
-    "\u03b1\u03b2\u03b5\u03b6\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u03b3\u03c9\u03f2\u03b7\u03f3"
-    "\u0585\u057d\u0570\u0578\u0581\u0131\u0237\u0251\u0261\u0269\u029f\u026a\u0274\u0280\u028f\u0299\u0262\u029c"
-    "\u1d00\u1d04\u1d05\u1d07\u1d0a\u1d0b\u1d0d\u1d0f\u1d18\u1d1b\u1d1c\u1d20\u1d21\u1d22\ua730\ua731\u0142\u00f8\u0111\u0127\u0167",
-    "abesijkmhopctyxvqwyhdlabezikmvoptuxywcnjouhnqijagilinrybghacdejkmoptuvwzfslodht",
-)
-_FILLERS = "\u115f\u1160\u3164\uffa0"
+_WITHOUT_WIDTH = {"Cf", "Cc", "Cs", "Mn", "Me"}  # categories; accents are marks
 # Scripts without blanks between words: each character is a word of its own.
 _UNSPACED = "\u0e00-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
@@ -53,13 +41,10 @@ class Piece:
 
 
 class Reading:
-    """The words and numbers of one text. Lines are kept: one line in, one line out.
+    """The words and numbers of one text. Lines are kept: one line in, one line out."""
 
-    `blanks`: read characters without width as blanks rather than as nothing.
-    """
-
-    def __init__(self, text: str, blanks: bool = False) -> None:
-        self.text = "\n".join(_normalise(line, " " if blanks else "") for line in text.split("\n"))
+    def __init__(self, text: str) -> None:
+        self.text = "\n".join(map(_normalise, text.split("\n")))
 
     @cached_property
     def words(self) -> list[Piece]:
@@ -93,15 +78,6 @@ class Reading:
         return start, len(self.text) if end < 0 else end
 
 
-def read_variants(text: str) -> Iterator[Reading]:
-    """Yield one reading, or two of a text with characters without width."""
-    first = Reading(text)
-    yield first
-    second = Reading(text, blanks=True)
-    if second.text != first.text:
-        yield second
-
-
 def join_words(words: Iterable[Piece]) -> str:
     """Return the text without white space and punctuation, as GAIA's scorer compares texts."""
     return "".join(word.text for word in words)
@@ -118,30 +94,23 @@ def parse_quantity(text: str) -> str | None:
     return normalise_number(number) if _PLAIN.fullmatch(number) else None
 
 
-def _normalise(line: str, widthless: str) -> str:
-    if "\\" in line:
-        line = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", line)
-    for _ in range(_ROUNDS_OF_ENTITIES):
-        if "&" not in line:
-            break
-        line = html.unescape(line)
+def _normalise(line: str) -> str:
+    line = html.unescape(_ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", line))
     line = line.replace("\n", " ").replace("\r", " ").replace("\t", " ")
     if line.isascii() and line.isprintable():
         return line.lower()
-    line = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", line).casefold()).translate(_LOOKALIKES)
-    return unicodedata.normalize("NFC", "".join(_normalise_character(character, widthless) for character in line))
+    line = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", line).casefold())
+    return unicodedata.normalize("NFC", "".join(map(_normalise_character, line)))
 
 
-def _normalise_character(character: str, widthless: str) -> str:
+def _normalise_character(character: str) -> str:
     if character < "\x7f" and character >= " ":
         return character
     if character == "\N{RIGHT SINGLE QUOTATION MARK}":
         return "'"
     category = unicodedata.category(character)
-    if category in ("Mn", "Me"):
+    if category in _WITHOUT_WIDTH:
         return ""
-    if category in _WIDTHLESS or character in _FILLERS:
-        return widthless
     if category == "Nd":
         return str(unicodedata.decimal(character))
     return " " if category in ("Zs", "Zl", "Zp") else character

@@ -20,7 +20,7 @@ from urllib.parse import unquote_plus, urlsplit
 
 from eval.contamination.form_index import FormIndex, Key
 from eval.contamination.forms import PASSAGE, derive_whole_forms, extract_passages, split_items
-from eval.contamination.text import Reading, read_variants
+from eval.contamination.text import Reading
 from mas.tools.browser.page import remove_controls
 from mas.tools.files.paging import remove_line_marks
 from mas.tools.http.blocked_sites import BLOCKED_PAGE
@@ -105,18 +105,15 @@ class _Secret:
         if not left:
             return []
         titled = [any(key in left for key, _, _ in self._index.find(Reading(each.title))) for each in results]
-        texts = [list(read_variants(each.text)) for each in results]
-        for way in range(max(map(len, texts))):  # without characters of no width, then with blanks for them
-            tools: list[str] = []
-            answers: set[Key] = set()
-            for result, has_title, variants in zip(results, titled, texts, strict=True):
-                places = list(self._index.find(variants[min(way, len(variants) - 1)]))
-                passages = [(start, end) for key, start, end in places if key in left] + [_TITLE] * has_title
-                tools += [result.tool] if passages else []
-                answers |= {key for key, start, end in places if self._is_outside(start, end, passages)}
-            if tools and (answers & self._gold or (self._items and all(answers & item for item in self._items))):
-                return tools
-        return []
+        tools: list[str] = []
+        answers: set[Key] = set()
+        for result, has_title in zip(results, titled, strict=True):
+            places = list(self._index.find(Reading(result.text)))
+            passages = [(start, end) for key, start, end in places if key in left] + [_TITLE] * has_title
+            tools += [result.tool] if passages else []
+            answers |= {key for key, start, end in places if self._is_outside(start, end, passages)}
+        is_shown = answers & self._gold or (self._items and all(answers & item for item in self._items))
+        return tools if is_shown else []
 
     def _is_outside(self, start: int, end: int, passages: Sequence[Stretch]) -> bool:
         """Return whether a place is outside of the question's passages, which may hold the target themselves.

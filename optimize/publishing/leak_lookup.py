@@ -27,10 +27,10 @@ from eval.contamination.forms import (
     Form,
     are_common,
     derive_forms,
+    derive_inflected_forms,
     derive_whole_forms,
     extract_passages,
 )
-from eval.contamination.spellings import derive_spellings
 from eval.contamination.text import Reading, join_words
 from eval.scorers.labels import LabelSet
 
@@ -89,11 +89,11 @@ class Lookup:
 
     def find(self, reading: Reading) -> list[Occurrence]:
         """Return all occurrences in a text, weak forms and hints included."""
-        places = self._index.find(reading, with_spellings=True)
+        places = self._index.find(reading)
         return [Occurrence(form, start, end, key) for key, start, end in places for form in self._forms[key]]
 
     def find_keys(self, text: str) -> set[Key]:
-        return {key for key, _, _ in self._index.find(Reading(text), with_spellings=True)}
+        return {key for key, _, _ in self._index.find(Reading(text))}
 
     def find_label_spans(self, reading: Reading, occurrences: Iterable[Occurrence]) -> set[tuple[int, int]]:
         """Return where labels stand as they are written, apart from case: `Paris, office` is not `Paris office`."""
@@ -114,14 +114,14 @@ class Lookup:
         if sample.target is not None and has_label:
             self._add_label(split, sample.id, sample.target)
         elif sample.target is not None and sample.target.strip() != "?":
-            forms.append(("gold", derive_spellings(sample.target)))
+            forms.append(("gold", derive_inflected_forms(sample.target)))
         if sample.file is not None:
             forms.append(("file", _file_forms(sample.file.stem, sample.file.suffix, sample.id)))
         for name, value in sample.tags.items():
             if name == EXPECTED:  # passages of gold queries
                 forms += [("question", extract_passages(text, PASSAGE)) for text in list_gold_texts(name, value)]
             elif (name, value) in private and value not in sample.question:
-                forms.append(("gold", derive_spellings(value)))
+                forms.append(("gold", derive_inflected_forms(value)))
         for kind, each in forms:
             for form in each:
                 self._add(form, ProtectedForm(kind, split, sample.id, form.weak, form.specific))

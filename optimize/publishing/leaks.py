@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from eval.contamination.form_index import Key
-from eval.contamination.text import Reading, read_variants
+from eval.contamination.text import Reading
 from eval.runs.run_info import list_offered_tools
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.system import Program
@@ -113,18 +113,16 @@ class LeakIndex(Lookup):
 
     def _check_agent(self, prompts: PromptSet, agent: str, common_keys: set[Key]) -> "Iterator[_Finding]":
         """Yield what counts in an agent's text and demos, before the comparison with the parent."""
-        yield from self._check_passages(self._read(prompts.texts[agent]), common_keys, set())
+        yield from self._check_passages([self._read(prompts.texts[agent])], common_keys, set())
         for number, demo in enumerate(prompts.demos.get(agent, ()), start=1):
-            passages = [each for name, value in demo.items() for each in self._read(value, number, name)]
+            passages = [self._read(value, number, name) for name, value in demo.items()]
             yield from self._check_passages(passages, common_keys, _find_training_examples(passages))
 
-    def _read(self, value: object, demo: int | None = None, field: str = "") -> "list[_Passage]":
-        is_text, passages = isinstance(value, str | int | float), []
-        for reading in read_variants("\n".join(_list_texts(value))):
-            occurrences = self.find(reading)
-            labels = self.find_label_spans(reading, occurrences)
-            passages.append(_Passage(reading, occurrences, labels, demo, field, is_text))
-        return passages
+    def _read(self, value: object, demo: int | None = None, field: str = "") -> "_Passage":
+        reading = Reading("\n".join(_list_texts(value)))
+        occurrences = self.find(reading)
+        labels = self.find_label_spans(reading, occurrences)
+        return _Passage(reading, occurrences, labels, demo, field, isinstance(value, str | int | float))
 
     def _check_passages(
         self, passages: "Sequence[_Passage]", common_keys: set[Key], training: set[str]
