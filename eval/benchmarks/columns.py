@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eval.benchmarks.fingerprint import normalise_question
+from eval.benchmarks.dataset import list_names, parse_labels
 from mas.runtime.errors import UserError
 
 GAIA_COLUMNS = {
@@ -216,7 +216,7 @@ def parse_inputs(inputs: object) -> dict[str, str]:
         return {}
     if isinstance(inputs, str):
         inputs = [inputs]
-    pairs = list(inputs.items()) if isinstance(inputs, Mapping) else [(each, each) for each in _list_names(inputs)]
+    pairs = list(inputs.items()) if isinstance(inputs, Mapping) else [(each, each) for each in list_names(inputs)]
     if not pairs or not all(str(name or "").strip() for pair in pairs for name in pair):
         raise UserError(
             f"data.inputs={inputs} cannot be read; expected a list of columns, such as data.inputs=[title,body], or "
@@ -232,43 +232,18 @@ def parse_inputs(inputs: object) -> dict[str, str]:
     return {str(name): str(column) for name, column in pairs}
 
 
-def parse_labels(labels: object) -> tuple[str, ...]:
-    """Return the labels of `data.labels` as texts, as targets are read.
-
-    Raises:
-        UserError: no list of at least two different texts or numbers.
-    """
-    names = [str(each).strip() for each in _list_names(labels) if isinstance(each, str | int | float)]
-    different = {normalise_question(name) for name in names}
-    if labels and (len(names) < 2 or "" in different or len(different) < len(_list_names(labels))):
-        raise UserError(
-            f"data.labels={labels} cannot be read; expected a list of at least two different labels, such as "
-            "data.labels=[billing,refund] (case and white space make no difference)."
-        )
-    return tuple(names)
-
-
 def parse_tags(tags: object) -> tuple[str, ...]:
     """Return the columns of `data.tags`.
 
     Raises:
         UserError: no list of different names.
     """
-    names = [str(each).strip() for each in _list_names(tags)]
+    names = [str(each).strip() for each in list_names(tags)]
     if tags and (not names or "" in names or len(set(names)) < len(names)):
         raise UserError(
             f"data.tags={tags} cannot be read; expected a list of different columns, such as data.tags=[kind,source]."
         )
     return tuple(names)
-
-
-def read_labels(data: object) -> tuple[str, ...]:
-    """Return the labels that a dataset's settings name; empty: none."""
-    return parse_labels(getattr(data, "labels", ()))
-
-
-def _list_names(inputs: object) -> list[object]:
-    return list(inputs) if isinstance(inputs, list | tuple) else []
 
 
 def normalise_column(name: object) -> str:

@@ -1,11 +1,14 @@
 """Contracts of datasets: a sample, the samples of a split, and the source that they are read from."""
 
 import json
+import unicodedata
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from mas.runtime.errors import UserError
 
 EXPECTED = (
     "expected"  # tag that a scorer reads (`eval.scorers.expected`): JSON, and no category with numbers of its own
@@ -100,3 +103,34 @@ def classify_attachment(name: str | None) -> str:
         return "none"
     suffix = Path(name).suffix.lower()
     return _KIND_OF.get(suffix, suffix.lstrip(".") or "other")
+
+
+def normalise_question(text: str) -> str:
+    """Return a question without differences of case, spaces and compatibility forms."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def parse_labels(labels: object) -> tuple[str, ...]:
+    """Return the labels of `data.labels` as texts, as targets are read.
+
+    Raises:
+        UserError: no list of at least two different texts or numbers.
+    """
+    names = [str(each).strip() for each in list_names(labels) if isinstance(each, str | int | float)]
+    different = {normalise_question(name) for name in names}
+    if labels and (len(names) < 2 or "" in different or len(different) < len(list_names(labels))):
+        raise UserError(
+            f"data.labels={labels} cannot be read; expected a list of at least two different labels, such as "
+            "data.labels=[billing,refund] (case and white space make no difference)."
+        )
+    return tuple(names)
+
+
+def read_labels(data: object) -> tuple[str, ...]:
+    """Return the labels that a dataset's settings name; empty: none."""
+    return parse_labels(getattr(data, "labels", ()))
+
+
+def list_names(inputs: object) -> list[object]:
+    """Return the names in a setting that should be a list; anything else has none."""
+    return list(inputs) if isinstance(inputs, list | tuple) else []

@@ -17,8 +17,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from eval.benchmarks.columns import AS_GAIA, FoundColumns, check_on_bad_row
-from eval.benchmarks.dataset import Sample, Split
-from eval.benchmarks.fingerprint import normalise_question
+from eval.benchmarks.dataset import Sample, Split, normalise_question
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 

@@ -19,7 +19,7 @@ from math import isqrt
 from pathlib import PurePath
 from typing import Protocol
 
-from eval.benchmarks.fingerprint import normalise_question
+from eval.benchmarks.dataset import normalise_question
 
 MIN_QUESTIONS = 5  # that share a label
 MIN_EVEN_SHARE = 8  # and at least an eighth of what each label would have if they were equally frequent

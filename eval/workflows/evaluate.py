@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eval.analysis.summary.from_store import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
 from eval.analysis.tuned_on import read_tuning_use
-from eval.benchmarks.columns import read_labels
-from eval.benchmarks.dataset import Sample
+from eval.benchmarks.dataset import Sample, read_labels
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig

@@ -30,15 +30,12 @@ from itertools import accumulate
 from math import floor
 from typing import Any
 
-from eval.benchmarks.columns import read_labels
-from eval.benchmarks.dataset import Dataset, Sample, classify_attachment
-from eval.benchmarks.fingerprint import (
+from eval.benchmarks.dataset import Dataset, Sample, classify_attachment, read_labels
+from eval.benchmarks.fingerprint import compute_dataset_digest, compute_file_digest, compute_fingerprint
+from eval.benchmarks.near_duplicates import (
     IdentityKey,
     Pairs,
     build_identity_keys,
-    compute_dataset_digest,
-    compute_file_digest,
-    compute_fingerprint,
     find_near_duplicates,
     format_pairs,
 )

@@ -15,7 +15,6 @@ from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import PaceChange, SessionSummary, Summary, build_from_json
 from eval.analysis.tuned_on import read_tuning_use
-from eval.benchmarks.columns import parse_tags
 from eval.runs.folder import is_in_use
 from eval.runs.record import Record, Usage, build_missing_record
 from eval.runs.run_info import SILENT, SessionInfo
@@ -57,7 +56,7 @@ def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None
         wall_seconds=state.wall_seconds + _measure_open_session(state.sessions, store),
         labels=LabelSet(tuple(info.task.labels)),
         tags={each.id: each.tags for each in store.read_plan()},
-        shown_tags=parse_tags(info.part("data").get("tags")),
+        shown_tags=tuple(map(str, info.part("data").get("tags") or ())),
         extra_scorers={name: read_scorer_name(node) for name, node in info.part("extra_scorers").items()},
         stopped=_find_stop_reason(state.sessions, store),
         epochs=info.epochs,

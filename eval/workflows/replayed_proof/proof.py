@@ -21,7 +21,7 @@ from eval.analysis.attribution.agent_steps import AgentSteps
 from eval.analysis.attribution.run_attribution import read_with_steps
 from eval.analysis.statistics.paired_interval import ALPHA
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, adjust_p_values, run_paired_test
-from eval.benchmarks.columns import read_labels
+from eval.benchmarks.dataset import read_labels
 from eval.execution.console import MissingServices, Output
 from eval.execution.termination import StopController
 from eval.runs.folder import DATABASE, get_run_name, make_run_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.fingerprint import Pairs, find_near_duplicates, format_pairs
+from eval.benchmarks.near_duplicates import Pairs, find_near_duplicates, format_pairs
 from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
 from eval.contamination.forms import COMMON_WORDS
