@@ -48,7 +48,7 @@ ARTIFACTS = (
 _FIRST = ("accuracy", "accuracy_ci95_low", "accuracy_ci95_high", "cost_usd", "n_error", "wall_seconds")  # columns
 _COUNTS = (
     *("n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored", "n_questions"),
-    *("epochs", "format_loss", "mean_score", "waited_seconds", "peak_memory_mb"),
+    *("epochs", "format_loss", "waited_seconds", "peak_memory_mb"),
 )
 
 _GRADED = tuple(metric.replace(" ", "_") for metric in (MEAN_SCORE, *GRADED_SCORERS.values()))
@@ -246,8 +246,8 @@ def _list_numbers(summary: Summary) -> Iterator[tuple[str, object, Interval | No
     for name, overlap in {"leaks": summary.leaks, "tuned_on": summary.used_to_tune}.items():
         if overlap:
             yield f"{name}/questions", overlap.n_questions, None
-            yield f"{name}/accuracy_without", overlap.accuracy_without, overlap.accuracy_without_ci95
-    yield "leaks/blocked_pages", summary.blocked_pages.n, None
+            yield f"{name}/score_without", overlap.score_without, overlap.score_without_ci95
+    yield "leaks/blocked_pages", sum(summary.blocked_pages.values()), None
     families: dict[str, Mapping[str, object]] = {
         "errors/": summary.errors_by_class,
         "limits/": summary.limits,

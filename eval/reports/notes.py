@@ -13,7 +13,6 @@ from eval.analysis.attribution.broken_link import name_link
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summarise import FOLDED, MAX_TAG_VALUES
 from eval.analysis.summary.summary import (
-    AccuracyWithout,
     CriticNumbers,
     EpochNumbers,
     ExtraNumbers,
@@ -22,19 +21,18 @@ from eval.analysis.summary.summary import (
     LabelSummary,
     LostPoints,
     RunFacts,
-    SessionSummary,
+    ScoreWithout,
     Summary,
     TuningOverlap,
 )
 from eval.analysis.tuned_on import describe_unknown, format_questions
 from eval.runs.record import NOT_RUN, HumanVerdict, Usage
-from eval.runs.run_info import NO_MEASUREMENT, RunInfo
+from eval.runs.run_info import NO_MEASUREMENT, RunInfo, SessionInfo
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
 NOT_AVAILABLE = "n/a"
-RATE_LIMIT = "rate limit"  # a reason in `pace_history`
 MAX_LINES_OF_K = 6
 MAX_SOURCE_CHARS = 120
 MAX_ERROR_CHARS = 240
@@ -81,9 +79,9 @@ def format_usd(cost_usd: float | None) -> str:
     return NOT_AVAILABLE if cost_usd is None else f"${cost_usd:,.4f}"
 
 
-def format_changes(session: SessionSummary) -> str:
+def format_changes(session: SessionInfo) -> str:
     """Return how a session's configuration differs from that of the session before."""
-    return "; ".join(f"{key}: {change}" for key, change in (session.changes or {}).items())
+    return "; ".join(f"{key}: {change}" for key, change in session.changes.items())
 
 
 def select_ks(by_epochs: EpochNumbers) -> list[str]:
@@ -196,7 +194,7 @@ def _describe_overlap(overlap: TuningOverlap, incomplete: bool, metric: str) -> 
     return f"{n} of the {questions} {'was' if n == 1 else 'were'} {used_for}; {without}"
 
 
-def _describe_without(numbers: AccuracyWithout, n: int, incomplete: bool, metric: str) -> str:
+def _describe_without(numbers: ScoreWithout, n: int, incomplete: bool, metric: str) -> str:
     """Return the metric without n samples."""
     share, interval = format_floor(numbers.score_without, incomplete), _format_bounds(numbers.score_without_ci95)
     return f"{metric} without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{interval}"
@@ -301,8 +299,8 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.n_outside_plan:
         why = "of questions or epochs that the run's plan no longer has; only their calls and cost count"
         yield "left out", f"{format_count(summary.n_outside_plan, 'answer')} {why}"
-    if summary.n_bad_rows:
-        rows = format_count(summary.n_bad_rows, "unreadable row")
+    if summary.bad_rows:
+        rows = format_count(len(summary.bad_rows), "unreadable row")
         yield "skipped", f"{rows} of the dataset, outside every number above"
 
 
@@ -393,9 +391,9 @@ def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:
         without = _describe_without(leaks, n, summary.incomplete, summary.metric)
         met = f"{n} question{'' if n == 1 else 's'} met a page that gives the benchmark away"
         yield "benchmark leaks", f"{met}: {sources}; {without}"
-    if blocked.n:
-        hosts = [f"{host} {times}" for host, times in blocked.hosts.items()]
-        yield "blocked pages", f"{blocked.n}: {_cut_list(hosts, ', ')}"
+    if blocked:
+        hosts = [f"{host} {times}" for host, times in blocked.items()]
+        yield "blocked pages", f"{sum(blocked.values())}: {_cut_list(hosts, ', ')}"
 
 
 def _cut_list(names: Sequence[str], mark: str) -> str:
@@ -457,10 +455,6 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
 def _list_sessions(summary: Summary) -> Iterator[tuple[str, str]]:
     if (waited := summary.waited_seconds) >= 0.05:
         yield "waited", f"{waited:,.1f} s for rate limits, free places and retries, of all questions together"
-    if paces := [each.pace for each in summary.pace_history if each.reason == RATE_LIMIT]:
-        times = "once" if len(paces) == 1 else f"{len(paces)} times"
-        paced = f"paced to {min(paces):,.3g} to {max(paces):,.3g} requests a second"
-        yield "rate", f"limited {times} by the server; {paced}"
     if len(summary.sessions) > 1:
         yield "sessions", f"{len(summary.sessions)}: the run was resumed"
     if changed := [format_changes(session) for session in summary.sessions if session.changes]:

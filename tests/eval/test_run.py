@@ -131,7 +131,7 @@ def test_bad_rows_may_be_skipped_and_are_then_shown(eval_command: EvalCommand, t
     data = write_questions(tmp_path / "data", question("a", SUM, "5"), "{broken")
     finished = eval_command("model=offline", "data=jsonl", f"data.path={data}", "data.on_bad_row=skip")
     assert finished.code == 0
-    assert (finished.summary["n"], finished.summary["n_bad_rows"]) == (1, 1)
+    assert (finished.summary["n"], len(finished.summary["bad_rows"])) == (1, 1)
     assert "line 2" in finished.summary["bad_rows"][0]
     assert "1 unreadable row" in finished.out
 

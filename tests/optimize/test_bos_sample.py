@@ -30,7 +30,7 @@ def test_a_search_with_the_optimizers_own_settings_publishes_a_set_that_an_evalu
     changed = {name for name in names if published.texts[name] != baseline.texts[name]}
     assert {"planner", "sql_generate", "composer"} <= changed, "every agent is shown what it has done, queries too"
     scores = {
-        name: eval_command(*SAMPLE, "split=test", f"prompts={name}").summary["mean_score"]
+        name: eval_command(*SAMPLE, "split=test", f"prompts={name}").summary["score"]
         for name in ("bos_baseline", str(tuned.shelf / TUNED_SET))
     }
     assert scores[str(tuned.shelf / TUNED_SET)] > scores["bos_baseline"] + 0.05

@@ -5,7 +5,6 @@ with RunStore(folder / "run.db", read_only=True) as store:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import PaceChange, SessionSummary, Summary, build_from_json
+from eval.analysis.summary.summary import Summary
 from eval.analysis.tuned_on import read_tuning_use
 from eval.runs.folder import is_in_use
 from eval.runs.record import Record, Usage, build_missing_record
@@ -63,9 +62,8 @@ def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None
         sample_ids=set(store.list_planned_ids()),
         bad_rows=tuple(info.bad_rows),
         command=tuple(info.command or ()),
-        sessions=tuple(build_from_json(SessionSummary, asdict(each)) for each in state.sessions),
-        pace_history=tuple(build_from_json(PaceChange, each) for each in state.pace_history),
-        unfinished=build_from_json(Usage, state.unfinished) if state.unfinished else None,
+        sessions=tuple(state.sessions),
+        unfinished=Usage(**state.unfinished) if state.unfinished else None,
         used=read_tuning_use(info),
         attribution=attribution,
         agents_with_tools=tuple(agent for agent, tools in (info.tools or {}).items() if tools),

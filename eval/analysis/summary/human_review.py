@@ -49,7 +49,6 @@ def summarise_review(final: Sequence[Row], incomplete: bool) -> HumanReview | No
         n_ambiguous=len(_select_ids(applied, _AMBIGUOUS)),
         n_bad_questions=len(_select_ids(applied, _BAD_QUESTION)),
         n_pending=len(reviewed) - len(applied),
-        accuracy_before=sum(value == 1.0 for value in before) / len(before) if before and applied else None,
         score_before=sum(before) / len(before) if before and applied else None,
         corrections=tuple(_list_corrections(applied)),
         **vars(measure_without(final, unfair, incomplete)),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from sys import intern
 
 from eval.analysis.statistics.intervals import Interval, Tally, compute_metric_interval
-from eval.analysis.summary.summary import NO_ANSWER, OTHER, AccuracyWithout
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, ScoreWithout
 from eval.runs.record import HumanVerdict, Record, Usage
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import normalise_answer
@@ -134,7 +134,7 @@ def measure_correct(rows: Iterable[Row], incomplete: bool) -> tuple[float | None
     return measure(rows, incomplete, lambda row: float(row.correct))
 
 
-def measure_without(final: Sequence[Row], left_out: Collection[str], incomplete: bool) -> AccuracyWithout:
+def measure_without(final: Sequence[Row], left_out: Collection[str], incomplete: bool) -> ScoreWithout:
     """Return the metric without some of the samples.
 
     Args:
@@ -143,15 +143,8 @@ def measure_without(final: Sequence[Row], left_out: Collection[str], incomplete:
         incomplete: True if answers are missing: there are no intervals then.
     """
     others = [each for each in final if each.scored and each.sample_id not in left_out]
-    accuracy, accuracy_ci95 = measure_correct(others if left_out else [], incomplete)
-    score, score_ci95 = measure(others if left_out else [], incomplete)
-    return AccuracyWithout(
-        accuracy_without=accuracy,
-        accuracy_without_ci95=accuracy_ci95,
-        score_without=score,
-        score_without_ci95=score_ci95,
-        n_without=len(others),
-    )
+    score, interval = measure(others if left_out else [], incomplete)
+    return ScoreWithout(score_without=score, score_without_ci95=interval, n_without=len(others))
 
 
 _COUNTS = tuple(each.name for each in fields(Usage) if each.type is int)

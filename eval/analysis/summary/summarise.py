@@ -19,7 +19,6 @@ from eval.analysis.summary.rows import (
     measure_without,
 )
 from eval.analysis.summary.summary import (
-    BlockedPages,
     Counts,
     EpochNumbers,
     ExtraNumbers,
@@ -40,7 +39,7 @@ from eval.benchmarks.dataset import EXPECTED
 from eval.runs.record import NOT_RUN, Record
 from eval.runs.store import UNFINISHED
 from eval.scorers.labels import LabelSet
-from eval.scorers.score import has_partial_credit, name_metric, read_value
+from eval.scorers.score import name_metric, read_value
 from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
@@ -97,7 +96,6 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         n_questions=len({each.sample_id for each in final}),
         epochs=epochs,
         n_outside_plan=n_outside,
-        n_bad_rows=len(run.bad_rows),
         by_level=_count_by_level(final, incomplete),
         by_tag=_count_by_tag(final, run.tags, incomplete),
         tags=run.shown_tags,
@@ -108,7 +106,6 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         limits=_tally(each.limit for each in final),
         retried=_summarise_retried(attempts, final),
         format_loss=sum(each.format_loss for each in final),
-        mean_score=_mean_score(final),
         extra_scorers={
             name: _summarise_extra(name, scorer, final, incomplete) for name, scorer in run.extra_scorers.items()
         },
@@ -225,14 +222,8 @@ def _summarise_retried(attempts: Sequence[Row], final: Sequence[Row]) -> Retried
     return Retried(
         n=len(again),
         recovered=sum(each.error_class is None for each in again),
-        accuracy_first_tries=measure_correct(scored, incomplete=True)[0],
         score_first_tries=measure(scored, incomplete=True)[0],
     )
-
-
-def _mean_score(rows: Sequence[Row]) -> float | None:
-    scored = [each for each in rows if each.scored]
-    return measure(scored, incomplete=True)[0] if has_partial_credit(each.value for each in scored) else None
 
 
 def _summarise_extra(name: str, scorer: str | None, final: Sequence[Row], incomplete: bool) -> ExtraNumbers:
@@ -332,11 +323,11 @@ def _summarise_leaks(final: Sequence[Row], incomplete: bool) -> Leaks:
     )
 
 
-def _count_blocked(attempts: Iterable[Row]) -> BlockedPages:
+def _count_blocked(attempts: Iterable[Row]) -> dict[str, int]:
     hosts: Counter[str] = Counter()
     for each in attempts:
         hosts.update(dict(each.blocked_pages))
-    return BlockedPages(n=hosts.total(), hosts=dict(hosts.most_common()))
+    return dict(hosts.most_common())
 
 
 def _summarise_tuning(final: Sequence[Row], used: UsedToTune | None, incomplete: bool) -> TuningOverlap | None:

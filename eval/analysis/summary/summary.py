@@ -15,10 +15,11 @@ from typing import TypeVar
 
 from eval.analysis.statistics.intervals import Interval
 from eval.runs.record import Usage
+from eval.runs.run_info import SessionInfo
 from eval.scorers.score import ACCURACY
 
 OTHER, NO_ANSWER, OTHER_TARGET = "(another answer)", "(no answer)", "(another target)"  # keys of the confusion
-SUMMARY_VERSION = 2  # increased whenever a field changes its name or its meaning
+SUMMARY_VERSION = 3  # increased whenever a field changes its name or its meaning
 
 T = TypeVar("T")
 
@@ -65,8 +66,7 @@ class Retried:
 
     n: int
     recovered: int
-    accuracy_first_tries: float | None  # the accuracy had nothing been run again
-    score_first_tries: float | None = None  # the same of the metric
+    score_first_tries: float | None  # the metric had nothing been run again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,18 +147,16 @@ class LabelSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccuracyWithout:
-    """Accuracy without some of the samples; None if none is left out, or all are."""
+class ScoreWithout:
+    """The metric without some of the samples; None if none is left out, or all are."""
 
-    accuracy_without: float | None
-    accuracy_without_ci95: Interval | None
-    score_without: float | None = None  # the same of the metric
-    score_without_ci95: Interval | None = None
+    score_without: float | None
+    score_without_ci95: Interval | None
     n_without: int  # answers
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningOverlap(AccuracyWithout):
+class TuningOverlap(ScoreWithout):
     """Samples of the run that its prompts were tuned on, of those with a target."""
 
     prompts: str
@@ -181,8 +179,8 @@ class LeakedResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leaks(AccuracyWithout):
-    """Samples that met such results in any epoch; they are left out of `accuracy_without`."""
+class Leaks(ScoreWithout):
+    """Samples that met such results in any epoch; they are left out of `score_without`."""
 
     n_questions: int
     results: tuple[LeakedResult, ...]
@@ -204,7 +202,7 @@ class Correction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HumanReview(AccuracyWithout):
+class HumanReview(ScoreWithout):
     """Labels of people on a run. Ambiguous and bad questions stay in the metric; `score_without` leaves them out."""
 
     n_corrected: int  # questions with a corrected target
@@ -213,17 +211,8 @@ class HumanReview(AccuracyWithout):
     n_ambiguous: int  # questions
     n_bad_questions: int
     n_pending: int  # answers with a label that was not applied: `eval/rescore.py` applies it
-    accuracy_before: float | None  # as the run was scored without people
-    score_before: float | None
+    score_before: float | None  # the metric as the run was scored without people
     corrections: tuple[Correction, ...]  # that were applied, one a question and label
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockedPages:
-    """Pages that the tools refused to open, over all attempts."""
-
-    n: int
-    hosts: dict[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,26 +263,6 @@ class CriticNumbers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionSummary:
-    """One process's share of the run."""
-
-    started_at: str | None = None
-    ended_at: str | None = None
-    stopped: str | None = None
-    changes: dict[str, str] | None = None  # of the configuration, since the session before: key → "old → new"
-    peak_memory_mb: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PaceChange:
-    """A change of the pace at which requests are sent."""
-
-    seconds: float
-    pace: float  # requests per second
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunFacts:
     """Everything in a summary that its records do not hold; None for what the run did not record."""
 
@@ -314,8 +283,7 @@ class RunFacts:
     wall_seconds: float = 0.0  # of all sessions
     bad_rows: tuple[str, ...] = ()  # of the dataset, that were skipped
     command: tuple[str, ...] = ()  # overrides as typed
-    sessions: tuple[SessionSummary, ...] = ()
-    pace_history: tuple[PaceChange, ...] = ()
+    sessions: tuple[SessionInfo, ...] = ()
     unfinished: Usage | None = None  # of samples that were interrupted; outside `usage` until they have a record
 
 
@@ -328,7 +296,6 @@ class Summary(Counts, RunFacts):
     n_questions: int
     epochs: int  # as planned
     n_outside_plan: int
-    n_bad_rows: int
     by_level: dict[str, Counts]
     by_epochs: EpochNumbers | None  # None: one epoch, no target, or incomplete
     errors_by_class: dict[str, int]
@@ -336,11 +303,10 @@ class Summary(Counts, RunFacts):
     limits: dict[str, int]
     retried: Retried
     format_loss: int
-    mean_score: float | None  # with partial credit; None where no answer is partly right
     judge_agreement: JudgeAgreement | None
     used_to_tune: TuningOverlap | None  # None: no sample has a target, or it is unknown
     leaks: Leaks
-    blocked_pages: BlockedPages
+    blocked_pages: dict[str, int]  # host → pages that the tools refused to open, over all attempts
     usage: Usage
     scorer_usage: Usage
     by_agent: dict[str, float]  # wall seconds

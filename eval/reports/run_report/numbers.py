@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from eval.analysis.summary.summary import NO_ANSWER, OTHER, LabelSummary, Summary
 from eval.reports.notes import (
-    format_changes,
     format_duration,
     format_floor,
     format_interval,
@@ -15,7 +14,6 @@ from eval.reports.notes import (
 from eval.reports.summary_table import PASS_LEGEND, build_counts, build_epochs
 from eval.reports.tables import Table
 
-MAX_PACE_LINES = 100
 MAX_LEAKS = 200
 MAX_MATRIX_LABELS = 30
 _INTERVAL = "95% interval"
@@ -91,24 +89,6 @@ def list_folds(summary: Summary) -> Iterator[Fold]:
         title = f"Repeats: {summary.epochs} epochs of each question"
         yield Fold(title, build_epochs(summary.by_epochs), f"{PASS_LEGEND}.")
     yield from _list_leaks(summary)
-    if len(summary.sessions) > 1:
-        headings = ("started (UTC)", "ended", "stopped", "changes of the configuration")
-        sessions = [
-            (
-                _format_moment(each.started_at),
-                _format_moment(each.ended_at),
-                each.stopped or ("no" if each.ended_at else "killed, or still going on"),
-                format_changes(each) or "none",
-            )
-            for each in summary.sessions
-        ]
-        yield Fold("Sessions", Table(headings, sessions, left=headings))
-    if shown := summary.pace_history[-MAX_PACE_LINES:]:
-        n = len(summary.pace_history)
-        last = f", the last {len(shown)} shown" if n > len(shown) else ""
-        paces = [(f"{each.seconds:.1f}", f"{each.pace:.3g}", each.reason) for each in shown]
-        table = Table(("seconds", "requests per second", "reason"), paces, left=("reason",))
-        yield Fold(f"Requests per second: {n} changes{last}", table)
 
 
 def _list_leaks(summary: Summary) -> Iterator[Fold]:
@@ -124,7 +104,3 @@ def _list_leaks(summary: Summary) -> Iterator[Fold]:
         remark += f" {len(results) - MAX_LEAKS:,} more are in summary.json."
     table = Table(("question", "epoch", "tool", "source"), rows, left=("tool", "source"))
     yield Fold("Pages that give the benchmark away", table if summary.epochs > 1 else table.drop("epoch"), remark)
-
-
-def _format_moment(moment: str | None) -> str:
-    return (moment or "")[:19].replace("T", " ") or "n/a"

@@ -96,7 +96,7 @@ def test_a_function_of_ones_own_gives_partial_credit(eval_command: EvalCommand, 
     Path("half_rules.py").write_text("def half(question, answer, target):\n    return 0.5 if target == '5' else 1\n")
     finished = eval_command(*base, "scorer=function", "scorer.target=half_rules:half")
     assert (finished.code, finished.err) == (0, NO_SEARCH)
-    assert (finished.summary["accuracy"], finished.summary["mean_score"]) == (0.5, 0.75)
+    assert (finished.summary["accuracy"], finished.summary["score"]) == (0.5, 0.75)
     summary = finished.summary
     assert (summary["metric"], summary["score"]) == ("mean score", 0.75)
     assert "mean score" in finished.out and "fully right: 50.0% (0.3% to 99.7%) of the answers" in finished.out

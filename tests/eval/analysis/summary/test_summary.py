@@ -12,15 +12,14 @@ from eval.analysis.summary.summarise import RunDetails, select_final_attempts, s
 from eval.analysis.summary.summary import (
     Agreement,
     Leaks,
-    PaceChange,
     Retried,
     Reviews,
-    SessionSummary,
     read_summary,
 )
 from eval.analysis.tuned_on import UsedToTune
 from eval.reports.notes import list_notes
 from eval.runs.record import Record, Usage
+from eval.runs.run_info import SessionInfo
 from mas.simulation import SIMULATED_NOTICE
 
 Make = Callable[..., Record]
@@ -103,7 +102,7 @@ def test_agents_that_have_tools_and_never_called_one_are_named(record: Make) -> 
 
 
 def test_the_memory_of_the_run_is_that_of_its_largest_session() -> None:
-    sessions = tuple(SessionSummary(peak_memory_mb=each) for each in (120.5, None, 300.0))
+    sessions = tuple(SessionInfo("", peak_memory_mb=each) for each in (120.5, None, 300.0))
     summary = summarise([], RunDetails(run_id="run-1", sessions=sessions))
     assert summary.peak_memory_mb == 300.0
     assert dict(list_notes(summary))["memory"].startswith("300 MB at most")
@@ -135,9 +134,9 @@ def test_what_stands_beside_a_floor_has_no_interval_either(record: Make) -> None
     def leaks(*each: Record) -> Leaks:
         return summarise(each, RunDetails(run_id="run-1")).leaks
 
-    assert leaks(*records).accuracy_without_ci95 is not None
+    assert leaks(*records).score_without_ci95 is not None
     unfinished = leaks(*records, to_come)
-    assert (unfinished.accuracy_without, unfinished.accuracy_without_ci95) == (pytest.approx(2 / 3), None)
+    assert (unfinished.score_without, unfinished.score_without_ci95) == (pytest.approx(2 / 3), None)
 
 
 def test_unscored_questions_stay_outside_the_accuracy(record: Make) -> None:
@@ -219,7 +218,7 @@ def test_a_run_without_records_has_a_summary() -> None:
     summary = summarise(
         [], RunDetails(run_id="run-1", simulated=False, wall_seconds=0.0, bad_rows=("x.jsonl:3: no question",))
     )
-    assert (summary.n, summary.accuracy, summary.by_level, summary.n_bad_rows) == (0, None, {}, 1)
+    assert (summary.n, summary.accuracy, summary.by_level, len(summary.bad_rows)) == (0, None, {}, 1)
 
 
 def test_format_losses_are_counted(record: Make) -> None:
@@ -235,8 +234,7 @@ def test_partial_credit_shows_in_the_mean_alone(record: Make) -> None:
         record("d", target=None, score=None),
     ]
     summary = summarise(records, RunDetails(run_id="run-1"))
-    assert (summary.n_correct, summary.mean_score) == (1, 0.5), "an error is 0, no gold is outside"
-    assert summarise(records[:1], RunDetails(run_id="run-1")).mean_score is None
+    assert (summary.n_correct, summary.score) == (1, 0.5), "an error is 0, no gold is outside"
 
 
 def test_a_judge_is_compared_with_the_rules(record: Make) -> None:
@@ -289,11 +287,9 @@ def test_what_trying_again_changed_is_told_apart(record: Make) -> None:
     ]
     summary = summarise(records, RunDetails(run_id="run-1"))
     assert summary.accuracy == pytest.approx(2 / 3)
-    assert summary.retried == Retried(
-        n=2, recovered=1, accuracy_first_tries=pytest.approx(1 / 3), score_first_tries=pytest.approx(1 / 3)
-    )
+    assert summary.retried == Retried(n=2, recovered=1, score_first_tries=pytest.approx(1 / 3))
     untouched = summarise(records[2:3], RunDetails(run_id="run-1")).retried
-    assert untouched == Retried(n=0, recovered=0, accuracy_first_tries=1.0, score_first_tries=1.0)
+    assert untouched == Retried(n=0, recovered=0, score_first_tries=1.0)
 
 
 def test_repeats_of_a_question_do_not_narrow_the_interval_by_agreeing(record: Make) -> None:
@@ -323,12 +319,11 @@ def test_a_summary_reads_back_as_it_was(tmp_path: Path, record: Make) -> None:
     leaks = [{"tool": "tavily_tool", "source": "x.org"}]
     judged = {"rule": 1.0, "exact": 0.0}
     records = [record(id, epoch=epoch, leaks=leaks, parts=judged) for id in "ab" for epoch in (1, 2)]
-    session = SessionSummary(started_at="2026-11-20T10:00:00", changes={"run.epochs": "1 → 2"})
+    session = SessionInfo("2026-11-20T10:00:00", changes={"run.epochs": "1 → 2"})
     run = RunDetails(
         run_id="run-1",
         epochs=2,
         sessions=(session,),
-        pace_history=(PaceChange(seconds=0.5, pace=3.0, reason="rate limit"),),
         unfinished=Usage(lm_calls=1),
         used=UsedToTune("mine", frozenset("a"), frozenset()),
     )

@@ -29,9 +29,8 @@ def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_c
     assert summary.used_to_tune is not None
     assert asdict(summary.used_to_tune) == {
         "prompts": "mine", "n_questions": 2, "n_all": 4, "n_learnt_from": 1, "n_picked_by": 1,
-        "n_unscored": 0, "edited": (), "accuracy_without": 0.5, "n_without": 4,
-        "accuracy_without_ci95": (pytest.approx(0.003, abs=1e-3), pytest.approx(0.997, abs=1e-3)),
-        "score_without": 0.5, "score_without_ci95": summary.used_to_tune.accuracy_without_ci95,
+        "n_unscored": 0, "edited": (), "n_without": 4, "score_without": 0.5,
+        "score_without_ci95": (pytest.approx(0.003, abs=1e-3), pytest.approx(0.997, abs=1e-3)),
     }  # fmt: skip
     name, line = next(list_notes(summary))
     assert (name, line) == (
@@ -43,7 +42,7 @@ def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_c
 
 def test_where_all_were_used_nothing_is_left_to_count(record: Make) -> None:
     summary = summary_of(record("a", score=1.0), picked_by="a")
-    assert summary.used_to_tune and summary.used_to_tune.accuracy_without is None
+    assert summary.used_to_tune and summary.used_to_tune.score_without is None
     assert dict(list_notes(summary))["tuned on"] == (
         "the one question was used to tune mine (0 for training, 1 for validation), so the accuracy is inflated"
     )
@@ -82,9 +81,9 @@ def test_mlflow_gets_the_numbers(record: Make) -> None:
     met = build_page(RunInfo(), summary_of(record("a", score=1.0), record("b"), learnt_from="a")).metrics
     assert {name: value for name, value in met.items() if name.startswith("tuned_on/")} == {
         "tuned_on/questions": 1.0,
-        "tuned_on/accuracy_without": 0.0,
-        "tuned_on/accuracy_without_ci95_low": 0.0,
-        "tuned_on/accuracy_without_ci95_high": pytest.approx(0.975, abs=1e-3),
+        "tuned_on/score_without": 0.0,
+        "tuned_on/score_without_ci95_low": 0.0,
+        "tuned_on/score_without_ci95_high": pytest.approx(0.975, abs=1e-3),
     }
     assert not [
         name for name in build_page(RunInfo(), summary_of(record("a"), used=None)).metrics if "tuned_on" in name

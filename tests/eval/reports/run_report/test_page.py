@@ -9,11 +9,9 @@ from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.attribution.critics import CriticTally
 from eval.analysis.attribution.run_attribution import RunAttribution
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import (
-    SessionSummary,
-)
 from eval.reports.run_report.page import write_report
 from eval.runs.record import ErrorDetails, PlannedQuestion, Record
+from eval.runs.run_info import SessionInfo
 from tests.report_file import ReportFile
 
 Make = Callable[..., Record]
@@ -104,7 +102,7 @@ def test_data_stays_text(tmp_path: Path, record: Make) -> None:
         records,
         about=[(evil, evil)],
         **facts,
-        sessions=[SessionSummary(stopped=evil, changes={evil: evil})] * 2,
+        sessions=[SessionInfo("", stopped=evil, changes={evil: evil})] * 2,
     )
     assert html.scripts == page(tmp_path, []).scripts
     assert evil not in html.html and html.text.count(evil) >= 9
