@@ -42,27 +42,29 @@ class UsedToTune:
             n_questions: with a target; the score of the others cannot be inflated.
             n_unscored: without one.
         """
-        if not n_questions:
-            return None
-        parts = [self._describe_use(n_questions, n_unscored) if self.ids else None, describe_unknown(self.edited)]
-        return "; ".join(part for part in parts if part) or None
-
-    def _describe_use(self, n_questions: int, n_unscored: int) -> str:
-        n_used = len(self.ids)
-        n_left, questions = n_questions - n_used, format_questions(n_questions, n_unscored)
-        if not n_left:
-            every, them = (f"the one {questions} was", "it") if n_used == 1 else (f"all {questions} were", "them")
-            return f"{every} used to tune {self.description}, so its score on {them} is inflated; no other is scored"
-        were, them = ("was", "it") if n_used == 1 else ("were", "them")
-        rest = "the other one" if n_left == 1 else f"the other {n_left}"
-        used = f"{n_used} of the {questions} {were} used to tune {self.description}"
-        return f"{used}, so its score on {them} is inflated; on {rest} it is reported separately"
+        use = describe_use(self.prompts, len(self.learnt_from), len(self.picked_by), n_questions, n_unscored)
+        inflated = f"{use}, so the score is inflated there; that of the others is reported separately"
+        return "; ".join(filter(None, [inflated if self.ids else None, describe_unknown(self.edited)])) or None
 
 
-def format_questions(n: int, n_unscored: int) -> str:
-    """Return `12 questions`, or `12 questions with a gold answer` if others have none; for one only the noun."""
-    noun = "question" if n == 1 else f"{n} questions"
-    return f"{noun} with a gold answer" if n_unscored else noun
+def describe_use(prompts: str, learnt_from: int, picked_by: int, n_all: int, n_unscored: int) -> str:
+    """Return how many of the samples with a target a prompt set was tuned on.
+
+    Args:
+        prompts: name of the set.
+        learnt_from: training samples.
+        picked_by: validation samples.
+        n_all: samples with a target.
+        n_unscored: samples without one.
+    """
+    n, noun = learnt_from + picked_by, "question" if n_all == 1 else f"{n_all} questions"
+    questions = f"{noun} with a gold answer" if n_unscored else noun
+    use = f"used to tune {prompts}"
+    if not n:
+        return f"the one {questions} was not {use}" if n_all == 1 else f"none of the {questions} was {use}"
+    every = f"the one {questions}" if n_all == 1 else f"all {questions}"
+    which = every if n == n_all else f"{n} of the {questions}"
+    return f"{which} {'was' if n == 1 else 'were'} {use} ({learnt_from} for training, {picked_by} for validation)"
 
 
 def describe_unknown(edited: Collection[str]) -> str | None:

@@ -13,20 +13,15 @@ from eval.analysis.attribution.broken_link import name_link
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summarise import FOLDED, MAX_TAG_VALUES
 from eval.analysis.summary.summary import (
-    CriticNumbers,
     EpochNumbers,
     ExtraNumbers,
-    HumanAgreement,
-    HumanReview,
-    LabelSummary,
     LostPoints,
     RunFacts,
     ScoreWithout,
     Summary,
     TuningOverlap,
 )
-from eval.analysis.tuned_on import describe_unknown, format_questions
-from eval.runs.record import NOT_RUN, HumanVerdict, Usage
+from eval.runs.record import NOT_RUN, Usage
 from eval.runs.run_info import NO_MEASUREMENT, RunInfo, SessionInfo
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
@@ -98,6 +93,14 @@ def format_duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def shorten_number(n: int) -> str:
+    """Return a large number in thousands or millions."""
+    for size, unit in ((1_000_000, " M"), (10_000, " k")):
+        if n >= size:
+            return f"{n / (1_000_000 if unit == ' M' else 1_000):,.1f}{unit}"
+    return f"{n:,}"
 
 
 def format_title(run: RunFacts) -> str:
@@ -172,31 +175,20 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
 
 def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: str = ACCURACY) -> str:
     """Return how many samples the prompts were tuned on, and the metric without them."""
-    unknown = describe_unknown(overlap.edited)
-    if unknown and not overlap.n_questions:
-        return unknown
-    known = _describe_overlap(overlap, incomplete, metric)
-    return f"{known}; {unknown}" if unknown else known
+    from eval.analysis.tuned_on import describe_unknown, describe_use
 
-
-def _describe_overlap(overlap: TuningOverlap, incomplete: bool, metric: str) -> str:
-    n, n_all = overlap.n_questions, overlap.n_all
-    questions = format_questions(n_all, overlap.n_unscored)
-    used = f"used to tune {overlap.prompts}"
-    roles = f"({overlap.n_learnt_from} for training, {overlap.n_picked_by} for validation)"
-    used_for = f"{used} {roles}, so the {metric} is inflated"
+    counts = (overlap.n_learnt_from, overlap.n_picked_by, overlap.n_all, overlap.n_unscored)
+    use, unknown, n = describe_use(overlap.prompts, *counts), describe_unknown(overlap.edited), overlap.n_questions
     if not n:
-        return f"the one {questions} was not {used}" if n_all == 1 else f"none of the {questions} was {used}"
-    if n == n_all:
-        every = f"the one {questions} was" if n == 1 else f"all {questions} were"
-        return f"{every} {used_for}"
-    without = _describe_without(overlap, n, incomplete, metric)
-    return f"{n} of the {questions} {'was' if n == 1 else 'were'} {used_for}; {without}"
+        return unknown or use
+    parts = [f"{use}, so the {metric} is inflated"]
+    parts += [describe_without(overlap, n, incomplete, metric)] if n < overlap.n_all else []
+    return "; ".join([*parts, *([unknown] if unknown else [])])
 
 
-def _describe_without(numbers: ScoreWithout, n: int, incomplete: bool, metric: str) -> str:
+def describe_without(numbers: ScoreWithout, n: int, incomplete: bool, metric: str) -> str:
     """Return the metric without n samples."""
-    share, interval = format_floor(numbers.score_without, incomplete), _format_bounds(numbers.score_without_ci95)
+    share, interval = format_floor(numbers.score_without, incomplete), format_bounds(numbers.score_without_ci95)
     return f"{metric} without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{interval}"
 
 
@@ -234,29 +226,11 @@ def _list_losses(summary: Summary) -> Iterator[tuple[str, str]]:
         if rest := lost[MAX_LISTED_LOSSES:]:
             parts.append(f"{len(rest)} more {100 * sum(each.points for each in rest):.1f}")
         yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
-    for name, critic in summary.critics.items():
-        yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", _describe_critic(critic)
+    if summary.critics:
+        from eval.reports.critics import describe_critics
 
-
-def _describe_critic(critic: CriticNumbers) -> str:
-    """Return how a critic's verdicts agree with what was right, what its rejections gained, and what it cost."""
-    rejected, wrong = critic.hits + critic.false_alarms, critic.hits + critic.misses
-    unknown = f" ({critic.n_unknown} of work that may have been right or wrong)" if critic.n_unknown else ""
-    parts = [f"{format_count(critic.n_reviews, 'review')} of {', '.join(critic.judges)}{unknown}"]
-    if rejected:
-        parts.append(f"{critic.hits} of {rejected} rejections justified{_format_bounds(critic.precision_ci95)}")
-    if wrong:
-        parts.append(f"{critic.hits} of {wrong} faults found{_format_bounds(critic.recall_ci95)}")
-    if rejected or wrong:
-        parts.append(f"{critic.misses} missed, {format_count(critic.false_alarms, 'false alarm')}")
-    if critic.n_quoting:
-        parts.append(f"it quotes its instructions in {critic.n_quoting} of {critic.n_rejections} rejections")
-    if critic.n_rejecting:
-        n_answers = format_count(critic.n_rejecting, "answer")
-        parts.append(f"{critic.n_recovered} of {n_answers} right in the end after a rejection")
-    tokens = critic.input_tokens + critic.output_tokens
-    parts.append(f"cost {format_usd(critic.cost_usd)}, {tokens:,} tokens, {critic.seconds:,.1f} s")
-    return "; ".join(parts)
+        for name, sentence in describe_critics(summary):
+            yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", sentence
 
 
 def _describe_loss(lost: LostPoints) -> str:
@@ -264,7 +238,8 @@ def _describe_loss(lost: LostPoints) -> str:
     return f"{shorten_line(name_link(lost.kind, lost.name), MAX_NAME_CHARS)} {100 * lost.points:.1f}{bounds}"
 
 
-def _format_bounds(bounds: Interval | None) -> str:
+def format_bounds(bounds: Interval | None) -> str:
+    """Return an interval in brackets, to follow its share."""
     return f" ({format_interval(bounds)})" if bounds else ""
 
 
@@ -272,28 +247,34 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.format_loss:
         yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
     if summary.metric != ACCURACY:
-        share, bounds = format_floor(summary.accuracy, summary.incomplete), _format_bounds(summary.accuracy_ci95)
+        share, bounds = format_floor(summary.accuracy, summary.incomplete), format_bounds(summary.accuracy_ci95)
         yield "fully right", f"{share}{bounds} of the answers; the {summary.metric} counts partly right ones in part"
     if labels := summary.labels:
+        from eval.reports.labels import describe_labels
+
         yield "labels", describe_labels(labels, summary.incomplete)
     for tag, counts in summary.by_tag.items():
         if folded := [value for value in counts if value.endswith(FOLDED)]:
             most = f"the {MAX_TAG_VALUES} values with the most questions are shown"
             yield f"by {tag}", f"{most}, and {folded[0]} as one row"
     for name, part in summary.parts.items():
-        mean = f"{format_floor(part.score, summary.incomplete)}{_format_bounds(part.score_ci95)}"
+        mean = f"{format_floor(part.score, summary.incomplete)}{format_bounds(part.score_ci95)}"
         yield f"part {name}", f"{mean} of {format_count(part.n, 'answer')}"
     for name, extra in summary.extra_scorers.items():
         yield f"scored by {name}", _describe_extra(extra, summary.incomplete)
     if judge := summary.judge_agreement:
+        from eval.reports.human_review import describe_agreement
+
         agreements = []
         for name, numbers in (("the GAIA rule", judge.rule), ("exact text", judge.exact)):
             kappa = NOT_AVAILABLE if numbers.kappa is None else f"{numbers.kappa:.2f}"
             agreements.append(f"with {name} in {format_percent(numbers.share)} (kappa {kappa})")
         yield "the judge agrees", f"{'; '.join(agreements)}, on {format_count(judge.rule.n, 'answer')}"
-        yield "the judge and people", _describe_human_agreement(judge.people)
+        yield "the judge and people", describe_agreement(judge.people)
     if review := summary.human_review:
-        yield "reviewed by people", _describe_review(review, summary)
+        from eval.reports.human_review import describe_review
+
+        yield "reviewed by people", describe_review(review, summary)
     if summary.n_unscored:
         yield "unscored", f"{summary.n_unscored} without a gold answer, outside the {summary.metric}"
     if summary.n_outside_plan:
@@ -304,80 +285,9 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "skipped", f"{rows} of the dataset, outside every number above"
 
 
-def _describe_human_agreement(people: HumanAgreement | None) -> str:
-    """Return how far people agree with the judge, by their labels on some of its answers."""
-    if people is None:
-        return "no human labels yet; python eval/view.py has a queue for them"
-    labels = (
-        f"{format_count(people.n, 'labelled answer')} ({people.n_accepted} that the judge accepted, "
-        f"{people.n - people.n_accepted} that it rejected), {people.n_confirmed} with the judge's verdict"
-    )
-    if people.kappa is None or people.kappa_ci95 is None:
-        kind = "rejected" if people.n_accepted else "accepted"
-        return f"{labels}; label also some that it {kind} for Cohen's kappa"
-    low, high = people.kappa_ci95
-    return f"Cohen's kappa {people.kappa:.2f} (95% interval {low:.2f} to {high:.2f}), {labels}"
-
-
-def describe_changes(review: HumanReview) -> str:
-    """Return the numbers of corrected targets and overruled verdicts."""
-    answers = f"{format_count(review.n_accepted, 'answer')} accepted, {review.n_rejected} rejected"
-    return f"{format_count(review.n_corrected, 'target')} corrected, {answers}"
-
-
-def describe_verdict(verdict: HumanVerdict) -> str:
-    """Return what a person said of an answer or its question, who, when and where, and what it changed."""
-    name = verdict.label.replace("_", " ")
-    parts = [f"{name}: {verdict.who}, {verdict.when[:16].replace('T', ' ')} UTC, who saw it in {verdict.run}"]
-    if verdict.target is not None:
-        parts.append(f"gold answer {verdict.target_before!r} corrected to {verdict.target!r}")
-    before = "no score" if verdict.score_before is None else f"a score of {verdict.score_before:g}"
-    parts.append(f"the scorer had given {before}" if verdict.is_applied else "not applied yet")
-    return "; ".join([*parts, *([f"note: {verdict.note}"] if verdict.note else [])])
-
-
-def _describe_review(review: HumanReview, summary: Summary) -> str:
-    """Return what people's labels have changed, and the metric without the questions that they call unfair."""
-    parts = []
-    if review.score_before is not None:
-        parts.append(describe_changes(review))
-        parts.append(f"before, the {summary.metric} was {format_floor(review.score_before, summary.incomplete)}")
-    if n := review.n_ambiguous + review.n_bad_questions:
-        kinds = f"{review.n_ambiguous} ambiguous and {format_count(review.n_bad_questions, 'bad question')}"
-        parts.append(f"{kinds}, which count: {_describe_without(review, n, summary.incomplete, summary.metric)}")
-    if review.n_pending:
-        command = "python eval/rescore.py outputs gold=outputs/gold"
-        pending = format_count(review.n_pending, "answer")
-        parts.append(f"{pending} with a label that is not applied yet; apply all with {command}")
-    return "; ".join(parts)
-
-
-def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
-    """Return the macro F1, the label with the lowest F1, and the answers that are no label.
-
-    While answers are missing, the macro F1 is no bound: wrong answers that still come make it fall.
-    """
-    targets = {name: each for name, each in labels.by_label.items() if each.n}
-    if labels.macro_f1 is None or not targets:
-        return "no answer has one of the labels as its target"
-    bounds = _format_bounds(labels.macro_f1_ci95)
-    name, lowest = min(targets.items(), key=lambda item: item[1].f1 or 0.0)
-    parts = [
-        f"macro F1 {format_percent(labels.macro_f1)}{bounds}{' so far' if incomplete else ''} over "
-        f"{format_count(len(targets), 'label')}",
-        f"lowest: {shorten_line(name, MAX_NAME_CHARS)}, F1 {format_percent(lowest.f1)} "
-        f"(precision {format_percent(lowest.precision)}, recall {format_percent(lowest.recall)})",
-    ]
-    if labels.n_other:
-        parts.append(f"{format_count(labels.n_other, 'answer')} {'is' if labels.n_other == 1 else 'are'} no label")
-    if labels.n_no_answer:
-        parts.append(f"{format_count(labels.n_no_answer, 'sample')} without a scored answer, counted as missed")
-    return "; ".join(parts)
-
-
 def _describe_extra(extra: ExtraNumbers, incomplete: bool) -> str:
     """Return the result of an extra scorer, and how many answers it could not score."""
-    result = f"{extra.metric} {format_floor(extra.score, incomplete)}{_format_bounds(extra.score_ci95)}"
+    result = f"{extra.metric} {format_floor(extra.score, incomplete)}{format_bounds(extra.score_ci95)}"
     if not extra.n_failed:
         return result
     error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
@@ -388,7 +298,7 @@ def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:
     leaks, blocked = summary.leaks, summary.blocked_pages
     if n := leaks.n_questions:
         sources = _cut_list(list(dict.fromkeys(each.source for each in leaks.results)), "; ")
-        without = _describe_without(leaks, n, summary.incomplete, summary.metric)
+        without = describe_without(leaks, n, summary.incomplete, summary.metric)
         met = f"{n} question{'' if n == 1 else 's'} met a page that gives the benchmark away"
         yield "benchmark leaks", f"{met}: {sources}; {without}"
     if blocked:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.reports.html.blocks import Blocks, BlockWriter
-from eval.reports.notes import describe_verdict
 from eval.reports.step_tree import build_calls, cut_text, describe_steps, format_cost, mark_answer
 from eval.runs.record import ExtraScore, PlannedQuestion, Record
 from mas.runtime.terminal import shorten_line
@@ -199,7 +198,7 @@ def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps:
         "target": None if record.target is None else cut_text(record.target),
         "answer": "" if record.answer is None else cut_text(str(record.answer)),
         "scorer": cut_text(_describe_score(record)),
-        "people": cut_text("\n".join(map(describe_verdict, record.human))),
+        "people": _describe_people(record),
         "extra": [(f"scorer {name}", cut_text(_describe_verdict(each))) for name, each in record.extra_scores.items()],
         "error": cut_text(_describe_error(record)),
         "failed in": _describe_place(record),
@@ -216,6 +215,14 @@ def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps:
     writer.add(STEPS, answer.key, known, 0 if matters else 2)
     if calls := build_calls(record.trajectory):
         writer.add(PROMPTS, answer.key, calls, 1 if matters else 3)
+
+
+def _describe_people(record: Record) -> str:
+    if not record.human:
+        return ""
+    from eval.reports.human_review import describe_verdict
+
+    return cut_text("\n".join(map(describe_verdict, record.human)))
 
 
 def _join_rest(record: Record, first: bool) -> str:

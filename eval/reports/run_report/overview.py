@@ -9,10 +9,10 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from eval.analysis.attribution.broken_link import name_link
-from eval.analysis.statistics.intervals import compute_metric_interval, compute_share_interval
-from eval.analysis.summary.summary import CriticNumbers, LostPoints, Summary
+from eval.analysis.statistics.intervals import compute_metric_interval
+from eval.analysis.summary.summary import LostPoints, Summary
 from eval.reports.html.charts import Chart, Format, Point, Tone, format_number
-from eval.reports.notes import format_duration, format_floor, format_interval, format_usd
+from eval.reports.notes import format_duration, format_floor, format_interval, format_usd, shorten_number
 from eval.reports.run_report.answers import AnswerRow, Gathered, QuestionRow
 from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count
@@ -66,7 +66,11 @@ def build_tiles(summary: Summary, answers: Sequence[AnswerRow]) -> Iterator[Tile
     yield _build_cost(summary)
     usage = summary.usage
     tokens = usage.input_tokens + usage.output_tokens
-    yield _shorten(tokens), "tokens", f"{_shorten(usage.input_tokens)} in, {_shorten(usage.output_tokens)} out"
+    yield (
+        shorten_number(tokens),
+        "tokens",
+        f"{shorten_number(usage.input_tokens)} in, {shorten_number(usage.output_tokens)} out",
+    )
     seconds = [each.seconds for each in answers if each.mark != "not run"]
     typical = f"{format_number(median(seconds), 'seconds')} for a typical answer" if seconds else ""
     yield format_duration(summary.wall_seconds), "time", typical
@@ -93,13 +97,6 @@ def _build_cost(summary: Summary) -> Tile:
     if usage.cost_usd and summary.n_correct and not summary.simulated:
         remark = f"{format_number(usage.cost_usd / summary.n_correct, 'usd')} for each right answer"
     return cost, "cost", remark
-
-
-def _shorten(n: int) -> str:
-    for size, unit in ((1_000_000, " M"), (10_000, " k")):
-        if n >= size:
-            return f"{n / (1_000_000 if unit == ' M' else 1_000):,.1f}{unit}"
-    return f"{n:,}"
 
 
 def group_errors(answers: Iterable[AnswerRow]) -> list[ErrorGroup]:
@@ -158,58 +155,6 @@ def describe_losses(summary: Summary) -> str:
     most = f"{name_link(first.kind, first.name)}: {100 * first.points:.1f} of 100{interval}"
     second = "".join(f"; next is {name_link(each.kind, each.name)} with {100 * each.points:.1f}" for each in others[:1])
     return f"Most points are lost at {most}, in {format_count(first.n, 'answer')}{second}."
-
-
-def describe_critics(summary: Summary) -> list[tuple[str, str]]:
-    """Return, for each critic, a sentence with its price and with the most that it can have gained."""
-    return [(name, _describe_critic(critic, summary)) for name, critic in summary.critics.items()]
-
-
-def _describe_critic(critic: CriticNumbers, summary: Summary) -> str:
-    usage, tokens = summary.usage, critic.input_tokens + critic.output_tokens
-    if critic.cost_usd and usage.cost_usd:
-        price = f"{format_usd(critic.cost_usd)}, {critic.cost_usd / usage.cost_usd:.0%} of the run's cost"
-    else:
-        all_tokens = usage.input_tokens + usage.output_tokens
-        price = f"{_shorten(tokens)} tokens" + (f", {tokens / all_tokens:.0%} of the run's" if all_tokens else "")
-    n_wrong, n_right = critic.hits + critic.misses, critic.false_alarms + critic.approved_right
-    found = f"{critic.hits:,} of {n_wrong:,}" if n_wrong else "none was seen"
-    alarms = f"{critic.false_alarms:,} of {n_right:,}" if n_right else "none was seen"
-    unknown = f"; {format_count(critic.n_unknown, 'review')} cannot be judged" if critic.n_unknown else ""
-    if critic.n_quoting:
-        unknown += f"; it quotes its instructions in {critic.n_quoting:,} of {critic.n_rejections:,} rejections"
-    reviewed = f"{price}. Of work known to be wrong it rejected: {found}. Of work known to be right: {alarms}{unknown}."
-    after = "right in the end after it had rejected work that was not known to be right"
-    if not critic.n_recovered or not summary.n_scored:
-        return f"{reviewed} No answer was {after}: nothing here shows that it is worth its cost."
-    share = critic.n_recovered / summary.n_scored
-    interval = ""
-    if not summary.incomplete:  # answers to one question are counted as one: the widest interval
-        n_questions = max(summary.n_scored // max(summary.epochs, 1), 1)
-        low, high = compute_share_interval(share, n_questions, n_questions)
-        interval = f" (95% interval {100 * low:.1f} to {100 * high:.1f})"
-    each = f", {format_usd(critic.cost_usd / critic.n_recovered)} for each" if critic.cost_usd else ""
-    return (
-        f"{reviewed} {critic.n_recovered:,} of {summary.n_scored:,} answers were {after}: it gained at most "
-        f"{100 * share:.1f} points of 100{interval}{each}."
-    )
-
-
-def build_critic_charts(summary: Summary) -> Iterator[Chart]:
-    """Yield how much of the wrong work each critic found, and how many of its rejections were right."""
-    points = []
-    for name, critic in summary.critics.items():
-        n_wrong, n_rejected = critic.hits + critic.misses, critic.hits + critic.false_alarms
-        for group, share, bounds, n in (
-            ("wrong work that it rejected", critic.recall, critic.recall_ci95, n_wrong),
-            ("rejections that were justified", critic.precision, critic.precision_ci95, n_rejected),
-        ):
-            if share is not None:
-                low, high = bounds or (None, None)
-                points.append(Point(name, share, low=low, high=high, group=group, note=f"{critic.hits:,} of {n:,}"))
-    if points:
-        title = "Critics: what they find, and whether they are right when they reject"
-        yield Chart("dots", title, points, "share", x_format="percent", x_domain=(0, 1))
 
 
 def _chart_shares(summary: Summary, name: str, key: str, shares: Sequence[Share]) -> Chart:
@@ -275,7 +220,7 @@ def _chart_cost(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
     points = []
     for share in sorted(_measure_groups(summary, gathered.questions, name), key=lambda each: each.name):
         n = int(share.name)
-        written = [f"${each:.2g}" if by_cost else _shorten(int(each)) for each in (edges[n], edges[n + 1])]
+        written = [f"${each:.2g}" if by_cost else shorten_number(int(each)) for each in (edges[n], edges[n + 1])]
         points.append(_build_share(f"{written[0]} to {written[1]}", share))
     what = "cost" if by_cost else "tokens"
     yield _chart_score(summary, f"by quarters of the answers' {what}, the cheapest first", points)

@@ -85,9 +85,6 @@ def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str
         "score_charts": list(overview.build_score_charts(summary, gathered)),
         "losses": overview.describe_losses(summary),
         "loss_charts": list(overview.build_loss_charts(summary, gathered)),
-        "critics": numbers.build_critics(summary),
-        "critic_sentences": overview.describe_critics(summary),
-        "critic_charts": list(overview.build_critic_charts(summary)),
         "folds": list(numbers.list_folds(summary)),
         "rows": Rows("questions", _list_columns(gathered.tags), gathered.questions),
         "n_shown": len(gathered.answers),
@@ -96,10 +93,17 @@ def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str
         "max_chars": MAX_TEXT_CHARS,
         "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     }
+    if summary.critics:
+        from eval.reports import critics
+
+        page |= {"critics": critics.build_critics(summary), "critic_sentences": critics.describe_critics(summary)}
+        page["critic_charts"] = list(critics.build_critic_charts(summary))
     if (labels := summary.labels) is not None:
+        from eval.reports.labels import build_confusion, build_labels
+
         bounds = f" ({format_interval(labels.macro_f1_ci95)})" if labels.macro_f1_ci95 else ""
         page["macro_f1"] = f"{format_floor(labels.macro_f1, summary.incomplete)}{bounds}"
-        page |= {"labels": numbers.build_labels(summary, labels), "confusion": numbers.build_confusion(labels)}
+        page |= {"labels": build_labels(summary, labels), "confusion": build_confusion(labels)}
     return page
 
 

@@ -14,7 +14,7 @@ from eval.analysis.summary.label_metrics import (
 )
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import LabelSummary
-from eval.reports.notes import describe_labels
+from eval.reports.labels import describe_labels
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 

@@ -1,0 +1,58 @@
+"""Labels of a run: a sentence, the table of all labels, the confusion matrix; loaded where the targets are labels.
+
+describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% (60.1% to 80.3%) over 4 labels; lowest: …"
+"""
+
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, LabelSummary, Summary
+from eval.reports.notes import MAX_NAME_CHARS, format_bounds, format_interval, format_percent
+from eval.reports.tables import Table
+from mas.runtime.terminal import shorten_line
+from mas.runtime.text import format_count
+
+MAX_MATRIX_LABELS = 30
+_INTERVAL = "95% interval"
+
+
+def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
+    """Return the macro F1, the label with the lowest F1, and the answers that are no label.
+
+    While answers are missing, the macro F1 is no bound: wrong answers that still come make it fall.
+    """
+    targets = {name: each for name, each in labels.by_label.items() if each.n}
+    if labels.macro_f1 is None or not targets:
+        return "no answer has one of the labels as its target"
+    bounds = format_bounds(labels.macro_f1_ci95)
+    name, lowest = min(targets.items(), key=lambda item: item[1].f1 or 0.0)
+    parts = [
+        f"macro F1 {format_percent(labels.macro_f1)}{bounds}{' so far' if incomplete else ''} over "
+        f"{format_count(len(targets), 'label')}",
+        f"lowest: {shorten_line(name, MAX_NAME_CHARS)}, F1 {format_percent(lowest.f1)} "
+        f"(precision {format_percent(lowest.precision)}, recall {format_percent(lowest.recall)})",
+    ]
+    if labels.n_other:
+        parts.append(f"{format_count(labels.n_other, 'answer')} {'is' if labels.n_other == 1 else 'are'} no label")
+    if labels.n_no_answer:
+        parts.append(f"{format_count(labels.n_no_answer, 'sample')} without a scored answer, counted as missed")
+    return "; ".join(parts)
+
+
+def build_labels(summary: Summary, labels: LabelSummary) -> Table:
+    """Return a row for each label; without intervals if answers are missing: what comes may be of another kind."""
+    headings = ("label", "precision", _INTERVAL, "recall", _INTERVAL, "F1", _INTERVAL, "targets", "answers")
+    rows = []
+    for name, each in labels.by_label.items():
+        shares = ((each.precision, each.precision_ci95), (each.recall, each.recall_ci95), (each.f1, each.f1_ci95))
+        cells = [text for share, bounds in shares for text in (format_percent(share), format_interval(bounds))]
+        rows.append([name, *cells, str(each.n), str(each.n_given)])
+    table = Table(headings, rows)
+    return table.drop(_INTERVAL) if summary.incomplete else table
+
+
+def build_confusion(labels: LabelSummary) -> Table | None:
+    """Return targets and answers; None if there are too many labels to read it."""
+    if len(labels.by_label) > MAX_MATRIX_LABELS:
+        return None
+    answers = [*labels.by_label, OTHER, NO_ANSWER]
+    confusion = labels.confusion.items()
+    rows = [[target, *(str(row.get(answer) or "·") for answer in answers)] for target, row in confusion]
+    return Table(["target ↓ answer →", *answers], rows)
