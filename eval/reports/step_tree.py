@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from eval.analysis.attribution.critics import was_last_approval_right
 from eval.reports.notes import NOT_AVAILABLE, format_usd
 from eval.runs.record import NOT_RUN, Record
 from mas.runtime.terminal import shorten_line
@@ -97,7 +96,11 @@ def describe_steps(record: Record) -> tuple[list[dict[str, object]], str]:
     steps = build_steps(record.trajectory)
     described = [each.to_dict() for each in steps]
     critics = [place for place, each in enumerate(steps) if each.decision]
-    if record.correct or not critics or steps[critics[-1]].decision != _APPROVE or was_last_approval_right(record):
+    if record.correct or not critics or steps[critics[-1]].decision != _APPROVE:
+        return described, ""
+    from eval.analysis.attribution.critics import was_last_approval_right
+
+    if was_last_approval_right(record):
         return described, ""
     described[critics[-1]]["misled"] = True
     return described, steps[critics[-1]].title

@@ -2,7 +2,7 @@
 
     found = attribute_run(store)
     found.links["q17", 1].name                      # "researcher"
-    found.critics.counts["critic_expert"].n_reviews
+    found.critics["critic_expert"].n_reviews
 
 Records are read one at a time. Of a run without critics only the answers that lost points are parsed; of a user's own
 program also right ones, which show what its predictors usually do.
@@ -10,17 +10,17 @@ program also right ones, which show what its predictors usually do.
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
 from eval.analysis.attribution.broken_link import BrokenLink, build_matcher, find_broken_link
-from eval.analysis.attribution.critics import CriticTally
 from eval.runs.record import Record
 from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
 
 if TYPE_CHECKING:
+    from eval.analysis.attribution.critics import CriticCount
     from eval.analysis.attribution.predictor_attribution import RightAnswers
 
 MAX_RIGHT_ANSWERS = 1_000  # of a user's own program, from which the habits of its predictors are read
@@ -33,7 +33,7 @@ class RunAttribution:
     """First broken links and critics' reviews of a run."""
 
     links: dict[Key, BrokenLink]
-    critics: CriticTally
+    critics: "dict[str, CriticCount]" = field(default_factory=dict)  # by name
 
 
 def attribute_run(store: RunStore) -> RunAttribution:
@@ -49,14 +49,19 @@ def attribute_run(store: RunStore) -> RunAttribution:
         loses = each.error is not None or (each.scored and not each.correct)
         (lost if loses else right).add((each.sample_id, each.epoch))
     right_answers = _read_right_answers(store, right, labels)
-    critics, links = CriticTally(info.critics, labels), dict[Key, BrokenLink]()
-    parsed = lost if info.critics == [] else lost | right
-    for record in read_with_steps(store, parsed.__contains__):
+    tally = None
+    if info.critics != []:
+        from eval.analysis.attribution.critics import CriticTally
+
+        tally = CriticTally(info.critics, labels)
+    links = dict[Key, BrokenLink]()
+    for record in read_with_steps(store, (lost | right if tally else lost).__contains__):
         link = find_broken_link(record, right_answers, labels)
         if link is not None:
             links[record.sample_id, record.epoch] = link
-        critics.add(record)
-    return RunAttribution(links, critics)
+        if tally is not None:
+            tally.add(record)
+    return RunAttribution(links, tally.counts if tally else {})
 
 
 def read_with_steps(store: RunStore, wants: Callable[[Key], bool]) -> Iterator[Record]:

@@ -6,19 +6,22 @@ count_reviews(tally.counts, incomplete=False)["critic_expert"].precision
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from eval.analysis.attribution.broken_link import BrokenLink
-from eval.analysis.attribution.critics import CriticCount, SampleReviews
 from eval.analysis.statistics.intervals import Interval, Tally, compute_clustered_interval
 from eval.analysis.summary.rows import Row, measure
 from eval.analysis.summary.summary import CriticNumbers, LostPoints
 from eval.runs.record import NOT_RUN
 
+if TYPE_CHECKING:
+    from eval.analysis.attribution.broken_link import BrokenLink
+    from eval.analysis.attribution.critics import CriticCount, SampleReviews
+
 _Link = tuple[str, str]  # kind and name
 
 
 def count_lost_points(
-    final: Sequence[Row], links: Mapping[tuple[str, int], BrokenLink], incomplete: bool
+    final: Sequence[Row], links: "Mapping[tuple[str, int], BrokenLink]", incomplete: bool
 ) -> tuple[LostPoints, ...]:
     """Return the points lost at each link, the most first. Together they are what the metric lacks to 1.
 
@@ -41,19 +44,19 @@ def _count_link(link: _Link, ids: Collection[int], scored: Sequence[Row], incomp
     return LostPoints(kind=link[0], name=link[1], n=len(ids), points=points or 0.0, points_ci95=interval)
 
 
-def _find(row: Row, links: Mapping[tuple[str, int], BrokenLink]) -> _Link:
+def _find(row: Row, links: "Mapping[tuple[str, int], BrokenLink]") -> _Link:
     link = links.get((row.sample_id, row.epoch))
     if link is not None:
         return link.kind, link.name
     return "error", row.error_class or NOT_RUN
 
 
-def summarise_critics(counts: Mapping[str, CriticCount], incomplete: bool) -> dict[str, CriticNumbers]:
+def summarise_critics(counts: "Mapping[str, CriticCount]", incomplete: bool) -> dict[str, CriticNumbers]:
     """Return the numbers of each critic by name."""
     return {name: _summarise_critic(counts[name], incomplete) for name in sorted(counts)}
 
 
-def _summarise_critic(count: CriticCount, incomplete: bool) -> CriticNumbers:
+def _summarise_critic(count: "CriticCount", incomplete: bool) -> CriticNumbers:
     reviews = list(count.by_sample.values())
     precision = _share([(each.rejected_wrong, each.rejected_wrong + each.rejected_right) for each in reviews])
     recall = _share([(each.rejected_wrong, each.rejected_wrong + each.approved_wrong) for each in reviews])
@@ -75,7 +78,7 @@ def _summarise_critic(count: CriticCount, incomplete: bool) -> CriticNumbers:
     )
 
 
-def _sum(reviews: Sequence[SampleReviews], name: str) -> int:
+def _sum(reviews: "Sequence[SampleReviews]", name: str) -> int:
     return sum(getattr(each, name) for each in reviews)
 
 

@@ -291,7 +291,7 @@ def _summarise_attribution(final: Sequence[Row], found: "RunAttribution | None",
 
     return {
         "attribution": count_lost_points(final, found.links, incomplete),
-        "critics": summarise_critics(found.critics.counts, incomplete),
+        "critics": summarise_critics(found.critics, incomplete),
     }
 
 

@@ -71,11 +71,12 @@ def page(
 
 def attribute(records: list[Record]) -> RunAttribution:
     """The links and reviews of these records, as those of a stored run are found."""
-    found = RunAttribution({}, CriticTally(None))
+    tally = CriticTally(None)
+    found = RunAttribution({}, tally.counts)
     for each in records:
         if (link := find_broken_link(each)) is not None:
             found.links[each.sample_id, each.epoch] = link
-        found.critics.add(each)
+        tally.add(each)
     return found
 
 
