@@ -4,14 +4,19 @@ page = ReportFile(folder / "report.html")
 page.rows[0]["question"], page.details("q1")["steps"], page.prompts("q1")
 """
 
+import base64
+import gzip
 import json
 import re
 from pathlib import Path
 from typing import Any, cast
 
-from eval.reports.html.blocks import decode_data
-
 _SCRIPT = re.compile(r"<script[^>]*>.*?</script>", re.DOTALL)
+
+
+def decode_data(text: str) -> object:
+    """Return the value of a compressed block."""
+    return json.loads(gzip.decompress(base64.b64decode(text)))
 
 
 class ReportFile:

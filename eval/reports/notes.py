@@ -23,7 +23,7 @@ from eval.analysis.summary.summary import (
 )
 from eval.runs.record import NOT_RUN, Usage
 from eval.runs.run_info import NO_MEASUREMENT, RunInfo, SessionInfo
-from eval.scorers.score import ACCURACY
+from eval.scorers.score import ACCURACY, JUDGE
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
@@ -262,15 +262,10 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
         yield f"part {name}", f"{mean} of {format_count(part.n, 'answer')}"
     for name, extra in summary.extra_scorers.items():
         yield f"scored by {name}", _describe_extra(extra, summary.incomplete)
-    if judge := summary.judge_agreement:
+    if summary.scorer == JUDGE:
         from eval.reports.human_review import describe_agreement
 
-        agreements = []
-        for name, numbers in (("the GAIA rule", judge.rule), ("exact text", judge.exact)):
-            kappa = NOT_AVAILABLE if numbers.kappa is None else f"{numbers.kappa:.2f}"
-            agreements.append(f"with {name} in {format_percent(numbers.share)} (kappa {kappa})")
-        yield "the judge agrees", f"{'; '.join(agreements)}, on {format_count(judge.rule.n, 'answer')}"
-        yield "the judge and people", describe_agreement(judge.people)
+        yield "the judge and people", describe_agreement(summary.judge_agreement)
     if review := summary.human_review:
         from eval.reports.human_review import describe_review
 

@@ -1,8 +1,7 @@
 """Scorer: a language model as judge, with a rubric, for answers that no rule can compare.
 
 The judge has its own model profile. Its calls are counted apart from those of the system, and its failures put the
-sample in error. The parts `rule` (GAIA's) and `exact` hold the verdicts of rules, so that a run shows how far the judge
-agrees with them. An empty answer is wrong without a call.
+sample in error. An empty answer is wrong without a call.
 
 The answer is untrusted: it may hold text from the web, or be written to win. The judge sees it as one JSON string, so
 that nothing in it looks like a field of the prompt, and its own instructions say to ignore instructions in it.
@@ -16,8 +15,6 @@ from typing import Any, Literal
 
 import dspy
 
-from eval.scorers.exact import ExactScorer
-from eval.scorers.gaia import question_scorer
 from eval.scorers.score import Score, Scorer, remove_target
 from mas.agents.chat_adapter import ChatAdapter
 from mas.llm.profiles.model import AgentModel
@@ -85,9 +82,8 @@ class GradedScorer(Scorer):
             LMError: the judge could not be asked, after its retries.
             AdapterParseError: its reply could not be read, by the fallback adapter neither.
         """
-        parts = {"rule": float(question_scorer(answer, target)), "exact": ExactScorer()(question, answer, target).value}
         if answer is None or not answer.strip():
-            return Score(0.0, "there is no answer", parts)
+            return Score(0.0, "there is no answer")
         if self._predictor is None:
             self._predictor = dspy.Predict(Judge)
             self._predictor.lm = self.judge.create_lm(AgentModel())
@@ -95,7 +91,7 @@ class GradedScorer(Scorer):
             said = await self._predictor.acall(
                 question=question, rubric=self.rubric, target=target, answer=quote_answer(answer)
             )
-        return Score(float(said.verdict == "correct"), remove_target(said.explanation or "", target), parts)
+        return Score(float(said.verdict == "correct"), remove_target(said.explanation or "", target))
 
 
 def quote_answer(answer: str) -> str:

@@ -21,6 +21,7 @@ from typing import Protocol, runtime_checkable
 from mas.agents.source_digest import digest_program
 
 ACCURACY, MEAN_SCORE = "accuracy", "mean score"
+JUDGE = "graded"  # scorer whose verdicts are opinions of a model
 GRADED_SCORERS = {  # give parts of a point by their nature
     "token_f1": "mean token F1",
     "expected": MEAN_SCORE,

@@ -51,7 +51,6 @@ from eval.runs.own_runs import is_own_run, note_run
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, dump_config
 from eval.runs.store import RunStore, StoreError, check_free, open_run, read_run_info
-from eval.scorers.exact import ExactScorer
 from eval.scorers.gaia import question_scorer
 from eval.scorers.labels import find_labels
 from eval.scorers.score import Score, Scorer
@@ -296,8 +295,7 @@ class CorrectedRule(Scorer):
 
     def __call__(self, question: str, answer: str | None, target: str) -> Score:
         value = float(question_scorer(answer, target))
-        parts = {"rule": value, "exact": ExactScorer()(question, answer, target).value}
-        return Score(value, "by GAIA's rule and the corrected target; the judge was not asked again", parts)
+        return Score(value, "by GAIA's rule and the corrected target; the judge was not asked again")
 
 
 def _choose_extra_scorers(

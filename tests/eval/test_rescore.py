@@ -322,15 +322,14 @@ def test_one_command_applies_labels_to_all_runs_of_the_data_and_does_it_once(
 
 def test_a_judges_run_is_corrected_by_a_rule_and_no_model_is_asked(tmp_path: Path, new: Path, rescore: Rescore) -> None:
     judge = {"_target_": "eval.scorers.graded.GradedScorer", "rubric": "r", "judge": {"_target_": "x.Y"}}
-    parts = {"rule": 0.0, "exact": 0.0}
-    corrected, kept = answered("q1", "18", parts=parts), answered("q2", "seventeen", score=1.0, parts=parts)
+    corrected, kept = answered("q1", "18"), answered("q2", "seventeen", score=1.0)
     stored_run(tmp_path / "old", [corrected, kept], config={**CONFIG, "scorer": judge}, dataset_sha256=DATA)
     review(tmp_path, corrected, "wrong_gold", target="18.0")
     assert rescore(f"gold={tmp_path / 'gold'}") == FINISHED
     now = records(new)
     assert (now["q1"].score, now["q2"].score) == (1.0, 1.0)
     assert "the judge was not asked again" in now["q1"].explanation
-    assert summary(new)["judge_agreement"]["people"] is None
+    assert summary(new)["judge_agreement"] is None
 
 
 def test_labels_are_applied_to_the_original_run_and_a_folder_without_any_is_a_mistake(

@@ -18,7 +18,7 @@ from dataclasses import fields
 
 from eval.analysis.statistics.intervals import CONFIDENCE, Interval, Tally
 from eval.analysis.summary.rows import Row, measure_without
-from eval.analysis.summary.summary import Agreement, Correction, HumanAgreement, HumanReview
+from eval.analysis.summary.summary import Correction, HumanAgreement, HumanReview
 from eval.runs.record import HumanVerdict
 from eval.scorers.score import read_value
 
@@ -155,13 +155,3 @@ def _draw_interval(weight: float, accepted: Tally, rejected: Tally) -> Interval:
 def _draw_share(draw: random.Random, tally: Tally) -> float:
     n_right, n = tally
     return draw.betavariate(n_right + 0.5, n - n_right + 0.5)
-
-
-def measure_agreement(pairs: Sequence[tuple[bool, bool]]) -> Agreement:
-    """Return the share of equal verdicts and Cohen's kappa of at least one pair."""
-    n = len(pairs)
-    share = sum(first == second for first, second in pairs) / n
-    right_first, right_second = (sum(pair[side] for pair in pairs) / n for side in (0, 1))
-    by_chance = right_first * right_second + (1 - right_first) * (1 - right_second)
-    kappa = None if by_chance == 1 else (share - by_chance) / (1 - by_chance)
-    return Agreement(n=n, share=round(share, 4), kappa=None if kappa is None else round(kappa, 4))

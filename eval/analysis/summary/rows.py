@@ -41,7 +41,6 @@ class Row:
     error: str | None  # its message, cut
     limit: str | None
     format_loss: bool
-    judged: tuple[bool, bool] | None  # if a judge scored: the verdicts of GAIA's rule and of exact text
     leaks: tuple[tuple[str, str], ...]  # tool and source of each web result that gives the sample away
     blocked_pages: tuple[tuple[str, int], ...]  # host and number
     label: str | None  # that the target is; None: it is none
@@ -50,14 +49,12 @@ class Row:
     vote: int | None  # equal for equal answers within this process; None: in error, or without an answer
 
 
-_REMARKS = ("format_loss", "rule", "exact", "safety")  # parts that are no shares of the score
+_REMARKS = ("format_loss", "safety")  # parts that are no shares of the score
 
 
 def build_row(record: Record, labels: LabelSet = NO_LABELS) -> Row:
     """Return the row of a record."""
     failed = record.error is not None
-    rule, exact = record.parts.get("rule"), record.parts.get("exact")
-    judged = record.score is not None and rule is not None and exact is not None
     return Row(
         sample_id=record.sample_id,
         epoch=record.epoch,
@@ -77,7 +74,6 @@ def build_row(record: Record, labels: LabelSet = NO_LABELS) -> Row:
         error=None if record.error is None else intern(record.error[:MAX_ERROR_CHARS]),
         limit=None if record.limit is None else intern(record.limit),
         format_loss=record.parts.get("format_loss", 0.0) > 0,
-        judged=((rule or 0) >= 1, (exact or 0) >= 1) if judged else None,
         leaks=tuple((each["tool"], each["source"]) for each in record.leaks),
         blocked_pages=tuple((intern(host), times) for host, times in record.blocked_pages.items()),
         label=labels.find(record.target),

@@ -22,8 +22,8 @@ from eval.analysis.summary.summary import (
     Counts,
     EpochNumbers,
     ExtraNumbers,
+    HumanAgreement,
     HumanReview,
-    JudgeAgreement,
     LabelSummary,
     LeakedResult,
     Leaks,
@@ -39,7 +39,7 @@ from eval.benchmarks.dataset import EXPECTED
 from eval.runs.record import NOT_RUN, Record
 from eval.runs.store import UNFINISHED
 from eval.scorers.labels import LabelSet
-from eval.scorers.score import name_metric, read_value
+from eval.scorers.score import JUDGE, name_metric, read_value
 from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
             name: _summarise_extra(name, scorer, final, incomplete) for name, scorer in run.extra_scorers.items()
         },
         parts=_summarise_parts(final, incomplete),
-        judge_agreement=_measure_judge(final),
+        judge_agreement=_compare_with_people(final) if run.scorer == JUDGE else None,
         human_review=_summarise_review(final, incomplete),
         **_summarise_attribution(final, run.attribution, incomplete),
         used_to_tune=_summarise_tuning(final, run.used, incomplete),
@@ -295,18 +295,12 @@ def _summarise_attribution(final: Sequence[Row], found: "RunAttribution | None",
     }
 
 
-def _measure_judge(rows: Sequence[Row]) -> JudgeAgreement | None:
-    judged = [each for each in rows if each.judged is not None]
-    if not judged:
+def _compare_with_people(final: Sequence[Row]) -> HumanAgreement | None:
+    if not any(each.human for each in final):
         return None
-    from eval.analysis.summary.human_review import compare_with_people, measure_agreement, was_accepted
+    from eval.analysis.summary.human_review import compare_with_people
 
-    pairs = [(was_accepted(each), *(each.judged or (False, False))) for each in judged]
-    return JudgeAgreement(
-        rule=measure_agreement([(accepted, rule) for accepted, rule, _ in pairs]),
-        exact=measure_agreement([(accepted, exact) for accepted, _, exact in pairs]),
-        people=compare_with_people(judged),
-    )
+    return compare_with_people([each for each in final if each.scored and each.error_class is None])
 
 
 def _summarise_leaks(final: Sequence[Row], incomplete: bool) -> Leaks:

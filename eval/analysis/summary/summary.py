@@ -70,15 +70,6 @@ class Retried:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agreement:
-    """Agreement of a judge with a rule on the same answers."""
-
-    n: int
-    share: float
-    kappa: float | None  # Cohen's; None where both always give the same one verdict
-
-
-@dataclass(frozen=True, kw_only=True)
 class HumanAgreement:
     """Agreement of a judge with people."""
 
@@ -88,15 +79,6 @@ class HumanAgreement:
     share: float | None  # of all the judge's verdicts with which people would agree; None: see `kappa`
     kappa: float | None  # None: only accepted, or only rejected answers are labelled
     kappa_ci95: Interval | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgeAgreement:
-    """Agreement of the judge with GAIA's rule, with exact text, and with the labels of people."""
-
-    rule: Agreement
-    exact: Agreement
-    people: HumanAgreement | None = None  # None: no human labels yet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,7 +285,7 @@ class Summary(Counts, RunFacts):
     limits: dict[str, int]
     retried: Retried
     format_loss: int
-    judge_agreement: JudgeAgreement | None
+    judge_agreement: HumanAgreement | None  # None: no judge, or nobody has labelled an answer that it scored
     used_to_tune: TuningOverlap | None  # None: no sample has a target, or it is unknown
     leaks: Leaks
     blocked_pages: dict[str, int]  # host → pages that the tools refused to open, over all attempts

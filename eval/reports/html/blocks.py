@@ -121,8 +121,3 @@ class BlockWriter:
 def encode_data(text: str) -> str:
     """Return the base64 of a gzip of a text; the same text gives the same result."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-
-
-def decode_data(text: str) -> object:
-    """Return the value of which `encode_data` has written the JSON."""
-    return json.loads(gzip.decompress(base64.b64decode(text)))

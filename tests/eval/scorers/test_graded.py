@@ -28,11 +28,10 @@ def judged(scorer: GradedScorer, answer: str | None, target: str = "17 crates") 
     return asyncio.run(scorer("How many?", answer, target))
 
 
-def test_the_judges_verdict_is_the_score_and_the_rules_stand_beside_it() -> None:
-    scorer, _ = scorer_that_says(verdict("correct"), verdict("incorrect"), verdict("incorrect"))
-    assert judged(scorer, "seventeen crates") == Score(1.0, "because", {"rule": 0.0, "exact": 0.0})
-    assert judged(scorer, "17 Crates") == Score(0.0, "because", {"rule": 1.0, "exact": 0.0})
-    assert judged(scorer, "17 crates") == Score(0.0, "because", {"rule": 1.0, "exact": 1.0})
+def test_the_judges_verdict_is_the_score() -> None:
+    scorer, _ = scorer_that_says(verdict("correct"), verdict("incorrect"))
+    assert judged(scorer, "seventeen crates") == Score(1.0, "because")
+    assert judged(scorer, "17 Crates") == Score(0.0, "because")
 
 
 def test_the_judge_is_shown_question_rubric_gold_and_answer() -> None:

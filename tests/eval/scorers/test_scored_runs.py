@@ -45,14 +45,14 @@ def test_a_rule_scores_a_run(eval_command: EvalCommand, base: list[str]) -> None
     assert finished.records.keys() == {"007", "1e5"}, "ids are text"
 
 
-def test_a_judge_scores_a_run_and_stands_beside_the_rules(eval_command: EvalCommand, base: list[str]) -> None:
+def test_a_judge_scores_a_run(eval_command: EvalCommand, base: list[str]) -> None:
     with server_that_answers(200, saying("incorrect", "It is not 20.")) as url:
         finished = judged(eval_command, base, url)
     assert (finished.code, finished.err) == (0, NO_SEARCH)
     summary = finished.summary
     assert (summary["accuracy"], summary["n_error"], summary["simulated"]) == (0.0, 0, False)
-    assert summary["judge_agreement"]["rule"] == {"n": 2, "share": 0.0, "kappa": 0.0}
-    assert "the judge agrees: with the GAIA rule in 0.0% (kappa 0.00); with exact text in 0.0%" in finished.out
+    assert summary["judge_agreement"] is None
+    assert "the judge and people: " in finished.out
     judging = summary["scorer_usage"]
     told = {key: judging[key] for key in ("lm_calls", "tool_calls", "input_tokens", "output_tokens", "cost_usd")}
     assert tuple(told.values()) == (2, 0, 200, 20, None)

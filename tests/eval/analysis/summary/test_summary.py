@@ -10,7 +10,6 @@ from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.rows import MAX_ERROR_CHARS
 from eval.analysis.summary.summarise import RunDetails, select_final_attempts, summarise
 from eval.analysis.summary.summary import (
-    Agreement,
     Leaks,
     Retried,
     Reviews,
@@ -54,7 +53,7 @@ def test_each_part_of_the_score_has_its_mean_over_the_answers_that_have_it(recor
     )
 
 
-@pytest.mark.parametrize("parts", [{"format_loss": 1.0, "rule": 1.0}, {"one": 1.0}, {"a": 7.0, "b": 0.5}])
+@pytest.mark.parametrize("parts", [{"format_loss": 1.0}, {"one": 1.0}, {"a": 7.0, "b": 0.5}])
 def test_remarks_a_single_part_and_parts_that_are_no_shares_are_not_summarised(
     record: Make, parts: dict[str, float]
 ) -> None:
@@ -237,20 +236,6 @@ def test_partial_credit_shows_in_the_mean_alone(record: Make) -> None:
     assert (summary.n_correct, summary.score) == (1, 0.5), "an error is 0, no gold is outside"
 
 
-def test_a_judge_is_compared_with_the_rules(record: Make) -> None:
-    verdicts = [(1.0, 1.0, 1.0), (1.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 1.0, 0.0)]
-    judged = [
-        record(str(n), score=score, parts={"rule": rule, "exact": exact})
-        for n, (score, rule, exact) in enumerate(verdicts)
-    ]
-    records = [*judged, record("e", **FAILED), record("g", score=1.0, parts={"format_loss": 0.0})]
-    agreement = summarise(records, RunDetails(run_id="run-1")).judge_agreement
-    assert agreement is not None
-    assert agreement.rule == Agreement(n=5, share=0.6, kappa=0.1667)
-    assert agreement.exact == Agreement(n=5, share=0.6, kappa=0.2857)
-    assert summarise(records[-2:], RunDetails(run_id="run-1")).judge_agreement is None
-
-
 def test_what_judging_cost_is_no_part_of_the_usage(record: Make) -> None:
     usage, judging = Usage(lm_calls=3, input_tokens=100), Usage(lm_calls=1, input_tokens=7, output_tokens=2)
     records = [record("a", usage=usage, scorer_usage=judging), record("b", usage=usage, scorer_usage=judging)]
@@ -317,8 +302,7 @@ def test_waiting_is_added_up(record: Make) -> None:
 
 def test_a_summary_reads_back_as_it_was(tmp_path: Path, record: Make) -> None:
     leaks = [{"tool": "tavily_tool", "source": "x.org"}]
-    judged = {"rule": 1.0, "exact": 0.0}
-    records = [record(id, epoch=epoch, leaks=leaks, parts=judged) for id in "ab" for epoch in (1, 2)]
+    records = [record(id, epoch=epoch, leaks=leaks) for id in "ab" for epoch in (1, 2)]
     session = SessionInfo("2026-11-20T10:00:00", changes={"run.epochs": "1 → 2"})
     run = RunDetails(
         run_id="run-1",

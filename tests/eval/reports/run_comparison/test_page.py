@@ -11,12 +11,12 @@ import pytest
 from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
 from eval.analysis.comparison.comparison import HeldOut
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
-from eval.reports.html.blocks import decode_data
 from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses
 from eval.reports.run_comparison.page import describe_result, write_comparison
 from eval.reports.run_comparison.rows import gather_runs, list_outcomes
 from eval.runs.record import Usage
 from tests.eval.stored_run import answered, stored_run
+from tests.report_file import decode_data
 
 
 def write_page(folder: Path, *runs: list[Any], epochs: int = 1, **facts: Any) -> str:
