@@ -100,8 +100,7 @@ class HeldOut:
     sets: dict[str, str]  # label of the run → its prompt set and counts, in words
     n_questions: int  # that prompts were tuned on
     n_without: int
-    accuracies: tuple[float, float] | None  # of both on the others; None: none is left
-    scores: tuple[float, float] | None  # the same of the metric
+    scores: tuple[float, float] | None  # of both on the others; None: none is left
     without: PairedResult | None
 
     def to_dict(self) -> dict[str, object]:
@@ -172,7 +171,6 @@ def compare_held_out(
         sets=sets,
         n_questions=len(known),
         n_without=len(scores),
-        accuracies=(_average(_mark_right(sides[0])), _average(_mark_right(sides[1]))) if scores else None,
         scores=(_average(sides[0]), _average(sides[1])) if scores else None,
         without=run_paired_test(scores) if scores else None,
     )
@@ -183,11 +181,6 @@ def _average(scores: Sequence[Sequence[float]]) -> float:
     return sum(sum(each) / len(each) for each in scores) / len(scores) if scores else 0.0
 
 
-def _mark_right(scores: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Return 1 for each answer with full credit, 0 for the others."""
-    return [[float(value == 1) for value in values] for values in scores]
-
-
 _Epochs = Sequence[GivenAnswer | None]
 _Asked = Sequence[tuple[_Epochs, _Epochs]]  # both sides' answers to each question
 
@@ -196,7 +189,7 @@ def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
     answers = [each for epochs in given for each in epochs]
     there = [each for each in answers if each is not None]
     costs = [each.cost_usd for each in there]
-    right = _mark_right(scores)
+    right = [[float(value == 1) for value in values] for values in scores]
     errors = Counter(NOT_RUN if each is None else each.error_class for each in answers)
     return Side(
         accuracy=_average(right),

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import uuid
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from io import FileIO
@@ -25,7 +24,6 @@ from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.runs.record import Record
 from eval.scorers.score import normalise_answer
 from mas.runtime.errors import UserError
-from mas.runtime.security.private_file import flush_to_disk
 
 RIGHT, WRONG = "right", "wrong"  # the answer is, whatever the scorer says
 WRONG_GOLD, AMBIGUOUS, BAD_QUESTION = "wrong_gold", "ambiguous", "bad_question"  # of the question
@@ -71,13 +69,12 @@ class HumanLabel:
             ValueError: the line is no label of this version.
         """
         try:
-            data = json.loads(text)
-            label = cls(**data)
+            label = cls(**json.loads(text))
         except TypeError as error:
             raise ValueError(str(error)) from error
         kinds = {name: (int if name in _NUMBERS else str) for name in vars(label)} | {"target": str | None}
         wrong = [name for name, kind in kinds.items() if not isinstance(getattr(label, name), kind)]
-        if data.get("version") != VERSION or wrong or label.label not in (*OF_ANSWERS, *OF_QUESTIONS, WITHDRAWN):
+        if label.version != VERSION or wrong or label.label not in (*OF_ANSWERS, *OF_QUESTIONS, WITHDRAWN):
             raise ValueError(f"no label of this version, or wrong fields {wrong or ['label']}")
         return label
 
@@ -193,11 +190,7 @@ def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            is_new = not os.fstat(descriptor).st_size
             _append_line(file, line)
-        if is_new:
-            with suppress(OSError):  # some file systems cannot
-                flush_to_disk(folder)
     except OSError as error:
         raise UserError(f"the label was not saved: {path} cannot be written ({error}).") from error
     return path

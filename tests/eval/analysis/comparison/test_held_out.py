@@ -37,7 +37,7 @@ def test_the_difference_on_the_other_questions_stands_beside(
     expected = run_paired_test([Pair((0.0,), (float(place < 6),)) for place in (4, 5, 6, 7)])
     found = made["used_to_tune"]
     assert found["without"] == expected.to_dict()
-    assert (found["n_questions"], found["n_without"], found["accuracies"]) == (4, 4, [0.0, 0.5])
+    assert (found["n_questions"], found["n_without"], found["scores"]) == (4, 4, [0.0, 0.5])
     assert made["difference"] == 0.5, "the headline stays over all"
     out = " ".join(capsys.readouterr().out.split())
     assert (

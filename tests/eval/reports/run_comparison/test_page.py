@@ -108,7 +108,7 @@ def test_the_verdict_is_that_of_questions_that_no_prompt_was_tuned_on(tmp_path: 
     ]
     pair = compare_read_runs(read_runs(runs), intersection=False).comparisons[0]
     same = run_paired_test([Pair((1.0,), (1.0,))] * 5)
-    held_out = HeldOut({"B": "tuned"}, 7, 5, (1.0, 1.0), (1.0, 1.0), same)
+    held_out = HeldOut({"B": "tuned"}, 7, 5, (1.0, 1.0), same)
     found = describe_result(replace(pair, used_to_tune=held_out), 1)
     assert found.startswith(
         "No difference is shown between A and B on the 5 questions that were not tuned on: +0.0 points"
