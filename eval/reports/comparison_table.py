@@ -25,8 +25,7 @@ SHORT_CHARS = 200  # of an answer, a reason
 _ID_CHARS = 8  # of the id of a question
 MAX_CHARS = 240  # of a setting
 _SIDES_INTERVAL = "its 95% interval"
-# Columns that a terminal must have for: the sides' intervals, padding, the question's text, its level.
-_FOR_SIDES_INTERVAL, _FOR_PADDING, _FOR_QUESTION, _FOR_LEVEL = 90, 80, 80, 100
+_FOR_SIDES_INTERVAL = 90  # columns of a terminal
 _MAX_SETTINGS = 3  # that are listed without --settings
 _NOTHING = "options, prompts and tools are the same"
 _NAMED_OPTIONS = {  # name of a run's part → the options that say the same
@@ -46,17 +45,14 @@ def print_comparison(result: ComparisonResult, console: Console, settings: bool 
         console.print(Text(describe_run(run)), soft_wrap=True)
     for pair in result.comparisons:
         table = build_numbers(pair)
-        shown = [row for row in table.rows if row[0] != _SIDES_INTERVAL or console.width >= _FOR_SIDES_INTERVAL]
-        padding = int(console.width >= _FOR_PADDING)
-        title = f"{pair.run} compared with {pair.against}"
-        console.print(Table(table.headings, shown).build(title, padding=padding, whole=1))
+        rows = [row for row in table.rows if row[0] != _SIDES_INTERVAL or console.width >= _FOR_SIDES_INTERVAL]
+        console.print(Table(table.headings, rows).build(f"{pair.run} compared with {pair.against}", whole=1))
         differ = list_differences(pair) if settings else shorten_differences(pair, result.runs)
         for line in (*describe_verdict(pair, len(result.comparisons)), *pair.notes, *differ):
             console.print(Text(line), soft_wrap=True)
         flips = pair.comparison.flips
         if flips:
-            table = _build_flips(pair, console.width)  # ids that are cut look alike
-            console.print(table.build("questions that flipped", _describe_marks(pair), whole=1))
+            console.print(_build_flips(pair).build("questions that flipped", _describe_marks(pair), whole=1))
         if (more := len(flips) - MAX_FLIPS) > 0:
             console.print(Text(f"… and {more} more: --html FILE"))
 
@@ -190,19 +186,18 @@ def _describe_change(first: ComparedRun, second: ComparedRun, name: str) -> str 
     return f"{before} → {now}" if before != now else None
 
 
-def _build_flips(pair: RunComparison, width: int) -> Table:
-    """Return a row for each of the samples with the largest difference, for a terminal of so many columns."""
+def _build_flips(pair: RunComparison) -> Table:
+    """Return a row for each of the samples with the largest difference."""
     flips = pair.comparison.flips
     short = _shorten_ids([flip.id for flip in flips])
-    n_shown = 4 + (width >= _FOR_QUESTION) + (width >= _FOR_LEVEL)
-    headings = ("question", pair.against, pair.run, "gold", "asked", "level")
+    headings = ("question", pair.against, pair.run, "gold", "asked")
     rows = []
     for flip in flips[:MAX_FLIPS]:
         answers = map(_join_epochs, describe_answers(flip))
         asked = shorten_line(flip.question, QUESTION_CHARS)
-        cells = (short[flip.id], *answers, flip.target, asked, flip.level or "")
-        rows.append([shorten_line(each, SHORT_CHARS) for each in cells[:n_shown]])
-    return Table(headings[:n_shown], rows, left=headings)
+        cells = (short[flip.id], *answers, flip.target, asked)
+        rows.append([shorten_line(each, SHORT_CHARS) for each in cells])
+    return Table(headings, rows, left=headings)
 
 
 def _describe_marks(pair: RunComparison) -> str:

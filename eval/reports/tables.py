@@ -34,12 +34,12 @@ class Table:
         rows = [[row[place] for place in kept] for row in self.rows]
         return Table([self.headings[place] for place in kept], rows, self.left)
 
-    def build(self, title: str = "", caption: str = "", padding: int = 1, whole: int = 0) -> "RichTable":
+    def build(self, title: str = "", caption: str = "", whole: int = 0) -> "RichTable":
         """Return the table for a terminal, where data is no markup; the first `whole` columns are not wrapped."""
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        table = RichTable(title=Text(title) if title else None, padding=(0, padding))
+        table = RichTable(title=Text(title) if title else None)
         table.caption, table.caption_justify = caption or None, "left"
         for place, heading in enumerate(self.headings):
             justify: Literal["left", "right"] = "left" if self._is_left(place) else "right"

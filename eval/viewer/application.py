@@ -15,7 +15,6 @@ serve_viewer(Catalogue(OUTPUTS), port=8770, user="ada")
 """
 
 import asyncio
-import json
 import os
 import sys
 import time
@@ -56,7 +55,6 @@ from mas.runtime.terminal import escape_controls, print_line
 from mas.runtime.text import format_count
 
 _HERE = Path(__file__).parent
-_MAX_BODY_BYTES = 200_000
 _RESCORE_LINES = 200
 _POLL_SECONDS = 1.0
 _NICENESS = 5
@@ -300,14 +298,8 @@ async def withdraw_label(request: Request) -> Response:
 
 
 async def _read_body(request: Request) -> Json:
-    parts, size = list[bytes](), 0
-    async for part in request.stream():
-        size += len(part)
-        if size > _MAX_BODY_BYTES:
-            raise HTTPException(413, "The request is too large.")
-        parts.append(part)
     try:
-        body = json.loads(b"".join(parts))
+        body = await request.json()
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, "The body is no JSON.") from error
     if not isinstance(body, dict):

@@ -2,14 +2,13 @@
 
     for branch in build_tree(tuning):
         branch.depth, branch.row.candidate_id, branch.row.decision      # 1, "c004", "accepted"
-        branch.folded                                                    # rejected proposals from it, without offspring
 
 A page shows the difference to the first parent for as many proposals as it has room for, the accepted ones first.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mas.runtime.errors import UserError
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 MAX_DIFF_CHARS = 1_500_000  # of all differences together
 MAX_DIFFS = 100
 MAX_ROWS = 2_000
-_FOLDED_FROM = 3  # so many rejected proposals of one parent are one line
 
 
 @dataclass
@@ -34,7 +32,6 @@ class Branch:
     depth: int = 0
     marks: Sequence[str] = ()  # published, tested, on the shortlist
     difference: "Markup | None" = None  # to the first parent; None: the page has no room for it
-    folded: list["Branch"] = field(default_factory=list)  # rejected ones derived from it, without offspring
 
     @property
     def score_width(self) -> float:
@@ -64,10 +61,6 @@ def _order(root: Branch, children: dict[str, list[Branch]]) -> list[Branch]:
         branch = left.pop()
         ordered.append(branch)
         own = children.pop(branch.row.candidate_id, [])
-        leaves = [each for each in own if each.row.decision != "accepted" and each.row.candidate_id not in children]
-        if len(leaves) >= _FOLDED_FROM:
-            branch.folded = leaves
-            own = [each for each in own if each not in leaves]
         for each in own:
             each.depth = branch.depth + 1
         left += reversed(own)

@@ -30,7 +30,6 @@ from mas.simulation import SIMULATED_NOTICE
 MAX_IDS = 10  # of the questions that got worse
 MAX_CHARS = 80  # of a name or an id
 _MAX_LINE_CHARS = 1_000
-_FOR_VALUES = 100  # columns that a terminal must have for both runs' values
 _STYLES = {PASS: "bold green", FAIL: "bold red", INCONCLUSIVE: "bold yellow"}
 _MARKS = {PASS: "✅", FAIL: "❌", INCONCLUSIVE: "❔"}
 _NOT_XML = re.compile("[\ufffe\uffff]")
@@ -45,10 +44,7 @@ _HOW_TO_READ = (
 
 def print_gate(result: GateResult, console: Console) -> None:
     """Print the table, what would decide, and the verdict as the last line."""
-    table = _build_table(result)
-    if console.width < _FOR_VALUES:
-        table = table.drop("base", "new")
-    console.print(table.build("gate: B, the new run, compared with A, its base", whole=2))
+    console.print(_build_table(result).build("gate: B, the new run, compared with A, its base", whole=2))
     for line in _list_remarks(result):
         console.print(Text(line), soft_wrap=True)
     console.print(Text(describe_verdict(result), style=_STYLES[result.verdict]), soft_wrap=True)

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
-from eval.analysis.comparison.comparison import Side
 from eval.analysis.comparison.pairing import find_common, find_obstacle, pair_scores
 from eval.analysis.statistics.paired_tests import PairedResult, run_paired_test
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
@@ -89,13 +88,10 @@ def _chart_cost(result: ComparisonResult) -> Chart:
     points = []
     for label, side in sides.items():
         low, high = side.score_ci95 or (None, None)
-        note = "efficient: no run is both better and cheaper" if _is_efficient(label, sides, xs) else ""
-        tone: Tone = "accent" if note else "quiet"
-        name = f"{label} ★" if note else label
-        points.append(Point(name, xs[label] or 0.0, side.score, low, high, tone=tone, note=note))
+        points.append(Point(label, xs[label] or 0.0, side.score, low, high, tone="accent"))
     metric = result.comparisons[0].comparison.metric
     what = "cost" if is_priced else "tokens"
-    title = f"{metric} against {what} of an answer (★: no run is both better and cheaper)"
+    title = f"{metric} against {what} of an answer"
     form: Format = "usd" if is_priced else "number"
     axis = f"{what} of an answer"
     return Chart("scatter", title, points, axis, metric, x_format=form, y_format="percent", y_domain=(0.0, 1.0))
@@ -137,15 +133,6 @@ def _sum_losses(gathered: GatheredRuns, labels: Sequence[str]) -> dict[str, dict
                 if each.lost:
                     lost[each.lost][label] += (1 - each.value) / len(answers)
     return lost
-
-
-def _is_efficient(label: str, sides: dict[str, Side], costs: dict[str, float | None]) -> bool:
-    own, cost = sides[label].score, costs[label] or 0.0
-    return not any(
-        other.score >= own and (costs[name] or 0.0) <= cost and (other.score > own or (costs[name] or 0.0) < cost)
-        for name, other in sides.items()
-        if name != label
-    )
 
 
 def _divide(amount: float | None, n: int) -> float | None:

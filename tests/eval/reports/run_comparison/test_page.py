@@ -11,10 +11,9 @@ import pytest
 from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
 from eval.analysis.comparison.comparison import HeldOut
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
-from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses
+from eval.reports.run_comparison.charts import chart_losses, describe_losses
 from eval.reports.run_comparison.page import describe_result, write_comparison
 from eval.reports.run_comparison.rows import gather_runs, list_outcomes
-from eval.runs.record import Usage
 from tests.eval.stored_run import answered, stored_run
 from tests.report_file import decode_data
 
@@ -132,14 +131,3 @@ def test_a_bar_of_lost_points_filters_the_questions_that_were_lost_there(tmp_pat
     assert "100.0 fewer at" in describe_losses(
         gather_runs(read_runs(folders[::-1]), ["a"], max_questions=5), ["A", "B"]
     )
-
-
-def test_efficient_runs_have_a_sign_and_not_a_colour_alone(tmp_path: Path) -> None:
-    paid = {"x": ("17", 0.2), "y": ("3", 0.3), "z": ("3", 0.1)}
-    folders = [
-        stored_run(tmp_path / each, [answered(f"q{n}", text, usage=Usage(1, cost_usd=cost)) for n in range(3)])
-        for each, (text, cost) in paid.items()
-    ]
-    runs = read_runs(folders)
-    *_, chart = build_charts(compare_read_runs(runs, intersection=False), runs)
-    assert [each.label for each in chart.points] == ["A ★", "B", "C ★"]
