@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from eval.reports.html.blocks import BLOCKS, Blocks, BlockWriter
 from eval.reports.html.charts import CHARTS, Chart, Format, Point, Tone
 from eval.reports.html.rows import ROWS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
@@ -29,9 +28,8 @@ from optimize.search.candidate import PARENT
 from optimize.session.tuning_store import JsonObject, TuningSnapshot, read_tuning
 
 MAX_FLIPS = 2_000
-MAX_ANSWER_BYTES = 5_000_000  # of the answers to flipped questions, compressed
 MAX_LEAKS = 200
-_QUESTION_CHARS = 600
+_TEXT_CHARS = 600  # of a question, a target or an answer
 _TEMPLATE = Path(__file__).with_name("tuning.html.jinja")
 _SCRIPT = Path(__file__).with_name("tuning.js")
 _PHASES = ("preflight", "baseline", "search", "shortlist", "sealed", "gate")
@@ -70,7 +68,6 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "test_charts": list(_draw_test(tuning)),
         "flips": _build_rows(flips) if flips else None,
         "n_flips_left_out": max(len(flips) - MAX_FLIPS, 0),
-        "blocks": _collect_answers(flips),
         "shortlist": _draw_shortlist(tuning),
         "tree": build_tree(tuning),
         "n_proposals": len(tuning.proposals),
@@ -83,7 +80,7 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "max_leaks": MAX_LEAKS,
         "facts": list(_list_facts(tuning)),
         "diff_styles": render_styles(),
-        "scripts": load_scripts(*CHARTS, *BLOCKS, *ROWS, _SCRIPT),
+        "scripts": load_scripts(*CHARTS, *ROWS, _SCRIPT),
         "percent": format_percent,
         "points": format_points,
     }
@@ -228,17 +225,21 @@ def _build_rows(flips: Sequence[JsonObject]) -> Rows:
         Column("after", "after", kind="percent", width="80px"),
         Column("level", "level", width="60px", menu=True),
         Column("target", "target", kind="hidden"),
+        Column("first", "with the starting prompts", kind="hidden"),
+        Column("second", "with the tested ones", kind="hidden"),
     ]
     values = (
         {
             "id": str(flip["id"]),
-            "question": str(flip["question"])[:_QUESTION_CHARS],
+            "question": str(flip["question"])[:_TEXT_CHARS],
             "change": "better" if flip["difference"] > 0 else "worse",
             "difference": flip["difference"],
             "before": _mean(flip["first"]),
             "after": _mean(flip["second"]),
             "level": None if flip.get("level") is None else str(flip["level"]),
-            "target": str(flip["target"])[:_QUESTION_CHARS],
+            "target": str(flip["target"])[:_TEXT_CHARS],
+            "first": list(map(_describe_answer, flip["first"])),
+            "second": list(map(_describe_answer, flip["second"])),
         }
         for flip in flips[:MAX_FLIPS]
     )
@@ -250,21 +251,16 @@ def _mean(answers: Sequence[JsonObject | None]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _collect_answers(flips: Sequence[JsonObject]) -> Blocks:
-    """Return both sides' answers to each flipped question, which the page reads when its row is opened."""
-    writer = BlockWriter(MAX_ANSWER_BYTES)
-    for place, flip in enumerate(flips[:MAX_FLIPS]):
-        sides = [[_shorten_answer(each) for each in side] for side in (flip["first"], flip["second"])]
-        writer.add("flips", place, {"question": flip["question"], "target": flip["target"], "sides": sides})
-    return writer.close()
-
-
-def _shorten_answer(answer: JsonObject | None) -> dict[str, object]:
+def _describe_answer(answer: JsonObject | None) -> str:
+    """Return the verdict on an answer, and the answer."""
     if answer is None:
-        return {"mark": "not run", "text": ""}
+        return "not run"
     error, value = answer.get("error_class"), float(answer["value"])
-    mark = "error" if error else "right" if value >= 1 else "partial" if value > 0 else "wrong"
-    return {"mark": mark, "text": str(error or answer["text"] or ""), "format": bool(answer.get("format_lost"))}
+    if error:
+        return f"error: {error}"
+    mark = "right" if value >= 1 else "partly right" if value > 0 else "wrong"
+    lost = " (format)" if answer.get("format_lost") else ""
+    return f"{mark}{lost}: {str(answer['text'] or '')[:_TEXT_CHARS]}"
 
 
 def _list_facts(tuning: TuningSnapshot) -> Iterator[tuple[str, str]]:

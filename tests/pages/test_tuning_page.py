@@ -89,6 +89,6 @@ def test_texts_of_a_foreign_run_execute_nothing(page: Any, tmp_path: Path) -> No
     open_all(page)
     for chart in page.locator("figure.chart svg").all():
         chart.hover()
-    assert page.locator(".sides").count() == len(ATTACKS)
+    assert page.locator("dt", has_text="with the starting prompts").count() == len(ATTACKS)
     assert page.locator("img, iframe, main script:not([type])").count() == 0
     assert errors == []
