@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from eval.scorers.numeric import parse_quantity
 from eval.scorers.score import Score, Scorer
 
 _LIST_SEPARATORS = "[,;]"
@@ -81,12 +82,6 @@ _OPENING = " \t\r\n\"'`*_:[](){}" + (
 )
 _CLOSING = _OPENING + "."  # never at the front: `.5` is a number
 _THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})((?:[, ]\d{3})+)(?![\d,])")
-_QUANTITY = re.compile(
-    r"^[$€£¥]?\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*"
-    r"(?P<unit>(?:[^\W\d]|[%°/^·. -]|(?<=[a-z^])[23])*)$",
-    re.IGNORECASE,
-)
-_NOT_A_UNIT = re.compile(r"\b(?:hundred|thousand|k|million|mn|billion|bn|trillion|dozen|not|or|to)s?\b", re.IGNORECASE)
 _LENIENT_SEPARATORS = re.compile(r"\s*(?:[,;&\n]\s*(?:and\b)?|\band\b)\s*", re.IGNORECASE)
 
 
@@ -130,21 +125,13 @@ def _same_lenient_list(answer: str, gold: str) -> bool:
 
 
 def _same_lenient_scalar(answer: str, gold: str) -> bool:
-    said, right = _quantity(answer), _quantity(gold)
+    said, right = (parse_quantity(_strip_marks(text)) for text in (answer, gold))
     if said and right:
-        return said[0] == right[0] and right[1] in ("", said[1])
+        return said.value == right.value and right.unit in ("", said.unit)
     if said or right:
         return False
     words = _words(answer)
     return bool(words) and words == _words(gold)
-
-
-def _quantity(text: str) -> tuple[float, str] | None:
-    """Return a number and its unit ("" if none); None if the text is anything else."""
-    found = _QUANTITY.match(_without_thousands(_strip_marks(text)))
-    if not found or _NOT_A_UNIT.search(found["unit"]):
-        return None
-    return float(found["number"]), _remove_spaces(found["unit"]).strip("%.")
 
 
 def _words(text: str) -> str:
