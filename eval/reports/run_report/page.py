@@ -6,7 +6,7 @@ there is room, are compressed and read when they are opened: 1,000 answers with 
     write_report(folder / "report.html", summary, store.records(), store.read_plan())
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from eval.analysis.summary.summary import Summary
@@ -14,13 +14,16 @@ from eval.reports.html.charts import CHARTS
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, write_page
 from eval.reports.notes import format_floor, format_interval, format_title, list_notes
-from eval.reports.run_report import numbers, overview
+from eval.reports.run_report import overview
 from eval.reports.run_report.answers import RIGHT, AnswerRow, Gathered, Links, QuestionRow, gather_answers
 from eval.reports.step_tree import MAX_TEXT_CHARS
+from eval.reports.summary_table import PASS_LEGEND, build_counts, build_epochs
+from eval.reports.tables import Table
 from eval.runs.record import PlannedQuestion, Record
 from mas.runtime.text import format_count
 
 MAX_ANSWERS = 10_000  # rows of (sample, epoch)
+MAX_LEAKS = 200  # web results
 MAX_ERROR_GROUPS = 5  # that are shown at the top; the others are folded
 CAVEATS = (
     *("tuned on", "benchmark leaks", "the judge and people", "reviewed by people"),
@@ -85,7 +88,7 @@ def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str
         "score_charts": list(overview.build_score_charts(summary, gathered)),
         "losses": overview.describe_losses(summary),
         "loss_charts": list(overview.build_loss_charts(summary, gathered)),
-        "folds": list(numbers.list_folds(summary)),
+        "folds": list(_list_tables(summary)),
         "rows": Rows("questions", _list_columns(gathered.tags), gathered.questions),
         "n_shown": len(gathered.answers),
         "blocks": gathered.blocks,
@@ -113,6 +116,22 @@ def _list_caveats(summary: Summary, notes: dict[str, str], facts: list[tuple[str
     clean = overlap is not None and not overlap.n_questions and not overlap.edited
     shown = [(name, notes[name]) for name in CAVEATS if name in notes and not (name == "tuned on" and clean)]
     return shown + [(name, text) for name, text in facts if name in CAVEATS]
+
+
+def _list_tables(summary: Summary) -> Iterator[tuple[str, str, Table]]:
+    """Yield title, remark and content of the tables below the questions."""
+    several = ", by level and tag" if len(summary.by_level) + len(summary.by_tag) else ""
+    yield f"Counts of all answers{several}", "", build_counts(summary, summary.by_tag)
+    if summary.by_epochs:
+        title = f"Repeats: {summary.epochs} epochs of each question"
+        yield title, f"{PASS_LEGEND}.", build_epochs(summary.by_epochs)
+    if results := summary.leaks.results:
+        rows = [(each.sample_id, str(each.epoch), each.tool, each.source) for each in results[:MAX_LEAKS]]
+        more = f" {len(results) - MAX_LEAKS:,} more are in summary.json." if len(results) > MAX_LEAKS else ""
+        remark = "Web results that hold the gold answer and eight words in a row of the question. They count in every"
+        table = Table(("question", "epoch", "tool", "source"), rows, left=("tool", "source"))
+        shown = table if summary.epochs > 1 else table.drop("epoch")
+        yield "Pages that give the benchmark away", f"{remark} number above but the one without them.{more}", shown
 
 
 def _list_columns(tags: Sequence[str]) -> list[Column]:
