@@ -6,8 +6,8 @@
 The evidence, in this order: fields of the target that a predictor got wrong; an output that held the target before a
 later predictor lost it; the first output that holds the wrong answer; an output that says nothing, or lacks what it has
 in right answers; evidence in a predictor's input that its output lacks; the value of an output that is an arithmetic
-expression; the right answers whose outputs are most alike; an output without a word of its input. Without any, the
-author of the answer is named. Reasons are remarks: they never quote anybody.
+expression; the right answers whose outputs are most alike. Without any, the author of the answer is named. Reasons are
+remarks: they never quote anybody.
 """
 
 import json
@@ -30,7 +30,6 @@ SIDE_OUTPUTS = ("reasoning", "trajectory")  # what a predictor thought or did be
 _MAX_NOTHING = 80  # characters of an output that says that there is nothing
 _MIN_PASSED_ON = 8  # characters of an output that are found within another input; shorter ones must be a line of it
 _MAX_REPEATED = 60  # characters of a result that an answer may repeat as a whole
-_LONG_WORD, _MIN_LONG_WORDS = 4, 3  # characters; words of a result that can be compared with what was given
 _WORD = re.compile(r"\w+")
 _EXPRESSION = re.compile(r"(?=.*\d\s*[-+*/])[\d\s.+*/()%-]{3,200}")
 _NOTHING = re.compile(
@@ -46,7 +45,6 @@ class _RightOutput:
     target: str
     words: frozenset[str]
     has_target: bool
-    shares_words: bool  # with what the predictor was given
 
 
 @dataclass(frozen=True)
@@ -60,10 +58,7 @@ class RightAnswers:
         """Note the outputs of all predictors but the author of the answer."""
         target, chain = matcher.text.casefold(), _find_chain(record, agent_steps)
         found = [
-            (
-                each.agent,
-                _RightOutput(record.sample_id, target, _read_words(each), _holds(each, matcher), _shares_words(each)),
-            )
+            (each.agent, _RightOutput(record.sample_id, target, _read_words(each), _holds(each, matcher)))
             for each in chain[:-1]
         ]
         with self._lock:
@@ -74,11 +69,6 @@ class RightAnswers:
         """Return whether the predictor's output holds the target in most right answers."""
         found = self._list(agent)
         return len(found) >= MIN_RIGHT and sum(each.has_target for each in found) >= HABIT * len(found)
-
-    def usually_share_words(self, agent: str) -> bool:
-        """Return whether the predictor's output has words of its input in most right answers; True without any."""
-        found = self._list(agent)
-        return sum(each.shares_words for each in found) >= HABIT * len(found)
 
     def find_nearest_target(self, step: Step, targets: Sequence[str]) -> str | None:
         """Return which of the targets the right answers with the most similar outputs have; None if it is not clear."""
@@ -260,15 +250,6 @@ def _is_like_another(case: _Case) -> Attribution | None:
     return None
 
 
-def _ignores_input(case: _Case) -> Attribution | None:
-    """Find a text that has no word of what its predictor was given, though such texts usually have."""
-    for step in case.chain[:-1]:
-        if not _shares_words(step) and case.right_answers.usually_share_words(step.agent):
-            why = "This agent's output has nothing to do with what it was given."
-            return blame(step, why, "This agent went off the subject.")
-    return None
-
-
 def _author_is_wrong(case: _Case) -> Attribution:
     why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
     return blame(case.author, why, "As far as can be told, it went wrong here.")
@@ -283,7 +264,6 @@ _RULES: tuple[Callable[[_Case], Attribution | None], ...] = (
     _evidence_lost,
     _calculates_wrongly,
     _is_like_another,
-    _ignores_input,
     _author_is_wrong,
 )
 
@@ -298,16 +278,6 @@ def _is_repeated(step: Step, record: Record) -> bool:
     """Return whether the answer repeats a short result that is not in the question."""
     results = [TargetMatcher(text) for text in _list_texts(step) if 0 < len(text) <= _MAX_REPEATED]
     return any(each.is_within(record.answer or "") and not each.is_within(record.question) for each in results)
-
-
-def _shares_words(step: Step) -> bool:
-    """Return whether results that are a text have a word of what the predictor was given."""
-    said, given = _list_long_words("\n".join(_list_texts(step))), _list_long_words(step.request)
-    return len(said) < _MIN_LONG_WORDS or bool(said & given)
-
-
-def _list_long_words(text: str) -> set[str]:
-    return {word for word in _WORD.findall(text.casefold()) if len(word) >= _LONG_WORD}
 
 
 def _read_words(step: Step) -> frozenset[str]:

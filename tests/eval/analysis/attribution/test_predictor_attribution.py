@@ -30,7 +30,6 @@ from optimize.search.student import Objective
 from tests.mas.systems.external.user_code import AnyonesModel, module
 from tests.optimize.search.test_objective import Trial, quoted
 from tests.optimize.simulated_runs import record as a_record
-from tests.optimize.simulated_runs import step
 from tests.scripted_model import said
 
 N_WRONG, N_RIGHT = 50, 20
@@ -265,35 +264,14 @@ def test_a_failure_belongs_to_the_predictor_in_which_or_after_which_it_happened(
     assert blamed(failed("infrastructure", "system")) is None
 
 
-def test_without_right_answers_a_repeated_result_or_a_text_off_the_subject_tells() -> None:
-    asked = {"inputs": {"request": "my parcel was crushed by the carrier"}}
+def test_without_right_answers_a_repeated_result_tells() -> None:
     record = own("delivery", "I think it is Bovelck", read={"place": "Bovelck"}, say={"y": "I think it is Bovelck"})
     assert blamed(record) == "read"
-    for text, agent in (("an invoice that nobody understands", "read"), ("their parcel came crushed today", "say")):
-        record = own("delivery", "account", read={"summary": text}, say={"label": "account"})
-        record.trajectory[0] |= asked
-        assert blamed(record) == agent
-    known = RightAnswers()  # of a translator: right outputs never have a word of the input
-    for at in range(4):
-        right = own("delivery", "delivery", read={"summary": f"colis perdu hier {at}"}, say={"label": "delivery"})
-        right.sample_id, right.trajectory[0] = f"q{at}", right.trajectory[0] | asked
-        known.add(right, AgentSteps.of(right), Expectation.of("delivery", "Which?").matcher)
-    record = own("delivery", "account", read={"summary": "facture trop haute"}, say={"label": "account"})
-    record.trajectory[0] |= asked
-    assert blamed(record, known) == "say"
 
 
 # Each rule on a small chain of predictors: what they replied, and what they had been asked.
-
-FIRST, LAST = "extract", "conclude"
 
 
 def test_without_a_reply_nobody_is_responsible() -> None:
     made = a_record("Korthburg", "Pavelton", [])
     assert attribute_to_predictor(made, AgentSteps.of(made), TargetMatcher("Korthburg")) is None
-
-
-def right(number: int, target: str, output: str, request: str = "Find it.") -> tuple[Record, AgentSteps, TargetMatcher]:
-    made = a_record(target, target, [step(FIRST, request=request, out=output), step(LAST, request=output, out=target)])
-    made.sample_id = f"r{number}"
-    return made, AgentSteps.of(made), TargetMatcher(target)
