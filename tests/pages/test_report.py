@@ -78,8 +78,6 @@ def test_questions_are_found_filtered_sorted_and_opened(page: Any, tmp_path: Pat
     assert list_ids(page) == "abc"
     page.fill(".tools input", "ropes june")
     assert (list_ids(page), page.inner_text(".found")) == ("b", "1 of 3 shown")
-    page.fill(".tools input", "latest")
-    assert list_ids(page) == "b", "the row itself shows only the beginning of the answer"
     page.fill(".tools input", "")
     for verdict, found in (("=not right", "bc"), ("=error", "c"), ("=right", "a"), ("", "abc")):
         page.select_option("select[aria-label=verdict]", verdict)

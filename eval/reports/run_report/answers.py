@@ -20,7 +20,6 @@ from mas.runtime.text import format_count
 
 MAX_BLOCK_BYTES = 6_500_000  # of steps and prompts of all answers, as they are written
 MAX_LINE_CHARS = 240  # of a question, an answer or an explanation in the table; all of it is one click away
-MAX_REST_CHARS = 4_000_000  # of all texts that are longer than their line: they are found, too
 RIGHT = "right"
 STEPS, PROMPTS = "steps", "prompts"  # names of blocks
 
@@ -77,7 +76,6 @@ class QuestionRow:
     file: str
     target: str | None
     tags: Mapping[str, str]
-    rest: str = ""  # texts that are longer than their lines
     answers: dict[int, AnswerRow] = field(default_factory=dict)  # by epoch
 
     @property
@@ -137,7 +135,6 @@ class AnswerGatherer:
         place = {planned.id: place for place, planned in reversed(list(enumerate(plan)))}
         tags = {planned.id: {k: v for k, v in planned.tags.items() if k != EXPECTED} for planned in plan}
         rows: dict[int, QuestionRow] = {}
-        n_rest = 0
         for record in records:
             at = place.setdefault(record.sample_id, len(place))
             if at >= max_questions:
@@ -152,10 +149,6 @@ class AnswerGatherer:
             answer = _build_answer(record, self._key, misled, link)
             answer.error = self._messages.setdefault(answer.error, answer.error)
             question.answers[record.epoch] = answer
-            if n_rest < MAX_REST_CHARS:
-                rest = _join_rest(record, first=len(question.answers) == 1)
-                question.rest += rest
-                n_rest += len(rest)
             matters = answer.mark != RIGHT or record.sample_id in self._kept_first
             _write_blocks(self.writer, record, answer, steps, matters)
         return [rows[at] for at in sorted(rows)]
@@ -223,11 +216,6 @@ def _describe_people(record: Record) -> str:
     from eval.reports.human_review import describe_verdict
 
     return cut_text("\n".join(map(describe_verdict, record.human)))
-
-
-def _join_rest(record: Record, first: bool) -> str:
-    texts = [record.question if first else "", str(record.answer or ""), record.error or record.explanation]
-    return "\n".join(cut_text(each) for each in texts if len(each) > MAX_LINE_CHARS)
 
 
 def _describe_spending(record: Record, answer: AnswerRow) -> str:

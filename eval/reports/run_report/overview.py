@@ -63,14 +63,12 @@ def build_tiles(summary: Summary, answers: Sequence[AnswerRow]) -> Iterator[Tile
     over = f" over {summary.epochs} epochs" if summary.epochs > 1 else ""
     right = "right" if summary.metric == ACCURACY else "fully right"
     yield f"{summary.n_correct:,} of {summary.n_scored:,}", right + over, _count_failures(summary)
-    yield _build_cost(summary)
     usage = summary.usage
-    tokens = usage.input_tokens + usage.output_tokens
-    yield (
-        shorten_number(tokens),
-        "tokens",
-        f"{shorten_number(usage.input_tokens)} in, {shorten_number(usage.output_tokens)} out",
-    )
+    known = f"at least {format_usd(usage.known_cost_usd)}" if usage.known_cost_usd else format_usd(None)
+    cost = known if usage.cost_usd is None else format_usd(usage.cost_usd)
+    yield cost, "cost", "simulated model" if summary.simulated else ""
+    n_in, n_out = usage.input_tokens, usage.output_tokens
+    yield shorten_number(n_in + n_out), "tokens", f"{shorten_number(n_in)} in, {shorten_number(n_out)} out"
     seconds = [each.seconds for each in answers if each.mark != "not run"]
     typical = f"{format_number(median(seconds), 'seconds')} for a typical answer" if seconds else ""
     yield format_duration(summary.wall_seconds), "time", typical
@@ -86,17 +84,6 @@ def _count_failures(summary: Summary) -> str:
         f"{summary.n_not_run:,} not run" if summary.n_not_run else "",
     ]
     return ", ".join(filter(None, parts))
-
-
-def _build_cost(summary: Summary) -> Tile:
-    usage = summary.usage
-    cost = format_usd(usage.cost_usd)
-    if usage.cost_usd is None and usage.known_cost_usd:
-        cost = f"at least {format_usd(usage.known_cost_usd)}"
-    remark = "simulated model" if summary.simulated else ""
-    if usage.cost_usd and summary.n_correct and not summary.simulated:
-        remark = f"{format_number(usage.cost_usd / summary.n_correct, 'usd')} for each right answer"
-    return cost, "cost", remark
 
 
 def group_errors(answers: Iterable[AnswerRow]) -> list[ErrorGroup]:

@@ -154,7 +154,6 @@ def _list_columns(tags: Sequence[str]) -> list[Column]:
         Column("file", "file", kind="hidden"),
         Column("why", "why", kind="hidden", read=_list_names(lambda answer: answer.why)),
         Column("tokens", "tokens", kind="hidden", find=False, read=_add(lambda answer: answer.tokens)),
-        Column("rest", "more text", kind="hidden", export=False),
         Column("answers", "answers", "hidden", find=False, export=False, read=lambda row: list_answers(row.in_order)),
     ]
 
