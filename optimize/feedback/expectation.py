@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from eval.analysis.attribution.target_matcher import NUMBER_WORDS, LabelMatcher, Remark, TargetMatcher, split_elements
+from eval.analysis.attribution.label_matcher import LabelMatcher
+from eval.analysis.attribution.target_matcher import NUMBER_WORDS, Remark, TargetMatcher, split_elements
 from eval.scorers.labels import LabelSet
 from eval.scorers.numeric import parse_quantity
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, Step, ToolUse
-from eval.analysis.attribution.target_matcher import LabelMatcher, TargetMatcher
+from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.runs.record import NOT_RUN, Record
 from eval.scorers.labels import LabelSet
 
@@ -98,7 +98,11 @@ def find_broken_link(
 def build_matcher(target: str, labels: LabelSet | None = None) -> TargetMatcher:
     """Return what finds a target in texts; a label is found as a label."""
     label = labels.find(target) if labels is not None else None
-    return TargetMatcher(target) if labels is None or label is None else LabelMatcher(label, labels)
+    if labels is None or label is None:
+        return TargetMatcher(target)
+    from eval.analysis.attribution.label_matcher import LabelMatcher
+
+    return LabelMatcher(label, labels)
 
 
 def _explain_error(record: Record, steps: AgentSteps, attribution: Attribution) -> BrokenLink:

@@ -13,7 +13,6 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import cached_property
 
 from eval.scorers.gaia import match_leniently
-from eval.scorers.labels import LabelSet
 from eval.scorers.numeric import parse_quantity
 
 Remark = tuple[str, ...]  # wordings of one thing, from the most specific to the vaguest; none quotes anybody
@@ -40,7 +39,7 @@ class TargetMatcher:
         self.text = target.strip()
         self.items = tuple(split_elements(self.text))
         parts = {self.text, *re.split("[,;]", self.text), *self.items}
-        self._phrases = {_normalised(form) for part in parts for form in (part, _ARTICLE.sub("", part.strip()))} - {""}
+        self._phrases = {normalise(form) for part in parts for form in (part, _ARTICLE.sub("", part.strip()))} - {""}
         self._numbers = {number for part in parts for number in _numbers(part)}
 
     def is_quoted_in(self, text: str) -> bool:
@@ -50,7 +49,7 @@ class TargetMatcher:
         """
         if not self._phrases:
             return self.text in text
-        words = _Words(text)
+        words = Words(text)
         return any(words.contains(phrase, is_within=len(phrase) >= _LONG) for phrase in self._phrases) or bool(
             self._numbers & set(_numbers(text))
         )
@@ -93,52 +92,12 @@ class TargetMatcher:
 
     def is_reordered(self, text: str) -> bool:
         """Return whether the text is this list in another order."""
-        said = [_normalised(item) for item in split_elements(text)]
-        right = [_normalised(item) for item in self.items]
+        said = [normalise(item) for item in split_elements(text)]
+        right = [normalise(item) for item in self.items]
         return len(right) > 1 and said != right and sorted(said) == sorted(right)
 
 
-class LabelMatcher(TargetMatcher):
-    """A target that is one of a dataset's labels: no secret, and as evidence worth nothing."""
-
-    def __init__(self, label: str, labels: LabelSet) -> None:
-        super().__init__(label)
-        self._labels = labels
-        self._names = {name: phrase for name in labels.names if (phrase := _normalised(name))}
-
-    @cached_property
-    def is_weak(self) -> bool:
-        return True
-
-    def is_quoted_in(self, text: str) -> bool:
-        """Return False: a text may name it."""
-        return False
-
-    def matches(self, text: str) -> bool:
-        """Return whether the answer is this label apart from its form, and names no other."""
-        return self.find_names(text) == {self.text}
-
-    def is_contained_in(self, answer: str) -> bool:
-        return self.matches(answer)
-
-    def find_names(self, text: str) -> set[str]:
-        """Return the labels in a text; one that is part of another label there does not count."""
-        if (whole := self._labels.find(text)) is not None:
-            return {whole}
-        words = _Words(text)
-        places = [
-            (start, start + len(phrase), name)
-            for name, phrase in self._names.items()
-            for start in words.find_all(phrase)
-        ]
-        return {
-            name
-            for start, end, name in places
-            if not any(first <= start and end <= last and last - first > end - start for first, last, _ in places)
-        }
-
-
-class _Words:
+class Words:
     """A text as its letters and digits, with the boundaries of its words."""
 
     def __init__(self, text: str) -> None:
@@ -165,7 +124,7 @@ def split_elements(text: str) -> list[str]:
     """Return the elements of a list with any separators; a text that is no list is its only element."""
     if parse_quantity(text) is not None:  # with thousands separators
         return [text]
-    return [item for item in _SEPARATORS.split(text.strip()) if _normalised(item)]
+    return [item for item in _SEPARATORS.split(text.strip()) if normalise(item)]
 
 
 def extract_numbers(text: str) -> set[Decimal]:
@@ -192,7 +151,7 @@ def _tokens(text: str) -> list[str]:
     return _TOKEN.findall("".join(each for each in spelt if not unicodedata.combining(each)))
 
 
-def _normalised(text: str) -> str:
+def normalise(text: str) -> str:
     return "".join(_tokens(text))
 
 
@@ -200,12 +159,12 @@ def _is_weak(item: str) -> bool:
     said = parse_quantity(item)
     if said is not None:
         return said.value == said.value.to_integral_value() and abs(said.value) < _MIN_STRONG_NUMBER
-    return len(_normalised(item)) < _MIN_STRONG_CHARS
+    return len(normalise(item)) < _MIN_STRONG_CHARS
 
 
 def _holds(text: str, item: str) -> bool:
     said = parse_quantity(item)
-    return abs(said.value) in extract_numbers(text) if said is not None else _Words(text).contains(_normalised(item))
+    return abs(said.value) in extract_numbers(text) if said is not None else Words(text).contains(normalise(item))
 
 
 def _decimals(number: Decimal) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.analysis.attribution.target_matcher import LabelMatcher
+from eval.analysis.attribution.label_matcher import LabelMatcher
 from eval.scorers.labels import LabelSet
 from optimize.feedback.expectation import Expectation
 from optimize.feedback.feedback import build_feedback
