@@ -256,7 +256,6 @@ def _list_numbers(summary: Summary) -> Iterator[tuple[str, object, Interval | No
         "judge/": vars(summary.scorer_usage) if summary.scorer_usage.lm_calls else {},
         "": {name: value for name, value in plain.items() if name in _PLAIN_METRICS or "/" in name},
     }
-    families |= {f"agents/{agent}_": vars(reviews) for agent, reviews in summary.reviews_by_agent.items()}
     for family, content in families.items():
         for name, value in content.items():
             yield f"{family}{name}", value, None

@@ -340,13 +340,6 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
         for name, n in errors.items():
             if n == calls[name] and (reason := summary.first_tool_errors.get(name)):
                 yield f"{name} never worked", shorten_line(reason, MAX_ERROR_CHARS)
-    if rejected := {agent: each for agent, each in summary.reviews_by_agent.items() if each.rejected}:
-        reviews = (
-            f"{agent} {each.rejected:,} of {each.reviews:,} reviews "
-            f"({each.recovered:,} of {each.retried:,} retries approved in the end)"
-            for agent, each in rejected.items()
-        )
-        yield "rejected work", ", ".join(reviews)
     yield "tokens", _format_tokens(usage)
     if judging.lm_calls:
         cost = f" and {_format_cost(judging)}" if judging.cost_usd is not None or judging.known_cost_usd else ""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from eval.analysis.summary.from_store import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
-from eval.analysis.tuned_on import read_tuning_use
 from eval.benchmarks.dataset import Sample, read_labels
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
@@ -267,7 +266,13 @@ class _Evaluation:
             estimate = format_estimate(config, n_pending)
             self.output.print(f"{estimate}; the first question shows it" if self.begin_alone(n_pending) else estimate)
         info = self.store.read_info()
-        if info.tuning_use and (used := read_tuning_use(info)):
+        if info.tuning_use:
+            self._warn_of_tuning(info)
+
+    def _warn_of_tuning(self, info: RunInfo) -> None:
+        from eval.analysis.tuned_on import read_tuning_use  # for prompts that were tuned
+
+        if used := read_tuning_use(info):
             scored = {each.id for each in self.samples.values() if each.target is not None}
             if warning := used.among(scored).describe_warning(len(scored), len(self.samples) - len(scored)):
                 self.output.print(f"warning: {warning}")

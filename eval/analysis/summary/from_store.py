@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import Summary
-from eval.analysis.tuned_on import read_tuning_use
 from eval.runs.folder import is_in_use
 from eval.runs.record import Record, Usage, build_missing_record
-from eval.runs.run_info import SILENT, SessionInfo
+from eval.runs.run_info import SILENT, RunInfo, SessionInfo
 from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import read_scorer_name
 
 if TYPE_CHECKING:
     from eval.analysis.attribution.run_attribution import RunAttribution
+    from eval.analysis.tuned_on import UsedToTune
 
 GOING_ON = "it is still going on"
 WITHOUT_RECORD = "some questions ended without a record"
@@ -64,12 +64,20 @@ def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None
         command=tuple(info.command or ()),
         sessions=tuple(state.sessions),
         unfinished=Usage(**state.unfinished) if state.unfinished else None,
-        used=read_tuning_use(info),
+        used=_read_tuning_use(info),
         attribution=attribution,
         agents_with_tools=tuple(agent for agent, tools in (info.tools or {}).items() if tools),
     )
     records = attach_labels(store.records(without_trajectory=True), info, find_gold_folder(folder))
     return summarise(chain(records, read_missing(store)), details)
+
+
+def _read_tuning_use(info: RunInfo) -> "UsedToTune | None":
+    if info.tuning_use is None:
+        return None
+    from eval.analysis.tuned_on import read_tuning_use
+
+    return read_tuning_use(info)
 
 
 def read_missing(store: RunStore) -> Iterator[Record]:

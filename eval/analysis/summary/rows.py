@@ -185,7 +185,6 @@ class Spending:
         self.calls_by_tool, self.tool_errors = Counter[str](), Counter[str]()
         self.first_tool_errors: dict[str, str] = {}
         self.seconds_by_agent: defaultdict[str, float] = defaultdict(float)
-        self.reviews: defaultdict[str, Counter[str]] = defaultdict(Counter)  # agent → see `count_reviews`
 
     def add(self, record: Record) -> None:
         self.usage.add(record.usage)
@@ -196,5 +195,3 @@ class Spending:
         self.first_tool_errors = {**record.first_tool_errors, **self.first_tool_errors}
         for agent, seconds in record.seconds_by_agent.items():
             self.seconds_by_agent[agent] += seconds
-        for agent, counts in record.reviews.items():
-            self.reviews[agent].update(counts)

@@ -20,6 +20,7 @@ from eval.analysis.summary.rows import (
 )
 from eval.analysis.summary.summary import (
     Counts,
+    CriticNumbers,
     EpochNumbers,
     ExtraNumbers,
     HumanAgreement,
@@ -27,14 +28,13 @@ from eval.analysis.summary.summary import (
     LabelSummary,
     LeakedResult,
     Leaks,
+    LostPoints,
     PartNumbers,
     Retried,
-    Reviews,
     RunFacts,
     Summary,
     TuningOverlap,
 )
-from eval.analysis.tuned_on import UsedToTune
 from eval.benchmarks.dataset import EXPECTED
 from eval.runs.record import NOT_RUN, Record
 from eval.runs.store import UNFINISHED
@@ -44,6 +44,7 @@ from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
     from eval.analysis.attribution.run_attribution import RunAttribution
+    from eval.analysis.tuned_on import UsedToTune
 
 MAX_TAG_VALUES = 30  # of one tag; the others are one row
 MIN_PARTS, MAX_PARTS = 2, 12  # of a score, to be summarised
@@ -64,7 +65,7 @@ class RunDetails(RunFacts):
     sample_ids: Collection[str] | None = None  # as planned; None: all that have a record
     attribution: "RunAttribution | None" = None  # None: not computed
     agents_with_tools: tuple[str, ...] = ()
-    used: UsedToTune | None = None  # samples that the run's prompts were tuned on; None: unknown
+    used: "UsedToTune | None" = None  # samples that the run's prompts were tuned on; None: unknown
 
 
 def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
@@ -112,14 +113,14 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         parts=_summarise_parts(final, incomplete),
         judge_agreement=_compare_with_people(final) if run.scorer == JUDGE else None,
         human_review=_summarise_review(final, incomplete),
-        **_summarise_attribution(final, run.attribution, incomplete),
+        attribution=_count_lost_points(final, run.attribution, incomplete),
+        critics=_summarise_critics(run.attribution, incomplete),
         used_to_tune=_summarise_tuning(final, run.used, incomplete),
         leaks=_summarise_leaks(final, incomplete),
         blocked_pages=_count_blocked(attempts),
         usage=spending.usage.total(),
         scorer_usage=spending.scorer_usage.total(),
         by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
-        reviews_by_agent={agent: Reviews(**counts) for agent, counts in spending.reviews.items()},
         calls_by_tool=dict(spending.calls_by_tool.most_common()),
         agents_without_calls=() if spending.calls_by_tool else run.agents_with_tools,
         tool_errors=dict(spending.tool_errors.most_common()),
@@ -284,15 +285,22 @@ def _summarise_review(final: Sequence[Row], incomplete: bool) -> HumanReview | N
     return summarise_review(final, incomplete)
 
 
-def _summarise_attribution(final: Sequence[Row], found: "RunAttribution | None", incomplete: bool) -> dict[str, Any]:
+def _count_lost_points(
+    final: Sequence[Row], found: "RunAttribution | None", incomplete: bool
+) -> tuple[LostPoints, ...] | None:
     if found is None:
-        return {"attribution": None, "critics": {}}
-    from eval.analysis.summary.lost_points import count_lost_points, summarise_critics
+        return None
+    from eval.analysis.summary.lost_points import count_lost_points
 
-    return {
-        "attribution": count_lost_points(final, found.links, incomplete),
-        "critics": summarise_critics(found.critics, incomplete),
-    }
+    return count_lost_points(final, found.links, incomplete)
+
+
+def _summarise_critics(found: "RunAttribution | None", incomplete: bool) -> dict[str, CriticNumbers]:
+    if found is None or not found.critics:
+        return {}
+    from eval.analysis.summary.critics import summarise_critics
+
+    return summarise_critics(found.critics, incomplete)
 
 
 def _compare_with_people(final: Sequence[Row]) -> HumanAgreement | None:
@@ -324,7 +332,7 @@ def _count_blocked(attempts: Iterable[Row]) -> dict[str, int]:
     return dict(hosts.most_common())
 
 
-def _summarise_tuning(final: Sequence[Row], used: UsedToTune | None, incomplete: bool) -> TuningOverlap | None:
+def _summarise_tuning(final: Sequence[Row], used: "UsedToTune | None", incomplete: bool) -> TuningOverlap | None:
     """Return the overlap with the samples that have a target: no other is in the accuracy."""
     sample_ids = {each.sample_id for each in final if each.scored}
     if used is None or not sample_ids:

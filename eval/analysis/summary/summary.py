@@ -198,16 +198,6 @@ class HumanReview(ScoreWithout):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reviews:
-    """Reviews of one agent's work, over all attempts."""
-
-    reviews: int
-    rejected: int  # of the reviews
-    retried: int  # pieces of work that were rejected at least once
-    recovered: int  # of which: approved in the end
-
-
-@dataclass(frozen=True, kw_only=True)
 class LostPoints:
     """Points of the metric that were lost at one link (`eval.analysis.attribution`)."""
 
@@ -292,7 +282,6 @@ class Summary(Counts, RunFacts):
     usage: Usage
     scorer_usage: Usage
     by_agent: dict[str, float]  # wall seconds
-    reviews_by_agent: dict[str, Reviews]
     calls_by_tool: dict[str, int]
     agents_without_calls: tuple[str, ...]  # that have tools, if no tool was called in the whole run
     tool_errors: dict[str, int]  # of the calls

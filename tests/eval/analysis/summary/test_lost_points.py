@@ -5,7 +5,8 @@ import pytest
 from eval.analysis.attribution.broken_link import BrokenLink, Evidence
 from eval.analysis.attribution.critics import CriticCount, SampleReviews
 from eval.analysis.statistics.intervals import compute_clustered_interval
-from eval.analysis.summary.lost_points import count_lost_points, summarise_critics
+from eval.analysis.summary.critics import summarise_critics
+from eval.analysis.summary.lost_points import count_lost_points
 from eval.analysis.summary.rows import Row, build_row
 from tests.eval.stored_run import answered
 

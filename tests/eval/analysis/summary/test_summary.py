@@ -12,7 +12,6 @@ from eval.analysis.summary.summarise import RunDetails, select_final_attempts, s
 from eval.analysis.summary.summary import (
     Leaks,
     Retried,
-    Reviews,
     read_summary,
 )
 from eval.analysis.tuned_on import UsedToTune
@@ -71,23 +70,6 @@ def test_the_first_message_of_each_error_class_is_kept(record: Make) -> None:
     ]
     first = summarise(records, RunDetails(run_id="run-1")).first_errors
     assert first == {"LMServerError": "the first", "tool": "x" * MAX_ERROR_CHARS}
-
-
-def test_reviews_add_up_by_agent_over_all_attempts(record: Make) -> None:
-    once = {"planner": {"reviews": 1, "rejected": 0, "retried": 0, "recovered": 0}}
-    twice = {
-        "planner": {"reviews": 3, "rejected": 2, "retried": 1, "recovered": 1},
-        "expert": {"reviews": 5, "rejected": 5, "retried": 1, "recovered": 0},
-    }
-    summary = summarise([record("a", reviews=once), record("b", reviews=twice)], RunDetails(run_id="run-1"))
-    assert summary.reviews_by_agent == {
-        "planner": Reviews(reviews=4, rejected=2, retried=1, recovered=1),
-        "expert": Reviews(reviews=5, rejected=5, retried=1, recovered=0),
-    }
-    assert dict(list_notes(summary))["rejected work"] == (
-        "planner 2 of 4 reviews (1 of 1 retries approved in the end), "
-        "expert 5 of 5 reviews (0 of 1 retries approved in the end)"
-    )
 
 
 def test_agents_that_have_tools_and_never_called_one_are_named(record: Make) -> None:
