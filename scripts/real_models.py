@@ -18,7 +18,7 @@ from pathlib import Path
 import dspy
 
 import mas_harness
-from eval.reports.notes import format_interval
+from eval.reports.formats import format_interval
 from mas_harness import Run
 
 SAMPLES = {  # system → its questions and scorer

@@ -13,7 +13,7 @@ from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import PairedResult
 from eval.execution.console import Console
-from eval.reports.notes import NOT_AVAILABLE, format_p_value, format_percent, format_points, format_usd
+from eval.reports.formats import NOT_AVAILABLE, format_p_value, format_percent, format_points, format_usd
 from eval.reports.tables import Table
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from eval.analysis.statistics.intervals import compute_share_interval
 from eval.analysis.summary.summary import CriticNumbers, Summary
+from eval.execution.projection import format_duration
+from eval.reports.formats import format_usd, shorten_number
 from eval.reports.html.charts import Chart, Point
-from eval.reports.notes import format_duration, format_usd, shorten_number
 from eval.reports.tables import Table
 from mas.runtime.text import format_count
 

@@ -1,7 +1,7 @@
 """What people said of a run's answers, in sentences; loaded for a run with labels of people, or with a judge."""
 
 from eval.analysis.summary.summary import HumanAgreement, HumanReview, Summary
-from eval.reports.notes import describe_without, format_floor
+from eval.reports.formats import describe_without, format_floor
 from eval.runs.record import HumanVerdict
 from mas.runtime.text import format_count
 

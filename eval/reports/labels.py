@@ -4,7 +4,7 @@ describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% (60.1
 """
 
 from eval.analysis.summary.summary import NO_ANSWER, OTHER, LabelSummary, Summary
-from eval.reports.notes import MAX_NAME_CHARS, format_bounds, format_interval, format_percent
+from eval.reports.formats import MAX_NAME_CHARS, format_bounds, format_interval, format_percent
 from eval.reports.tables import Table
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count

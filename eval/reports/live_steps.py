@@ -15,7 +15,7 @@ from rich.status import Status
 from rich.text import Text
 
 from eval.execution.console import Console
-from eval.reports.notes import format_usd
+from eval.reports.formats import format_usd
 from eval.reports.step_tree import describe_failure, list_warnings
 from eval.runs.record import Record
 from mas.runtime.terminal import shorten_line

@@ -10,16 +10,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from eval.analysis.attribution.broken_link import name_link
-from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summarise import FOLDED, MAX_TAG_VALUES
 from eval.analysis.summary.summary import (
     EpochNumbers,
     ExtraNumbers,
     LostPoints,
     RunFacts,
-    ScoreWithout,
     Summary,
     TuningOverlap,
+)
+from eval.execution.projection import format_duration
+from eval.reports.formats import (
+    MAX_NAME_CHARS,
+    NOT_AVAILABLE,
+    describe_without,
+    format_bounds,
+    format_floor,
+    format_interval,
+    format_percent,
+    format_usd,
 )
 from eval.runs.record import NOT_RUN, Usage
 from eval.runs.run_info import NO_MEASUREMENT, RunInfo, SessionInfo
@@ -27,13 +36,11 @@ from eval.scorers.score import ACCURACY, JUDGE
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
-NOT_AVAILABLE = "n/a"
 MAX_LINES_OF_K = 6
 MAX_SOURCE_CHARS = 120
 MAX_ERROR_CHARS = 240
 MAX_LISTED_LOSSES = 6  # links in the line of lost points
 MAX_LISTED = 3  # sources or hosts in one line
-MAX_NAME_CHARS = 60
 _DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
 _DIGEST_CHARS = 12
 _ADVICE = {  # error class → what helps, where asking again does not
@@ -42,36 +49,6 @@ _ADVICE = {  # error class → what helps, where asking again does not
     "malformed": "the model misses the form asked for: a larger model, or prompts tuned for this one",
     "refused": "the provider or the model declined; the question or the prompt may have caused it",
 }
-
-
-def format_percent(share: float | None) -> str:
-    """Return a share as a percentage."""
-    return NOT_AVAILABLE if share is None else f"{share:.1%}"
-
-
-def format_floor(share: float | None, incomplete: bool) -> str:
-    """Return a share of right answers; while answers are missing, as the least that it can become."""
-    return f"at least {format_percent(share)}" if incomplete and share is not None else format_percent(share)
-
-
-def format_interval(bounds: Interval | None) -> str:
-    """Return an interval of a share."""
-    return f"{format_percent(bounds[0])} to {format_percent(bounds[1])}" if bounds else NOT_AVAILABLE
-
-
-def format_points(difference: float) -> str:
-    """Return a difference of two percentages."""
-    return f"{100 * difference:+.1f}"
-
-
-def format_p_value(p: float) -> str:
-    """Return a p value with three digits."""
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def format_usd(cost_usd: float | None) -> str:
-    """Return a cost."""
-    return NOT_AVAILABLE if cost_usd is None else f"${cost_usd:,.4f}"
 
 
 def format_changes(session: SessionInfo) -> str:
@@ -85,22 +62,6 @@ def select_ks(by_epochs: EpochNumbers) -> list[str]:
     if len(ks) <= MAX_LINES_OF_K:
         return ks
     return [k for k in ks if int(k).bit_count() == 1 or k == ks[-1]]
-
-
-def format_duration(seconds: float) -> str:
-    """Return seconds in the unit that suits them."""
-    if seconds < 90:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def shorten_number(n: int) -> str:
-    """Return a large number in thousands or millions."""
-    for size, unit in ((1_000_000, " M"), (10_000, " k")):
-        if n >= size:
-            return f"{n / (1_000_000 if unit == ' M' else 1_000):,.1f}{unit}"
-    return f"{n:,}"
 
 
 def format_title(run: RunFacts) -> str:
@@ -186,12 +147,6 @@ def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: 
     return "; ".join([*parts, *([unknown] if unknown else [])])
 
 
-def describe_without(numbers: ScoreWithout, n: int, incomplete: bool, metric: str) -> str:
-    """Return the metric without n samples."""
-    share, interval = format_floor(numbers.score_without, incomplete), format_bounds(numbers.score_without_ci95)
-    return f"{metric} without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{interval}"
-
-
 def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.stopped:
         yield "stopped", summary.stopped
@@ -236,11 +191,6 @@ def _list_losses(summary: Summary) -> Iterator[tuple[str, str]]:
 def _describe_loss(lost: LostPoints) -> str:
     bounds = f" ({100 * lost.points_ci95[0]:.0f} to {100 * lost.points_ci95[1]:.0f})" if lost.points_ci95 else ""
     return f"{shorten_line(name_link(lost.kind, lost.name), MAX_NAME_CHARS)} {100 * lost.points:.1f}{bounds}"
-
-
-def format_bounds(bounds: Interval | None) -> str:
-    """Return an interval in brackets, to follow its share."""
-    return f" ({format_interval(bounds)})" if bounds else ""
 
 
 def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:

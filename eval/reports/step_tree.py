@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from eval.reports.notes import NOT_AVAILABLE, format_usd
+from eval.reports.formats import NOT_AVAILABLE, format_usd
 from eval.runs.record import NOT_RUN, Record
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count

@@ -11,15 +11,8 @@ from rich.text import Text
 
 from eval.analysis.sweep import JobResult, SweepResult
 from eval.execution.console import Console
-from eval.reports.notes import (
-    NOT_AVAILABLE,
-    describe_tuned_on,
-    format_floor,
-    format_interval,
-    format_p_value,
-    format_points,
-    format_usd,
-)
+from eval.reports.formats import NOT_AVAILABLE, format_floor, format_interval, format_p_value, format_points, format_usd
+from eval.reports.notes import describe_tuned_on
 from eval.reports.tables import Table
 from eval.scorers.score import join_metrics
 from mas.simulation import SIMULATED_NOTICE

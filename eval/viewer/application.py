@@ -36,9 +36,9 @@ from eval.analysis.run_list.read_runs import read_runs
 from eval.cli.command import FINISHED, handle_signals
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.projection import format_duration
+from eval.reports.formats import format_interval, format_percent
 from eval.reports.html.rows import ROWS
 from eval.reports.html.templates import FOLDER, Scripts, load_scripts, load_template, write_json
-from eval.reports.notes import format_interval, format_percent
 from eval.reports.run_list.page import render_index
 from eval.runs.folder import DATABASE, TUNING_FILE, format_path
 from eval.runs.store import StoreError

@@ -13,7 +13,7 @@ from pathlib import Path
 from eval.analysis.run_list.foreign_json import as_interval, as_list, as_mapping, as_number, as_text, read_object
 from eval.analysis.run_list.read_runs import TUNING, read_entry
 from eval.execution.projection import Progress, project
-from eval.reports.notes import NOT_AVAILABLE, format_interval, format_percent
+from eval.reports.formats import NOT_AVAILABLE, format_interval, format_percent
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.run_info import TUNING_PROGRESS, RunInfo, RunState
 from eval.runs.store import PROPOSAL, RunStore, StoreError

@@ -30,7 +30,7 @@ from eval.cli.hydra_compat import CONF, MISTAKES, compose_config, describe_mista
 from eval.config.evaluation import build_part, read_config
 from eval.execution.console import Console, KeptOutput
 from eval.reports.data_frames import RunName, find_folders, samples_df
-from eval.reports.notes import format_floor, format_interval
+from eval.reports.formats import format_floor, format_interval
 from eval.reports.summary_table import print_summary
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.store import check_free

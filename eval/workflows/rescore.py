@@ -34,8 +34,8 @@ from eval.contamination.web_results import find_web_leaks
 from eval.execution.console import Console
 from eval.execution.scoring import SCORER, Scoring
 from eval.reports.files import write_reports
+from eval.reports.formats import format_percent
 from eval.reports.human_review import describe_changes
-from eval.reports.notes import format_percent
 from eval.reports.summary_table import choose_exit_code, print_report_path, print_summary
 from eval.runs.folder import (
     DATABASE,

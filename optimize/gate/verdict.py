@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
 from eval.cli.command import FAILURES, FINISHED, STOPPED
-from eval.reports.notes import format_points, format_usd
+from eval.reports.formats import format_points, format_usd
 from mas.runtime.text import format_count
 from optimize.gate.gate import CONTINUE, HOPELESS, MIN_PREDICTED, SUCCESS, FinishReason, LookLine
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from eval.config.tracking import remove_passwords
-from eval.reports.notes import format_points
+from eval.reports.formats import format_points
 from eval.runs.run_info import RunInfo
 from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, digest

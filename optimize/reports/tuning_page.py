@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from eval.execution.projection import format_duration
+from eval.reports.formats import format_percent, format_points
 from eval.reports.html.charts import CHARTS, Chart, Format, Point, Tone
 from eval.reports.html.rows import ROWS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
-from eval.reports.notes import format_duration, format_percent, format_points
 from eval.runs.folder import REPORT, check_entries
 from eval.runs.foreign_run import refuse_unreadable
 from mas.runtime.security.private_file import write_atomically

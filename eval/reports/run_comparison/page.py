@@ -12,10 +12,10 @@ from pathlib import Path
 
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
 from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
+from eval.reports.formats import format_p_value, format_points
 from eval.reports.html.charts import CHARTS
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, write_page
-from eval.reports.notes import format_p_value, format_points
 from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses, list_compared
 from eval.reports.run_comparison.rows import ComparedQuestion, gather_runs, list_outcomes
 from mas.runtime.text import format_count

@@ -12,7 +12,8 @@ from eval.analysis.run_list.cleaning import CleaningPlan
 from eval.analysis.run_list.read_runs import COMPLETE, CRASHED, REFUSED, RUNNING, STOPPED, TUNING, RunEntry
 from eval.analysis.run_list.selection import parse_time
 from eval.execution.console import Console
-from eval.reports.notes import NOT_AVAILABLE, format_duration, format_floor, format_interval, format_points, format_usd
+from eval.execution.projection import format_duration
+from eval.reports.formats import NOT_AVAILABLE, format_floor, format_interval, format_points, format_usd
 from eval.runs.run_info import NO_MEASUREMENT
 from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count

@@ -11,8 +11,9 @@ from urllib.parse import quote, urlencode
 from eval.analysis.attribution.broken_link import name_link
 from eval.analysis.statistics.intervals import compute_metric_interval
 from eval.analysis.summary.summary import LostPoints, Summary
+from eval.execution.projection import format_duration
+from eval.reports.formats import format_floor, format_interval, format_usd, shorten_number
 from eval.reports.html.charts import Chart, Format, Point, Tone, format_number
-from eval.reports.notes import format_duration, format_floor, format_interval, format_usd, shorten_number
 from eval.reports.run_report.answers import AnswerRow, Gathered, QuestionRow
 from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from eval.analysis.summary.summary import Summary
+from eval.reports.formats import format_floor, format_interval
 from eval.reports.html.charts import CHARTS
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, write_page
-from eval.reports.notes import format_floor, format_interval, format_title, list_notes
+from eval.reports.notes import format_title, list_notes
 from eval.reports.run_report import overview
 from eval.reports.run_report.answers import RIGHT, AnswerRow, Gathered, Links, QuestionRow, gather_answers
 from eval.reports.step_tree import MAX_TEXT_CHARS

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from eval.execution.console import Output
-from eval.reports.notes import format_percent
+from eval.reports.formats import format_percent
 from eval.runs.folder import format_path
 from eval.runs.run_info import NO_MEASUREMENT
 from eval.workflows.replayed_proof.correction import Kind

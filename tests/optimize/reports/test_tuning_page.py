@@ -102,7 +102,7 @@ def test_what_a_run_cost_is_said_as_far_as_it_is_known(
     tmp_path: Path, spend: dict[str, float], simulated: bool, remark: str
 ) -> None:
     folder = a_tuning(tmp_path / "run", spend={"lm_calls": 1, **spend}, simulated=simulated)
-    assert build(folder)["tiles"][-1] == ("1", "requests", f"{remark}, 0 tokens, 0.0 s")
+    assert build(folder)["tiles"][-1] == ("1", "requests", f"{remark}, 0 tokens, 0 s")
 
 
 def test_the_sealed_test_is_drawn_with_both_sides_and_each_interval_of_the_gain(tmp_path: Path) -> None:
@@ -192,10 +192,10 @@ def test_the_budget_of_a_paid_run_is_shown_in_dollars_too(tmp_path: Path) -> Non
     keep_result(folder, "baseline", {"val_score": 0.2, "ci95": [0.1, 0.3], "n_questions": 10})
     by_phase, by_answers, by_requests, by_usd = build(folder)["budget_charts"]
     assert by_phase.title == "USD by phase" and by_phase.points == [
-        Point("preflight", 0.25, note="1 request, 1.0 s"),
-        Point("baseline", 0.25, note="10 requests, 2.0 s"),
-        Point("search", 0.25, note="3 requests, 1.0 s"),
-        Point("sealed test", 0.75, note="10 requests, 2.0 s"),
+        Point("preflight", 0.25, note="1 request, 1 s"),
+        Point("baseline", 0.25, note="10 requests, 2 s"),
+        Point("search", 0.25, note="3 requests, 1 s"),
+        Point("sealed test", 0.75, note="10 requests, 2 s"),
     ]
     assert by_answers.points == [
         Point("starting prompts", 10, y=0.2, group="best so far"),
@@ -212,7 +212,7 @@ def test_without_proposals_only_the_phases_are_drawn(tmp_path: Path) -> None:
     folder = a_tuning(tmp_path / "run", spend_by_phase=began, spend={"lm_calls": 3, "seconds": 7.0})
     keep_result(folder, "baseline", {"val_score": 0.2, "ci95": None})
     assert build(folder)["budget_charts"] == [
-        Chart("bars", "requests by phase", [Point("baseline", 2, note="2 requests, 0.0 s")], x_label="requests")
+        Chart("bars", "requests by phase", [Point("baseline", 2, note="2 requests, 0 s")], x_label="requests")
     ]
 
 

@@ -1,0 +1,59 @@
+"""Numbers of a run in words: shares, intervals, points, p values, costs.
+
+format_percent(0.5), format_interval((0.3, 0.7)), format_usd(None)      # "50.0%", "30.0% to 70.0%", "n/a"
+"""
+
+from eval.analysis.statistics.intervals import Interval
+from eval.analysis.summary.summary import ScoreWithout
+
+NOT_AVAILABLE = "n/a"
+MAX_NAME_CHARS = 60  # of a name from data
+
+
+def format_percent(share: float | None) -> str:
+    """Return a share as a percentage."""
+    return NOT_AVAILABLE if share is None else f"{share:.1%}"
+
+
+def format_floor(share: float | None, incomplete: bool) -> str:
+    """Return a share of right answers; while answers are missing, as the least that it can become."""
+    return f"at least {format_percent(share)}" if incomplete and share is not None else format_percent(share)
+
+
+def format_interval(bounds: Interval | None) -> str:
+    """Return an interval of a share."""
+    return f"{format_percent(bounds[0])} to {format_percent(bounds[1])}" if bounds else NOT_AVAILABLE
+
+
+def format_bounds(bounds: Interval | None) -> str:
+    """Return an interval in brackets, to follow its share."""
+    return f" ({format_interval(bounds)})" if bounds else ""
+
+
+def format_points(difference: float) -> str:
+    """Return a difference of two percentages."""
+    return f"{100 * difference:+.1f}"
+
+
+def format_p_value(p: float) -> str:
+    """Return a p value with three digits."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def format_usd(cost_usd: float | None) -> str:
+    """Return a cost."""
+    return NOT_AVAILABLE if cost_usd is None else f"${cost_usd:,.4f}"
+
+
+def shorten_number(n: int) -> str:
+    """Return a large number in thousands or millions."""
+    for size, unit in ((1_000_000, " M"), (10_000, " k")):
+        if n >= size:
+            return f"{n / (1_000_000 if unit == ' M' else 1_000):,.1f}{unit}"
+    return f"{n:,}"
+
+
+def describe_without(numbers: ScoreWithout, n: int, incomplete: bool, metric: str) -> str:
+    """Return the metric without n samples."""
+    share, interval = format_floor(numbers.score_without, incomplete), format_bounds(numbers.score_without_ci95)
+    return f"{metric} without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{interval}"
