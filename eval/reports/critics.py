@@ -20,6 +20,13 @@ def describe_critics(summary: Summary) -> Iterator[tuple[str, str]]:
         yield name, _describe_critic(critic, summary)
 
 
+def summarise_critic(critic: CriticNumbers) -> str:
+    """Return in a short line what a critic found."""
+    n_wrong, n_right = critic.hits + critic.misses, critic.false_alarms + critic.approved_right
+    rejected = f"{critic.hits:,} of {n_wrong:,} wrong and {critic.false_alarms:,} of {n_right:,} right works rejected"
+    return f"{rejected}; {critic.n_recovered:,} of {critic.n_rejecting:,} answers right in the end after a rejection"
+
+
 def _describe_critic(critic: CriticNumbers, summary: Summary) -> str:
     usage, tokens = summary.usage, critic.input_tokens + critic.output_tokens
     if critic.cost_usd and usage.cost_usd:

@@ -182,10 +182,10 @@ def _list_losses(summary: Summary) -> Iterator[tuple[str, str]]:
             parts.append(f"{len(rest)} more {100 * sum(each.points for each in rest):.1f}")
         yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
     if summary.critics:
-        from eval.reports.critics import describe_critics
+        from eval.reports.critics import summarise_critic
 
-        for name, sentence in describe_critics(summary):
-            yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", sentence
+        for name, critic in summary.critics.items():
+            yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", summarise_critic(critic)
 
 
 def _describe_loss(lost: LostPoints) -> str:
