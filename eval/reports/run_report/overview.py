@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.projection import format_duration
 from eval.reports.formats import format_floor, format_interval, format_usd, shorten_number
 from eval.reports.html.charts import Chart, Format, Point, Tone, format_number
-from eval.reports.run_report.answers import AnswerRow, Gathered, QuestionRow
+from eval.reports.run_report.answers import AnswerRow, Gathered
 from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count
 
@@ -101,8 +101,8 @@ def group_errors(answers: Iterable[AnswerRow]) -> list[ErrorGroup]:
     return sorted(groups.values(), key=lambda group: -group.n)
 
 
-def build_score_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
-    """Yield the score by level, by kind of attachment, and by tag, as far as there are several."""
+def build_score_charts(summary: Summary) -> Iterator[Chart]:
+    """Yield the score by level and by tag, such as the kind of the attachment, as far as there are several."""
     for name, counts in {"level": summary.by_level, **summary.by_tag}.items():
         if len(counts) > 1:
             shares = [
@@ -111,9 +111,6 @@ def build_score_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
                 if each.score is not None
             ]
             yield _chart_shares(summary, name, name if name == "level" else f"tag {name}", shares)
-    kinds = _measure_groups(summary, gathered.questions, lambda question, answer: question.kind)
-    if len(kinds) > 1 and "kind" not in summary.by_tag:
-        yield _chart_shares(summary, "attachment", "kind", sorted(kinds, key=lambda share: -share.n))
 
 
 def build_loss_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
@@ -169,26 +166,6 @@ def _build_share(label: str, share: Share, href: str = "") -> Point:
     )
 
 
-def _measure_groups(
-    summary: Summary, questions: Sequence[QuestionRow], name: Callable[[QuestionRow, AnswerRow], str | None]
-) -> list[Share]:
-    """Return the mean of the answers of each name; answers without a target or a name are left out."""
-    groups: defaultdict[str, list[list[float]]] = defaultdict(list)
-    for question in questions:
-        found: defaultdict[str, list[float]] = defaultdict(list)
-        for answer in question.in_order if question.target is not None else ():
-            if (group := name(question, answer)) is not None:
-                found[group].append(answer.value)
-        for group, values in found.items():
-            groups[group].append(values)
-    shares = []
-    for group, samples in groups.items():
-        values = [value for sample in samples for value in sample]
-        bounds = None if summary.incomplete else compute_metric_interval(samples)
-        shares.append(Share(group, sum(values) / len(values), bounds, len(values)))
-    return shares
-
-
 def _chart_cost(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
     """Yield the score by quarters of cost, or of tokens where nothing has a price: does more spending buy points?"""
     asked = [each for each in gathered.answers if each.mark not in ("not run", "unscored")]
@@ -200,16 +177,20 @@ def _chart_cost(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
         return
     bounds = [amounts[len(amounts) * n // 4] for n in (1, 2, 3)]
 
-    def name(question: QuestionRow, answer: AnswerRow) -> str | None:
-        amount = spent.get(answer.key)
-        return None if amount is None else str(sum(amount >= bound for bound in bounds))
-
+    quarters: list[dict[str, list[float]]] = [{} for _ in range(4)]  # question → values of its answers
+    for question in gathered.questions:
+        for answer in question.in_order if question.target is not None else ():
+            if (amount := spent.get(answer.key)) is not None:
+                values = quarters[sum(amount >= bound for bound in bounds)]
+                values.setdefault(question.id, []).append(answer.value)
     edges = [amounts[0], *bounds, amounts[-1]]
     points = []
-    for share in sorted(_measure_groups(summary, gathered.questions, name), key=lambda each: each.name):
-        n = int(share.name)
-        written = [f"${each:.2g}" if by_cost else shorten_number(int(each)) for each in (edges[n], edges[n + 1])]
-        points.append(_build_share(f"{written[0]} to {written[1]}", share))
+    for n, samples in enumerate(quarters):
+        if scores := [value for values in samples.values() for value in values]:
+            interval = None if summary.incomplete else compute_metric_interval(list(samples.values()))
+            written = [f"${each:.2g}" if by_cost else shorten_number(int(each)) for each in edges[n : n + 2]]
+            share = Share("", sum(scores) / len(scores), interval, len(scores))
+            points.append(_build_share(" to ".join(written), share))
     what = "cost" if by_cost else "tokens"
     yield _chart_score(summary, f"by quarters of the answers' {what}, the cheapest first", points)
     yield _chart_each_cost(gathered, spent, by_cost)

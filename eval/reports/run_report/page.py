@@ -86,7 +86,7 @@ def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str
         "errors": errors,
         "n_errors": MAX_ERROR_GROUPS,
         "all_failed": bool(errors) and summary.n_error == summary.n,
-        "score_charts": list(overview.build_score_charts(summary, gathered)),
+        "score_charts": list(overview.build_score_charts(summary)),
         "losses": overview.describe_losses(summary),
         "loss_charts": list(overview.build_loss_charts(summary, gathered)),
         "folds": list(_list_tables(summary)),
