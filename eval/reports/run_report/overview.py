@@ -5,11 +5,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from eval.analysis.attribution.broken_link import name_link
-from eval.analysis.statistics.intervals import compute_metric_interval
+from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.projection import format_duration
 from eval.reports.formats import format_floor, format_interval, format_usd, shorten_number
@@ -26,15 +25,6 @@ _TONES: dict[str, Tone] = {"right": "right", "partial": "accent", "wrong": "wron
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?")
 
 Tile = tuple[str, str, str]  # value, name, remark
-
-
-class Share(NamedTuple):
-    """The mean of some answers."""
-
-    name: str
-    value: float
-    bounds: tuple[float, float] | None
-    n: int
 
 
 @dataclass(slots=True)
@@ -103,14 +93,16 @@ def group_errors(answers: Iterable[AnswerRow]) -> list[ErrorGroup]:
 
 def build_score_charts(summary: Summary) -> Iterator[Chart]:
     """Yield the score by level and by tag, such as the kind of the attachment, as far as there are several."""
+    floor = ", so far" if summary.incomplete else ""
     for name, counts in {"level": summary.by_level, **summary.by_tag}.items():
-        if len(counts) > 1:
-            shares = [
-                Share(value, each.score, None if summary.incomplete else each.score_ci95, each.n_scored)
-                for value, each in counts.items()
-                if each.score is not None
-            ]
-            yield _chart_shares(summary, name, name if name == "level" else f"tag {name}", shares)
+        scored = [(value, each) for value, each in counts.items() if each.score is not None]
+        few = f" (the first {MAX_VALUES} of {len(scored)})" if len(scored) > MAX_VALUES else ""
+        points = []
+        for value, each in scored[:MAX_VALUES]:
+            label, key = (f"level {value}", "level") if name == "level" else (value, f"tag {name}")
+            points.append(_build_share(label, each.score, each.score_ci95, each.n_scored, link(**{key: value})))
+        if len(points) > 1:
+            yield _chart_score(summary, f"by {name}{few}{floor}", points)
 
 
 def build_loss_charts(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
@@ -142,28 +134,16 @@ def describe_losses(summary: Summary) -> str:
     return f"Most points are lost at {most}, in {format_count(first.n, 'answer')}{second}."
 
 
-def _chart_shares(summary: Summary, name: str, key: str, shares: Sequence[Share]) -> Chart:
-    """Return the most frequent values as dots that lead to their questions; `key`: of the column."""
-    floor = ", so far" if summary.incomplete else ""
-    few = f" (the {MAX_VALUES} most frequent of {len(shares)})" if len(shares) > MAX_VALUES else ""
-    points = [
-        _build_share(f"level {each.name}" if name == "level" else each.name, each, link(**{key: each.name}))
-        for each in shares[:MAX_VALUES]
-    ]
-    return _chart_score(summary, f"by {name}{few}{floor}", points)
-
-
 def _chart_score(summary: Summary, title: str, points: list[Point]) -> Chart:
     metric = summary.metric
     title = f"{metric[0].upper()}{metric[1:]} {title}"
     return Chart("dots", title, points, metric, x_format="percent", x_domain=(0, 1), x_mark=summary.score)
 
 
-def _build_share(label: str, share: Share, href: str = "") -> Point:
-    low, high = share.bounds or (None, None)
-    return Point(
-        label, share.value, low=low, high=high, tone="accent", note=f"{share.value:.0%} of {share.n:,}", href=href
-    )
+def _build_share(label: str, value: float | None, bounds: Interval | None, n: int, href: str = "") -> Point:
+    low, high = bounds or (None, None)
+    share = value or 0.0
+    return Point(label, share, low=low, high=high, tone="accent", note=f"{share:.0%} of {n:,}", href=href)
 
 
 def _chart_cost(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
@@ -189,8 +169,8 @@ def _chart_cost(summary: Summary, gathered: Gathered) -> Iterator[Chart]:
         if scores := [value for values in samples.values() for value in values]:
             interval = None if summary.incomplete else compute_metric_interval(list(samples.values()))
             written = [f"${each:.2g}" if by_cost else shorten_number(int(each)) for each in edges[n : n + 2]]
-            share = Share("", sum(scores) / len(scores), interval, len(scores))
-            points.append(_build_share(" to ".join(written), share))
+            mean = sum(scores) / len(scores)
+            points.append(_build_share(" to ".join(written), mean, interval, len(scores)))
     what = "cost" if by_cost else "tokens"
     yield _chart_score(summary, f"by quarters of the answers' {what}, the cheapest first", points)
     yield _chart_each_cost(gathered, spent, by_cost)
