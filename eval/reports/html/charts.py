@@ -52,24 +52,18 @@ class Chart:
 
     @property
     def table(self) -> tuple[list[tuple[str, str]], list[list[str]]]:
-        """Return columns and rows of the chart as a table, as `parts.table` takes them."""
-        has_group = any(each.group for each in self.points)
-        has_y = self.kind in ("scatter", "lines")
-        has_bounds = any(each.low is not None for each in self.points)
-        titles = ["name", *(["group"] if has_group else []), self.x_label or "value"]
-        titles += [*([self.y_label] if has_y else []), *(["95% interval"] if has_bounds else []), "note"]
-        rows = [
+        """Return columns and rows of the chart as a table, as `parts.table` takes them; empty columns are left out."""
+        titles = ["name", "group", self.x_label or "value", self.y_label, "95% interval", "note"]
+        cells = [
             [
-                each.label,
-                *([each.group] if has_group else []),
-                format_number(each.x, self.x_format),
-                *([format_number(each.y, self.y_format)] if has_y else []),
-                *([self._format_bounds(each)] if has_bounds else []),
-                each.note,
+                *(each.label, each.group, format_number(each.x, self.x_format)),
+                "" if each.y is None else format_number(each.y, self.y_format),
+                *(self._format_bounds(each), each.note),
             ]
             for each in self.points
         ]
-        return [(title, "") for title in titles], rows
+        filled = [at for at in range(len(titles)) if any(row[at] for row in cells)]
+        return [(titles[at], "") for at in filled], [[row[at] for at in filled] for row in cells]
 
     def _format_bounds(self, point: Point) -> str:
         form = self.y_format if self.kind in ("scatter", "lines") else self.x_format
