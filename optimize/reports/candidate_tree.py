@@ -3,7 +3,7 @@
     for branch in build_tree(tuning):
         branch.depth, branch.row.candidate_id, branch.row.decision      # 1, "c004", "accepted"
 
-A page shows the difference to the first parent for as many proposals as it has room for, the accepted ones first.
+A page shows the difference to the first parent for the proposals that were kept.
 """
 
 from collections import defaultdict
@@ -19,7 +19,6 @@ from optimize.session.tuning_store import ProposalRow, TuningSnapshot
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-MAX_DIFF_CHARS = 1_500_000  # of all differences together
 MAX_DIFFS = 100
 MAX_ROWS = 2_000
 
@@ -31,7 +30,7 @@ class Branch:
     row: ProposalRow
     depth: int = 0
     marks: Sequence[str] = ()  # published, tested, on the shortlist
-    difference: "Markup | None" = None  # to the first parent; None: the page has no room for it
+    difference: "Markup | None" = None  # to the first parent; None: it is not shown
 
     @property
     def score_width(self) -> float:
@@ -51,7 +50,10 @@ def build_tree(tuning: TuningSnapshot) -> list[Branch]:
         # a parent comes before its offspring; what a folder of others says otherwise is put below the first prompts
         children[parent if parent in branches else PARENT].append(branch)
         branches[row.candidate_id] = branch
-    _add_differences(tuning, branches)
+    kept = [each for each in branches.values() if each.marks or each.row.decision == "accepted"]
+    for branch in kept[:MAX_DIFFS]:
+        parent = next(iter(branch.row.parent_ids), PARENT)
+        branch.difference = render_difference(tuning, parent, branch.row.candidate_id)
     return _order(root, children)
 
 
@@ -70,18 +72,6 @@ def _order(root: Branch, children: dict[str, list[Branch]]) -> list[Branch]:
 def _list_marks(tuning: TuningSnapshot, candidate_id: str) -> list[str]:
     marks = ["shortlist"] if candidate_id in tuning.shortlist else []
     return ["published" if tuning.published else "tested", *marks] if candidate_id == tuning.winner else marks
-
-
-def _add_differences(tuning: TuningSnapshot, branches: dict[str, Branch]) -> None:
-    wanted = [each for each in branches.values() if each.row.candidate_id != PARENT]
-    wanted.sort(key=lambda each: (not each.marks, each.row.decision != "accepted"))
-    n_chars = 0
-    for branch in wanted[:MAX_DIFFS]:
-        if n_chars > MAX_DIFF_CHARS:
-            return
-        row = branch.row
-        branch.difference = render_difference(tuning, next(iter(row.parent_ids), PARENT), row.candidate_id)
-        n_chars += len(branch.difference or "")
 
 
 def render_difference(tuning: TuningSnapshot, before: str, after: str) -> "Markup | None":
