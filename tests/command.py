@@ -30,7 +30,7 @@ from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
 from optimize.session.config import TuningRequest
 
 SECRETS = ("OPENAI_API_KEY", "HF_TOKEN", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TAVILY_API_KEY")
-NO_SEARCH = "note: TAVILY_API_KEY is not set: there is no web search; Wikipedia's search answers instead.\n"
+NO_SEARCH = "note: TAVILY_API_KEY is not set: there is no web search; wikipedia_tool searches Wikipedia.\n"
 CONTACT = "tools.web.contact=tests@example.org"  # without one each run asks for it
 NO_BROWSER = "tools.browser.url=null"  # not one that happens to run on this machine
 TUNED_SET = f"tuned_in_a_test_{os.getpid()}"  # the command also looks for it among the checkout's own sets

@@ -31,8 +31,8 @@ from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.client import Reply
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
-from mas.tools.web.fetched_page import read_reply
 from mas.tools.web.page_view import show_document
+from mas.tools.web.read_page import read_reply
 
 LARGE = 48_000_000
 PAGE = 9_900_000  # less than a page may have

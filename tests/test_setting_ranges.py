@@ -18,11 +18,7 @@ from mas.llm.profiles.profile import MIN_REASONING_TOKENS, AgentOverride, Price,
 from mas.runtime.errors import UserError
 from mas.simulation.model import SimulatedModel
 from mas.systems.gaia.system import GaiaSystem
-from mas.tools.settings import (
-    MIN_MEMORY_MB,
-    SandboxSettings,
-    WebSettings,
-)
+from mas.tools.settings import MIN_MEMORY_MB, SandboxSettings
 from optimize.gate.gate import GateSettings
 from optimize.questions.splits import SplitSettings
 from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
@@ -104,8 +100,6 @@ RANGES: list[Row] = [
     *list_rows(GaiaSystem, "max_research_steps", WHOLE_FROM_0, "system."),
     *list_rows(SandboxSettings, "seconds_per_call", MORE_THAN_0, "tools.sandbox."),
     *list_rows(SandboxSettings, "memory_mb", ((MIN_MEMORY_MB,), (MIN_MEMORY_MB - 1,)), "tools.sandbox."),
-    *list_rows(WebSettings, "seconds", MORE_THAN_0, "tools.web."),
-    *list_rows(WebSettings, "max_searches_per_question", MORE_THAN_0, "tools.web."),
     *list_rows(GateSettings, "min_gain", SHARE_FROM_0, "gate."),
     *list_rows(GateSettings, "epochs max_prompt_chars", WHOLE_FROM_1, "gate."),
     *list_rows(GateSettings, "max_metric_error_share", ((0, 1), (-SMALL, 1 + SMALL)), "gate."),

@@ -139,5 +139,4 @@ def count_reviews(approvals: Sequence[bool]) -> dict[str, int]:
 
 def has_failed(step: Mapping[str, object]) -> bool:
     """Return whether a span of kind "tool", as a dictionary, failed."""
-    attributes = step.get("attributes")
-    return bool(step.get("error")) or (isinstance(attributes, dict) and bool(attributes.get("substitute")))
+    return bool(step.get("error"))

@@ -10,6 +10,7 @@ from mas.runtime.text import name_type
 from mas.tools.settings import ToolSettings, WebSettings
 from mas.tools.tool_context import Resources
 from mas.tools.transcription import describe_missing_key
+from mas.tools.web.web_search import describe_missing_search
 
 
 def load_function(dotted: str) -> Callable[..., Any]:
@@ -30,6 +31,17 @@ def load_function(dotted: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+TOOLS = {  # name that agents see → function; a system's own are in its `tools`
+    "read_file": "mas.tools.read_file.read_file",
+    "tavily_tool": "mas.tools.web.web_search.tavily_tool",
+    "read_page": "mas.tools.web.read_page.read_page",
+    "wikipedia_tool": "mas.tools.web.wikipedia_pages.wikipedia_tool",
+    "wikipedia_page": "mas.tools.web.wikipedia_pages.wikipedia_page",
+    "youtube_transcript_tool": "mas.tools.web.youtube_transcript.youtube_transcript_tool",
+    "calculator": "mas.tools.calculator.calculator",
+    "unit_converter": "mas.tools.unit_converter.unit_converter",
+    "python_repl_tool": "mas.tools.python_code.python_repl_tool",
+}
 BROWSER = "browser"  # stands for all tools of the browser in an agent's list
 NO_CONTACT = (
     "tools.web.contact is empty: Wikipedia asks for a mail address or page in the user agent and may refuse; give it "
@@ -49,12 +61,8 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
     """
     with ExitStack() as stack:
         opened: dict[str, object] = {}
-        if "tavily_tool" in names:
-            from mas.tools.web.web_search import describe_missing_search
-
-            if sentence := describe_missing_search(settings.web):
-                say(sentence)
         for sentence in (
+            describe_missing_search(settings.web) if "tavily_tool" in names else None,
             describe_missing_contact(settings.web, names),
             describe_missing_key(settings.transcription) if "read_file" in names else None,
         ):
@@ -81,7 +89,5 @@ def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[s
 
 
 def describe_missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:
-    """Return a sentence for the user if a tool, such as web search without a key, lacks a contact for Wikipedia."""
-    falls_back = "tavily_tool" in names and settings.fall_back_to_wikipedia and not settings.search_api_key
-    uses_wikipedia = falls_back or not _WIKIPEDIA_TOOLS.isdisjoint(names)
-    return NO_CONTACT if uses_wikipedia and not settings.contact else None
+    """Return a sentence for the user if a tool for Wikipedia lacks a contact."""
+    return NO_CONTACT if not settings.contact and not _WIKIPEDIA_TOOLS.isdisjoint(names) else None

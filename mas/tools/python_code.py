@@ -10,8 +10,8 @@ from mas.runtime.sample_context import current_context
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.attachments import list_attachments
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.sandbox.repl import Cell, Interpreter
-from mas.tools.sandbox.session import NotAvailableError, SessionLostError
+from mas.tools.sandbox.repl import Interpreter
+from mas.tools.sandbox.session import NotAvailableError, Reply, SessionLostError
 from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS
 from mas.tools.settings import SandboxSettings
 from mas.tools.tool_context import get_settings
@@ -19,7 +19,6 @@ from mas.tools.tool_context import get_settings
 STATE_KEY = "python"  # in `SampleContext.tool_state`
 MAX_CODE_CHARS = 20_000  # a longer text is refused
 MAX_TEXT_CHARS = MAX_OUTPUT_CHARS + 3  # with the mark of a cut in the middle
-FRESH = "[a new Python session: all variables and imports of earlier calls are lost]"
 NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 
 
@@ -56,7 +55,7 @@ def _check(code: str) -> str:
 
 async def _run(interpreter: Interpreter, code: str) -> ToolResult:
     try:
-        return format_cell(await interpreter.run(code))
+        return format_reply(await interpreter.run(code))
     except SessionLostError as error:
         raise ToolError(
             f"python was stopped: {error}. All variables are lost; the next call starts a new session: "
@@ -66,10 +65,9 @@ async def _run(interpreter: Interpreter, code: str) -> ToolResult:
         raise ToolError(f"python is not available: {error} Answer without running code.") from error
 
 
-def format_cell(cell: Cell) -> ToolResult:
+def format_reply(reply: Reply) -> ToolResult:
     """Return the printed text, then the value or the traceback, and how much is missing."""
-    reply, missing = cell.reply, cell.reply.missing_chars
-    parts = [FRESH] if cell.is_fresh_after_loss else []
+    missing, parts = reply.missing_chars, list[str]()
     for text in (reply.output, reply.value, reply.error):
         kept = text[:MAX_TEXT_CHARS]  # usually cut already; but the code may have replaced the sandbox's program
         missing += len(text) - len(kept)

@@ -53,7 +53,7 @@ def read_file(
     name, wanted = f"{file}: {member}" if member else file, _to_text(search)
     text, start = show_file(document, file, name, _to_text(sheet), page, wanted, shown_lines)
     excerpt = Excerpt(name, document.summary, start, len(text), has_line_marks=bool(search))
-    return ToolResult(text, kind="file", excerpts=[excerpt], is_temporary=document.is_incomplete)
+    return ToolResult(text, kind="file", excerpts=[excerpt])
 
 
 def _to_text(given: str | int | None) -> str:

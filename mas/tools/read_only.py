@@ -1,8 +1,7 @@
 """Cache of read-only tools: the same call with the same files and settings is made once.
 
 `SampleContext.tool_log` holds the results, before they are labelled and cut for a prompt: for this sample alone (a
-search for prompts), or for any question of this run or of others (`cache.tools`). Failures and results that their tool
-calls temporary are not kept.
+search for prompts), or for any question of this run or of others (`cache.tools`). Failures are not kept.
 
     @mark_read_only
     def calculator(expression: str) -> ToolResult: …
@@ -14,10 +13,10 @@ calls temporary are not kept.
 
 import asyncio
 import hashlib
-import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from inspect import unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,14 +29,8 @@ from mas.tools.tool_context import get_settings
 if TYPE_CHECKING:
     import dspy
 
-_MARK, _COUNT = "is_read_only", "counted_by"
+_MARK = "is_read_only"
 _Tool = TypeVar("_Tool", bound=Callable[..., Any])
-_WITHOUT_EFFECT = frozenset(  # settings of when, how often and how much of it is shown, not of what is found
-    (
-        *("fail_fast", "max_output_chars", "browser", "sandbox"),  # results of browser and code are never kept
-        *("contact", "max_searches_per_question"),
-    )
-)
 
 
 def mark_read_only(tool: _Tool) -> _Tool:
@@ -50,21 +43,6 @@ def mark_read_only(tool: _Tool) -> _Tool:
 def is_read_only(tool: object) -> bool:
     """Return True if a function is marked, also behind decorators that use `functools.wraps`."""
     return getattr(tool, _MARK, False) is True
-
-
-def count_calls(count: Callable[[], None]) -> Callable[[_Tool], _Tool]:
-    """Mark a tool that counts its calls, for a limit of its own.
-
-    Args:
-        count: what the tool itself does at each call. It is done for a cached result as well: otherwise a resumed
-            question would be allowed calls that it was refused before, and would take another way.
-    """
-
-    def mark(tool: _Tool) -> _Tool:
-        setattr(tool, _COUNT, count)
-        return tool
-
-    return mark
 
 
 @cache
@@ -90,25 +68,18 @@ def digest_code(module_name: str) -> str:
 class CachedCall:
     """Cache entry of one call; without a log nothing is found or kept."""
 
-    def __init__(self, log: ToolResults | None = None, key: str = "", count: Callable[[], None] | None = None) -> None:
-        self._log, self._key, self._count = log, key, count
+    def __init__(self, log: ToolResults | None = None, key: str = "") -> None:
+        self._log, self._key = log, key
 
     def find(self) -> KeptResult | None:
-        """Return the result of an earlier call.
-
-        Raises:
-            ToolError: the tool would have refused the question one more call.
-        """
-        found = None if self._log is None else self._log.find(self._key)
-        if found is not None and self._count is not None:
-            self._count()
-        return found
+        """Return the result of an earlier call."""
+        return None if self._log is None else self._log.find(self._key)
 
     def keep(self, result: ToolResult, events: Sequence[Mapping[str, Any]] = ()) -> ToolResult:
         """Store a result and return the one to go on with: of parallel calls all get that of the first, as a resumed
         run will.
         """
-        if self._log is None or result.is_temporary:
+        if self._log is None:
             return result
         self._log.keep(self._key, KeptResult(str(result), tuple(events), facts=result.describe()))
         kept = self._log.find(self._key)
@@ -124,24 +95,8 @@ async def open_cached_call(
     # A file is read once for its digest, and may be large: not on the event loop.
     files = await asyncio.to_thread(digest_attachments) if list_attachments() else []
     function = [getattr(tool.func, name, "") for name in ("__module__", "__qualname__")]
-    called = ("tool", *function, *_digest_layers(tool.func), tool.name, sorted(arguments.items()))
-    everything = repr((*called, files, _describe_settings(get_settings(ToolSettings))))  # any argument has a repr
-    digest = hashlib.sha256(everything.encode()).hexdigest()
-    return CachedCall(context.tool_log, digest, getattr(tool.func, _COUNT, None))
-
-
-def _digest_layers(function: object) -> Iterator[str]:
-    """Yield a digest of each decorator's code and of the function's own."""
-    while function is not None:
-        named = getattr(function, "__module__", "")  # a decorator's own is that of the function that it wraps
-        yield digest_code(getattr(function, "__globals__", {}).get("__name__", named))
-        function = getattr(function, "__wrapped__", None)
-
-
-def _describe_settings(settings: ToolSettings) -> str:
-    """Return the settings that a result depends on; the presence of a key decides who answers a search."""
-
-    def fields_of(part: object) -> dict[str, object]:
-        return {name: value for name, value in vars(part).items() if name not in _WITHOUT_EFFECT}
-
-    return f"{json.dumps(settings, default=fields_of, sort_keys=True)} {bool(settings.web.search_api_key)}"
+    code, settings = digest_code(unwrap(tool.func).__module__), get_settings(ToolSettings)
+    called = ("tool", *function, code, tool.name, sorted(arguments.items()))
+    shaping = (settings.web, settings.transcription, bool(settings.web.search_api_key))
+    everything = repr((*called, files, *shaping))  # any argument has a repr
+    return CachedCall(context.tool_log, hashlib.sha256(everything.encode()).hexdigest())

@@ -53,8 +53,6 @@ class ToolResult(str):
     excerpts: tuple[Excerpt, ...]
     truncated: bool
     failed: bool
-    is_substitute: bool
-    is_temporary: bool
 
     def __new__(
         cls,
@@ -64,12 +62,10 @@ class ToolResult(str):
         excerpts: Iterable[Excerpt] = (),
         truncated: bool = False,  # characters were cut off
         failed: bool = False,  # the text says why the call failed
-        is_substitute: bool = False,  # another service answered, since the tool's own failed
-        is_temporary: bool = False,  # a later call may find more: not to be cached
     ) -> "ToolResult":
         result = super().__new__(cls, text)
         result.kind, result.excerpts, result.truncated = kind, tuple(excerpts), truncated
-        result.failed, result.is_substitute, result.is_temporary = failed, is_substitute, is_temporary
+        result.failed = failed
         return result
 
     @property
@@ -80,12 +76,11 @@ class ToolResult(str):
     def describe(self) -> dict[str, Any]:
         """Return the facts that are stored with the text, as values for JSON; `restore` reads them.
 
-        `failed` and `is_temporary` are left out: a failed call raises instead, and a temporary result is not cached.
+        `failed` is left out: a failed call raises instead.
         """
         facts = {
             "untrusted": self.is_untrusted,
             "truncated": self.truncated,
-            "substitute": self.is_substitute,
             "excerpts": [asdict(each) for each in self.excerpts],
         }
         return {"result_kind": self.kind} | {name: value for name, value in facts.items() if value}
@@ -99,7 +94,6 @@ class ToolResult(str):
             kind=kind if kind in get_args(ResultKind) else "external",
             excerpts=[Excerpt(**each) for each in facts.get("excerpts", ())],
             truncated=bool(facts.get("truncated")),
-            is_substitute=bool(facts.get("substitute")),
         )
 
     def truncate(self, kept_chars: int, notice: str) -> "ToolResult":
@@ -119,10 +113,6 @@ class ToolResult(str):
         at = len(head)
         moved = [replace(each, start=each.start + at, end=each.end + at) for each in shown.excerpts]
         return shown._with_text(f"{head}{data}{tail}{notice}", moved)
-
-    def as_substitute(self, is_temporary: bool) -> "ToolResult":
-        """Return the result as that of another service, which answered since the tool's own had failed."""
-        return ToolResult(self, kind=self.kind, excerpts=self.excerpts, is_substitute=True, is_temporary=is_temporary)
 
     def _with_text(self, text: str, excerpts: Iterable[Excerpt], truncated: bool = False) -> "ToolResult":
         return ToolResult(text, **{**vars(self), "excerpts": excerpts, "truncated": truncated or self.truncated})

@@ -15,6 +15,7 @@ from mas.tools.tool_context import ToolLimits
 EXAMPLE_URL = "http://127.0.0.1:3000/mcp"
 AUTO, BUBBLEWRAP, DENO, REFUSE = "auto", "bubblewrap", "deno", "refuse"
 KINDS = (AUTO, BUBBLEWRAP, DENO, REFUSE)
+SEARCH_KEY_ENV = "TAVILY_API_KEY"  # environment variable that holds the key of the web search
 MIN_MEMORY_MB = 128  # Python itself, and numpy
 
 
@@ -39,47 +40,38 @@ class TranscriptionSettings:
 
 @dataclass
 class WebSettings:
-    """The `tools.web` part of the configuration."""
+    """The `tools.web` part of the configuration; what `conf/tools/standard.yaml` leaves out is for tests."""
 
-    seconds: float = 45.0  # for one page, search or transcript: redirects, retries and all
     contact: str = ""  # mail address or web page of whoever runs this, for the user agent: Wikipedia asks for one
-    search_base_url: str = "https://api.tavily.com"
-    search_api_key_env: str = "TAVILY_API_KEY"  # name of the environment variable that holds the key
-    max_searches_per_question: int | None = 25  # null: no limit
-    fall_back_to_wikipedia: bool = True  # where web search fails or has no key; the observation says so
-    wikipedia_url: str = "https://{language}.wikipedia.org/w/api.php"
     wikipedia_language: str = "en"
+    more_blocked_sites: list[str] = field(default_factory=list)  # in addition to those of blocked_sites.py
+    seconds: float = 45.0  # for one page, search or transcript: redirects, retries and all
+    search_base_url: str = "https://api.tavily.com"
+    wikipedia_url: str = "https://{language}.wikipedia.org/w/api.php"
     youtube_url: str = "https://www.youtube.com"
-    blocked_sites: list[str] | None = None  # pages that publish answers; null: those of blocked_sites.py
-    more_blocked_sites: list[str] = field(default_factory=list)  # added to these
-    allow_private_hosts: list[str] = field(default_factory=list)  # "host" or "host:port"; for tests alone
+    allow_private_hosts: list[str] = field(default_factory=list)  # "host" or "host:port"
 
     def check(self) -> None:
-        """Check the ranges and forms of all values.
+        """Check the forms of the values.
 
         Raises:
-            UserError: a value is out of range.
+            UserError: a value cannot be used.
         """
-        _check_positive("tools.web.seconds", self.seconds)
-        if self.max_searches_per_question is not None:
-            _check_positive("tools.web.max_searches_per_question", self.max_searches_per_question, ", or null")
-        for name in ("search_base_url", "wikipedia_url", "youtube_url"):
-            _check_url(f"tools.web.{name}", getattr(self, name))
         if not re.fullmatch(r"[a-z][a-z0-9-]{1,20}", self.wikipedia_language):
             raise UserError(f"tools.web.wikipedia_language={self.wikipedia_language!r}; expected a code such as en.")
         if not re.fullmatch(r"[\x20-\x7e]{0,200}", self.contact):
             raise UserError("tools.web.contact goes into a request's header; expected at most 200 ASCII characters.")
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.search_api_key_env):
-            raise UserError(
-                "tools.web.search_api_key_env is no name of an environment variable; never put a key there."
-            )
-        for entry in [*(self.blocked_sites or []), *self.more_blocked_sites]:
-            _check_blocked(entry)
+        for entry in self.more_blocked_sites:
+            if not entry.strip("* ") or "//" in entry or entry != entry.strip():
+                raise UserError(
+                    f"tools.web.more_blocked_sites has {entry!r}, which is found in every address or in none; give "
+                    "host and path without http:// and without spaces, such as example.org/answers."
+                )
 
     @property
     def search_api_key(self) -> str:
         """Key of the search service, "" without one."""
-        return os.environ.get(self.search_api_key_env, "").strip()
+        return os.environ.get(SEARCH_KEY_ENV, "").strip()
 
     @property
     def wikipedia_api(self) -> str:
@@ -106,13 +98,15 @@ class BrowserSettings:
         """
         if self.url is None:
             return
-        parts = urlsplit(self.url)
-        if parts.username or parts.password:  # it would be saved with the run; the message does not repeat it
-            raise UserError(
-                "tools.browser.url holds a user name or password, which would be saved with the run; "
-                "let the browser's server listen where only this machine can reach it."
-            )
-        _check_url("tools.browser.url", self.url)
+        try:
+            parts = urlsplit(self.url)
+            is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # an invalid port
+            is_usable = False
+        if not is_usable:
+            raise UserError(f"tools.browser.url={self.url} is not a URL; expected something like {EXAMPLE_URL}.")
+        if "@" in parts.netloc:  # it would be saved with the run; the message does not repeat it
+            raise UserError("tools.browser.url holds a user name or password, which would be saved; leave it out.")
 
 
 @dataclass
@@ -131,7 +125,8 @@ class SandboxSettings:
         """
         if self.kind not in KINDS:
             raise UserError(f"tools.sandbox.kind is {self.kind!r}; expected one of: {', '.join(KINDS)}.")
-        _check_positive("tools.sandbox.seconds_per_call", self.seconds_per_call)
+        if not self.seconds_per_call > 0:
+            raise UserError(f"tools.sandbox.seconds_per_call={self.seconds_per_call}; expected more than 0.")
         if self.memory_mb < MIN_MEMORY_MB:
             raise UserError(f"tools.sandbox.memory_mb is {self.memory_mb}; expected at least {MIN_MEMORY_MB}.")
 
@@ -158,33 +153,3 @@ class ToolSettings(ToolLimits):
         """
         for part in (self.web, self.browser, self.sandbox):
             part.check()
-
-
-def _check_positive(name: str, value: float, otherwise: str = "") -> None:
-    if not value > 0:
-        raise UserError(f"{name}={value} is out of range; expected more than 0{otherwise}.")
-
-
-def _check_url(name: str, url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # an invalid port
-        is_usable = False
-    if not is_usable:
-        raise UserError(f"{name}={url} is not a URL; expected something like {EXAMPLE_URL}.")
-
-
-def _check_blocked(entry: str) -> None:
-    """Check an entry of a block list.
-
-    Raises:
-        UserError: the entry occurs in every address, or in none.
-    """
-    if not entry.strip("* "):
-        raise UserError("tools.web.blocked_sites has an empty entry, which would block everything; take it out.")
-    if "//" in entry or entry != entry.strip():
-        raise UserError(
-            f"tools.web.blocked_sites or more_blocked_sites has {entry!r}, which is found in no address; give host and "
-            "path without http:// and without spaces, such as example.org/answers."
-        )

@@ -41,27 +41,19 @@ def transcribe(path: Path, name: str, settings: TranscriptionSettings) -> str:
     """
     import openai  # half a second
 
-    what = f"The transcript of {name}"
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ToolError(f"{name} cannot be read: {error.strerror}.") from error
+    data = path.read_bytes()
     if len(data) > MAX_BYTES:
-        raise ToolError(f"{what} cannot be had: the sound has {len(data)} bytes, and at most {MAX_BYTES} are sent.")
+        raise ToolError(f"{name} has {len(data)} bytes, and at most {MAX_BYTES} are sent to be transcribed.")
     try:
         # In a loop of its own, in the tool's thread: the client's own limits do not end a reply that drips.
         return asyncio.run(_request(name, data, settings))[:MAX_TRANSCRIPT_CHARS]
-    except openai.APIStatusError as error:  # not the server's own words, which may repeat the key
-        refused = f"the server refuses it (HTTP {error.status_code})"
-        if error.status_code in (401, 403):
-            refused += f"; check the key in {settings.api_key_env}"
-        if error.status_code == 404:
-            refused += "; check tools.transcription.model and base_url"
-        raise ToolError(f"{what} cannot be had: {refused}.") from error
-    except (openai.APIConnectionError, TimeoutError) as error:
-        raise ToolError(f"{what} cannot be had: the server did not answer; try again later.") from error
-    except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
-        raise ToolError(f"{what} cannot be had: the server's reply cannot be read.") from error
+    except (openai.OpenAIError, TimeoutError, ValueError, TypeError, AttributeError) as error:
+        status = getattr(error, "status_code", None)  # not the server's own words, which may repeat the key
+        why = f"the server refuses it (HTTP {status})" if status else f"no answer of use ({type(error).__name__})"
+        raise ToolError(
+            f"{name} cannot be transcribed: {why}; check tools.transcription, its model, base_url and the key in "
+            f"{settings.api_key_env}."
+        ) from error
 
 
 async def _request(name: str, data: bytes, settings: TranscriptionSettings) -> str:

@@ -45,8 +45,8 @@ def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def options(model: ToolUser, search: TavilyServer, folder: Path, *rows: dict[str, Any]) -> list[str]:
     return [
         *("system=single_agent", "model=openai_compatible", f"model.base_url={model.base_url}"),
-        *("run.concurrency=1", f"tools.web.search_base_url={search.base_url}"),
-        *("tools.web.fall_back_to_wikipedia=false", *dataset(folder, *rows)),
+        *("run.concurrency=1", f"+tools.web.search_base_url={search.base_url}"),
+        *dataset(folder, *rows),
     ]
 
 

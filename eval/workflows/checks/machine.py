@@ -81,7 +81,7 @@ def check_readers(sample: Path) -> Iterator[Finding]:
         yield Finding("files", WARNING, what, "apt-get install tesseract-ocr")
     if not converted.is_installed():
         what = f"{', '.join(CONVERTED)}: LibreOffice is not installed, which converts them"
-        yield Finding("files", WARNING, what, f"apt-get install {' '.join(sorted(converted.PACKAGES))}")
+        yield Finding("files", WARNING, what, f"apt-get install {' '.join(sorted(converted.PACKAGES.values()))}")
     yield Finding(
         "files",
         WARNING,

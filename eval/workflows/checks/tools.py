@@ -14,13 +14,13 @@ from mas.runtime.errors import UserError
 from mas.tools.browser.session import describe_missing_browser
 from mas.tools.catalogue import BROWSER, describe_missing_contact
 from mas.tools.results import ToolError
-from mas.tools.settings import BrowserSettings, WebSettings
+from mas.tools.settings import SEARCH_KEY_ENV, BrowserSettings, WebSettings
 from mas.tools.transcription import describe_missing_key
-from mas.tools.web.web_search import describe_missing_search
+from mas.tools.web.web_search import describe_missing_search, search_tavily
 
 QUERY = "Wikipedia"
 TIMEOUT_SECONDS = 10.0
-ASK_WIKIPEDIA = {"wikipedia_tool", "wikipedia_page", "tavily_tool"}
+ASK_WIKIPEDIA = {"wikipedia_tool", "wikipedia_page"}
 
 
 def check_tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
@@ -45,15 +45,13 @@ def check_tools(config: EvalConfig, deep: bool) -> Iterator[Finding]:
 
 
 def _check_search(settings: WebSettings, deep: bool, redact: Callable[[str], str]) -> Finding:
-    variable = settings.search_api_key_env
+    variable = SEARCH_KEY_ENV
     if sentence := describe_missing_search(settings):
         return Finding("search", WARNING, sentence, f"put {variable}=… into .env")
     if not deep:
-        return Finding("search", OK, f"{variable} is set (tools.web.search_api_key_env); --deep tries it")
-    from mas.tools.web import tavily_search
-
+        return Finding("search", OK, f"{variable} is set; --deep tries it")
     place = hide_credentials(settings.search_base_url)
-    if why_not := _find_failure(tavily_search.search_tavily(QUERY, settings)):
+    if why_not := _find_failure(search_tavily(QUERY, settings)):
         remedy = "check the key and its plan" if variable in why_not else "be online, or try again later"
         return Finding("search", WARNING, f"{place}: {redact(why_not)}", remedy)
     return Finding("search", OK, f"{place} answers, and takes the key in {variable}")

@@ -109,9 +109,10 @@ def find_candidates(
 
 
 def _count(lowered: str, keywords: Iterable[str], match: str) -> int:
+    words = [keyword.lower() for keyword in keywords]
     if match == "substring":
-        return sum(keyword in lowered for keyword in keywords)
-    return sum(re.search(rf"(?<!\w){re.escape(keyword)}(?!\w)", lowered) is not None for keyword in keywords)
+        return sum(word in lowered for word in words)
+    return sum(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", lowered) is not None for word in words)
 
 
 def apply_preferences(

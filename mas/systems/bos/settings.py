@@ -27,24 +27,17 @@ class PlannerSettings:
     """Keywords that propose agents before the language model decides."""
 
     match: str = "substring"  # substring: "capital" counts for "api" | word: whole words alone
-    keywords: dict[str, list[str]] = field(default_factory=dict)  # by agent, in lower case
+    keywords: dict[str, list[str]] = field(default_factory=dict)  # by agent
 
     def check(self) -> None:
         _check_choice("planner.match", [self.match], _MATCHES)
         _check_choice("planner.keywords", self.keywords, AGENT_NAMES)
-        for name, words in self.keywords.items():
-            if wrong := [word for word in words if not word or word != word.lower()]:
-                raise UserError(
-                    f"system.planner.keywords.{name} holds {wrong[0]!r}; expected words in lower case: they are looked "
-                    "for in the question's lower-case text."
-                )
 
 
 @dataclass
 class ComputationSettings:
     """Code of the computation agent; limits of time, memory and output are in `tools.sandbox`."""
 
-    allowed_imports: list[str] = field(default_factory=list)  # top-level modules; code that imports others is refused
     repair_attempts: int = 0  # after an error of the code, with the error as feedback
 
     def check(self) -> None:

@@ -20,7 +20,6 @@ _TITLE = re.compile(r"^- Page Title: (.*)$", re.MULTILINE)
 _FENCE = re.compile(r"^```\w*\n|\n?```\s*$")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _CALL_LOG = re.compile(r"\nCall log:.*", re.DOTALL)
-_DOWNLOAD = re.compile(r"^- Downloaded file (.*) to \"[^\"]*\"$", re.MULTILINE)
 _CONTROLS = re.compile(
     r"^(?P<indent> *)- '?(?:textbox|searchbox|combobox|spinbutton)\b.*(?:\n(?P=indent) +- (?:/\w+|text):.*)*"
     r"|^ *- (?:\d+: .*|/url:.*|'?[a-z]+\b)|\[(?:ref|cursor|level|active)\b[^\]]*\]"
@@ -88,7 +87,6 @@ def build_result(acted: str, shown: str, with_snapshot: bool = True) -> ToolResu
     today = datetime.now(UTC).date().isoformat()
     header = f"{page.url} {page.title!r} (browser, {today})" if page.title else f"{page.url} (browser, {today})"
     parts = [f"Tabs:\n{seen['Open tabs']}"] if "Open tabs" in seen else []
-    parts += [f"Downloaded, out of your reach: {name}" for name in _DOWNLOAD.findall(said.get("Events", ""))]
     parts += [said["Result"]] if "Result" in said and said["Result"] != seen.get("Open tabs") else []
     nothing = NO_PAGE_OPEN if page.url == BLANK else NOTHING_TO_READ
     parts += [read_snapshot(shown).strip() or nothing] if with_snapshot else []

@@ -89,7 +89,7 @@ class Window:
         if waiting := read_dialog(shown.text):
             return show_below(f"{self._url} (browser)", f"The page has opened a dialog:\n{waiting}", Page(self._url))
         if failed := next((reply for reply in (acted, shown) if reply.failed), None):
-            raise ToolError(_explain(tool, read_failure(failed.text)))
+            raise ToolError(f"{tool}: {read_failure(failed.text)}")
         return build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
 
     async def _call(self, tool: str, arguments: Mapping[str, object]) -> Reply:
@@ -137,16 +137,6 @@ class Window:
         """Close the window, from any thread; an action that is still running fails."""
         self._closed = True
         self._drop()
-
-
-def _explain(tool: str, reason: str) -> str:
-    if "ERR_TUNNEL_CONNECTION_FAILED" in reason:
-        return f"{tool}: {reason}; that host does not answer, or is not on the public web."
-    if "not found in the current page snapshot" in reason:
-        return f"{tool}: {reason} {SNAPSHOT} shows the page with its present refs."
-    if "Timeout" in reason:
-        return f"{tool}: {reason}; {SNAPSHOT} shows what is there so far."
-    return f"{tool}: {reason}"
 
 
 class BrowserSession:
@@ -231,25 +221,19 @@ def _find_offers(settings: BrowserSettings) -> "tuple[list[Tool], str]":
     """Return the server's tools, or the reason why there are none."""
     if settings.url is None:
         return [], ""
-    if not _listens(settings.url):
-        return [], (
-            f"No browser: nothing listens at {settings.url}, so the run goes on without browser tools; start one with "
-            "`make browser`, or set tools.browser.url=null."
-        )
-    try:
-        return run_blocking(_request_offers(settings.url)), ""
-    except ConnectionLostError as error:
-        return [], _explain_failure(settings.url, str(error))
-
-
-def _listens(url: str) -> bool:
-    parts = urlsplit(url)
+    parts, cause = urlsplit(settings.url), "nothing listens there"
     try:
         address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
-        socket.create_connection(address, timeout=LISTEN_SECONDS).close()
+        socket.create_connection(address, timeout=LISTEN_SECONDS).close()  # before the SDK is imported
+        return run_blocking(_request_offers(settings.url)), ""
+    except ConnectionLostError as error:
+        cause = str(error)
     except OSError:
-        return False
-    return True
+        pass
+    return [], (
+        f"No browser: {settings.url} does not answer as an MCP server ({cause}), so the run goes on without browser "
+        "tools; start one with `make browser`, or set tools.browser.url=null."
+    )
 
 
 async def _request_offers(url: str) -> "list[Tool]":
@@ -262,16 +246,3 @@ async def _request_offers(url: str) -> "list[Tool]":
     finally:
         connection.close()
         await asyncio.wait({connection.owner}, timeout=CLOSE_SECONDS + 1)
-
-
-def _explain_failure(url: str, cause: str) -> str:
-    if cause.startswith("HTTP 403"):
-        return (
-            f"No browser: the server at {url} does not serve under that host name ({cause}), so the run goes on "
-            f"without browser tools; start it with --allowed-hosts {urlsplit(url).netloc}, as `make browser` does for "
-            "its own address, or set tools.browser.url to a name that it allows."
-        )
-    return (
-        f"No browser: what listens at {url} does not answer as an MCP server ({cause}), so the run goes on without "
-        "browser tools; start one with `make browser`, or set tools.browser.url=null."
-    )

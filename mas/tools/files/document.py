@@ -39,7 +39,6 @@ class Document:
     parts: list[Part]
     notes: list[str] = field(default_factory=list)  # guesses, and contents that are not shown
     unit: str = "sheet"  # noun for a named part; all but sheets are named by their numbers
-    is_incomplete: bool = False  # a program that is not installed here could read more of it
     whole: list[Part] = field(default_factory=list)  # of a web page, with its menus; empty: `parts` is all of it
 
     def limit(self) -> "Document":

@@ -6,7 +6,6 @@ The content decides the kind of a file if it has a signature, otherwise the exte
     document.summary                                                    # "table with 2 columns and 12 rows below …"
 """
 
-import asyncio
 import functools
 import importlib
 import zipfile
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mas.tools.files.document import Document, Source
-from mas.tools.files.reader_pool import await_reader, call_reader
+from mas.tools.files.reader_pool import call_reader
 from mas.tools.results import ToolError
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
@@ -27,7 +26,6 @@ _HERE = "mas.tools.files.readers"
 READERS = {
     **dict.fromkeys((".csv", ".tsv"), f"{_HERE}.structured:read_table"),
     **dict.fromkeys((".json", ".jsonld", ".geojson"), f"{_HERE}.structured:read_json"),
-    **dict.fromkeys((".jsonl", ".ndjson"), f"{_HERE}.structured:read_json_lines"),
     ".xml": f"{_HERE}.structured:read_xml",
     **dict.fromkeys((".html", ".htm"), f"{_HERE}.office:read_html"),
     **dict.fromkeys((".xlsx", ".xlsm"), f"{_HERE}.excel:read"),
@@ -40,9 +38,7 @@ READERS = {
     ".epub": f"{_HERE}.office:read_book",
     ".zip": f"{_HERE}.archive:read",
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"), f"{_HERE}.media:read_picture"),
-    ".mp3": f"{_HERE}.media:read_mp3",
-    ".wav": f"{_HERE}.media:read_wav",
-    ".m4a": f"{_HERE}.media:read_m4a",
+    **{kind: f"{_HERE}.media:read_{kind[1:]}" for kind in (".mp3", ".wav", ".m4a")},
 }
 TEXT_READER = f"{_HERE}.text:read"  # of all kinds that are neither above nor below
 
@@ -108,16 +104,6 @@ def read_document(path: Path, member: str | None = None) -> Document:
 def _read_version(path: Path, member: str | None, _version: tuple[int, int]) -> Document:
     """Read a file; time and size are part of the cache key, so that a changed file is read again."""
     return Document.from_facts(call_reader(READ, path.read_bytes(), {"name": path.name, "member": member}))
-
-
-async def read_content(data: bytes, name: str) -> Document:
-    """Return the content of a file as text.
-
-    Raises:
-        ToolError: as `read_document`.
-    """
-    facts = await await_reader(READ, data, {"name": name})
-    return await asyncio.to_thread(Document.from_facts, facts)
 
 
 def read_source(data: bytes, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,17 +5,13 @@ read_text(image)                # "The boat leaves from pier 412"; None: there i
 
 import functools
 import shutil
-import subprocess
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from PIL import Image
 
-from mas.runtime.security.child_environment import build_child_environment
-
 OCR_SECONDS = 60
 MAX_LANGUAGES = 5  # each takes its time: with the 126 of tesseract-ocr-all no page is done in OCR_SECONDS
-LIST_SECONDS = 10
 MAX_SIDE = 4_000  # pixels; a larger picture is scaled down first
 MIN_SIDE = 1_000  # pixels; a smaller one is scaled up: letters of 20 to 40 pixels are read best
 MISSING = "The text in it cannot be read here: the program tesseract is not installed (apt-get install tesseract-ocr)."
@@ -32,16 +28,9 @@ def _list_languages() -> str:
 
     `osd` is for the direction of a text, `equ` for formulas.
     """
-    listed = subprocess.run(
-        ["tesseract", "--list-langs"],
-        env=build_child_environment("TESSDATA_PREFIX"),
-        capture_output=True,
-        text=True,
-        timeout=LIST_SECONDS,
-        check=True,
-    )
-    names = {line.strip() for line in listed.stdout.splitlines()[1:]} - {"", "osd", "equ"}
-    found = sorted(names, key=lambda name: (name != "eng", name))
+    import pytesseract  # type: ignore[import-untyped]
+
+    found = sorted(set(pytesseract.get_languages()) - {"osd", "equ"}, key=lambda name: (name != "eng", name))
     return "+".join(found if len(found) <= MAX_LANGUAGES else found[:1])
 
 
@@ -53,7 +42,7 @@ def read_text(image: "Image.Image") -> str | None:
     """
     if not is_installed():
         return None
-    import pytesseract  # type: ignore[import-untyped]
+    import pytesseract
 
     found: str = pytesseract.image_to_string(_prepare(image), lang=_list_languages(), timeout=OCR_SECONDS)
     return found.strip().replace("\x0c", "\n")

@@ -9,14 +9,14 @@ A task is a function of bytes and values for JSON, and returns values for JSON.
 import asyncio
 import atexit
 import contextlib
-import functools
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from mas.runtime.sample_context import current_context
 from mas.runtime.security.child_environment import build_child_environment
@@ -33,20 +33,8 @@ Arguments = Mapping[str, object]  # values for JSON, with the `name` that messag
 _Process = subprocess.Popen[bytes]
 _processes: set[_Process] = set()
 _idle: list[_Process] = []
-
-
-def call_reader(task: str, data: bytes, arguments: Arguments) -> Facts:
-    """Return a task's answer, done in another process before the question's deadline.
-
-    Args:
-        task: `module:function`.
-        arguments: values for JSON; `name` is what messages call the bytes.
-
-    Raises:
-        ToolError: the bytes cannot be read, or the task took too much time or memory.
-    """
-    with _submit(task, data, arguments) as (future, seconds):
-        return future.result(seconds)
+_places = threading.BoundedSemaphore(WORKERS)
+_starter = ThreadPoolExecutor(1, "reader")  # the kernel ends a process with the thread that has started it
 
 
 async def await_reader(task: str, data: bytes, arguments: Arguments) -> Facts:
@@ -55,67 +43,83 @@ async def await_reader(task: str, data: bytes, arguments: Arguments) -> Facts:
     Raises:
         ToolError: as `call_reader`.
     """
-    with _submit(task, data, arguments) as (future, seconds):
-        return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
-
-
-@contextlib.contextmanager
-def _submit(task: str, data: bytes, arguments: Arguments) -> "Iterator[tuple[Future[Facts], float]]":
-    """Begin a call; its process is killed if the call has not ended with the block, or with the question."""
-    context = current_context()
-    call, hooks = _Call(task, data, arguments), context.on_close if context else []
-    hooks.append(call.cancel)  # a thread is not cancelled with the question that started it
-    future = _threads().submit(call.run)
+    call = _Call()
     try:
-        yield future, min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS)
-    except TimeoutError as error:
-        has_begun = not future.cancel()
-        raise ToolError((TOO_MUCH if has_begun else BUSY).format(name=arguments.get("name", "The input"))) from error
-    finally:
+        return await asyncio.to_thread(call_reader, task, data, arguments, call)
+    except asyncio.CancelledError:
         call.cancel()
+        raise
+
+
+def call_reader(task: str, data: bytes, arguments: Arguments, call: "_Call | None" = None) -> Facts:
+    """Return a task's answer, done in another process before the question's deadline.
+
+    Args:
+        task: `module:function`.
+        arguments: values for JSON; `name` is what messages call the bytes.
+        call: which another thread may cancel.
+
+    Raises:
+        ToolError: the bytes cannot be read, or the task took too much time or memory.
+    """
+    name, context = arguments.get("name", "The input"), current_context()
+    seconds = max(0.0, min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS))
+    head = json.dumps({"task": task, "size": len(data), "arguments": arguments}).encode("ascii")
+    call = call or _Call()
+    hooks, timer = context.on_close if context else [], threading.Timer(seconds, call.cancel)
+    hooks.append(call.cancel)  # a thread is not cancelled with the question that started it
+    timer.daemon = True
+    timer.start()
+    try:
+        if not _places.acquire(timeout=seconds):
+            raise ToolError(BUSY.format(name=name))
+        try:
+            reply = call.run((head, b"\n", data))
+        finally:
+            _places.release()
+    finally:
+        timer.cancel()
         with contextlib.suppress(ValueError):  # it was called
             hooks.remove(call.cancel)
+    if reply is None:
+        raise ToolError(TOO_MUCH.format(name=name))
+    if "facts" not in reply:
+        raise ToolError(str(reply.get("error"))[:MAX_ERROR_CHARS])
+    return dict(reply["facts"])
 
 
 class _Call:
-    """One call, done in a thread of the pool and cancelled from another."""
+    """One call, which another thread may cancel."""
 
-    def __init__(self, task: str, data: bytes, arguments: Arguments) -> None:
-        head = {"task": task, "size": len(data), "arguments": arguments}
-        self._name, self._request = arguments.get("name", "The input"), (json.dumps(head).encode("ascii"), b"\n", data)
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._process: _Process | None = None
         self._is_cancelled = False
 
-    def run(self) -> Facts:
-        """Return the answer of a process."""
-        process = self._process = _take_process()
-        reply: Facts | None = None
+    def run(self, request: tuple[bytes, ...]) -> Facts | None:
+        """Return the reply of a process; None if it ended, or was killed, without one."""
+        with self._lock:
+            if self._is_cancelled:
+                return None
+            process = self._process = _idle.pop() if _idle else _starter.submit(_start_process).result()
+        reply = None
         try:
-            reply = None if self._is_cancelled else _ask(process, self._request)
+            reply = _ask(process, request)
         finally:
-            self._process = None
-            if reply is None or self._is_cancelled or reply["is_last"]:
-                _end(process)
-            else:
-                _idle.append(process)
-        if reply is None:
-            raise ToolError(TOO_MUCH.format(name=self._name))
-        if "facts" not in reply:
-            raise ToolError(str(reply.get("error"))[:MAX_ERROR_CHARS])
-        return dict(reply["facts"])
+            with self._lock:
+                self._process = None
+                if reply is None or self._is_cancelled or reply["is_last"]:
+                    _end(process)
+                else:
+                    _idle.append(process)
+        return reply
 
     def cancel(self) -> None:
         """End the process that does the call; a call that has not begun does not begin."""
-        self._is_cancelled = True
-        if (process := self._process) is not None:
-            _kill(process)
-
-
-def _take_process() -> _Process:
-    try:
-        return _idle.pop()
-    except IndexError:
-        return _start_process()
+        with self._lock:
+            self._is_cancelled = True
+            if self._process is not None:
+                _kill(self._process)
 
 
 def _start_process() -> _Process:
@@ -160,15 +164,8 @@ def _kill(process: _Process) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-@functools.cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(WORKERS, "reader")
-
-
 def stop_workers() -> None:
     """Stop the processes; done when this process ends, too."""
-    _threads().shutdown()
-    _threads.cache_clear()
     _idle.clear()
     while _processes:
         _end(_processes.pop())

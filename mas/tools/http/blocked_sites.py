@@ -61,8 +61,7 @@ class BlockedPageError(ToolError):
 
 def list_blocked(settings: WebSettings) -> tuple[str, ...]:
     """Return the addresses, or parts of addresses, that are refused in a run."""
-    chosen = BLOCKED_SITES if settings.blocked_sites is None else settings.blocked_sites
-    return (*chosen, *settings.more_blocked_sites)
+    return (*BLOCKED_SITES, *settings.more_blocked_sites)
 
 
 def find_blocked_site(url: str, patterns: Iterable[str]) -> str | None:
@@ -81,7 +80,7 @@ def refuse_blocked(url: str, patterns: Iterable[str]) -> None:
         event(BLOCKED_PAGE, level="warning", url=url[:500], pattern=pattern)
         raise BlockedPageError(
             "This page is blocked: its address is one of those that publish this benchmark's answers "
-            f"(tools.web.blocked_sites: {pattern}). Find the facts in another source."
+            f"({pattern}). Find the facts in another source."
         )
 
 

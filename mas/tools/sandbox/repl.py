@@ -1,7 +1,7 @@
 """Python interpreter of a question, in the strongest isolation that works on this machine.
 
 interpreter = Interpreter(SandboxSettings(), {"sales.xlsx": Path("/data/sales.xlsx")})
-cell = await interpreter.run("6 * 7")       # Cell(reply=Reply(value="42"), is_fresh_after_loss=False)
+await interpreter.run("6 * 7")       # Reply(value="42")
 interpreter.close()
 """
 
@@ -65,24 +65,16 @@ def describe_missing_isolation(settings: SandboxSettings) -> str | None:
     return None if choice.isolation else f"the tool python_repl_tool will refuse every call: {' '.join(choice.refused)}"
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Result of one call."""
-
-    reply: Reply
-    is_fresh_after_loss: bool  # the variables of earlier calls are lost
-
-
 class Interpreter:
     """Interpreter that keeps variables from call to call; its first call opens a session, and the next after a loss."""
 
     def __init__(self, settings: SandboxSettings, files: Files) -> None:
         self._settings, self._files = settings, files
         self._session: Session | None = None
-        self._is_lost = self._is_closed = False
+        self._is_closed = False
         self._one_at_a_time = asyncio.Lock()
 
-    async def run(self, code: str) -> Cell:
+    async def run(self, code: str) -> Reply:
         """Run code and return what it prints and its value.
 
         Raises:
@@ -91,14 +83,11 @@ class Interpreter:
         """
         async with self._one_at_a_time:
             session = await self._open_session()
-            is_fresh_after_loss, self._is_lost = self._is_lost, True  # until the session has survived the call
             try:
-                reply = await session.run(code, self._settings.seconds_per_call)
+                return await session.run(code, self._settings.seconds_per_call)
             except BaseException:
                 self._session = None
                 raise
-            self._is_lost = False
-            return Cell(reply, is_fresh_after_loss)
 
     async def _open_session(self) -> Session:
         if self._session is None and not self._is_closed:

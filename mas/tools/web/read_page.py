@@ -1,18 +1,49 @@
-"""Tool that reads a page or file of the web as text.
+"""Tool that reads a page or file of the web: the main content of HTML as markdown, files as the file readers show them.
 
 await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
+page = await fetch_page("https://example.org/", get_settings(WebSettings))
+page.source.description      # "Towns, dated 2024-05-01, https://example.org/"
 """
 
 import asyncio
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from mas.tools.http.client import Reply
 
 from mas.runtime.untrusted import mark_untrusted
+from mas.tools.files.document import Document
+from mas.tools.files.kinds import READ
+from mas.tools.files.paging import clip
+from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.blocked_sites import list_blocked, refuse_blocked
 from mas.tools.http.url_policy import normalize_url
 from mas.tools.read_only import mark_read_only
-from mas.tools.results import ToolResult
+from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import WebSettings
 from mas.tools.tool_context import get_settings
-from mas.tools.web.page_view import get_or_fetch, show_document
+from mas.tools.web.page_view import FetchedPage, PageSource, get_or_fetch, show_document
+
+MAX_PAGE_BYTES = 10_000_000  # after decompression
+MAX_FILE_BYTES = 30_000_000  # of a PDF or another file
+READ_HTML = "mas.tools.web.html_page:read_html"
+_HTML = ("text/html", "application/xhtml+xml")
+_SUFFIXES = {
+    "application/pdf": ".pdf",
+    "application/json": ".json",
+    "application/ld+json": ".jsonld",
+    "application/zip": ".zip",
+    "text/csv": ".csv",
+    "text/plain": ".txt",
+    "text/xml": ".xml",
+    "application/xml": ".xml",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+}
 
 
 @mark_untrusted
@@ -24,11 +55,72 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
     page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
     search: return only the lines that contain this text (upper or lower case), with two lines around each.
     """
-    from mas.tools.web.fetched_page import fetch_page  # with httpx
-
     settings = get_settings(WebSettings)
     address = normalize_url(url, settings.allow_private_hosts)
     refuse_blocked(address, list_blocked(settings))
 
     found = await get_or_fetch(("page", address), lambda: fetch_page(address, settings))
     return await asyncio.to_thread(show_document, found, page, search)  # seconds, of 200,000 lines
+
+
+async def read_reply(reply: "Reply") -> FetchedPage:
+    """Return the text of a reply, read in another process.
+
+    Raises:
+        ToolError: it has no text, or is of a kind that cannot be read.
+    """
+    if reply.content_type.partition("/")[0] in ("audio", "video", "font"):
+        raise ToolError(f"This address gives {clip(reply.content_type, 60)}, not text; read_page cannot show it.")
+    start = reply.body[:1_000].lstrip().lower()
+    looks_html = start.startswith((b"<!doctype html", b"<html"))
+    if reply.content_type in _HTML or (looks_html and reply.content_type in ("", "text/plain")):
+        if len(reply.body) > MAX_PAGE_BYTES:
+            raise ToolError(f"The page is larger than {MAX_PAGE_BYTES} bytes; try a smaller page.")
+        about = {"name": "The page", "url": reply.url, "content_type": reply.headers.get("content-type", "")}
+        page = await await_reader(READ_HTML, reply.body, about)
+        title, dated = page["title"], f", dated {page['date']}" if page["date"] else ""
+        described = f"{clip(title, 300) or '(no title)'}{dated}"
+        return _describe(reply.url, title, described, Document.from_facts(page["document"]))
+    name = _choose_file_name(reply)
+    try:
+        document = Document.from_facts(await await_reader(READ, reply.body, {"name": name}))
+    except ToolError as error:
+        raise ToolError(f"The file at this address cannot be shown: {error}") from error
+    title = f"{name}: {clip(document.summary, 500)}"
+    return _describe(reply.url, title, clip(title, 300), document)
+
+
+def _describe(url: str, title: str, described: str, document: Document) -> FetchedPage:
+    return FetchedPage(PageSource(f"{described}, {clip(url, 600)}", url, title), document)
+
+
+def _choose_file_name(reply: "Reply") -> str:
+    """Return a bare file name from the address, with an extension that fits the type."""
+    last = unquote(urlsplit(reply.url).path).rpartition("/")[2]
+    stem = re.sub(r"[^\w.-]+", "_", last).strip("._")[-80:] or "file"
+    suffix = _SUFFIXES.get(reply.content_type, "")
+    if suffix and not (suffix == ".txt" and Path(stem).suffix):  # servers call most texts plain
+        return stem if stem.lower().endswith(suffix) else f"{stem}{suffix}"
+    return stem
+
+
+async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:
+    """Fetch a page and return its text.
+
+    Raises:
+        ToolError: it must not be read, there is none, or it cannot be shown.
+    """
+    from mas.tools.http.client import Rules, limit_time, send_request  # with httpx
+
+    host = urlsplit(url).hostname or url
+    rules = Rules(MAX_FILE_BYTES, tuple(settings.allow_private_hosts), list_blocked(settings))
+    headers = {
+        "User-Agent": f"Mozilla/5.0 (compatible; {settings.user_agent})",  # many sites refuse other names
+        "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",
+        "Accept-Language": "en,*;q=0.5",
+    }
+    reply = await send_request("GET", url, settings, host, rules, headers=headers)
+    if reply.status >= 400:
+        raise ToolError(f"{host} does not give this page ({reply.status}); check the address, or try another source.")
+    async with limit_time(settings.seconds, f"Reading what {host} sent"):
+        return await read_reply(reply)

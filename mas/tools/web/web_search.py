@@ -1,29 +1,32 @@
-"""Tool that searches the web, or Wikipedia if web search fails and the settings allow it.
+"""Tool that searches the web by Tavily's own client; without a key, that client would ask anonymously: never here.
 
 await tavily_tool("height of K2 in metres")
+await search_tavily("height of K2", get_settings(WebSettings))     # [FoundPage("K2", "https://…", "K2 is …"), …]
 """
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from mas.runtime.sample_context import current_context
-from mas.runtime.trace import event
+if TYPE_CHECKING:
+    import httpx
+
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.paging import clean_text
 from mas.tools.http.blocked_sites import BlockedPageError, list_blocked, refuse_blocked
 from mas.tools.http.url_policy import NotPublicError, normalize_url
-from mas.tools.read_only import count_calls, mark_read_only
+from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import WebSettings
+from mas.tools.settings import SEARCH_KEY_ENV, WebSettings
 from mas.tools.tool_context import get_settings
 from mas.tools.web.page_view import FoundPage, show_found_pages
 
+WHAT = "Web search"
 MAX_QUERY_CHARS = 400  # limit of the service
-FELL_BACK = "web search fell back to Wikipedia"  # name of the event
-_COUNT = "web_search"
+MAX_RESULTS = 8
+MAX_REPLY_BYTES = 2_000_000  # parsed in this process, by Tavily's client
 
 
 @mark_untrusted
-@count_calls(lambda: _count_search(get_settings(WebSettings)))
 @mark_read_only
 async def tavily_tool(query: str) -> ToolResult:
     """Search the web and return titles, addresses and short excerpts of the pages found.
@@ -33,28 +36,8 @@ async def tavily_tool(query: str) -> ToolResult:
     settings, wanted = get_settings(WebSettings), " ".join(clean_text(query).split())
     if not wanted or len(wanted) > MAX_QUERY_CHARS:
         raise ToolError(f"The query has {len(wanted)} characters; give 1 to {MAX_QUERY_CHARS}.")
-    _count_search(settings)
-    try:
-        return await _search_web(wanted, settings)
-    except ToolError as error:
-        if not settings.fall_back_to_wikipedia:
-            raise
-        return await _search_wikipedia(wanted, settings, error)
-
-
-def describe_missing_search(settings: WebSettings) -> str | None:
-    """Return a sentence for the run's user if web search has no key."""
-    if settings.search_api_key:
-        return None
-    instead = "Wikipedia's search answers instead" if settings.fall_back_to_wikipedia else "tavily_tool only fails"
-    return f"{settings.search_api_key_env} is not set: there is no web search; {instead}."
-
-
-async def _search_web(query: str, settings: WebSettings) -> ToolResult:
-    from mas.tools.web import tavily_search  # with httpx
-
     found, blocked = [], 0
-    for each in await tavily_search.search_tavily(query, settings):
+    for each in await search_tavily(wanted, settings):
         try:
             refuse_blocked(normalize_url(each.url), list_blocked(settings))
             found.append(each)
@@ -62,49 +45,72 @@ async def _search_web(query: str, settings: WebSettings) -> ToolResult:
             blocked += 1
         except NotPublicError:  # no page that could be read
             continue
-    header = f"Web search for {query!r}: {len(found)} results"
+    header = f"Web search for {wanted!r}: {len(found)} results"
     if blocked:
         header += f"\n{blocked} left out: pages that publish this benchmark's answers are blocked"
-    return _show(header, found[: tavily_search.MAX_RESULTS], "(nothing found; try other words)", settings)
+    return show_found_pages(header, found[:MAX_RESULTS], "(nothing found; try other words)")
 
 
-async def _search_wikipedia(query: str, settings: WebSettings, why: ToolError) -> ToolResult:
-    from mas.tools.web.mediawiki import search_wikipedia
-
-    event(FELL_BACK, level="warning", reason=str(why))
-    try:
-        found = await search_wikipedia(query[:300], settings)
-    except ToolError as error:
-        raise ToolError(f"{why} Wikipedia's search, asked instead, failed too: {error}") from error
-    header = f"Wikipedia's search for {query!r}, since web search failed: {len(found)} pages\n{why}"
-    shown = _show(header, found, "(nothing found; try fewer words, or a name)", settings)
-    # With a key web search may work again the next time; without one it will not.
-    return shown.as_substitute(is_temporary=bool(settings.search_api_key))
-
-
-def _show(header: str, found: Sequence[FoundPage], if_none: str, settings: WebSettings) -> ToolResult:
-    """Return the pages as text in which the key for the service cannot be read."""
-
-    def hide(text: str) -> str:
-        return text.replace(settings.search_api_key, "[key]") if settings.search_api_key else text
-
-    hidden = [FoundPage(hide(each.title), hide(each.url), hide(each.text)) for each in found]
-    return show_found_pages(hide(header), hidden, if_none)
-
-
-def _count_search(settings: WebSettings) -> None:
-    """Count a search of the question.
+async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
+    """Return the pages that Tavily finds.
 
     Raises:
-        ToolError: the question has made all its searches.
+        ToolError: there is no key, or the service did not answer, or refused.
     """
-    context, most = current_context(), settings.max_searches_per_question
-    if context is None:
-        return
-    made = context.tool_state.get(_COUNT, 0)
-    if most is not None and made >= most:
-        raise ToolError(
-            f"The question has made its {most} web searches (tools.web.max_searches_per_question); "
-            "go on with the pages that it has found."
-        )
-    context.tool_state[_COUNT] = made + 1
+    if sentence := describe_missing_search(settings):
+        raise ToolError(f"{WHAT} is not available: {sentence}")
+    import httpx
+    from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
+    from tavily import errors as tavily_errors
+
+    from mas.tools.http.client import Rules, TransientError, open_client, retry, to_tool_error, wait_for_turn
+
+    async def check(response: httpx.Response) -> None:
+        if response.status_code != 200:
+            raise _describe_refusal(response)
+
+    async def attempt() -> list[FoundPage]:
+        try:
+            answer = await tavily.search(query, max_results=MAX_RESULTS, timeout=settings.seconds)
+            return [_read_page(each, settings.search_api_key) for each in answer["results"]]
+        except httpx.HTTPError as error:
+            raise to_tool_error(error, WHAT) from error
+        except tavily_errors.TimeoutError as error:
+            raise TransientError(f"{WHAT} did not answer in time; try again later.") from error
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+            raise ToolError(
+                f"{WHAT} answered with something that cannot be read; try again later or in other words."
+            ) from error
+
+    await wait_for_turn(settings.search_base_url)
+    base_url, host = settings.search_base_url, urlsplit(settings.search_base_url).netloc
+    rules, hooks = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, host)), {"response": [check]}
+    async with open_client(settings, rules, base_url=base_url, follow_redirects=False, event_hooks=hooks) as client:
+        tavily = AsyncTavilyClient(settings.search_api_key, api_base_url=base_url, client=client)
+        return await retry(attempt, settings, WHAT)
+
+
+def describe_missing_search(settings: WebSettings) -> str | None:
+    """Return a sentence for user and agent if web search has no key."""
+    if settings.search_api_key:
+        return None
+    return f"{SEARCH_KEY_ENV} is not set: there is no web search; wikipedia_tool searches Wikipedia."
+
+
+def _describe_refusal(response: "httpx.Response") -> ToolError:
+    """Return the error for a status; not the service's own words, which may repeat the key."""
+    from mas.tools.http.client import TransientError, describe_busy, read_retry_after
+
+    status = response.status_code
+    if status == 429 or status >= 500:
+        return TransientError(describe_busy(status, WHAT), read_retry_after(response.headers))
+    if status == 400:
+        return ToolError(f"{WHAT} refuses the query as it is (400); use fewer and simpler words.")
+    return ToolError(f"{WHAT} refuses this request with the key in {SEARCH_KEY_ENV} ({status}); go on without it.")
+
+
+def _read_page(found: dict[str, Any], key: str) -> FoundPage:
+    """Return a page of the answer, in which the key for the service cannot be read."""
+    dated = f" ({found['published_date']})" if found.get("published_date") else ""
+    texts = (f"{found.get('title') or ''}{dated}", str(found["url"]), str(found.get("content") or ""))
+    return FoundPage(*(text.replace(key, "[key]") for text in texts))

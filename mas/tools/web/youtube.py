@@ -35,17 +35,10 @@ _ADDRESS = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _NO_TRANSCRIPT = "No transcript found for this YouTube video."
-_BLOCKED = "YouTube takes this machine for a robot and refuses"
 _SENTENCES: tuple[tuple[type[Exception], str], ...] = (  # the first that fits
-    (api.IpBlocked, f"{_BLOCKED} (address blocked or captcha); no transcript can be had from here for now."),
-    (api.RequestBlocked, f"{_BLOCKED} (sign-in asked for); no transcript can be had from here for now."),
-    (api.AgeRestricted, "The video is only for signed-in adults; its transcript cannot be read. Search for its text."),
+    (api.RequestBlocked, "YouTube takes this machine for a robot and refuses; no transcript can be had from here."),
     (api.VideoUnavailable, "There is no such video any more, or it is private; check its id or search for another."),
-    (api.InvalidVideoId, "That is no video of YouTube; give its address or its id of 11 characters."),
     (api.TranscriptsDisabled, f"{_NO_TRANSCRIPT} Its subtitles are disabled; search the web for what is said in it."),
-    (api.PoTokenRequired, "YouTube gives this transcript to its own player alone; search for the text elsewhere."),
-    (api.FailedToCreateConsentCookie, "YouTube asks for a consent that could not be given; try again later."),
-    (api.YouTubeDataUnparsable, "YouTube's page cannot be read any more; no transcript can be had from here for now."),
 )
 
 
@@ -129,9 +122,6 @@ def format_time(seconds: float) -> str:
 
 
 def _describe_error(error: api.CouldNotRetrieveTranscript) -> str:
-    if isinstance(error, api.VideoUnplayable):
-        reason = clip(" ".join(str(error.reason or "it gives no reason").split()), 200)
-        return f"YouTube does not play the video ({reason}); search for its text elsewhere."
     known = next((sentence for kind, sentence in _SENTENCES if isinstance(error, kind)), None)
     return known or f"The transcript cannot be had ({type(error).__name__}); search for its text elsewhere."
 

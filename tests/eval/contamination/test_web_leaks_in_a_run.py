@@ -55,10 +55,10 @@ def tavily() -> Iterator[TavilyServer]:
 
 @pytest.fixture
 def web(tavily: TavilyServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setenv("TAVILY_KEY_OF_THE_TEST", KEY)
+    monkeypatch.setenv("TAVILY_API_KEY", KEY)
     return [
-        *("tools.web.search_api_key_env=TAVILY_KEY_OF_THE_TEST", f"tools.web.search_base_url={tavily.base_url}"),
-        *("tools.web.allow_private_hosts=[127.0.0.1]", "system=single_agent", "model=openai_compatible"),
+        f"+tools.web.search_base_url={tavily.base_url}",
+        *("+tools.web.allow_private_hosts=[127.0.0.1]", "system=single_agent", "model=openai_compatible"),
     ]
 
 

@@ -19,7 +19,7 @@ from mas.prompt_sets.demos import EXAMPLE
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.runtime.untrusted import break_marks, enclose_data, is_untrusted, mark_untrusted, remove_marks
 from mas.systems.gaia.nodes import Research
-from mas.systems.gaia.system import GaiaSystem
+from mas.tools.catalogue import TOOLS
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
@@ -148,12 +148,5 @@ def test_a_failure_is_between_marks_too_and_a_tool_that_does_not_exist_is_told_b
 
 
 def test_every_tool_of_the_agents_is_marked_unless_it_is_one_of_those_that_only_reckon() -> None:
-    from hydra import compose, initialize_config_dir
-
-    from eval.cli.paths import PROJECT_ROOT
-    from eval.config.evaluation import build_part
-
-    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
-        system: GaiaSystem = build_part(compose("eval", ["system=gaia"]).system, "system")
-    offered = make_toolbox(AgentSettings(tools=list(system.tools)), system.tools, Resources()).tools
+    offered = make_toolbox(AgentSettings(tools=list(TOOLS)), TOOLS, Resources()).tools
     assert {name for name, tool in offered.items() if not is_untrusted(tool.func)} == OURS

@@ -27,7 +27,7 @@ from mas.tools.settings import WebSettings
 from pathlib import Path
 nobody = "http://127.0.0.1:1"
 urls = dict(wikipedia_url=nobody, youtube_url=nobody, search_base_url=nobody)
-web = WebSettings(allow_private_hosts=["127.0.0.1:1"], fall_back_to_wikipedia=False, **urls)
+web = WebSettings(allow_private_hosts=["127.0.0.1:1"], **urls)
 with use_tool_context(Resources(ToolSettings(web=web))), use_attachments([Path(path) for path in sys.argv[3:]]):
     try:
         result = load_function(sys.argv[1])(**json.loads(sys.argv[2]))

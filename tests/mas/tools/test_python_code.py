@@ -10,7 +10,7 @@ import pytest
 
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
-from mas.tools.python_code import FRESH, NO_OUTPUT, STATE_KEY, python_repl_tool
+from mas.tools.python_code import NO_OUTPUT, STATE_KEY, python_repl_tool
 from mas.tools.results import ToolError
 from mas.tools.settings import BUBBLEWRAP, SandboxSettings, ToolSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -78,7 +78,7 @@ def test_after_a_stop_the_agent_is_told_twice_that_variables_are_lost() -> None:
     with question(seconds_per_call=0.4):
         stopped, fresh, settled = calls("x = 1\nwhile True: pass", "'x' in globals()", "1")
     assert stopped.startswith("error: python was stopped: the code ran longer than 0.4 s. All variables are lost")
-    assert fresh == f"{FRESH}\nFalse"
+    assert fresh == "False"
     assert settled == "1"
 
 
@@ -121,7 +121,7 @@ def test_a_cancelled_call_loses_the_session_and_the_next_says_so() -> None:
         return await python_repl_tool("'x' in globals()")
 
     with question():
-        assert asyncio.run(cancelled()) == f"{FRESH}\nFalse"
+        assert asyncio.run(cancelled()) == "False"
 
 
 def test_refused_where_nothing_can_shut_it_in() -> None:

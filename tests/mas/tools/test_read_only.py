@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-import pytest
 
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
@@ -60,7 +59,7 @@ class Counter:
         self.asked += 1
         if up == "nothing":
             raise ToolError("there is nothing to see")
-        return ToolResult(f"{up}, seen {self.asked}", is_temporary=up == "makeshift")
+        return ToolResult(f"{up}, seen {self.asked}")
 
 
 def run(
@@ -121,14 +120,3 @@ def test_the_tools_that_only_look_are_marked_and_stay_so_behind_a_decorator(tmp_
         again, spans = run(SampleContext(SampleKey("q"), tool_log=log), *calls, tools=tools)
     assert again == first and "Rome" in first[2]
     assert all(span.attributes["replayed"] for span in spans)
-
-
-@pytest.mark.parametrize("name", ["look", "look_async"])
-def test_what_a_tool_calls_a_makeshift_is_shown_but_not_kept(name: str) -> None:
-    counter, log = Counter(), Kept()
-    for number in (1, 2):
-        question = SampleContext(SampleKey("q"), tool_log=log)
-        observations, spans = run(question, Call(name, {"up": "makeshift"}), tools=counter.tools())
-        assert observations == [f"makeshift, seen {number}"]
-        assert "replayed" not in spans[0].attributes
-    assert log == {}

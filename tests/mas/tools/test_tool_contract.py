@@ -1,6 +1,6 @@
-"""Contract of every tool in conf/: a schema that a model can follow, a typed result, and no heavy import before a call.
+"""Contract of every tool of the catalogue: a schema for models, a typed result, and no heavy import before a call.
 
-A tool is checked as soon as it is in conf/system/; a call in CALLS checks the facts of its result, too.
+A tool is checked as soon as it is in the catalogue; a call in CALLS checks the facts of its result, too.
 """
 
 import asyncio
@@ -13,11 +13,10 @@ from typing import Any
 
 import dspy
 import pytest
-import yaml
 
 from mas.runtime.untrusted import is_untrusted
 from mas.tools.attachments import use_attachments
-from mas.tools.catalogue import load_function
+from mas.tools.catalogue import TOOLS, load_function
 from mas.tools.read_only import is_read_only
 from mas.tools.results import ResultKind, ToolResult
 from mas.tools.settings import BUBBLEWRAP, SandboxSettings, ToolSettings, WebSettings
@@ -30,12 +29,6 @@ from tests.servers.tavily import KEY, TavilyServer
 from tests.servers.website import Website
 from tests.servers.youtube import YouTubeServer
 
-CONF = Path(__file__).parents[3] / "conf" / "system"
-TOOLS: dict[str, str] = {
-    name: path
-    for system in ("gaia", "single_agent")
-    for name, path in yaml.safe_load((CONF / f"{system}.yaml").read_text("utf-8"))["tools"].items()
-}
 CALLS: dict[str, tuple[dict[str, str], ResultKind, str]] = {  # arguments, kind of the result, text of its first source
     "calculator": ({"expression": "6*7"}, "computed", ""),
     "unit_converter": ({"quantity": "1 km", "to_unit": "m"}, "computed", ""),

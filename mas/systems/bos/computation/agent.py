@@ -9,7 +9,7 @@ import ast
 import json
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,12 +22,17 @@ from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, format_conte
 from mas.systems.bos.contracts import AgentFailureError, AgentResult, EventRecorder, TabularResult
 from mas.systems.bos.settings import ComputationSettings
 from mas.tools.attachments import list_attachments
-from mas.tools.python_code import format_cell
+from mas.tools.python_code import format_reply
 from mas.tools.sandbox.repl import Interpreter
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
 from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS
 from mas.tools.settings import SandboxSettings
 
+ALLOWED_IMPORTS = (  # code that imports others is refused
+    *("math", "cmath", "statistics", "decimal", "fractions", "datetime", "calendar", "zoneinfo", "itertools"),
+    *("functools", "collections", "heapq", "bisect", "operator", "random", "re", "string", "json", "csv", "io"),
+    *("typing", "dataclasses", "enum", "numpy", "pandas", "scipy", "openpyxl"),
+)
 _RESERVE_CHARS = 500  # of an output, for what is around the captured values
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _ERROR_TYPE = re.compile(r"(?:\w+\.)*(\w+)(?::|$)")
@@ -120,7 +125,7 @@ class ComputationAgent:
             computation_question=question,
             context=format_context(context),
             earlier_results=get_text(context, EARLIER_RESULTS) or "none",
-            modules=", ".join(self.settings.allowed_imports) or "none",
+            modules=", ".join(ALLOWED_IMPORTS),
             files=", ".join(list_attachments()) or "none",
             problem=problem,
             system_prompt=get_text(context, SYSTEM_PROMPT),
@@ -137,7 +142,7 @@ class ComputationAgent:
         """
         if not code.strip():
             raise AgentFailureError("PlanningDeclined", "no code can be written for this question")
-        if violation := find_violation(code, self.settings.allowed_imports):
+        if violation := find_violation(code):
             raise AgentFailureError("SandboxViolation", violation)
         if sample := current_context():
             sample.count_tool_call()
@@ -186,7 +191,7 @@ class ComputationAgent:
         return str(reply.computation_answer or "").strip() or execution.text
 
 
-def find_violation(code: str, allowed_imports: Collection[str]) -> str | None:
+def find_violation(code: str) -> str | None:
     """Return what the code may not do, or None: imports are from a list, and no function reaches beyond a calculation.
 
     The sandbox is what shuts the code in. This check refuses early and says why.
@@ -197,19 +202,25 @@ def find_violation(code: str, allowed_imports: Collection[str]) -> str | None:
         return None  # the sandbox shows the error with its line
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     imported = {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
-    denied = _SYSTEM_MODULES.difference(allowed_imports)
     for node in ast.walk(tree):
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
-            modules = [node.module or ".", *(each.name for each in node.names if each.name.lstrip("_") in denied)]
+            modules = [
+                node.module or ".",
+                *(each.name for each in node.names if each.name.lstrip("_") in _SYSTEM_MODULES),
+            ]
         for module in modules:
-            if module.partition(".")[0] not in allowed_imports:
-                return f"the module {module} may not be imported; allowed: {', '.join(sorted(allowed_imports))}"
+            if module.partition(".")[0] not in ALLOWED_IMPORTS:
+                return f"the module {module} may not be imported; allowed: {', '.join(ALLOWED_IMPORTS)}"
         if isinstance(node, ast.Name) and node.id in _FORBIDDEN_NAMES | _FORBIDDEN_ATTRIBUTES:
             return f"{node.id} may not be used"
         if isinstance(node, ast.Attribute) and node.attr in _FORBIDDEN_ATTRIBUTES:
             return f"the attribute {node.attr} may not be used"
-        if isinstance(node, ast.Attribute) and node.attr.lstrip("_") in denied and _find_root(node) in imported:
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr.lstrip("_") in _SYSTEM_MODULES
+            and _find_root(node) in imported
+        ):
             return f"{ast.unparse(node)} may not be used: it reaches a module that may not be imported"
     return None
 
@@ -230,15 +241,15 @@ async def execute(code: str, settings: SandboxSettings, files: Mapping[str, Path
     """
     interpreter = Interpreter(settings, files or {})
     try:
-        cell = await interpreter.run(code)
-        text, reply = str(format_cell(cell)), cell.reply
+        reply = await interpreter.run(code)
+        text = str(format_reply(reply))
         if reply.error:
             return Execution(text, error=reply.error, output=reply.output)
         try:
             room = MAX_OUTPUT_CHARS - _RESERVE_CHARS
             program = (Path(__file__).parent / "capture.py").read_text("utf-8")
             capture = f"{program}\nprint(_mas_capture(globals(), {bool(reply.value)}, {room}))"
-            found = (await interpreter.run(capture)).reply.output
+            found = (await interpreter.run(capture)).output
         except SessionLostError:  # the code has left something running; what it printed is known
             found = ""
     finally:

@@ -5,26 +5,22 @@ It runs as a program of the reader process, with a profile of its own that switc
     convert(Source("talk.ppt", data), ".ppt", ".pptx").data      # the bytes of a .pptx
 """
 
-import functools
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.files.document import Document, Source
-from mas.tools.files.readers import office, text
+from mas.tools.files.readers import office
 from mas.tools.files.zip_package import MAX_UNPACKED_BYTES
 from mas.tools.results import ToolError
 
 CONVERT_SECONDS = 100.0
 PROGRAM = "soffice"
-RTF_MISSING = (
-    "It is shown with its formatting codes: LibreOffice, which shows the text alone, is not installed "
-    "(apt-get install libreoffice-writer)."
-)
+PACKAGES = {".docx": "libreoffice-writer", ".xlsx": "libreoffice-calc", ".pptx": "libreoffice-impress"}  # of Debian
 # Of the profile: no macros or other active content, no links to files or pages, every connection to nowhere.
 _SETTINGS = {
     "Office.Common/Security/Scripting": {
@@ -84,23 +80,14 @@ def convert(source: Source, kind: str, target: str) -> Source:
             raise ToolError(f"{source.name} cannot be opened by LibreOffice; it is damaged or unusual.") from error
 
 
-def _read(source: Source, kind: str, what: str, target: str, package: str) -> Document:
-    """Return the converted file's document.
-
-    Args:
-        package: one of PACKAGES, named where LibreOffice is missing.
-    """
-    if is_installed():
-        document = _READERS[target](convert(source, kind, target))
-        note = f"LibreOffice has converted it from {kind} to {target}."
-        return replace(document, notes=[note, *document.notes])
-    if kind == ".rtf":
-        document = text.read(source)
-        return replace(document, notes=[*document.notes, RTF_MISSING], is_incomplete=True)
-    raise ToolError(
-        f"{source.name} is {what}, which only LibreOffice opens, and that is not installed here (apt-get install "
-        f"{package}); go on without it."
-    )
+def _read(source: Source, what: str, kind: str, target: str) -> Document:
+    if not is_installed():
+        raise ToolError(
+            f"{source.name} is {what}, which only LibreOffice opens, and that is not installed here (apt-get install "
+            f"{PACKAGES[target]}); go on without it."
+        )
+    document = _READERS[target](convert(source, kind, target))
+    return replace(document, notes=[f"LibreOffice has converted it from {kind} to {target}.", *document.notes])
 
 
 def _read_workbook(source: Source) -> Document:
@@ -109,15 +96,10 @@ def _read_workbook(source: Source) -> Document:
     return excel.read(source)
 
 
-def _build_reader(kind: str, what: str, target: str, package: str) -> Callable[[Source], Document]:
-    return functools.partial(_read, kind=kind, what=what, target=target, package=package)
-
-
 _READERS = {".docx": office.read_word, ".pptx": office.read_slides, ".xlsx": _read_workbook}
-PACKAGES = frozenset(("libreoffice-calc", "libreoffice-impress", "libreoffice-writer"))  # of Debian
 
-read_doc = _build_reader(".doc", "an old Word document", ".docx", "libreoffice-writer")
-read_rtf = _build_reader(".rtf", "a rich text document", ".docx", "libreoffice-writer")
-read_odt = _build_reader(".odt", "an OpenDocument text", ".docx", "libreoffice-writer")
-read_ods = _build_reader(".ods", "an OpenDocument spreadsheet", ".xlsx", "libreoffice-calc")
-read_ppt = _build_reader(".ppt", "an old PowerPoint presentation", ".pptx", "libreoffice-impress")
+read_doc = partial(_read, what="an old Word document", kind=".doc", target=".docx")
+read_rtf = partial(_read, what="a rich text document", kind=".rtf", target=".docx")
+read_odt = partial(_read, what="an OpenDocument text", kind=".odt", target=".docx")
+read_ods = partial(_read, what="an OpenDocument spreadsheet", kind=".ods", target=".xlsx")
+read_ppt = partial(_read, what="an old PowerPoint presentation", kind=".ppt", target=".pptx")

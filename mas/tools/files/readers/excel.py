@@ -83,17 +83,17 @@ def _tint(rgb: str, tint: float) -> str:
 MAX_GRID_COLUMNS = 100  # a wider sheet shows its filled cells alone, each with its letter
 MAX_LISTED = 40  # merged ranges or hidden columns named in a sheet's heading
 
-_NOT_SHOWN = {"xl/media/": "images", "xl/charts/chart": "charts", "xl/pivotTables/": "pivot tables"}
-
 Grid = dict[int, dict[int, str]]  # row number → column number → text of the cell
 
 
 def read(source: Source) -> Document:
     """Return the sheets of a workbook."""
-    notes = _check_archive(source)
+    members = list_members(source)
     workbook = _load(source, data_only=False)
     computed = _load(source, data_only=True) if _has_formulas(workbook) else workbook
     parts, names = describe_sheets(workbook, computed)
+    has_more = any(member.startswith(("xl/media/", "xl/charts/", "xl/pivotTables/")) for member in members)
+    notes = ["The workbook also holds images, charts or pivot tables, which are not shown."] if has_more else []
     return Document(f"workbook with {len(parts)} sheets: {names}", parts, notes)
 
 
@@ -102,18 +102,6 @@ def describe_sheets(workbook: Workbook, computed: Workbook) -> tuple[list[Part],
     colours = FillColours(workbook)
     parts = [_build_part(sheet, computed[sheet.title], colours) for sheet in workbook.worksheets]
     return parts, ", ".join(f'"{part.name}" ({len(part.lines)} rows)' for part in parts)
-
-
-def _check_archive(source: Source) -> list[str]:
-    """Return notes on contents of the workbook other than cells.
-
-    Raises:
-        ToolError: the archive is damaged, or unpacks to more than the limits.
-    """
-    members = list_members(source)
-    counts = {kind: sum(member.startswith(start) for member in members) for start, kind in _NOT_SHOWN.items()}
-    listed = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-    return [f"The workbook also holds {listed}, which are not shown."] if listed else []
 
 
 def _load(source: Source, data_only: bool) -> Workbook:

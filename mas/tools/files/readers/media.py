@@ -34,7 +34,7 @@ def read_picture(source: Source) -> Document:
         image.load()
         text = ocr.read_text(image)
     if text is None:
-        return Document(summary, [Part([])], [ocr.MISSING], is_incomplete=True)
+        return Document(summary, [Part([])], [ocr.MISSING])
     note = (
         "What follows is the text that OCR found in it; letters may be misread, shapes and colours are not described."
     )

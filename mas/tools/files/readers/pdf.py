@@ -40,8 +40,7 @@ def read(source: Source) -> Document:
         notes.append(f"Tables are shown as rows on the first {MAX_PAGES_WITH_TABLES} pages, then as running text.")
     if count > MAX_PAGES:
         notes.append(f"Only the first {MAX_PAGES} of its {count} pages are read.")
-    is_incomplete = bool(pictures) and not ocr.is_installed()
-    return Document(f"PDF, {count} pages", number_parts("page", texts), notes, "page", is_incomplete)
+    return Document(f"PDF, {count} pages", number_parts("page", texts), notes, "page")
 
 
 def _read_pages(source: Source, count: int) -> tuple[list[list[str]], list[int]]:

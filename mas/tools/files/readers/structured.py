@@ -1,4 +1,4 @@
-"""Readers of CSV, TSV and Parquet, JSON and JSON Lines, and XML. Invalid JSON and XML are shown as written.
+"""Readers of CSV, TSV and Parquet, JSON and XML. Invalid JSON and XML are shown as written.
 
 read_table(Source("towns.csv", b"…")).parts[0].heading      # "row | city | people"
 read_json(Source("a.json", b"…")).parts[0].lines[1]         # Line(2, '  "city": "Rome"')
@@ -23,7 +23,6 @@ from mas.tools.results import ToolError
 
 SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
 BATCH_ROWS = 4_096  # of Parquet
-MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can split
 
 
 def read_table(source: Source) -> Document:
@@ -61,50 +60,24 @@ def build_table(names: list[str], rows: Iterable[list[str]], form: str) -> Docum
         lines.append(Line(number, format_row(cells)))
     notes = [f"{uneven} rows have more or fewer cells than there are column names."] if uneven else []
     summary = f"table with {len(names)} columns and {len(lines)} rows below the column names, {form}"
-    columns = format_row(names)
-    if len(columns) > MAX_HEADING_CHARS:
-        lines.insert(0, Line(0, columns))
-        columns = "(the column names are row 0)"
-    return Document(summary, [Part(lines, heading=f"row | {columns}", numbered=True)], notes)
+    return Document(summary, [Part(lines, heading=f"row | {format_row(names)}", numbered=True)], notes)
 
 
 def read_json(source: Source) -> Document:
     """Return a JSON value, indented; what is no single value, such as JSON Lines, as it is written."""
     text, encoding = decode(source.data, source.name)
     try:
-        value = json.loads(text, object_pairs_hook=_refuse_duplicates)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         return build_text_document(text, encoding, [f"Not valid JSON ({error}), so it is shown as text."])
     lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
     return Document(f"JSON, {_describe_size(value)}, {len(lines)} lines when indented", [Part(lines)])
 
 
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object; refuse equal keys, of which Python keeps the last: the text as written loses none."""
-    if len(found := dict(pairs)) < len(pairs):
-        raise ValueError("an object has the same key twice")
-    return found
-
-
 def _describe_size(value: object) -> str:
     if isinstance(value, dict):
         return f"an object with {len(value)} keys"
     return f"a list of {len(value)} items" if isinstance(value, list) else "a single value"
-
-
-def read_json_lines(source: Source) -> Document:
-    """Return JSON Lines, one value a line; an invalid one as it is written."""
-    text, _ = decode(source.data, source.name)
-    lines, bad = [], []
-    for number, written in split_lines(text):
-        try:
-            shown = json.dumps(json.loads(written), ensure_ascii=False)
-        except (ValueError, RecursionError):
-            shown = written
-            bad += [number] if written.strip() else []
-        lines.append(Line(number, shown))
-    notes = [f"{len(bad)} lines are not valid JSON, the first is line {bad[0]}."] if bad else []
-    return Document(f"JSON Lines, {len(lines)} lines", [Part(lines, numbered=True)], notes)
 
 
 def read_parquet(source: Source) -> Document:

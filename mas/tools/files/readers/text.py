@@ -6,6 +6,7 @@ decode(b"caf\\xe9")                 # ("café", "windows-1252 (guessed)")
 import codecs
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 
 from mas.tools.files.document import Document, Line, Part, Source, number_lines
 from mas.tools.results import ToolError
@@ -64,8 +65,6 @@ def check_encoding(name: str) -> str | None:
 def decode(data: bytes, name: str = "the file", declared: str | None = None) -> tuple[str, str]:
     """Return the text and its encoding, by byte order mark, utf-8, the declared encoding or a guess.
 
-    A declared encoding of seven bits, such as iso-2022-jp, goes before utf-8.
-
     Raises:
         ToolError: the bytes are not text.
     """
@@ -86,22 +85,16 @@ def decode_anything(data: bytes, declared: str | None) -> tuple[str, str]:
         return data.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
         pass
-    try:
-        return (data.decode(declared), declared) if declared else _guess(data)
-    except UnicodeError:
-        return _guess(data)
-
-
-def _guess(data: bytes) -> tuple[str, str]:
-    """Guess: damaged utf-8 has more good letters than bad bytes; else it is the Windows superset of latin-1."""
+    if declared:
+        with suppress(UnicodeError):
+            return data.decode(declared), declared
     text = data.decode("utf-8", "replace")
     bad = text.count("\ufffd")
-    if sum(letter > "\x7f" for letter in text) > 2 * bad:
+    if sum(letter > "\x7f" for letter in text) > 2 * bad:  # damaged utf-8 has more good letters than bad bytes
         return text, f"utf-8 with {bad} damaged characters"
-    try:
+    with suppress(UnicodeDecodeError):
         return data.decode("cp1252"), "windows-1252 (guessed)"
-    except UnicodeDecodeError:
-        return data.decode("latin-1"), "latin-1 (guessed)"
+    return data.decode("latin-1"), "latin-1 (guessed)"
 
 
 def format_row(cells: Iterable[str]) -> str:

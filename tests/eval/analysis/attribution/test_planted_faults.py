@@ -5,18 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from eval.analysis.attribution.broken_link import find_broken_link
 from eval.benchmarks.dataset import Sample
-from eval.cli.paths import PROJECT_ROOT
 from eval.execution.runner import SampleRunner
 from eval.scorers.gaia import GaiaScorer
 from mas.agents.spec import AgentSettings
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.systems.gaia.system import GaiaSystem
-from mas.tools.catalogue import load_function
+from mas.tools.catalogue import TOOLS, load_function
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
 from tests.eval.analysis.attribution import planted_faults
@@ -24,7 +22,6 @@ from tests.eval.analysis.attribution.planted_faults import BENCHES, Bench, Fault
 from tests.eval.analysis.attribution.planted_proofs import ProofBench
 from tests.scripted_model import Call, ScriptedModel, answering, in_turn, plan
 
-TOOLS: dict[str, str] = yaml.safe_load((PROJECT_ROOT / "conf/system/gaia.yaml").read_text("utf-8"))["tools"]
 NOT_TOLD_APART = {
     ("bos", "planner"),  # it sends the question to the wrong agent, which answers as best it can
 }

@@ -11,7 +11,7 @@ from mas.systems.bos import agents as registry
 from mas.systems.bos.agents import AgentEntry
 from mas.systems.bos.contracts import AgentExecutionStatus, AgentName, AgentResult, TabularResult
 from mas.systems.bos.program import BosProgram
-from mas.systems.bos.settings import ComputationSettings, PlannerSettings
+from mas.systems.bos.settings import PlannerSettings
 from mas.systems.bos.system import BosSystem
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources
@@ -63,7 +63,6 @@ def use_agents(monkeypatch: pytest.MonkeyPatch, *agents: Any) -> None:
 
 def build(model: ScriptedModel, **system: Any) -> BosProgram:
     system.setdefault("planner", PlannerSettings(keywords=KEYWORDS))
-    system.setdefault("computation", ComputationSettings(["math", "statistics"]))
     made = BosSystem(**system)
     made.check()
     program = cast(BosProgram, made.build(cast(Any, model), None, Resources(ToolSettings())))

@@ -207,8 +207,6 @@ def test_an_empty_question_is_refused() -> None:
     [
         ({"planner": PlannerSettings("fuzzy")}, "choose among: substring, word."),
         ({"planner": PlannerSettings(keywords={"nobody": []})}, "choose among: sql, api_docs, computation."),
-        ({"planner": PlannerSettings(keywords={"sql": ["SQL"]})}, "expected words in lower case"),
-        ({"planner": PlannerSettings(keywords={"sql": [""]})}, "expected words in lower case"),
         ({"computation": ComputationSettings(repair_attempts=-1)}, "expected 0 to 5."),
     ],
 )

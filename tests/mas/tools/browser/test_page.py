@@ -9,14 +9,11 @@ SHOWN = (
 )
 
 
-def test_the_agent_sees_page_tabs_downloads_result_and_snapshot_in_this_order() -> None:
-    acted = '### Result\n3 matches\n### Events\n- Downloaded file a.pdf to "/tmp/a.pdf"\n- other'
-    result = build_result(acted, "### Open tabs\n- 0: Towns\n" + SHOWN)
+def test_the_agent_sees_page_tabs_result_and_snapshot_in_this_order() -> None:
+    result = build_result("### Result\n3 matches\n### Events\n- other", "### Open tabs\n- 0: Towns\n" + SHOWN)
     header, _, body = result.partition("\n\n")
     assert header.startswith("https://example.org/ 'Towns' (browser, 20")
-    assert body == (
-        'Tabs:\n- 0: Towns\n\nDownloaded, out of your reach: a.pdf\n\n3 matches\n\n- heading "Towns" [ref=e1]\n### x'
-    )
+    assert body == 'Tabs:\n- 0: Towns\n\n3 matches\n\n- heading "Towns" [ref=e1]\n### x'
     (excerpt,) = result.excerpts
     assert (result[excerpt.start : excerpt.end], excerpt.source) == (body, "https://example.org/")
     assert excerpt.title == "Towns" and result.kind in WEB_KINDS

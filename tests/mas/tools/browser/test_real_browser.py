@@ -113,7 +113,7 @@ def session(server: BrowserServer, site: Site) -> Iterator[BrowserSession]:
 
 @contextmanager
 def session_of(server: BrowserServer, site: Site) -> Iterator[BrowserSession]:
-    allowed = WebSettings(allow_private_hosts=[f"127.0.0.1:{site.port}"], blocked_sites=["/found"])
+    allowed = WebSettings(allow_private_hosts=[f"127.0.0.1:{site.port}"], more_blocked_sites=["/found"])
 
     async def check(url: str) -> str:
         return await check_public(url, allowed)

@@ -166,10 +166,7 @@ def test_a_dialog_cannot_pass_for_an_allowed_page(session: BrowserSession, quest
 
 def test_a_failure_is_one_line_with_its_reason(session: BrowserSession, question: SampleContext) -> None:
     [seen] = acted(session, question, navigate("/error"))
-    assert seen == (
-        f"ToolError: browser_navigate: net::ERR_TUNNEL_CONNECTION_FAILED at {SITE}/error; that host does not answer, "
-        "or is not on the public web."
-    )
+    assert seen == f"ToolError: browser_navigate: net::ERR_TUNNEL_CONNECTION_FAILED at {SITE}/error"
 
 
 def test_a_huge_page_is_cut_to_what_a_tool_may_return(session: BrowserSession, question: SampleContext) -> None:
@@ -219,7 +216,7 @@ def test_no_server_costs_little_and_is_said_once() -> None:
         assert session is None
     assert time.monotonic() - began < 1
     assert said == [describe_missing_browser(BrowserSettings(url=url))]
-    assert f"nothing listens at {url}" in said[0] and "`make browser`" in said[0]
+    assert f"{url} does not answer" in said[0] and "nothing listens" in said[0] and "`make browser`" in said[0]
 
 
 def test_no_browser_configured_says_nothing() -> None:
@@ -233,7 +230,6 @@ def test_a_wrong_host_name_is_explained() -> None:
     with running_stub("--only-host", "browser.example:3000") as server:
         said = describe_missing_browser(BrowserSettings(url=server.url))
     assert "HTTP 403 Access is only allowed at browser.example:3000" in said
-    assert f"--allowed-hosts 127.0.0.1:{server.port}" in said
 
 
 def test_something_else_at_the_address_is_no_browser() -> None:

@@ -72,7 +72,7 @@ def show(document: Document, name: str, wanted: dict[str, str | int]) -> str:
         return f"error: {error}"
     header, _, rest = text.partition("\n\n")
     assert text[start:] == rest and "\n\n" not in header
-    return f"{text}{' [incomplete]' if document.is_incomplete else ''}"
+    return text
 
 
 def shorten(text: str) -> str:

@@ -34,7 +34,7 @@ class Asked:
         self.code, self.summary = FixedPredictor({"code": code}), FixedPredictor(said)
         self.outcome = Execution("42", value=42) if outcome is None else outcome
         self.executed: list[str] = []
-        settings = ComputationSettings(["math"], repair_attempts)
+        settings = ComputationSettings(repair_attempts)
         self.agent = ComputationAgent(self.code, self.summary, settings, SandboxSettings())
 
     async def execute(self, code: str, *_: Any) -> Execution:
@@ -64,7 +64,7 @@ def test_c01_c06_code_is_asked_for_run_and_summarised(monkeypatch: pytest.Monkey
     assert (str(result.status), result.answer, result.error) == ("succeeded", "It is 42.", None)
     assert asked.executed == ["import math\n6 * 7"]
     (inputs,) = asked.code.inputs
-    assert inputs.keys() == set(WriteCode.input_fields) and inputs["modules"] == "math"
+    assert inputs.keys() == set(WriteCode.input_fields) and inputs["modules"].startswith("math, ")
     assert inputs["computation_question"] == "6 times 7?"
     assert inputs["context"] == "current_date: 2026-11-22" and inputs["earlier_results"] == "sql found 3"
     (summary,) = asked.summary.inputs
@@ -81,7 +81,7 @@ def test_c05_a_table_is_the_results_table(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("code", "kind", "message"),
     [
-        ("import os", "SandboxViolation", "the module os may not be imported; allowed: math"),
+        ("import os", "SandboxViolation", "the module os may not be imported"),
         ("eval('1')", "SandboxViolation", "eval may not be used"),
         (" ", "PlanningDeclined", "no code can be written for this question"),
     ],
@@ -90,7 +90,7 @@ def test_c03_refused_code_is_not_run(monkeypatch: pytest.MonkeyPatch, code: str,
     asked = Asked(code, repair_attempts=2)
     result = asked.invoke(monkeypatch)
     assert str(result.status) == "failed" and result.error
-    assert (result.error.type, result.error.message) == (kind, message)
+    assert (result.error.type, result.error.message.partition(";")[0]) == (kind, message)
     assert asked.executed == [] and len(asked.code.inputs) == 1 and kinds(result) == ["DECISION", "ERROR"]
 
 

@@ -9,9 +9,9 @@ from mas.systems.bos.computation.agent import find_violation
     ("code", "violation"),
     [
         ("import math\nfrom statistics import mean\nmean([1, math.pi])", None),
-        ("import os", "the module os may not be imported; allowed: math, statistics"),
-        ("def f():\n    from os.path import join", "the module os.path may not be imported; allowed: math, statistics"),
-        ("from . import x", "the module . may not be imported; allowed: math, statistics"),
+        ("import os", "the module os may not be imported; allowed: math"),
+        ("def f():\n    from os.path import join", "the module os.path may not be imported; allowed: math"),
+        ("from . import x", "the module . may not be imported; allowed: math"),
         ("__import__('os')", "__import__ may not be used"),
         ("e = eval", "eval may not be used"),
         ("().__class__.__subclasses__()", "the attribute __subclasses__ may not be used"),
@@ -23,9 +23,9 @@ from mas.systems.bos.computation.agent import find_violation
     ],
 )
 def test_c03_imports_and_calls_beyond_a_calculation_are_found(code: str, violation: str | None) -> None:
-    found = find_violation(code, ["math", "statistics"])
+    found = find_violation(code)
     assert found is None if violation is None else found is not None and violation in found
 
 
 def test_what_is_no_python_is_no_violation() -> None:
-    assert find_violation("x = ", ["math"]) is None
+    assert find_violation("x = ") is None

@@ -83,13 +83,6 @@ def test_without_libreoffice_the_program_and_its_package_are_named(
         read_in_process(Source(name, data))
 
 
-def test_without_libreoffice_rich_text_is_shown_with_its_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converted, "is_installed", lambda: False)
-    document = read_in_process(Source("a.rtf", RTF))
-    assert document.parts[0].lines[0].text == RTF.decode()
-    assert document.notes == [converted.RTF_MISSING] and document.is_incomplete
-
-
 def make_old(folder: Path, kind: str) -> bytes:
     """A file of the kind, made by LibreOffice from a new one."""
     table = [["ship", "load"], ["Velmor", FACT]]

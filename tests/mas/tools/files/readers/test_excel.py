@@ -124,7 +124,7 @@ def test_images_and_charts_are_mentioned(book: Workbook, tmp_path: Path) -> None
     with zipfile.ZipFile(tmp_path / "b.xlsx", "a") as archive:
         archive.writestr("xl/media/image1.png", b"")
     notes = read_book(tmp_path / "b.xlsx").notes
-    assert notes == ["The workbook also holds 1 images, which are not shown."]
+    assert notes == ["The workbook also holds images, charts or pivot tables, which are not shown."]
 
 
 def test_a_damaged_workbook_is_refused(tmp_path: Path) -> None:
