@@ -12,8 +12,8 @@ from typing import Any
 import dspy
 import pytest
 from dspy.utils.exceptions import LMUnsupportedFeatureError
-from hydra import compose, initialize_config_dir
 
+from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import build_part
 from mas.llm.profiles.model import AgentModel, check_agents
@@ -55,10 +55,9 @@ def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
 def profile_and_system(option: str, server: Server, *overrides: str) -> tuple[Any, Any]:
     """The two parts of a configuration that this is about, checked as a run checks them."""
     given = PROFILES.get(option, {}).get("given", [])
-    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
-        url = f"model.base_url={server.base_url}"
-        node = compose("eval", [f"model={option}", *given, url, "system=gaia", *overrides])
-        model, system = build_part(node.model, "model"), build_part(node.system, "system")
+    url = f"model.base_url={server.base_url}"
+    node = compose_config([f"model={option}", *given, url, "system=gaia", *overrides])
+    model, system = build_part(node.model, "model"), build_part(node.system, "system")
     check_agents(model, agent_names(system))
     model.check()
     return model, system

@@ -79,7 +79,10 @@ def prepare_arguments(arguments: Sequence[str]) -> list[str]:
     expanded = [part for each in arguments for part in _expand_scorers(each)]
     chosen = f"+scorer@{EXTRA_SCORERS}."  # typed again for a run that is resumed, it would be there twice
     once = [part for place, part in enumerate(expanded) if not (part.startswith(chosen) and part in expanded[:place])]
-    return [_quote_text(each) for each in once]
+    return [_quote_text(f"++{each}" if _OPEN_BRANCH.match(each) else each) for each in once]
+
+
+_OPEN_BRANCH = re.compile(r"(?:system\.agents|model\.agents|system\.tools)\.\w")  # whose entries conf/ need not have
 
 
 def _expand_scorers(argument: str) -> list[str]:
@@ -338,7 +341,13 @@ def get_multirun_job() -> MultirunJob | None:
 
 def get_task_overrides() -> list[str]:
     """Return the overrides of this job, as they were typed."""
-    return list(HydraConfig.get().overrides.task)
+    return [_remove_sign(each) for each in HydraConfig.get().overrides.task]
+
+
+def _remove_sign(override: str) -> str:
+    """Return the override without the sign that `prepare_arguments` has added."""
+    typed = override.removeprefix("++")
+    return typed if _OPEN_BRANCH.match(typed) else override
 
 
 def get_typed_list(key: str) -> list[str] | None:
@@ -440,4 +449,4 @@ def list_sweep_jobs(multirun: Path) -> list[list[str]]:
     overrides = OverridesParser.create().parse_overrides([*parameters, *hydra.overrides.task])
     swept = tuple(f"{each.get_key_element()}=" for each in overrides if each.is_sweep_override())
     (jobs,) = BasicSweeper.split_arguments(overrides, None)
-    return [[each for each in job if each.startswith(swept)] for job in jobs]
+    return [[_remove_sign(each) for each in job if each.startswith(swept)] for job in jobs]

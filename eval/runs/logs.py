@@ -334,7 +334,7 @@ def log_parts(
     parts = {name: value for name, value in config.items() if isinstance(value, Mapping)}
     chosen = {name: part["name"] for name, part in parts.items() if isinstance(part.get("name"), str)}
     log.info("application started")
-    log.info("configuration loaded", **chosen, agents=len(parts.get("system", {}).get("agents") or ()))
+    log.info("configuration loaded", **chosen, agents=len(list(program.named_predictors())))
     for name, part in parts.items():
         log.debug("configuration", part=name, values=part)
     if prompts is not None:

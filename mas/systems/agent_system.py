@@ -10,7 +10,7 @@ from mas.agents.spec import AgentSettings, AgentSpec, ModelSettings, Toolboxes, 
 from mas.llm.profiles.model import AgentModel, Model
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.system import Program, Resources
-from mas.tools.catalogue import open_tools
+from mas.tools.catalogue import TOOLS, open_tools
 from mas.tools.settings import ToolSettings
 
 
@@ -23,7 +23,7 @@ class AgentSystem(ABC):
     name: str
     default_prompts: str | None
     agents: Mapping[str, ModelSettings]  # by name; agents without an entry have the defaults
-    tools: Mapping[str, str] = {}
+    tools: Mapping[str, str] = {}  # besides those of `mas.tools.catalogue.TOOLS`
 
     @abstractmethod
     def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
@@ -35,7 +35,7 @@ class AgentSystem(ABC):
         """
 
     def check(self) -> None:
-        check_agents(self.name, self.agent_specs, self.agents, self.tools)
+        check_agents(self.name, self.agent_specs, self.agents, {**TOOLS, **self.tools})
 
     def secrets(self) -> Collection[str]:
         return ()  # those of tools belong to the tools' settings
@@ -51,7 +51,7 @@ class AgentSystem(ABC):
     def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         program = self.make_program(
             {
-                agent.name: make_toolbox(self.get_settings(agent.name), self.tools, resources)
+                agent.name: make_toolbox(self.get_settings(agent.name), {**TOOLS, **self.tools}, resources)
                 for agent in self.agent_specs
                 if agent.uses_tools
             },

@@ -9,6 +9,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from eval.cli.hydra_compat import prepare_arguments
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import read_config as read_evaluation
 from optimize.session.config import read_config as read_tuning
@@ -33,7 +34,7 @@ def test_a_run_with_these_options_can_be_configured(package: str, script: str, o
     words = [word if "[" in word or "{" in word else word.split(",")[0] for word in words]
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base=None):
-        composed = compose(package, words)
+        composed = compose(package, prepare_arguments(words))
     if not re.search(r"=(my_|\w+\.(csv|jsonl|xlsx|parquet))", options):
         assert (read_evaluation if package == "eval" else read_tuning)(composed)
 

@@ -29,7 +29,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "unknown tool": (
         {"tools": TOOLS, "agents": {"expert": AgentSettings(tools=["calculater"])}},
-        ["calculater", "calculator, read_file"],
+        ["calculater", "calculator, python_repl_tool"],
     ),
 }
 
