@@ -5,7 +5,6 @@ loaded.inputs, loaded.outputs          # ("title", "body"), ("label",)
 list(loaded.predictors)                # ["classify.predict", "steps.0"]: DSPy's names, safe for files
 """
 
-import functools
 import inspect
 import json
 import sys
@@ -116,22 +115,13 @@ def check_inputs(loaded: LoadedModule, given: Collection[str] | None) -> None:
     unknown = [name for name in given or () if name not in loaded.inputs and not loaded.takes_any]
     if given is None and "question" not in loaded.inputs and not loaded.takes_any:
         missing = missing or ["question"]
-    if not missing and not unknown:
-        return
-    taken = f"system.target={loaded.target} takes {', '.join(loaded.inputs) or 'nothing'}"
-    if given is None:
+    if missing or unknown:
+        given_names = ", ".join(given) if given is not None else "question, file"
         raise UserError(
-            f"{taken}, and the data give question, file: name the columns of its input fields with "
-            f"data.inputs=[{','.join(loaded.inputs)}], or 'data.inputs={{field: column}}'."
+            f"system.target={loaded.target} takes {', '.join(loaded.inputs) or 'nothing'}, and the data give "
+            f"{given_names}; name the columns of its input fields with data.inputs=[{','.join(loaded.inputs)}], or "
+            "'data.inputs={field: column}' where the names differ."
         )
-    wrong = (
-        f"there is no column for the input field {', '.join(missing)}; add it, as "
-        f"'data.inputs={{{missing[0]}: column}}' where the names differ"
-        if missing
-        else f"the program has no input field {', '.join(unknown)}; leave it out, or map it with "
-        "'data.inputs={field: column}'"
-    )
-    raise UserError(f"{taken}, and data.inputs gives {', '.join(given)}: {wrong}.")
 
 
 def _make_module(target: str, found: object) -> "dspy.Module":
@@ -140,33 +130,17 @@ def _make_module(target: str, found: object) -> "dspy.Module":
         return cast("dspy.Module", found)
     if not callable(found) or not (is_class or inspect.isroutine(found)):
         raise UserError(f"{where} is {name_type(found)}; {EXPECTED}, or run a function with system=callable.")
-    if needed := _list_required(found):
-        kind, (module, _, name) = "a class whose constructor" if is_class else "a function that", target.partition(":")
-        raise UserError(
-            f"{where} is {kind} needs {needed}; {EXPECTED}. Add one such as def make(): return {name}(…) and give "
-            f"system.target={module}:make, or run a function that answers with system=callable."
-        )
     try:
         with note_loaded(target.partition(":")[0]):
             made = found()
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise UserError(f"{where} cannot be called ({describe_cause(error)}); {EXPECTED}.") from error
+        raise UserError(
+            f"{where} cannot be called without arguments ({describe_cause(error)}); {EXPECTED}, or run a function that "
+            "answers with system=callable."
+        ) from error
     if not is_dspy_module(made):
-        if inspect.iscoroutine(made):
-            made.close()  # otherwise Python warns that it was never awaited
         raise UserError(f"{where} makes {name_type(made)}; {EXPECTED}, or run it with system=callable.")
     return cast("dspy.Module", made)
-
-
-def _list_required(factory: Callable[..., object]) -> str:
-    try:
-        # Of a class, DSPy's metaclass hides the parameters.
-        called = functools.partial(factory.__init__, None) if inspect.isclass(factory) else factory
-        parameters = inspect.signature(called).parameters.values()
-    except (TypeError, ValueError):
-        return ""
-    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return ", ".join(each.name for each in parameters if each.default is each.empty and each.kind not in variable)
 
 
 def _describe(target: str, module: "dspy.Module", method: Callable[..., object]) -> LoadedModule:
@@ -223,15 +197,10 @@ def _load_state(target: str, module: "dspy.Module", state: str) -> None:
         )
     try:
         for name, parameter in own.items():  # DSPy itself would load other fields without a word
-            if (signature := getattr(parameter, "signature", None)) is None:
-                continue
-            fields = [field.json_schema_extra["prefix"] for field in signature.fields.values()]
-            there = [each["prefix"] for each in saved[name]["signature"]["fields"]]
-            if fields != there:
-                raise UserError(
-                    f"{other}: {name} has the fields {' '.join(there)} there, and {' '.join(fields)} in {target}; give "
-                    "the state of this program."
-                )
+            if (signature := getattr(parameter, "signature", None)) is not None:
+                fields = [field.json_schema_extra["prefix"] for field in signature.fields.values()]
+                if fields != (there := [each["prefix"] for each in saved[name]["signature"]["fields"]]):
+                    raise UserError(f"{other}: {name} has the fields {' '.join(there)} there, not {' '.join(fields)}.")
         loaded = {name: {**each, "lm": None} for name, each in saved.items()}
         module.load_state(loaded[_SELF] if is_flat else loaded)
     except UserError:
@@ -244,18 +213,14 @@ def _load_state(target: str, module: "dspy.Module", state: str) -> None:
 
 
 def _read_state(state: str) -> dict[str, Any]:
-    path, content = Path(state), None
-    if path.is_dir() or path.suffix in (".pkl", ".pickle"):
-        wrong = "is a pickled program, which can run any code when it is read, so it is refused"
-    elif not path.is_file():
-        wrong = f"does not exist under {Path.cwd()}"
-    else:
-        try:
-            content = json.loads(path.read_bytes())
-            wrong = "holds no saved program"
-        except (ValueError, RecursionError, OSError) as error:
-            wrong = f"is not JSON ({type(error).__name__})"
+    """Return the JSON of a saved program; a pickle, which can run any code when it is read, is none."""
+    try:
+        content = json.loads(Path(state).read_bytes())
+    except (ValueError, RecursionError, OSError) as error:
+        content = describe_cause(error)
     if not isinstance(content, dict):
-        expected = "expected the JSON that program.save('program.json') writes, not a pickle"
-        raise UserError(f"system.state={state} {wrong}; {expected}.")
+        raise UserError(
+            f"system.state={state} holds no saved program ({str(content)[:200]}); expected the JSON that "
+            "program.save('program.json') writes, not a pickle."
+        )
     return content

@@ -19,14 +19,12 @@ from types import ModuleType
 from typing import Any
 
 from mas.agents.in_memory import find_object, is_in_memory
-from mas.agents.source_digest import OURS, digest_program, note_loaded
+from mas.agents.source_digest import digest_program, note_loaded
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
 FORM = "package.module:name"
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-_MAX_NAMES_LISTED = 10
-_PROJECT = Path(__file__).resolve().parents[3]
 
 
 def load_target(target: str) -> object:
@@ -44,11 +42,8 @@ def load_target(target: str) -> object:
         try:
             found = getattr(found, attribute)
         except AttributeError as error:
-            place = getattr(module, "__file__", None) or "a package without a file"
-            raise UserError(
-                f"system.target={target}: there is no {name} in {module_name} ({place}); it defines: "
-                f"{_list_callables(module) or 'nothing that can be called'}."
-            ) from error
+            defined = ", ".join(each for each in vars(module) if not each.startswith("_"))
+            raise UserError(f"system.target={target}: {module_name} has no {name}; it has: {defined}.") from error
     return found
 
 
@@ -63,50 +58,26 @@ def compute_source_digest(target: str, *others: str | None) -> str:
 
 
 def _split_target(target: str) -> tuple[str, str]:
-    module, colon, name = target.partition(":")
-    if module.endswith(".py") or "/" in module:
+    module, _, name = target.partition(":")
+    if not _DOTTED.fullmatch(module) or not _DOTTED.fullmatch(name) or module.endswith(".py"):
         raise UserError(
-            f"system.target={target} names a file; expected {FORM}, the module's name without .py, importable from the "
-            "current folder or installed."
+            f"system.target={target} cannot be read; expected {FORM}, such as my_agent:answer for the function answer "
+            "in my_agent.py of the current folder."
         )
-    if not colon and "." in target:
-        suggestion = ":".join(target.rsplit(".", 1))
-        raise UserError(f"system.target={target} has no colon; expected {FORM}: system.target={suggestion}.")
-    if not _DOTTED.fullmatch(module) or not _DOTTED.fullmatch(name):
-        raise UserError(f"system.target={target} cannot be read; expected {FORM}, such as my_agent:answer.")
     return module, name
 
 
 def _import_module(name: str) -> ModuleType:
     for top in ("eval", "mas", "optimize"):  # no package of this name in the current folder takes its place
         importlib.import_module(top)
-    _check_not_hidden(name, name)
     try:
         with _importable(Path.cwd()), note_loaded(name):
             return importlib.import_module(name)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        missing = error.name or "" if isinstance(error, ImportError) else ""
-        _check_not_hidden(name, missing)
-        if isinstance(error, ModuleNotFoundError) and missing and f"{name}.".startswith(f"{missing}."):
-            raise UserError(
-                f"system.target: there is no module {name}, neither in the current folder {Path.cwd()} nor installed; "
-                "start the command in its folder, or correct the name."
-            ) from error
         raise UserError(
-            f"system.target: the module {name} cannot be imported ({describe_cause(error)}); correct it, then start "
-            "again."
+            f"system.target: the module {name} cannot be imported ({describe_cause(error)}), neither from the current "
+            f"folder {Path.cwd()} nor as an installed one; start the command in its folder, or correct it."
         ) from error
-
-
-def _check_not_hidden(target: str, imported: str) -> None:
-    """Refuse a package of the user's that has the name of one of ours: only one of the two can be imported."""
-    top = imported.partition(".")[0]
-    own = [path for path in (Path.cwd() / top, Path.cwd() / f"{top}.py") if path.exists()]
-    if top in OURS and own and own[0].resolve() not in (_PROJECT / top, _PROJECT / f"{top}.py"):
-        raise UserError(
-            f"system.target: the module {target} needs your {own[0].name} in {own[0].parent}, which has the name of "
-            f"the harness's own package {top}; give yours another name."
-        )
 
 
 @contextmanager
@@ -124,15 +95,6 @@ def _importable(folder: Path) -> Iterator[None]:
 def describe_cause(error: BaseException) -> str:
     """Return an exception as one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-def _list_callables(module: ModuleType) -> str:
-    own = [
-        name
-        for name, value in vars(module).items()
-        if callable(value) and not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
-    ]
-    return ", ".join(own[:_MAX_NAMES_LISTED])
 
 
 EXPECTED = "expected a function of the question and, if it likes, the file: def answer(question, file)"
@@ -170,22 +132,15 @@ def load_agent(target: str) -> Agent:
         raise UserError(f"system.target={target} is a dspy.Module; run it with system=dspy system.target={target}.")
     if not callable(found):
         raise UserError(f"system.target={target} is {name_type(found)}; {EXPECTED}.")
-    try:
-        signature = inspect.signature(found)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"system.target={target} does not say which parameters it has; {EXPECTED}.") from error
-    if not signature.parameters:
-        raise UserError(
-            f"system.target={target} takes no question; {EXPECTED}, or system=dspy for a function that makes a "
-            "dspy.Module."
-        )
     for arguments in _CALLS:
         positional, named = arguments("", None)
-        with suppress(TypeError):
-            signature.bind(*positional, **named)
+        with suppress(TypeError, ValueError):
+            inspect.signature(found).bind(*positional, **named)
             return Agent(target, found, arguments)
-    taken = ", ".join(map(str, signature.parameters.values()))
-    raise UserError(f"system.target={target} takes ({taken}), which a question and its file do not fit; {EXPECTED}.")
+    raise UserError(
+        f"system.target={target} cannot be called with a question; {EXPECTED}, or system=dspy for a function that "
+        "makes a dspy.Module."
+    )
 
 
 def is_dspy_module(value: object) -> bool:

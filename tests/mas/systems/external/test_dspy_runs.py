@@ -105,17 +105,17 @@ MISTAKES: dict[str, Mistake] = {
     "a constructor with arguments": (
         {"triage.py": PROGRAM.replace("size=1", "size")},
         [],
-        ["constructor needs size", "def make(): return Program(…)", "system.target=triage:make"],
+        ["cannot be called without arguments", "'size'"],
     ),
     "a constructor that fails": (
         {"triage.py": PROGRAM.replace("        super()", "        open('/no/disk')\n        super()")},
         [],
-        ["cannot be called (FileNotFoundError:", "expected a dspy.Module"],
+        ["cannot be called without arguments (FileNotFoundError:", "expected a dspy.Module"],
     ),
     "a function that answers": (
         {"triage.py": "import dspy\ndef Program(title, body): ..."},
         [],
-        ["needs title, body", "system=callable"],
+        ["cannot be called without arguments", "'title' and 'body'", "system=callable"],
     ),
     "a factory of something else": (
         {"triage.py": "import dspy\ndef Program(): return 3"},
@@ -142,12 +142,12 @@ MISTAKES: dict[str, Mistake] = {
     "an input field without a column": (
         {},
         ["data.inputs=[title]"],
-        ["triage:Program takes title, body", "data.inputs gives title", "no column for the input field body"],
+        ["triage:Program takes title, body", "the data give title", "data.inputs={field: column}"],
     ),
     "a column without an input field": (
         {},
         ["data.inputs=[title,body,id]"],
-        ["triage:Program takes title, body", "gives title, body, id", "no input field id"],
+        ["triage:Program takes title, body", "give title, body, id"],
     ),
     "no inputs": ({}, ["data.inputs=null"], ["takes title, body", "question, file", "data.inputs=[title,body]"]),
     "inputs that are no list": ({}, ["data.inputs=3"], ["data.inputs=3", "data.inputs=[title,body]"]),
@@ -179,10 +179,13 @@ MISTAKES: dict[str, Mistake] = {
         ["system.target=triage:single", "data.target_column=id"],
         ["several fields", "system.answer_field=NAME", "label, urgency"],
     ),
-    "no such state": ({}, ["system.state=compiled.json"], ["compiled.json does not exist", "program.save"]),
-    "a pickled state": ({"p.pkl": "x"}, ["system.state=p.pkl"], ["p.pkl is a pickled program", "any code", "JSON"]),
-    "a pickled program": ({"saved/program.pkl": "x"}, ["system.state=saved"], ["saved is a pickled program"]),
-    "a pickle named JSON": ({"p.json": "\x80\x05"}, ["system.state=p.json"], ["p.json is not JSON", "not a pickle"]),
+    "no such state": ({}, ["system.state=compiled.json"], ["FileNotFoundError", "program.save"]),
+    "a pickled state": ({"p.pkl": "x"}, ["system.state=p.pkl"], ["p.pkl holds no saved program", "JSON"]),
+    "a pickle named JSON": (
+        {"p.json": "\x80\x05"},
+        ["system.state=p.json"],
+        ["holds no saved program", "not a pickle"],
+    ),
     "the state of another program": (
         {"p.json": saved(("answer", ["Question:"]))},
         ["system.state=p.json"],
@@ -195,23 +198,10 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a state that is something else": ({"p.json": "[1]"}, ["system.state=p.json"], ["holds no saved program"]),
     "a module as a callable": ({}, ["system=callable"], ["is a dspy.Module", f"system=dspy {TARGET}"]),
-    **{
-        f"a package named {name}": (
-            {f"{name}/__init__.py": "", f"{name}/triage.py": PROGRAM},
-            [f"system.target={name}.triage:Program"],
-            [f"{name}.triage needs your {name}", f"the harness's own package {name}", "another name"],
-        )
-        for name in ("eval", "optimize", "mas")
-    },
-    "a file named eval.py": (
-        {"eval.py": "RULE = 1", "triage.py": f"from eval import RULE\n{PROGRAM}"},
-        [],
-        ["triage needs your eval.py", "another name"],
-    ),
-    "a package named optimize that the program imports": (
-        {"optimize/__init__.py": "", "optimize/rules.py": "", "triage.py": f"import optimize.rules\n{PROGRAM}"},
-        [],
-        ["triage needs your optimize", "the harness's own package optimize"],
+    "a package named eval": (
+        {"eval/__init__.py": "", "eval/triage.py": PROGRAM},
+        ["system.target=eval.triage:Program"],
+        ["eval.triage cannot be imported (ModuleNotFoundError"],
     ),
     "no key for the model": ({}, ["model=gpt-4o-mini"], ["OPENAI_API_KEY"]),
     "no model at all": (
