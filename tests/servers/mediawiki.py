@@ -67,7 +67,7 @@ def _search(query: Mapping[str, str]) -> Answer:
 
 
 def _page(query: Mapping[str, str], base: str) -> dict[str, Any]:
-    """`prop=info|pageprops` and `prop=revisions` of one title, redirects followed where that is asked for."""
+    """`prop=info|revisions` of one title, redirects followed where that is asked for."""
     asked = query.get("titles", "") or _title(int(query.get("pageids", "0")))
     title = asked.replace("_", " ")
     title = title[:1].upper() + title[1:]
@@ -80,8 +80,6 @@ def _page(query: Mapping[str, str], base: str) -> dict[str, Any]:
     page: dict[str, Any] = {"pageid": _id(title), "ns": 0, "title": title}
     if "info" in query.get("prop", ""):
         page["fullurl"] = base + title.replace(" ", "_")
-    if "pageprops" in query.get("prop", "") and title in DISAMBIGUATIONS:
-        page["pageprops"] = {"disambiguation": ""}
     if "revisions" in query.get("prop", ""):
         page["revisions"] = _revisions(title, query)
     return _paged(query, about, page, _id(title))
@@ -95,7 +93,7 @@ def _paged(query: Mapping[str, str], about: dict[str, Any], page: dict[str, Any]
 def _revisions(title: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
     """Newest first, or oldest first with `rvdir=newer`; `rvstart` is where the walk begins."""
     if title in DISAMBIGUATIONS:
-        return [{"contentformat": "text/x-wiki", "*": DISAMBIGUATIONS[title]}]
+        return [{"revid": _id(title), "parentid": 0, "timestamp": "2024-01-01T00:00:00Z"}]
     newer = query.get("rvdir") == "newer"
     start = query.get("rvstart", "0" if newer else "9")
     known = sorted(PAGES[title], key=lambda each: each[1], reverse=not newer)
@@ -105,9 +103,10 @@ def _revisions(title: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
 
 def _parse(query: Mapping[str, str]) -> Answer:
     wanted = int(query.get("oldid", "0"))
-    for title, revisions in PAGES.items():
+    listing = [(title, [(_id(title), "", html)]) for title, html in DISAMBIGUATIONS.items()]
+    for title, revisions in [*PAGES.items(), *listing]:
         for revid, _, html in revisions:
-            if revid == wanted or (query.get("page") == title and "oldid" not in query):
+            if revid == wanted:
                 text = f'<div class="mw-content-ltr mw-parser-output" lang="en" dir="ltr">{html}</div>'
                 return answer_json({"parse": {"title": title, "pageid": _id(title), "revid": revid, "text": text}})
     return _error("nosuchrevid", f"There is no revision with ID {wanted}.")

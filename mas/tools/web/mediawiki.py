@@ -1,21 +1,20 @@
-"""Client of Wikipedia: the `wikipedia` package for searches and titles, the API itself for the rest.
+"""Client of Wikipedia: the `wikipedia` package for searches, the API itself for the rest.
 
 The package is from 2014. It connects by http, without a time limit, with a user agent that Wikimedia refuses, caches
-searches for ever and across languages, warns about its parser, and turns a refusal into a JSON error. Its requests
-therefore go through `Wikipedia.ask`, like our own; it only parses the replies.
+searches for ever and across languages, and turns a refusal into a JSON error. Its requests therefore go through
+`Wikipedia.ask`, like our own; it only parses the replies.
 
     wiki = Wikipedia(get_settings(WebSettings))
     await wiki.search_titles("mercury")               # ["Mercury", "Mercury (planet)", …]
-    await wiki.read_page("Mercury (planet)", None)    # for "Mercury" a ToolError that lists the pages of that name
+    await wiki.read_page("Mercury (planet)", None)    # "Mercury" is a page, too: a list of the pages of that name
 """
 
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from types import ModuleType, SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from mas.runtime.safe_call import run_in_thread
@@ -27,12 +26,10 @@ from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 from mas.tools.web.page_view import FetchedPage, FoundPage, PageSource
 
-MAX_OPTIONS = 60
 MAX_ANSWER_BYTES = 10_000_000  # such as a page's text
 _USER_AGENT_HINT = "set tools.web.contact: it refuses user agents without one"
 _current = threading.local()  # .wiki and .loop of the thread that runs the package
 _Answer = dict[str, Any]  # JSON of the API
-_Result = TypeVar("_Result")
 
 
 class Wikipedia:
@@ -46,24 +43,39 @@ class Wikipedia:
 
     async def search_titles(self, query: str, results: int = 10) -> list[str]:
         """Return the titles of pages that a search finds, best first."""
-        return cast(list[str], await self._call_package(lambda package: package.search.fn(query, results=results)))
+        loop = asyncio.get_running_loop()
+
+        def search() -> list[str]:
+            _current.wiki, _current.loop = self, loop
+            try:
+                return cast(list[str], _load_package().search.fn(query, results=results))
+            finally:
+                del _current.wiki, _current.loop
+
+        try:
+            titles: list[str] = await run_in_thread(search, lambda how: ToolError(f"The request {how}; try again."))
+            return titles
+        except ToolError:
+            raise
+        except Exception as error:  # of the package's parser
+            raise ToolError(f"{self.name} answered with something unexpected; try other words.") from error
 
     async def read_page(self, title: str, before: str | None) -> FetchedPage:
         """Return a page as it is today, or as it was at the timestamp `before`; templates are as they are today.
 
         Raises:
-            ToolError: there is no such page, it did not exist then, or it only lists others; the sentence names them.
+            ToolError: there is no such page, or it did not exist then.
         """
-        found = await self._call_package(lambda package: _find_page(package, title))
+        found = await self._find_page(title, **({"rvstart": before, "rvdir": "older"} if before else {}))
         if found is None:
             near = "; ".join(await self.search_titles(title, 5)) or "none"
             raise ToolError(f"{self.name} has no page {title!r}; pages that a search for it finds: {near}.")
-        name, url = str(found.title), str(found.url)
-        version = await self._find_version(name, **({"rvstart": before, "rvdir": "older"} if before else {}))
-        if version is None:
-            first = await self._find_version(name, rvdir="newer")
-            since = f"; its first version is of {first[1][:10]}" if first else ""
+        name, url, versions = str(found["title"]), str(found.get("fullurl", "")), found.get("revisions")
+        if not versions:
+            oldest = ((await self._find_page(title, rvdir="newer")) or {}).get("revisions")
+            since = f"; its first version is of {oldest[0]['timestamp'][:10]}" if oldest else ""
             raise ToolError(f"{name!r} did not exist on {(before or '')[:10]}{since}; ask for a later date.")
+        version = int(versions[0]["revid"]), str(versions[0]["timestamp"])
         wanted: dict[str, str | int] = {
             "oldid": version[0],
             "prop": "text",
@@ -79,12 +91,11 @@ class Wikipedia:
         source = PageSource(f"{self.name}: {name}, version of {version[1]}{day}, {url}", url, name)
         return FetchedPage(source, Document("", [Part(number_lines(text["lines"]))]).limit())
 
-    async def _find_version(self, title: str, **when: str) -> tuple[int, str] | None:
-        """Return id and timestamp ("2025-01-02T03:04:05Z") of the newest version, or of the first as `when` says."""
-        answer = await self.query(prop="revisions", titles=title, rvlimit=1, rvprop="ids|timestamp", **when)
-        pages = answer.get("query", {}).get("pages", [])
-        versions = pages[0].get("revisions", []) if pages else []
-        return (int(versions[0]["revid"]), str(versions[0]["timestamp"])) if versions else None
+    async def _find_page(self, title: str, **when: str) -> _Answer | None:
+        """Return a page with its address and a version: the newest, or the first as `when` says; None: no such page."""
+        wanted = {"prop": "info|revisions", "inprop": "url", "redirects": "1", "rvprop": "ids|timestamp"}
+        pages = (await self.query(titles=title, rvlimit=1, **wanted, **when)).get("query", {}).get("pages", [])
+        return None if not pages or pages[0].get("missing") or pages[0].get("invalid") else dict(pages[0])
 
     async def query(self, **parameters: str | int) -> _Answer:
         """Return the API's answer to `action=query`."""
@@ -115,28 +126,6 @@ class Wikipedia:
             raise ToolError(f"{self.name} refuses the request ({code}); try again later or in other words.")
         return answer
 
-    async def _call_package(self, call: Callable[[ModuleType], _Result]) -> _Result:
-        loop = asyncio.get_running_loop()
-
-        def run() -> _Result:
-            _current.wiki, _current.loop = self, loop
-            try:
-                return call(_load_package())
-            finally:
-                del _current.wiki, _current.loop
-
-        try:
-            result: _Result = await run_in_thread(run, lambda how: ToolError(f"The request {how}; try again."))
-            return result
-        except ToolError:
-            raise
-        except _load_package().DisambiguationError as error:
-            raise ToolError(_list_options(error.title, error.options)) from error
-        except _load_package().WikipediaException as error:
-            raise ToolError(f"{self.name} did not answer the request; try other words.") from error
-        except (LookupError, AssertionError, TypeError, AttributeError) as error:  # of the package's parser
-            raise ToolError(f"{self.name} has no page like that; find a title with wikipedia_tool.") from error
-
     async def fetch_introductions(self, titles: list[str]) -> dict[str, tuple[str, str]]:
         """Return URL and first sentences of the pages by title."""
         wanted: dict[str, str | int] = {
@@ -161,25 +150,9 @@ class _GuardedRequests:
 def _load_package() -> ModuleType:
     """Return the `wikipedia` package, patched to send its requests through our client."""
     import wikipedia
-    from bs4 import BeautifulSoup
 
     wikipedia.wikipedia.requests = _GuardedRequests
-    wikipedia.wikipedia.BeautifulSoup = partial(BeautifulSoup, features="lxml")  # it names no parser, with a warning
     return cast(ModuleType, wikipedia)
-
-
-def _find_page(package: ModuleType, title: str) -> Any:
-    try:
-        return package.page(title, auto_suggest=False)  # the suggestions are often another page
-    except package.PageError:
-        return None
-
-
-def _list_options(title: str, found: Iterable[object]) -> str:
-    options = list(dict.fromkeys(str(each) for each in found))
-    more = f" and {len(options) - MAX_OPTIONS} more" if len(options) > MAX_OPTIONS else ""
-    listed = "; ".join(options[:MAX_OPTIONS])
-    return f"{title!r} only lists other pages; call wikipedia_page with one of these titles: {listed}{more}."
 
 
 async def read_wiki_page(title: str, before: str | None, settings: WebSettings) -> FetchedPage:
@@ -189,7 +162,7 @@ async def read_wiki_page(title: str, before: str | None, settings: WebSettings) 
         ToolError: there is no such page, or Wikipedia did not answer.
     """
     wiki = Wikipedia(settings)
-    async with limit_time(2 * settings.seconds, wiki.name):  # four requests, and the reading of the text
+    async with limit_time(2 * settings.seconds, wiki.name):  # three requests, and the reading of the text
         return await wiki.read_page(title, before)
 
 
