@@ -122,7 +122,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         scorer_usage=spending.scorer_usage.total(),
         by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
         calls_by_tool=dict(spending.calls_by_tool.most_common()),
-        agents_without_calls=() if spending.calls_by_tool else run.agents_with_tools,
+        agents_without_calls=_find_idle(run.agents_with_tools, spending),
         tool_errors=dict(spending.tool_errors.most_common()),
         first_tool_errors=spending.first_tool_errors,
         waited_seconds=round(spending.waited_seconds, 3),
@@ -143,6 +143,11 @@ def select_final_attempts(attempts: Iterable[Row]) -> list[Row]:
         if key not in final or each.attempt > final[key].attempt:
             final[key] = each
     return list(final.values())
+
+
+def _find_idle(with_tools: Sequence[str], spending: Spending) -> tuple[str, ...]:
+    """Return the agents with tools that worked, if no tool was called in the whole run."""
+    return () if spending.calls_by_tool else tuple(each for each in with_tools if each in spending.seconds_by_agent)
 
 
 def _count(rows: Sequence[Row], incomplete: bool) -> Counts:

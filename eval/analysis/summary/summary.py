@@ -283,7 +283,7 @@ class Summary(Counts, RunFacts):
     scorer_usage: Usage
     by_agent: dict[str, float]  # wall seconds
     calls_by_tool: dict[str, int]
-    agents_without_calls: tuple[str, ...]  # that have tools, if no tool was called in the whole run
+    agents_without_calls: tuple[str, ...]  # that have tools and worked, if no tool was called in the whole run
     tool_errors: dict[str, int]  # of the calls
     first_tool_errors: dict[str, str]  # message of each tool's first failure
     waited_seconds: float  # of all samples

@@ -66,7 +66,8 @@ def _write_changes(
         try:
             after = await node(state, runtime)
         except (LMError, AdapterParseError) as error:
-            if any(isinstance(each, LimitReachedError) for each in walk_chain(error)):
+            is_limit = any(isinstance(each, LimitReachedError) for each in walk_chain(error))
+            if is_limit or runtime.context.on_error == "fail":
                 raise
             runtime.context.faults[step] = error
             after = {**state, "error": f"{type(error).__name__}: {error}", "error_component": step}

@@ -74,10 +74,9 @@ def test_the_first_message_of_each_error_class_is_kept(record: Make) -> None:
 
 def test_agents_that_have_tools_and_never_called_one_are_named(record: Make) -> None:
     details = RunDetails(run_id="run-1", agents_with_tools=("researcher", "expert"))
-    asked = record("a", usage=Usage(lm_calls=3))
-    assert dict(list_notes(summarise([asked], details)))["no tool was called"].startswith(
-        "researcher, expert have tools"
-    )
+    asked = record("a", usage=Usage(lm_calls=3), seconds_by_agent={"planner": 1.0, "researcher": 2.0})
+    said = dict(list_notes(summarise([asked], details)))["no tool was called"]
+    assert said.startswith("researcher has tools"), "and not the expert, which never worked"
     called = summarise([asked, record("b", calls_by_tool={"calculator": 1})], details)
     assert "no tool was called" not in dict(list_notes(called))
 

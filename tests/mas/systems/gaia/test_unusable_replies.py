@@ -192,6 +192,12 @@ def test_a_withheld_reply_ends_the_question(agent: str) -> None:
     assert len(model.asked(agent)) == 1
 
 
+def test_with_on_error_fail_the_program_raises_the_error() -> None:
+    model = ScriptedModel(answering(planner=RuntimeError("the engine is on fire")))
+    with pytest.raises(LMError, match="on fire"):
+        build(model, on_error="fail")(question="How many?")
+
+
 @pytest.mark.parametrize("agent", ["planner", "expert", "finalizer"])
 def test_a_model_that_cannot_be_asked_ends_the_question(agent: str) -> None:
     model = ScriptedModel(answering(**{agent: RuntimeError("the engine is on fire")}))
