@@ -141,7 +141,7 @@ def test_runs_are_compared(evaluate: Evaluate) -> None:
     ("given", "sentence"),
     [
         ({"program": 3}, "an int is no program"),
-        ({"program": "no_such_module:answer"}, "there is no module no_such_module"),
+        ({"program": "no_such_module:answer"}, "the module no_such_module cannot be imported"),
         ({"program": dspy.Predict("question -> answer")}, "has no language model (self): give model="),
         ({"samples": []}, "samples is empty"),
         ({"samples": pandas.Series([1])}, "sample 1: the row is an int, not an object with columns"),

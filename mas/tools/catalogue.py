@@ -7,10 +7,9 @@ from typing import Any
 
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
-from mas.tools.settings import ToolSettings, WebSettings
+from mas.tools.settings import ToolSettings, WebSettings, describe_missing_search
 from mas.tools.tool_context import Resources
 from mas.tools.transcription import describe_missing_key
-from mas.tools.web.web_search import describe_missing_search
 
 
 def load_function(dotted: str) -> Callable[..., Any]:

@@ -83,6 +83,13 @@ class WebSettings:
         return f"mas-harness/0.1 ({self.contact or 'no contact given'}) httpx"
 
 
+def describe_missing_search(settings: WebSettings) -> str | None:
+    """Return a sentence for user and agent if web search has no key."""
+    if settings.search_api_key:
+        return None
+    return f"{SEARCH_KEY_ENV} is not set: there is no web search; wikipedia_tool searches Wikipedia."
+
+
 @dataclass
 class BrowserSettings:
     """The `tools.browser` part of the configuration; `make browser` starts a Playwright MCP server at this address."""

@@ -112,7 +112,7 @@ def test_a_failure_is_told_with_its_component_and_without_the_key(ask: Ask, monk
     note, line = err.splitlines(keepends=True)
     assert note == NO_SEARCH
     assert line.startswith("error: planner: ") and "Incorrect API key" in line
-    assert "Incorrect API key" in out and "answer:" not in out
+    assert "Incorrect API key" in out and "\nanswer:" not in out
     assert SECRET not in out + err
     assert err.count("\n") == 2, "its stack only if it is asked for"
 

@@ -146,7 +146,7 @@ def test_a_candidate_is_exported_past_the_gate_and_with_a_program_of_ones_own(
         (["RUN", "--dspy", "out.txt"], "out.txt does not end with .json"),
         (["RUN", "--dspy", "there.json"], "there.json is there already, and no file is overwritten"),
         (["RUN", "--dspy", "out.json", "--candidate", "c009"], "has no candidate c009; choose one of: c001, parent"),
-        (["RUN", "--dspy", "out.json", "--from", "system.target=nowhere:P"], "there is no module nowhere"),
+        (["RUN", "--dspy", "out.json", "--from", "system.target=nowhere:P"], "the module nowhere cannot be imported"),
         (
             ["RUN", "--dspy", "out.json", "--from", "system.target=OTHER"],
             "is for the predictors sort.predict, steps[0], but",

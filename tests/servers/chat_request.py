@@ -36,7 +36,7 @@ _FIELD_NAME = re.compile(r"^\d+\. `(\w+)` \(", re.MULTILINE)
 _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?", re.MULTILINE)
 _REMINDER = re.compile(
     r"(?:\A|\n\n)Respond with (?:the corresponding output fields, starting with|a JSON object in the following order"
-    r"|a tool call now, or with your output fields|your output fields if this is).*\Z",
+    r"|a tool call now(?: \(the JSON object alone\))?, or with your output fields|your output fields if this is).*\Z",
     re.DOTALL,
 )
 _RESULT_AS_TEXT = re.compile(r"(?:\A|\n\n)Result of (\w+):\n")

@@ -14,9 +14,9 @@ from mas.runtime.errors import UserError
 from mas.tools.browser.session import describe_missing_browser
 from mas.tools.catalogue import BROWSER, describe_missing_contact
 from mas.tools.results import ToolError
-from mas.tools.settings import SEARCH_KEY_ENV, BrowserSettings, WebSettings
+from mas.tools.settings import SEARCH_KEY_ENV, BrowserSettings, WebSettings, describe_missing_search
 from mas.tools.transcription import describe_missing_key
-from mas.tools.web.web_search import describe_missing_search, search_tavily
+from mas.tools.web.web_search import search_tavily
 
 QUERY = "Wikipedia"
 TIMEOUT_SECONDS = 10.0

@@ -16,7 +16,7 @@ from mas.tools.http.blocked_sites import BlockedPageError, list_blocked, refuse_
 from mas.tools.http.url_policy import NotPublicError, normalize_url
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import SEARCH_KEY_ENV, WebSettings
+from mas.tools.settings import SEARCH_KEY_ENV, WebSettings, describe_missing_search
 from mas.tools.tool_context import get_settings
 from mas.tools.web.page_view import FoundPage, show_found_pages
 
@@ -88,13 +88,6 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
     async with open_client(settings, rules, base_url=base_url, follow_redirects=False, event_hooks=hooks) as client:
         tavily = AsyncTavilyClient(settings.search_api_key, api_base_url=base_url, client=client)
         return await retry(attempt, settings, WHAT)
-
-
-def describe_missing_search(settings: WebSettings) -> str | None:
-    """Return a sentence for user and agent if web search has no key."""
-    if settings.search_api_key:
-        return None
-    return f"{SEARCH_KEY_ENV} is not set: there is no web search; wikipedia_tool searches Wikipedia."
 
 
 def _describe_refusal(response: "httpx.Response") -> ToolError:
