@@ -158,8 +158,9 @@ class EvalConfig:
         if self.needs_model:
             check_agents(self.model, agent_names(self.system))
             self.model.check()
-            # More questions than the server has slots would drive each other's conversations out of its prompt cache.
-            self.run.concurrency = min(self.run.concurrency, self.model.max_connections)
+            if isinstance(self.executor, LocalSettings):  # a worker of another one may have a server of its own
+                # More questions than the server has slots would drive each other out of its prompt cache.
+                self.run.concurrency = min(self.run.concurrency, self.model.max_connections)
 
     def check_budget(self) -> None:
         """Refuse a budget in money with a model whose prices are unknown."""

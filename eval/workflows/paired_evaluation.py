@@ -75,6 +75,8 @@ def evaluate_pairs(
     Raises:
         UserError: another process writes to one of the folders.
     """
+    share = max(1, config.model.max_connections // len(arms)) if config.needs_model else config.run.concurrency
+    config = replace(config, run=replace(config.run, concurrency=min(config.run.concurrency, share)))
     with ExitStack() as stack, stop.handle_signals():
         sessions = [_ArmSession(stack, arm, config, samples, info, stop, console) for arm in arms]
         total = sum(len(each.pending) for each in sessions)

@@ -21,11 +21,13 @@ An example never has one, whatever the name of its file.
 
 import functools
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError, LMInvalidRequestError
+import pydantic
+from dspy.utils.exceptions import AdapterParseError, LMInvalidRequestError, LMUnsupportedFeatureError
 
 from mas.agents.nearly_right import cut_end, read_fields
 from mas.llm import CHAT, JSON_SCHEMA
@@ -42,6 +44,7 @@ Message = dict[str, object]  # of a request, as OpenAI's chat API has them
 Parts = list[dict[str, object]]  # of a message
 Signature = type[dspy.Signature]
 Options = dict[str, object]  # of a request
+_REFUSALS = (LMInvalidRequestError, LMUnsupportedFeatureError)
 
 
 @dataclass(frozen=True)
@@ -116,12 +119,14 @@ class ChatAdapter(_Formatting, dspy.ChatAdapter):
 
     def __call__(self, lm: dspy.BaseLM, *args: object, **kwargs: object) -> Any:
         if self._asks_by_schema(lm):
-            return self._make_json_adapter_fallback()(lm, *args, **kwargs)
+            with suppress(AdapterParseError):  # of a server that ignores the schema; it is asked again below
+                return self._make_json_adapter_fallback()(lm, *args, **kwargs)
         return super().__call__(lm, *args, **kwargs)
 
     async def acall(self, lm: dspy.BaseLM, *args: object, **kwargs: object) -> Any:
         if self._asks_by_schema(lm):
-            return await self._make_json_adapter_fallback().acall(lm, *args, **kwargs)
+            with suppress(AdapterParseError):
+                return await self._make_json_adapter_fallback().acall(lm, *args, **kwargs)
         return await super().acall(lm, *args, **kwargs)
 
     def _asks_by_schema(self, lm: dspy.BaseLM) -> bool:
@@ -141,11 +146,15 @@ class JSONAdapter(_Formatting, dspy.JSONAdapter):
         super().__init__(use_native_function_calling=first.use_native_function_calling)
         self.files, self.plain_demos = first.files, first.plain_demos
 
+    def _prepare_response_format(self, lm: dspy.BaseLM, lm_kwargs: Options, signature: Signature) -> None:
+        if not _has_open_keys(signature):  # type: ignore[arg-type]
+            super()._prepare_response_format(lm, lm_kwargs, signature)
+
     def __call__(self, lm: dspy.BaseLM, lm_kwargs: Options, *args: object, **kwargs: object) -> Any:
         output = _output_of(lm)
         try:
             return super().__call__(lm, dict(lm_kwargs), *args, **kwargs)
-        except LMInvalidRequestError as error:
+        except _REFUSALS as error:
             _give_up_schema(lm, output, error)
         return super().__call__(lm, lm_kwargs, *args, **kwargs)
 
@@ -153,7 +162,7 @@ class JSONAdapter(_Formatting, dspy.JSONAdapter):
         output = _output_of(lm)
         try:
             return await super().acall(lm, dict(lm_kwargs), *args, **kwargs)
-        except LMInvalidRequestError as error:
+        except _REFUSALS as error:
             _give_up_schema(lm, output, error)
         return await super().acall(lm, lm_kwargs, *args, **kwargs)
 
@@ -162,7 +171,27 @@ def _output_of(lm: dspy.BaseLM) -> str:
     return getattr(lm, "output", CHAT)
 
 
-def _give_up_schema(lm: dspy.BaseLM, output: str, error: LMInvalidRequestError) -> None:
+@functools.lru_cache(_MAX_SIGNATURES)
+def _has_open_keys(signature: Signature) -> bool:
+    """Return whether an output has keys that its type does not name: DSPy's schema would have none of them."""
+    try:
+        schemas = [pydantic.TypeAdapter(each.annotation).json_schema() for each in signature.output_fields.values()]
+    except (pydantic.PydanticUserError, pydantic.PydanticSchemaGenerationError):
+        return True
+    return any(map(_is_open, schemas))
+
+
+def _is_open(schema: object) -> bool:
+    if isinstance(schema, list):
+        return any(map(_is_open, schema))
+    if not isinstance(schema, dict):
+        return False
+    is_object = schema.get("type") == "object"
+    named = bool(schema.get("properties")) and not schema.get("additionalProperties")
+    return (is_object and not named) or any(map(_is_open, schema.values()))
+
+
+def _give_up_schema(lm: dspy.BaseLM, output: str, error: LMInvalidRequestError | LMUnsupportedFeatureError) -> None:
     """Let the LM send no schema any more, if the request had one and the error is about it; else raise the error."""
     if output == CHAT or not any(word in error.message.lower() for word in ("response_format", "schema", "grammar")):
         raise error

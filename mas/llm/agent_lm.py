@@ -63,7 +63,7 @@ class AgentLM(dspy.LM):
         self.native_tools, self.output = native_tools, output
         self.takes_images, self.takes_audio = policy.limits.takes_images, policy.limits.takes_audio
         self.deadline_seconds = deadline_seconds
-        self._key_variable = policy.key_variable
+        self._key_variable, self._branch = policy.key_variable, policy.branch
 
     @property
     def supports_function_calling(self) -> bool:
@@ -85,7 +85,7 @@ class AgentLM(dspy.LM):
         try:
             result: list[object] = super().__call__(*args, **kwargs)
         except LMError as error:
-            raise _translate_error(error, self._key_variable) from error.__cause__
+            raise _translate_error(error, self._key_variable, self._branch) from error.__cause__
         return result
 
     async def _acall_within_deadline(self, *args: object, **kwargs: object) -> list[object]:
@@ -105,7 +105,7 @@ class AgentLM(dspy.LM):
             with model_call():
                 result: list[object] = await super().acall(*args, **kwargs)
         except LMError as error:
-            raise _translate_error(error, self._key_variable) from error.__cause__
+            raise _translate_error(error, self._key_variable, self._branch) from error.__cause__
         return result
 
     def dump_state(self) -> dict[str, object]:
@@ -114,7 +114,7 @@ class AgentLM(dspy.LM):
         return state
 
 
-def _translate_error(error: LMError, key_variable: str | None) -> Exception:
+def _translate_error(error: LMError, key_variable: str | None, branch: str) -> Exception:
     """Return the limit that DSPy wrapped as an unexpected engine error, or the error itself with a remedy.
 
     That the server refuses every request is noted in the sample's context as well: an agent may swallow the error.
@@ -122,7 +122,7 @@ def _translate_error(error: LMError, key_variable: str | None) -> Exception:
     cause: BaseException | None = error.__cause__
     if isinstance(error, LMUnexpectedError) and isinstance(cause, LimitReachedError):
         return cause
-    if remedy := _find_remedy(error, key_variable):
+    if remedy := _find_remedy(error, key_variable, branch):
         message = f"{error.message.split(_LM15_GUIDANCE)[0][:MAX_SERVER_CHARS]}; {remedy}"
         error.message, error.args = message, (f"[{error.model}] {message}" if error.model else message,)
     if isinstance(error, _SERVER_REFUSALS) and (context := current_context()) is not None:
@@ -131,18 +131,18 @@ def _translate_error(error: LMError, key_variable: str | None) -> Exception:
     return translated
 
 
-def _find_remedy(error: LMError, key_variable: str | None) -> str | None:
+def _find_remedy(error: LMError, key_variable: str | None, branch: str) -> str | None:
     """Return what to correct in the configuration, if the server's refusal can be its mistake."""
     if isinstance(error, LMAuthError):
         if key_variable:
-            return f"check the key in {key_variable} (model.api_key_env)"
-        return "the server wants a key: name the environment variable that holds it with model.api_key_env"
+            return f"check the key in {key_variable} ({branch}.api_key_env)"
+        return f"the server wants a key: name the environment variable that holds it with {branch}.api_key_env"
     if isinstance(error, ContextWindowExceededError) or not isinstance(error, LMProviderError):
         return None
     if type(error) is LMProviderError and error.status == 200:  # a web page, for instance
-        return "check model.base_url, to which /chat/completions is added"
+        return f"check {branch}.base_url, to which /chat/completions is added"
     if error.status == 404:
-        return f"check model.name={(error.model or '').partition('/')[2]} and model.base_url"
+        return f"check {branch}.name={(error.model or '').partition('/')[2]} and {branch}.base_url"
     if isinstance(error, LMInvalidRequestError):
         words = error.message.lower()
         known = [f"set {option}" for word, option in _REMEDIES if word in words]

@@ -105,6 +105,7 @@ class CallPolicy:
     url: str = ""  # endpoint, part of the key of stored replies; "offline": the simulated model
     limits: ModelLimits = NO_LIMITS
     key_variable: str | None = None  # environment variable with the key, for messages
+    branch: str = "model"  # of the configuration that names the server, for messages
     price: Price | None = None  # None: unknown
     rate_limiter: Limiter | None = None  # None: any number of requests at once
     num_retries: int = 0
@@ -112,3 +113,4 @@ class CallPolicy:
     attempt_timeout_seconds: float | None = None  # of every attempt but the last; None: learnt from earlier replies
     deadline_seconds: float = float("inf")  # of a call with its retries
     extra_body: Mapping[str, object] = field(default_factory=dict)  # further fields of every request
+    begins_with_json: bool = False  # model.output=json_schema: not only the second request asks for JSON

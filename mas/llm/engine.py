@@ -96,11 +96,13 @@ class _Call:
     inputs: dict[str, object]  # the same as records store it: media are replaced by their size
     context: SampleContext
     attempts: Attempts
+    begins_with_json: bool = False  # model.output=json_schema
 
     def open_span(self, **attributes: object) -> AbstractContextManager[Span]:
         """Open the span of the current attempt; `retry` also marks DSPy's second request for a readable reply."""
         waited_seconds = round(time.monotonic() - self.attempts.idle_since, 4)
-        if self.attempts.count > 1 or _ASKS_FOR_JSON in str(self.content.get("system")):
+        asks_again = not self.begins_with_json and _ASKS_FOR_JSON in str(self.content.get("system"))
+        if self.attempts.count > 1 or asks_again:
             attributes["retry"] = True
         attributes |= {"attempt": self.attempts.count, "waited_seconds": waited_seconds}
         return span("lm", self.request.model, inputs=self.inputs, **attributes)
@@ -149,7 +151,7 @@ class AgentEngine:
         attempts = Attempts(context, policy.num_retries, policy.retry_base_seconds, policy.deadline_seconds)
         content = request_to_dict(request)
         inputs = {key: _omit_media(value) for key, value in content.items() if key != "model"}
-        return _Call(request, content, inputs, context, attempts)
+        return _Call(request, content, inputs, context, attempts, self.policy.begins_with_json)
 
     def _replay(self, call: _Call, response: Response, source: Source) -> Response:
         """Count and validate a stored reply as if it came from the server."""

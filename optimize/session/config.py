@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, RunSettings, build_part, check_branches, require
 from eval.config.evaluation import read_config as read_evaluation
+from eval.config.executor import LocalSettings
 from eval.execution.budget import BudgetSettings
 from eval.runs.folder import TUNING_FILE
 from eval.runs.store import check_free
@@ -97,7 +98,8 @@ class OptimizeConfig(TuningOptions):
             )
         self.base.scorer.check()
         self.base.check_model()
-        self.run.concurrency = min(self.run.concurrency, self.base.model.max_connections)
+        if isinstance(self.base.executor, LocalSettings):  # as for an evaluation
+            self.run.concurrency = min(self.run.concurrency, self.base.model.max_connections)
         self.base.tracking.check()
         self.base.data.check()
         for part in (self.optimizer, self.splits, self.budget, self.gate):

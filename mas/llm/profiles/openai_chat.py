@@ -9,9 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from mas.llm.profiles.model import REFLECTION
+from mas.llm.profiles.model import REFLECTION, AgentModel
 from mas.llm.profiles.profile import ModelProfile, Server
 from mas.llm.profiles.reachable import check_reachable
 from mas.runtime.errors import UserError
@@ -31,11 +31,17 @@ _PROBE_TOOL = {
 PROBE = {
     "messages": [{"role": "user", "content": "How many people live in Oslo? Look it up with the tool."}],
     "tools": [{"type": "function", "function": _PROBE_TOOL}],
-    "max_tokens": 600,  # room for a thinking model's thoughts
-    "temperature": 0,
 }
+PROBE_TOKENS = 600  # room for a thinking model's thoughts
 MISSING = 404  # HTTP error of an address or a model that the server does not have
 NO_TOOLS = (MISSING, 400, 422, 500, 501)  # of servers without function calling, to a request with tools
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """The key is for this server alone."""
+
+    def redirect_request(self, *args: object) -> None:
+        return None
 
 
 @dataclass
@@ -71,7 +77,12 @@ class OpenAIChatModel(ModelProfile):
         return all(self._calls_a_tool(name) for name in sorted({self.name, *filter(None, others)}))
 
     def _calls_a_tool(self, name: str) -> bool:
-        body = {"model": name, **PROBE, **self.extra_body}
+        temperature = self._resolve_settings(AgentModel(name)).temperature
+        sampling = {
+            self.max_tokens_field: PROBE_TOKENS,
+            **({} if temperature is None else {"temperature": temperature}),
+        }
+        body = {"model": name, **PROBE, **sampling, **self.extra_body}
         reply = self.query("/v1/chat/completions", body, self.call_deadline_seconds, NO_TOOLS)
         choices = list_objects(reply, "choices")
         message = choices[0].get("message") if choices else None
@@ -103,7 +114,7 @@ class OpenAIChatModel(ModelProfile):
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
         request = Request(url, None if body is None else json.dumps(body).encode(), headers)
         try:
-            with urlopen(request, timeout=timeout_seconds) as response:
+            with build_opener(_NoRedirects).open(request, timeout=timeout_seconds) as response:
                 answer = json.load(response)
         except HTTPError as error:
             error.close()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mas.llm import AUTO, OUTPUTS
+from mas.llm import AUTO, JSON_SCHEMA, OUTPUTS
 from mas.llm.adaptive_pace import PaceChange, Traffic
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
@@ -148,12 +148,14 @@ class ModelProfile(ABC):
             url=self._name_server(server),
             limits=ModelLimits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
             key_variable=server.api_key_env,
+            branch=self._find_branch(agent.agent),
             price=self.find_price(name),
             rate_limiter=get_limiter(server),
             num_retries=self.num_retries,
             retry_base_seconds=self.retry_base_seconds,
             attempt_timeout_seconds=self.attempt_timeout_seconds,
             extra_body=self.extra_body,
+            begins_with_json=self.output == JSON_SCHEMA,
         )
         return AgentLM(
             self._dspy_name(name),
@@ -214,6 +216,10 @@ class ModelProfile(ABC):
         if entry.base_url:  # never with the profile's key, which is for another server
             return Server(entry.base_url, entry.api_key_env)
         return Server(self.base_url, entry.api_key_env or self.api_key_env)
+
+    def _find_branch(self, agent: str) -> str:
+        entry = self.agents.get(agent, AgentOverride())
+        return f"model.agents.{agent}" if entry.base_url or entry.api_key_env else "model"
 
     def list_servers(self) -> dict[str, Server]:
         """Return all servers by the branch of the configuration that names them; the profile's own is the first."""

@@ -1,15 +1,18 @@
 """`model.output`: when a server is asked for a reply by a JSON schema, and what follows where it refuses one."""
 
 import json
+from typing import Any
 
 import dspy
 import pytest
+from dspy.utils.exceptions import AdapterParseError
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
+from mas.systems.bos.api.request import ApiCallPlan
 from tests.servers.chat_reply import complete
 from tests.servers.loopback import Answer, Asked, answer_json, running
 from tests.servers.scripted_llm import ScriptedLlm
@@ -20,7 +23,7 @@ REFUSAL = {"message": "Invalid parameter: 'response_format' of type 'json_schema
 class Server(ScriptedLlm):
     """Its model answers in no form unless it is asked for JSON."""
 
-    refuses_schema = False
+    refuses_schema = ignores_schema = False
 
     def answer(self, asked: Asked) -> Answer:
         body = json.loads(asked.body)
@@ -28,6 +31,10 @@ class Server(ScriptedLlm):
         if self.refuses_schema and "response_format" in body:
             return answer_json({"error": REFUSAL}, 400)
         wants_json = "JSON object" in body["messages"][-1]["content"]
+        if self.ignores_schema:
+            return answer_json(
+                complete("I cannot." if wants_json else "[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]")
+            )
         return answer_json(complete('{"answer": 42}' if wants_json else "It is 42, I think."))
 
     @property
@@ -68,6 +75,25 @@ def test_a_server_that_refuses_a_schema_is_sent_none_any_more(output: str, schem
     with running(server):
         ask(server, output, times=2)
     assert server.schemas == schemas
+
+
+@pytest.mark.parametrize("annotation", [dict[str, int], list[dict[str, int]], ApiCallPlan])
+def test_an_output_with_keys_of_its_own_is_asked_for_without_a_schema(annotation: Any) -> None:
+    """A strict schema would let it have none of them."""
+    signature = dspy.Signature("question -> answer").with_updated_fields("answer", type_=annotation)
+    with running(Server()) as server:
+        lm = OpenAIChatModel(name="m", base_url=server.base_url, output="json_schema").create_lm(AgentModel())
+        with dspy.context(lm=lm, adapter=ChatAdapter()), pytest.raises(AdapterParseError):
+            dspy.Predict(signature)(question="Which?")
+    assert server.schemas and not any(server.schemas)
+
+
+def test_a_server_that_ignores_the_schema_is_asked_again() -> None:
+    server = Server()
+    server.ignores_schema = True
+    with running(server):
+        ask(server, "json_schema")
+    assert server.schemas == [True, False]
 
 
 def test_an_unknown_output_is_refused() -> None:
