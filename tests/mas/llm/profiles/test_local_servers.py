@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mas.llm.profiles.local_servers import LlamaCppModel, LmStudioModel, OllamaModel, SglangModel, VllmModel
-from mas.llm.profiles.openai_chat import PROBE, OpenAIChatModel
+from mas.llm.profiles.openai_chat import PROBE, PROBE_TOKENS, OpenAIChatModel
 from mas.runtime.errors import UserError
 from tests.mas.llm.loopback import Handler, Received, answer, serving
 from tests.mas.llm.stand_ins import chat, llamacpp, lmstudio, ollama, vllm
@@ -122,7 +122,8 @@ def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
         other = OpenAIChatModel("m", base_url=server.base_url, native_tools="auto")
         assert (other.calls_natively(), len(other.describe_server())) == (natively, 1)
     asked = [request.body for request in server.requests if request.path.endswith("/chat/completions")]
-    assert asked == [{"model": "m", **PROBE}] * 2, "once for each of the two that are set to auto"
+    sampling = ({"max_tokens": PROBE_TOKENS}, {"max_completion_tokens": PROBE_TOKENS})
+    assert asked == [{"model": "m", **PROBE, "temperature": 0.0, **each} for each in sampling], "once for each on auto"
     said = "over the wire" if natively else "as text; the model or its server does not call natively"
     assert model.describe_server() == [f"up to 4 requests and questions at once (model.max_connections); tools: {said}"]
 
