@@ -211,9 +211,6 @@ class ScriptedModel:
     def describe_server(self) -> list[str]:
         return []
 
-    def pace_history(self) -> list[dict[str, Any]]:
-        return []
-
     def list_traffic(self) -> list[Any]:
         return []
 

@@ -2,7 +2,7 @@
 
 recorder = begin_session(folder, store, info, samples, prompts)
 reason = RunSession(config, recorder, folder, logs, console, stop).run(executor, pending)     # None: nothing is left
-recorder.end(reason, pace_history=[])
+recorder.end(reason)
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class SessionRecorder:
     """Course of one session, kept in the run's store.
 
     recorder = SessionRecorder.begin(store, info, changes={})     # the store has the info, and one session more
-    recorder.end(None, pace_history=[])
+    recorder.end(None)
     """
 
     def __init__(self, store: RunStore, info: RunInfo, state: RunState) -> None:
@@ -117,13 +117,12 @@ class SessionRecorder:
         self.state = replace(self.state, **changes)
         self.store.write_state(self.state)
 
-    def end(self, stopped: str | None, pace_history: Sequence[Mapping[str, object]]) -> None:
+    def end(self, stopped: str | None) -> None:
         """Record the end; `stopped`: why it came early, None if it did not."""
         *earlier, last = self.state.sessions
         peak = measure_peak_memory_mb()
         self.update(
             sessions=[*earlier, replace(last, ended_at=_now(), stopped=stopped, peak_memory_mb=peak)],
-            pace_history=[*self.state.pace_history, *map(dict, pace_history)],
             finished=stopped is None,
             wall_seconds=self._seconds_before + time.monotonic() - self._began,
         )

@@ -176,7 +176,6 @@ class RunState:
     sessions: list[SessionInfo] = field(default_factory=list)
     wall_seconds: float = 0.0  # of all sessions that ended
     finished: bool | None = None  # None: no session began
-    pace_history: list[dict[str, Any]] = field(default_factory=list)  # changes of the pace of requests
     unfinished: dict[str, Any] | None = None  # usage that was paid for samples without a record
     phase: str = ""  # of a tuning run, as the next two
     spend: dict[str, float] = field(default_factory=dict)  # `eval.execution.budget.Spend`, of all sessions

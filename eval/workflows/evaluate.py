@@ -307,7 +307,7 @@ class _Evaluation:
             stopped = WITHOUT_RECORD
         elif self.stop.reason is not None and self.stop.reason.kind == "errors" and not pending:
             stopped = None  # the last answer was one error too many: nothing is left to run
-        recorder.end(stopped, self.config.model.pace_history() if self.config.needs_model else [])
+        recorder.end(stopped)
         wrong = (each for each in self.store.final_records() if each.error is None and each.scored and not each.correct)
         self.wrong = list(islice(wrong, _SHOWN_WRONG))
         return write_reports(self.folder, self.store)

@@ -153,4 +153,4 @@ class _ArmSession:
         return RayExecutor(local, self.config, self.arm.prompts, self.arm.resolved, cluster, n_arms)
 
     def end(self, stopped: str | None) -> None:
-        self.recorder.end(stopped, self.config.model.pace_history() if self.config.needs_model else [])
+        self.recorder.end(stopped)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm.adaptive_pace import PaceChange, Traffic
+from mas.llm.adaptive_pace import Traffic
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 
@@ -74,9 +74,6 @@ class SimulatedModel:
         return []
 
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
-        return []
-
-    def pace_history(self) -> list[PaceChange]:
         return []
 
     def list_traffic(self) -> list[Traffic]:

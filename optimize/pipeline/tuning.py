@@ -94,8 +94,7 @@ def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
                 code = _run_to_verdict(run, output)
                 run.answers.note("run ended", exit_code=code)
                 run.save_spend()
-                base = run.config.base
-                run.recorder.end(run.stopped, base.model.pace_history() if base.needs_model else [])
+                run.recorder.end(run.stopped)
                 _write_page(run)
             tracked = exporter.finish(run.show)
         if tracked.warning:
@@ -133,7 +132,7 @@ def _run_to_verdict(run: TuningRun, output: Output) -> int:
         return _report_stop(run, output, str(run.stop.reason or f"interrupted by {get_signal_name(interrupt)}"))
     except UserError as error:
         run.save_spend()
-        run.recorder.end(run.config.redact(str(error)), [])
+        run.recorder.end(run.config.redact(str(error)))
         raise
     tuning = run.files.snapshot()
     if output.shows_results:

@@ -145,12 +145,12 @@ def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path
     with RunStore(tmp_path / "run.db") as store:
         first = SessionRecorder.begin(store, RunInfo(), {})
         time.sleep(0.05)
-        first.end("interrupted", [{"limit": 1}])
+        first.end("interrupted")
         after_first = store.read_state().wall_seconds
         SessionRecorder.begin(store, RunInfo(), {})  # killed after its first answer
         time.sleep(0.05)
         store.write(record_of("a"))
-        SessionRecorder.begin(store, RunInfo(), {"limit": "1 → 2"}).end(None, [{"limit": 2}])
+        SessionRecorder.begin(store, RunInfo(), {"limit": "1 → 2"}).end(None)
         info, state = store.read_info(), store.read_state()
     sessions = state.sessions
     assert after_first >= 0.05
@@ -159,7 +159,6 @@ def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path
     assert all(each.ended_at and each.pid == os.getpid() for each in sessions)
     assert sessions[2].changes == {"limit": "1 → 2"}
     assert info.started_at == sessions[0].started_at
-    assert state.pace_history == [{"limit": 1}, {"limit": 2}]
     assert state.finished
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from mas.llm.adaptive_pace import PaceChange, Traffic
+from mas.llm.adaptive_pace import Traffic
 from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:
@@ -86,9 +86,6 @@ class Model(Protocol):
 
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         """Return the models without a price, of the profile's own and of `more_names`; a budget in USD needs all."""
-
-    def pace_history(self) -> list[PaceChange]:
-        """Return the changes of the pace of requests; empty without a rate limiter."""
 
     def list_traffic(self) -> list[Traffic]:
         """Return the counts of requests until now, one entry per server; may be called from another thread."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mas.llm import AUTO, JSON_SCHEMA, OUTPUTS
-from mas.llm.adaptive_pace import PaceChange, Traffic
+from mas.llm.adaptive_pace import Traffic
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
 from mas.runtime.errors import UserError
@@ -188,10 +188,6 @@ class ModelProfile(ABC):
     def find_price(self, name: str) -> Price | None:
         """Return the price of a model; None if it is unknown."""
         return find_price(name, self.prices, self.price_list)
-
-    def pace_history(self) -> list[PaceChange]:
-        changes = [change for limiter in self._rate_limiters.values() for change in limiter.history]
-        return sorted(changes, key=lambda change: change["seconds"])
 
     def list_traffic(self) -> list[Traffic]:
         return [limiter.traffic for limiter in list(self._rate_limiters.values())]

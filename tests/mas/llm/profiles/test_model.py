@@ -69,7 +69,6 @@ def test_each_server_has_a_rate_limiter_of_its_own_and_the_declared_rate_is_that
             with use_context(SampleContext(SampleKey("q"), deadline=time.monotonic() + 20)):
                 ask(profile, AgentModel(agent="planner"))
         assert (len(ours.requests), len(theirs.requests)) == (1, 3)
-        assert [change["reason"] for change in profile.pace_history()] == ["start", "start"]
 
 
 def test_what_is_missing_at_an_agents_server_is_named_with_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +137,6 @@ def test_every_profile_fulfils_the_contract(option: str, monkeypatch: pytest.Mon
             "create_lm",
             "create_reflection_lm",
             "list_unpriced",
-            "pace_history",
             "list_traffic",
         ),
     }
@@ -152,7 +150,6 @@ def test_every_profile_fulfils_the_contract(option: str, monkeypatch: pytest.Mon
     assert isinstance(profile.create_lm(AgentModel(agent="planner")), AgentLM)
     assert isinstance(profile.create_reflection_lm(), dspy.BaseLM)
     assert isinstance(profile.list_unpriced(["unheard-of"]), list)
-    assert profile.pace_history() == []
     assert len(profile.list_traffic()) == (0 if profile.simulated else 1)
 
 
