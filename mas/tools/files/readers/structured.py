@@ -23,6 +23,7 @@ from mas.tools.results import ToolError
 
 SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
 BATCH_ROWS = 4_096  # of Parquet
+MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can split
 
 
 def read_table(source: Source) -> Document:
@@ -60,18 +61,29 @@ def build_table(names: list[str], rows: Iterable[list[str]], form: str) -> Docum
         lines.append(Line(number, format_row(cells)))
     notes = [f"{uneven} rows have more or fewer cells than there are column names."] if uneven else []
     summary = f"table with {len(names)} columns and {len(lines)} rows below the column names, {form}"
-    return Document(summary, [Part(lines, heading=f"row | {format_row(names)}", numbered=True)], notes)
+    columns = format_row(names)
+    if len(columns) > MAX_HEADING_CHARS:
+        lines.insert(0, Line(0, columns))
+        columns = "(the column names are row 0)"
+    return Document(summary, [Part(lines, heading=f"row | {columns}", numbered=True)], notes)
 
 
 def read_json(source: Source) -> Document:
     """Return a JSON value, indented; what is no single value, such as JSON Lines, as it is written."""
     text, encoding = decode(source.data, source.name)
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError) as error:
         return build_text_document(text, encoding, [f"Not valid JSON ({error}), so it is shown as text."])
     lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
     return Document(f"JSON, {_describe_size(value)}, {len(lines)} lines when indented", [Part(lines)])
+
+
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object; refuse equal keys, of which Python keeps the last: the text as written loses none."""
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("an object has the same key twice")
+    return found
 
 
 def _describe_size(value: object) -> str:

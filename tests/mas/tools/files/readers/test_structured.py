@@ -42,6 +42,13 @@ def test_uneven_rows_are_noted_and_kept() -> None:
     assert [line.text for line in found.parts[0].lines] == ["1 | 2", "3", "4 | 5 | 6"]
 
 
+def test_very_many_column_names_become_a_row_of_their_own() -> None:
+    names = [f"column number {number}" for number in range(500)]
+    part = made(",".join(names) + "\n" + ",".join(["1"] * 500)).parts[0]
+    assert part.lines[0] == Line(0, " | ".join(names))
+    assert len(part.heading) < 100
+
+
 def made_json(text: str) -> Document:
     return made(text, "a.json")
 
@@ -63,6 +70,12 @@ def test_invalid_json_is_shown_as_text_with_the_place_of_the_error() -> None:
     assert "Not valid JSON" in found.notes[0]
     assert "line" in found.notes[0]
     assert [line.text for line in found.parts[0].lines] == ['{"a": 1,', "}"]
+
+
+def test_equal_keys_are_not_lost() -> None:
+    found = made_json('{"a": 1, "a": 2}')
+    assert "the same key twice" in found.notes[0]
+    assert found.parts[0].lines == [Line(1, '{"a": 1, "a": 2}')]
 
 
 def test_json_lines_under_the_name_of_json_are_shown_as_written() -> None:
