@@ -13,6 +13,7 @@ import functools
 import ssl
 import threading
 import time
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -38,7 +39,8 @@ MAX_RETRY_AFTER_SECONDS = 15.0  # a request is not repeated if the server asks f
 FIRST_WAIT_SECONDS = 0.5  # doubled each time, where the server names none
 REQUESTS_PER_MINUTE_AND_HOST = 90.0  # of all questions of this process; redirects and retries are not counted
 BURST = 10  # requests to a host at once after a pause
-ENCODINGS = ("", "identity", "deflate", "gzip")  # one: a bomb in a bomb grows a million-fold unseen
+GZIP = ("gzip", "x-gzip")
+ENCODINGS = ("", "identity", "deflate", *GZIP)  # one: a bomb in a bomb grows a million-fold unseen
 _next_free: dict[str, float] = {}  # host → time.monotonic()
 _lock = threading.Lock()  # several event loops of one process share the throttle
 _TRANSIENT = (429, 500, 502, 503, 504)
@@ -126,19 +128,36 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
             raise ToolError("The reply is compressed in a way that was not asked for; try another page.")
         about_bytes = (b"content-encoding", b"content-length", b"transfer-encoding")
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in about_bytes]
-        unpacked = _Capped(response, self._rules.max_bytes)
+        pieces = _unpack_gzip(response) if encoding in GZIP else response.aiter_bytes()
+        unpacked = _Capped(pieces, response, self._rules.max_bytes)
         return httpx.Response(response.status_code, headers=headers, stream=unpacked, extensions=response.extensions)
+
+
+async def _unpack_gzip(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield the pieces of all members, of which httpx unpacks the first; what follows the last is padding."""
+    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    async for packed in response.aiter_raw():
+        while packed:
+            if member.eof:
+                if not packed.startswith(b"\x1f"):
+                    return
+                member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            try:
+                yield member.decompress(packed)
+            except zlib.error as error:
+                raise httpx.DecodingError(str(error)) from error
+            packed = member.unused_data
 
 
 class _Capped(httpx.AsyncByteStream):
     """Unpacked bytes of a reply, until there are too many."""
 
-    def __init__(self, packed: httpx.Response, max_bytes: int) -> None:
-        self._packed, self._max_bytes = packed, max_bytes
+    def __init__(self, pieces: AsyncIterator[bytes], packed: httpx.Response, max_bytes: int) -> None:
+        self._pieces, self._packed, self._max_bytes = pieces, packed, max_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for piece in self._packed.aiter_bytes():
+        async for piece in self._pieces:
             size += len(piece)
             if size > self._max_bytes:
                 raise ToolError(f"The reply is larger than {self._max_bytes} bytes; try a smaller page or file.")
