@@ -15,6 +15,7 @@ import asyncio
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from inspect import unwrap
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mas.runtime.sample_context import KeptResult, SampleContext, ToolResults
 from mas.tools.attachments import digest_attachments, list_attachments
+from mas.tools.files import ocr
 from mas.tools.results import ToolResult
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import get_settings
@@ -97,6 +99,7 @@ async def open_cached_call(
     function = [getattr(tool.func, name, "") for name in ("__module__", "__qualname__")]
     code, settings = digest_code(unwrap(tool.func).__module__), get_settings(ToolSettings)
     called = ("tool", *function, code, tool.name, sorted(arguments.items()))
-    shaping = (settings.web, settings.transcription, bool(settings.web.search_api_key))
+    web, sounds = replace(settings.web, contact=""), settings.transcription
+    shaping = (web, sounds, bool(web.search_api_key), sounds.is_on, ocr.is_installed())  # a key or program may come
     everything = repr((*called, files, *shaping))  # any argument has a repr
     return CachedCall(context.tool_log, hashlib.sha256(everything.encode()).hexdigest())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+import pytest
 
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
@@ -15,10 +16,11 @@ from mas.runtime.trace import Span, Trace, record_trace
 from mas.systems.gaia.nodes import Research
 from mas.tools.attachments import use_attachments
 from mas.tools.calculator import calculator
+from mas.tools.files import ocr
 from mas.tools.read_file import read_file
 from mas.tools.read_only import is_read_only, mark_read_only
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import ToolSettings
+from mas.tools.settings import ToolSettings, TranscriptionSettings, WebSettings
 from mas.tools.tool_context import Resources
 from mas.tools.unit_converter import unit_converter
 from tests.scripted_model import Answer, Call, ScriptedModel, answering, in_turn, tool_results
@@ -99,6 +101,25 @@ def test_a_failure_is_not_kept() -> None:
         assert observations == ["look failed: there is nothing to see"]
         assert "replayed" not in spans[0].attributes
     assert (counter.asked, log) == (2, {})
+
+
+def test_what_is_read_without_a_program_or_key_is_read_again_with_it_and_the_contact_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counter, log, sounds = Counter(), Kept(), TranscriptionSettings("whisper-1")
+
+    def look(contact: str = "") -> str:
+        question = SampleContext(SampleKey("q"), tool_log=log)
+        settings = {"transcription": sounds, "web": WebSettings(contact=contact)}
+        return run(question, Call("look", {"up": "moon"}), tools=counter.tools(), **settings)[0][0]
+
+    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert [look(), look("me@example.org")] == ["moon, seen 1"] * 2
+    monkeypatch.setattr(ocr, "is_installed", lambda: True)
+    assert [look(), look()] == ["moon, seen 2"] * 2
+    monkeypatch.setenv("OPENAI_API_KEY", "of nobody")
+    assert look() == "moon, seen 3"
 
 
 def test_the_tools_that_only_look_are_marked_and_stay_so_behind_a_decorator(tmp_path: Path) -> None:
