@@ -1,6 +1,6 @@
 """The `tools` part of the configuration: limits of every tool, and the settings of each group of tools.
 
-ToolSettings(web=WebSettings(max_searches_per_question=5), sandbox=SandboxSettings(kind="bubblewrap")).check()
+ToolSettings(web=WebSettings(wikipedia_language="de"), sandbox=SandboxSettings(kind="bubblewrap")).check()
 """
 
 import os
@@ -84,7 +84,7 @@ class WebSettings:
 
 
 def describe_missing_search(settings: WebSettings) -> str | None:
-    """Return a sentence for user and agent if web search has no key."""
+    """Return a sentence for the user if web search has no key."""
     if settings.search_api_key:
         return None
     return f"{SEARCH_KEY_ENV} is not set: there is no web search; wikipedia_tool searches Wikipedia."

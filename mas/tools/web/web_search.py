@@ -16,7 +16,7 @@ from mas.tools.http.blocked_sites import BlockedPageError, list_blocked, refuse_
 from mas.tools.http.url_policy import NotPublicError, normalize_url
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import SEARCH_KEY_ENV, WebSettings, describe_missing_search
+from mas.tools.settings import SEARCH_KEY_ENV, WebSettings
 from mas.tools.tool_context import get_settings
 from mas.tools.web.page_view import FoundPage, show_found_pages
 
@@ -57,8 +57,8 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
     Raises:
         ToolError: there is no key, or the service did not answer, or refused.
     """
-    if sentence := describe_missing_search(settings):
-        raise ToolError(f"{WHAT} is not available: {sentence}")
+    if not settings.search_api_key:
+        raise ToolError(f"{WHAT} is not available: {SEARCH_KEY_ENV} is not set; use another tool.")
     import httpx
     from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
     from tavily import errors as tavily_errors

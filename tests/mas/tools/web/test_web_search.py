@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import WebSettings
-from mas.tools.web.web_search import describe_missing_search, tavily_tool
+from mas.tools.settings import WebSettings, describe_missing_search
+from mas.tools.web.web_search import tavily_tool
 from tests.mas.tools.web.in_context import events, recorded, using
 from tests.servers.loopback import running
 from tests.servers.tavily import KEY, LEAK_URL, TavilyServer
@@ -105,7 +105,7 @@ def test_a_wait_of_an_hour_is_not_waited_for() -> None:
 def test_without_a_key_nothing_is_sent_and_the_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("", "  "):
         monkeypatch.setenv("TAVILY_API_KEY", value)
-        with running(TavilyServer()) as server, pytest.raises(ToolError, match="TAVILY_API_KEY is not set"):
+        with running(TavilyServer()) as server, pytest.raises(ToolError, match="_KEY is not set; use another tool"):
             search(server)
         assert server.requests == []
 
