@@ -53,6 +53,10 @@ _COUNTS = (
 
 _GRADED = tuple(metric.replace(" ", "_") for metric in (MEAN_SCORE, *GRADED_SCORERS.values()))
 _GRADED_FIGURES = tuple(f"{name}{end}" for name in _GRADED for end in ("", "_ci95_low", "_ci95_high"))
+_FAMILIES = (
+    *("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs"),
+    *("leaks", "tuned_on", "extra", "labels", "lost", "critics", "part", *_GRADED),
+)
 _PLAIN_METRICS = {*_FIRST, *_COUNTS, *_GRADED_FIGURES, *vars(Usage())}
 
 
@@ -132,13 +136,22 @@ def write_page(run: TrackedRun, page: RunPage) -> None:
     new = [Param(name, text) for name, text in page.params.items() if name not in known.params]
     tags = [RunTag(name, text) for name, text in page.tags.items() if text and known.tags.get(name) != text]
     now = round(time.time() * 1000)  # of two values MLflow shows the later one, or the greater one of the same moment
-    # MLflow cannot delete a metric: NaN replaces one that a resumed run does not have any more.
-    outdated = [name for name, value in known.metrics.items() if page.metrics and not math.isnan(value)]
-    wanted = {**dict.fromkeys(outdated, math.nan), **page.metrics}
+    wanted = {**dict.fromkeys(_list_outdated_metrics(page.metrics, known.metrics), math.nan), **page.metrics}
     metrics = [Metric(name, value, now, 0) for name, value in wanted.items() if known.metrics.get(name) != value]
     for start in range(0, max(len(new), len(tags), len(metrics)), PER_CALL):
         part = slice(start, start + PER_CALL)
         run.client.log_batch(run.run_id, metrics=metrics[part], params=new[part], tags=tags[part])
+
+
+def _list_outdated_metrics(wanted: Mapping[str, float], shown: Mapping[str, float]) -> list[str]:
+    """Return our metrics that a resumed run does not have any more: MLflow cannot delete a metric, so NaN replaces it.
+
+    Metrics that somebody else has added to the run are left alone.
+    """
+    if not wanted:
+        return []
+    ours = [name for name in shown if name in _PLAIN_METRICS or ("/" in name and name.partition("/")[0] in _FAMILIES)]
+    return [name for name in ours if name not in wanted and not math.isnan(shown[name])]
 
 
 def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet]) -> None:

@@ -50,9 +50,12 @@ def test_a_trace_without_its_spans_is_seen(opened: Opened, a_record: Make, monke
 def test_a_number_that_a_resumed_run_does_not_have_any_more_is_replaced(opened: Opened) -> None:
     run = opened()
     write_page(run, RunPage(metrics={"accuracy": 0.5, "errors/infrastructure": 3.0}))
+    for theirs in ("rouge", "review/agreement"):  # added by somebody else
+        run.client.log_metric(run.run_id, theirs, 0.25)
     write_page(run, RunPage(metrics={"accuracy": 0.75}))
     shown = run.client.get_run(run.run_id).data.metrics
     assert (shown["accuracy"], str(shown["errors/infrastructure"])) == (0.75, "nan")
+    assert (shown["rouge"], shown["review/agreement"]) == (0.25, 0.25)
 
 
 def test_a_shortfall_names_each_kind() -> None:
