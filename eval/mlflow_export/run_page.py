@@ -45,6 +45,7 @@ ARTIFACTS = (
     "correlation_ids.jsonl",
     "logs",
 )
+CHANGED_TAG = "harness.config_changed"
 _FIRST = ("accuracy", "accuracy_ci95_low", "accuracy_ci95_high", "cost_usd", "n_error", "wall_seconds")  # columns
 _COUNTS = (
     *("n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored", "n_questions"),
@@ -129,12 +130,19 @@ def read_end_ms(state: RunState) -> int | None:
 
 
 def write_page(run: TrackedRun, page: RunPage) -> None:
-    """Send what differs from what MLflow has. A param cannot be changed there: a resumed run keeps its first ones."""
+    """Send what differs from what MLflow has.
+
+    A param cannot be changed there: a run that was resumed with another configuration keeps its first values, and the
+    tag `harness.config_changed` lists the others.
+    """
     from mlflow.entities import Metric, Param, RunTag
 
     known = run.client.get_run(run.run_id).data
     new = [Param(name, text) for name, text in page.params.items() if name not in known.params]
-    tags = [RunTag(name, text) for name, text in page.tags.items() if text and known.tags.get(name) != text]
+    other = {name: text for name, text in page.params.items() if known.params.get(name, text) != text}
+    changed = {CHANGED_TAG: truncate(json.dumps(other, ensure_ascii=False), MAX_TAG_CHARS)} if other else {}
+    wanted_tags = {**page.tags, **changed}
+    tags = [RunTag(name, text) for name, text in wanted_tags.items() if text and known.tags.get(name) != text]
     now = round(time.time() * 1000)  # of two values MLflow shows the later one, or the greater one of the same moment
     wanted = {**dict.fromkeys(_list_outdated_metrics(page.metrics, known.metrics), math.nan), **page.metrics}
     metrics = [Metric(name, value, now, 0) for name, value in wanted.items() if known.metrics.get(name) != value]
