@@ -22,7 +22,7 @@ from structlog.types import FilteringBoundLogger
 
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter_launcher import ExportRequest, RunEnd
-from eval.mlflow_export.tracked_run import TrackedRun
+from eval.mlflow_export.tracked_run import COMPLETE, TrackedRun
 from eval.runs.folder import RunLock
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, ExportState, write_state
@@ -51,6 +51,7 @@ class Export(ABC):
         """
         self.folder, self.settings, self.redact = folder, settings, redact
         self.state = ExportState(uri=settings.address(), experiment=settings.experiment)
+        self.refusal = ""  # why MLflow did not accept a record, while it accepted others
         self._run: TrackedRun | None = None
 
     @property
@@ -120,8 +121,8 @@ class Exporter:
         self.export, self.end, self.wait_seconds, self.log, self.live = export, end, wait_seconds, log, live
         self.sync_command = sync_command
         self._has_begun = self._is_sent_again = False
-        self._failure = ""  # the last one, as a sentence
-        self._failures = 0  # since something was sent last
+        self._failure = ""  # the last one since something succeeded, as a sentence
+        self._failures = 0  # since then
 
     def run(self) -> ExportState:
         """Send until the run is over and everything is sent, or the time for it is up.
@@ -134,12 +135,16 @@ class Exporter:
             pause = POLL_SECONDS if self._try(self._follow) else min(2 * pause + POLL_SECONDS, MAX_PAUSE_SECONDS)
         if self.end.died:
             self.log.warning("the run's process has died")
+        self._failures = 0  # those while the run went on say nothing of MLflow at its end
         while not (is_done := self._try(self._complete)) and self._failures < ATTEMPTS and not self._is_late():
             time.sleep(POLL_SECONDS)
+        is_reached = is_done
         if not is_done and self.export.is_open:
-            self._try(self.export.end)  # at least its status, and what can be said of its answers
-            self._try(self._count)
+            is_reached = self._try(self.export.end)  # at least its status, and what can be said of its answers
+            is_reached = self._try(self._count) or is_reached
         state = self._describe_end(is_done)
+        if is_reached:
+            self._try(lambda: self.export.run.mark(state.warning or COMPLETE))
         self.log.info("export ended", complete=state.complete, counts=state.counts, cpu_seconds=state.cpu_seconds)
         write_state(self.export.folder, state)
         return state
@@ -148,7 +153,8 @@ class Exporter:
         """Bring MLflow up to what the folder has now."""
         self._begin()
         while self.export.send_new() and not self.end.over.is_set():
-            self._failures = 0
+            self._note_success()
+        self._note_success()
 
     def _begin(self) -> None:
         if self._has_begun:
@@ -166,7 +172,7 @@ class Exporter:
         """Send the rest and what only the end can bring; everything again if a crash has left traces without spans."""
         self._begin()
         while self.export.send_new():
-            self._failures = 0
+            self._note_success()
             if self._is_late():
                 raise TimeoutError(f"the {self.wait_seconds:g} s of tracking.wait_seconds were over")
         self._count()
@@ -175,7 +181,11 @@ class Exporter:
             self.export.send_all_again()
             return self._complete()
         self.export.end()
+        self._note_success()
         return None
+
+    def _note_success(self) -> None:
+        self._failures, self._failure = 0, ""
 
     def _is_late(self) -> bool:
         return self.end.seconds_since > self.wait_seconds
@@ -184,10 +194,11 @@ class Exporter:
         """Return the state, with a warning that says what is missing."""
         state, missing = self.export.state, describe_shortfall(self.export.state.counts)
         state = replace(state, cpu_seconds=time.process_time(), seconds_after_the_end=self.end.seconds_since)
-        if is_done and not missing:
+        if is_done and not missing and not self.export.refusal:
             return replace(state, complete=True)
         has = (missing or "not everything of this run") if self.export.is_open else "nothing of this run"
-        why = f" ({self._failure})" if self._failure else ""
+        reason = self._failure or self.export.refusal
+        why = f" ({reason})" if reason else ""
         return replace(state, warning=f"MLflow has {has}{why}; complete it with: {self.sync_command}")
 
     def _count(self) -> None:
@@ -201,13 +212,13 @@ class Exporter:
             if isinstance(error, UserError) and not self.live:
                 raise
             self._failures += 1
-            self._failure = self.export.redact(_describe_failure(error, self.export.settings.address()))
+            self._failure = self.export.redact(describe_failure(error, self.export.settings.address()))
             self.log.warning("MLflow did not accept it", error=self._failure)
             return False
         return True
 
 
-def _describe_failure(error: BaseException, uri: str) -> str:
+def describe_failure(error: BaseException, uri: str) -> str:
     """Shorten an error to one line; network libraries write half a screen about a server that is down."""
     if any(type(each).__name__ in _UNREACHABLE for each in walk_chain(error, contexts=True)):
         return f"{uri} cannot be reached"

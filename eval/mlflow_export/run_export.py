@@ -18,7 +18,7 @@ from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.config.tracking import Tracking
-from eval.mlflow_export.exporter_process import Counts, Export, Redact, run_exporter
+from eval.mlflow_export.exporter_process import Counts, Export, Redact, describe_failure, run_exporter
 from eval.mlflow_export.prompt_registry import name_owner, register_prompts
 from eval.mlflow_export.run_page import (
     RunNumbers,
@@ -72,18 +72,29 @@ class RunExport(Export):
         from eval.mlflow_export.assessments import CORRECT
 
         row, records = self._read_batch()
-        new = [record for record in records if not self._has(record)]
-        self.sent = self.sent.plus(self.run.send(new))
-        for record in new:
+        self._send([record for record in records if not self._has(record)])
+        for record in records:  # also those that were there: the process that sent them may have died before this
             for attempt in range(1, record.attempt):
                 key = (*get_record_key(record)[:3], attempt)
                 self.run.tracing.delete_assessment(derive_trace_id(key), derive_assessment_id(key, CORRECT))
         self._row = row
         return len(records)
 
+    def _send(self, records: list[Record]) -> None:
+        """Send records in one call, and one at a time if MLflow refuses that: the others do not wait for a bad one."""
+        try:
+            self.sent = self.sent.plus(self.run.send(records))
+        except Exception as error:  # noqa: BLE001 - whatever MLflow has against one, the others must not wait for it
+            self.run.mark("not complete yet")  # raises if MLflow takes nothing at all
+            if len(records) > 1:
+                for record in records:
+                    self._send([record])
+            else:
+                self.refusal = self.redact(describe_failure(error, self.settings.address()))
+
     def send_all_again(self) -> None:
         """Begin with the first record, also with what seems to be there: a crash leaves traces without their spans."""
-        self._there, self._row = set(), 0
+        self._there, self._row, self.refusal = set(), 0, ""
 
     def _has(self, record: Record) -> bool:
         """Return whether MLflow had the record; one that people have labelled since is sent again."""

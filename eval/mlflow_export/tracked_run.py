@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from eval.config.tracking import LocalTracking, Tracking
+from eval.mlflow_export.values import clean_text
 from eval.runs.record import Record
 from mas.runtime.errors import UserError
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:  # MLflow is heavy, and reads its environment when it is impor
 T = TypeVar("T")
 
 RUN_TAG = "harness.run_id"
+IN_MLFLOW_TAG = "harness.in_mlflow"
+COMPLETE = "complete"  # else the tag says what is missing
 PARENT_TAG = "mlflow.parentRunId"
 _PAGE_TRACES = 500
 _LOCK_SECONDS = 60.0  # for another process that creates MLflow's tables
@@ -91,7 +94,7 @@ def open_run(
             all_tags = {**(tags or {}), RUN_TAG: run_id}
             found = [client.create_run(experiment_id, start_time=start_ms, tags=all_tags, run_name=name)]
     info = found[0].info
-    return TrackedRun(client, tracing, settings.address(), str(info.experiment_id), str(info.run_id))
+    return TrackedRun(client, tracing, str(info.experiment_id), str(info.run_id))
 
 
 def read_pages(fetch: "Callable[[str | None], PagedList[T]]") -> Iterator[T]:
@@ -168,13 +171,8 @@ class TrackedRun:
 
     client: "MlflowClient"
     tracing: "TracingClient"
-    shown_uri: str
     experiment_id: str
     run_id: str  # MLflow's
-
-    @property
-    def link(self) -> dict[str, str]:
-        return {"uri": self.shown_uri, "experiment_id": self.experiment_id, "run_id": self.run_id}
 
     def status(self) -> str:
         return str(self.client.get_run(self.run_id).info.status)
@@ -189,6 +187,10 @@ class TrackedRun:
         info = self.client.get_run(self.run_id).info
         if (info.status, info.end_time) != (status, end_ms):
             self.client.set_terminated(self.run_id, status, end_ms)
+
+    def mark(self, text: str) -> None:
+        """Say on the run's page whether all of the run is there."""
+        self.client.set_tag(self.run_id, IN_MLFLOW_TAG, clean_text(text))
 
     def send(self, records: Sequence[Record]) -> Sent:
         """Send records as traces, in one call for their spans."""

@@ -64,7 +64,7 @@ def exported(
 
 def in_mlflow(settings: LocalTracking, state: ExportState) -> TrackedRun:
     run = open_run(settings, "any", name="any", start_ms=0, has_traces=False)
-    return TrackedRun(run.client, run.tracing, run.shown_uri, state.experiment_id, state.run_id)
+    return TrackedRun(run.client, run.tracing, state.experiment_id, state.run_id)
 
 
 def everything(run: TrackedRun) -> dict[str, Any]:
