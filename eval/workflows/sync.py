@@ -8,7 +8,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from dotenv import load_dotenv
 from omegaconf import DictConfig, OmegaConf
 
 from eval.analysis.human_review import find_gold_folder
+from eval.analysis.human_review.labels import is_dataset_digest
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import (
     FINISHED,
@@ -41,7 +42,7 @@ from eval.mlflow_export.exporter_launcher import (
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, check_entries, find_run, is_in_use, list_runs
 from eval.runs.foreign_run import is_own_folder, refuse_unreadable
 from eval.runs.logs import open_log
-from eval.runs.mlflow_state import STATE, read_link, read_state
+from eval.runs.mlflow_state import STATE, read_link, read_state, rebuild_tracking
 from eval.runs.store import open_run, read_run_info
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
@@ -126,7 +127,7 @@ def _is_incomplete(folder: Path, overrides: Sequence[str]) -> bool:
     if is_in_use(folder / DATABASE):
         return False
     try:
-        settings = _read_settings(folder, overrides)
+        settings = _read_settings(EVALUATIONS, folder, overrides)
     except MISTAKES:
         return True  # `sync_run` will report it
     state = read_state(folder)
@@ -137,9 +138,12 @@ def _is_incomplete(folder: Path, overrides: Sequence[str]) -> bool:
     if (state.uri, state.experiment) != (settings.address(), settings.experiment):
         return True
     sent_at = (folder / STATE).stat().st_mtime
-    if any(each.stat().st_mtime > sent_at for each in find_gold_folder(folder).glob("*.jsonl")):
-        return True  # people have labelled answers since, of this run or of another one
-    with open_run(folder) as store:  # a session whose exporter died at once leaves the state of the one before
+    with open_run(folder) as store:
+        digest = store.read_info().task.dataset_sha256
+        labels = find_gold_folder(folder.resolve()) / f"{digest}.jsonl"
+        if is_dataset_digest(digest) and labels.is_file() and labels.stat().st_mtime > sent_at:
+            return True  # people have labelled answers to its questions since, of this run or of another one
+        # A session whose exporter died at once leaves the state of the one before.
         return state.counts.get("traces", {}).get("store") != len(store.list_finished_keys())
 
 
@@ -175,7 +179,7 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
             there.
     """
     check_entries(folder)
-    settings = _read_settings(folder, overrides)
+    settings = _read_settings(source, folder, overrides)
     if isinstance(settings, NoTracking):
         why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
         raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
@@ -188,8 +192,10 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
             return STOPPED
 
 
-def _read_settings(folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:
+def _read_settings(source: RunSource, folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:
     """Return the run's own tracking settings, changed by the overrides.
+
+    An evaluation that was resumed with tracking=off belongs where it was before.
 
     Raises:
         UserError: it says nothing of MLflow, or was made elsewhere: its address may be anybody's.
@@ -205,7 +211,11 @@ def _read_settings(folder: Path, overrides: Sequence[str]) -> Tracking | NoTrack
         if not (own := read_run_info(folder).part("tracking")):
             raise UserError(f"{folder.name} does not say where it belongs; give tracking=local, or tracking=server.")
         if str(own.get("_target_")).endswith(f".{NoTracking.__name__}"):
-            return NoTracking()
+            state = read_state(folder)
+            if source is not EVALUATIONS or state is None or not state.run_id:
+                return NoTracking()
+            place = rebuild_tracking(state)
+            own = {"_target_": f"{type(place).__module__}.{type(place).__qualname__}", **asdict(place)}
         chosen = OmegaConf.merge({"tracking": own}, OmegaConf.from_dotlist(list(overrides))).tracking
     settings: Tracking | NoTracking = build_part(chosen, "tracking")
     return settings
