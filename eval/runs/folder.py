@@ -323,7 +323,6 @@ def read_origin() -> dict[str, str]:
         "mlflow.source.git.commit": _run_git("rev-parse", "HEAD"),
         "mlflow.source.git.branch": _run_git("rev-parse", "--abbrev-ref", "HEAD"),
         "harness.host": socket.gethostname(),
-        "harness.pid": str(os.getpid()),
     }
     if found["mlflow.source.git.commit"]:
         changed = _run_git("status", "--porcelain", "--untracked-files=no")

@@ -1,11 +1,10 @@
 """What an export leaves in MLflow when it is interrupted, refused or kept waiting on its way."""
 
-import io
+import os
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -70,7 +69,7 @@ def test_failures_while_the_run_goes_on_leave_all_attempts_at_its_end(
     tmp_path: Path, local: LocalTracking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exporter_process, "POLL_SECONDS", 0.01)
-    folder, failed_often = a_run(tmp_path / "run", local, own_records("q1")), Event()
+    folder, (source, run) = a_run(tmp_path / "run", local, own_records("q1")), os.pipe()
 
     class Unreachable(RunExport):
         calls = 0
@@ -78,17 +77,17 @@ def test_failures_while_the_run_goes_on_leave_all_attempts_at_its_end(
         def open_run(self) -> TrackedRun:
             self.calls += 1
             if self.calls == exporter_process.ATTEMPTS:
-                failed_often.set()
+                os.write(run, f"{RUN_ENDED}\n".encode())
             if self.calls < 2 * exporter_process.ATTEMPTS:
                 raise ConnectionError("down")
             return super().open_run()
 
-    class Ending(io.StringIO):
-        def readline(self, size: int | None = -1, /) -> str:
-            failed_often.wait()
-            return f"{RUN_ENDED}\n"
-
     log, file = open_log(folder, "mlflow")
-    with closing(file), closing(Unreachable(folder, local, str)) as export:
-        state = Exporter(export, RunEnd(Ending()), 60.0, log).run()
+    with (
+        closing(file),
+        os.fdopen(source) as said,
+        os.fdopen(run, "w"),
+        closing(Unreachable(folder, local, str)) as export,
+    ):
+        state = Exporter(export, RunEnd(said), 60.0, log).run()
     assert (state.complete, state.warning) == (True, None)
