@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_fingerprint
@@ -45,7 +46,7 @@ LOCK_SECONDS = 30.0  # to wait for another process, which needs an instant
 class SealedTestStart:
     """A sealed test that is to begin, or to continue."""
 
-    draw: str  # id of the test: that of the run
+    draw: str  # id of the test: that of the run; tests of earlier versions, which are in the same log, have their own
     run: str  # id
     winner_sha256: str  # of the prompts that are tested
     simulated: bool
@@ -148,10 +149,7 @@ def begin_test(
                 "tuning run, whose test counts as another one."
             )
         if known is None and has_begun:
-            raise UserError(
-                f"{log.path} does not have the sealed test that this run has begun: an earlier state of it was put "
-                "back, or the test was begun on another machine; restore the newest log, or start a new tuning run."
-            )
+            _refuse_missing_test(log.path)
         allowance = _compute_allowance(questions, start.simulated, log.before.get(start.draw, log.tests))
         if start.draw not in log.before:
             allowance.check()
@@ -163,10 +161,13 @@ def record_judgement(draw: str, judgement: Judgement, file: Path | None = None) 
     """Record the result of a test, before anybody sees it.
 
     Raises:
-        UserError: the log cannot be written or is damaged, or the same draw was judged with other answers.
+        UserError: the log cannot be written, is damaged or does not have the test, or the same draw was judged with
+            other answers.
     """
     with _open_log(file or find_log()) as log:
-        test = next(each for each in log.tests if each.start.draw == draw)
+        test = next((each for each in log.tests if each.start.draw == draw), None)
+        if test is None:
+            _refuse_missing_test(log.path)
         if test.judgement is None:
             log.append({"judged": draw, **asdict(judgement)})
         elif test.judgement.answers_sha256 != judgement.answers_sha256:
@@ -174,6 +175,13 @@ def record_judgement(draw: str, judgement: Judgement, file: Path | None = None) 
                 f"this sealed test was judged before, with other answers (p = {test.judgement.p:.3g}), and a second "
                 "draw is another test: start a new tuning run."
             )
+
+
+def _refuse_missing_test(log: Path) -> NoReturn:
+    raise UserError(
+        f"{log} does not have the sealed test that this run has begun: an earlier state of it was put back, or the "
+        "test was begun on another machine; restore the newest log, or start a new tuning run."
+    )
 
 
 def describe_earlier_tests(questions: int, size: int, tests: int) -> str | None:

@@ -156,7 +156,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     """
     arms = [_build_arm(run, PARENT_ARM, run.parent.prompts), _build_arm(run, WINNER_ARM, winner.prompts)]
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
-    allowance = _begin_test(run, winner.prompts, samples)
+    allowance = _begin_test(run, arms, samples)
     plan = plan_looks(_count_looks(run), allowance.level)
     lines: list[LookLine] = run.files.read(LOOKS) or []
     while not lines or lines[-1]["decision"] == CONTINUE:
@@ -192,9 +192,9 @@ def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
         UserError: its answers of an earlier session were given with other prompts, or were removed.
     """
     folder, expected = run.files.folder / SEALED / name, digest(prompts)
-    if run.files.read(LOOKS) and not (folder / DATABASE).is_file():
+    if run.files.read(SEALED) and not (folder / DATABASE).is_file():
         raise UserError(
-            f"{format_path(folder)} has lost the answers by which the sealed test was judged: restore the folder, or "
+            f"{format_path(folder)} has lost the answers of the sealed test that has begun: restore the folder, or "
             "start a new tuning run."
         )
     with suppress(StoreError), RunStore(folder / DATABASE, read_only=True) as store:  # else it is not there, or empty
@@ -311,13 +311,18 @@ def _find_failed(arms: Sequence[Arm]) -> list[Record]:
     return [record for arm in arms for record in read_arm_records(arm) if is_server_failure(record)]
 
 
-def _begin_test(run: TuningRun, winner: PromptSet, samples: Part) -> Allowance:
-    """Record the test, warn of earlier ones with the same questions, and show its level."""
-    start = SealedTestStart(run.run_id, run.run_id, digest(winner), run.config.base.simulated)
+def _begin_test(run: TuningRun, arms: Sequence[Arm], samples: Part) -> Allowance:
+    """Record the test, warn of earlier ones with the same questions, and show its level.
+
+    Both stores are there before the run notes that it has begun: if one is missing later, its answers were removed.
+    """
+    start = SealedTestStart(run.run_id, run.run_id, digest(arms[-1].prompts), run.config.base.simulated)
     allowance = begin_test(start, list_fingerprints(samples), has_begun=run.files.read(SEALED) is not None)
     level = describe_level(allowance.level, allowance.left, _count_looks(run))
     earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
     run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")
+    for arm in arms:
+        RunStore(arm.folder / DATABASE).close()
     run.files.write(SEALED, allowance)
     return allowance
 

@@ -118,6 +118,8 @@ def test_another_draw_is_not_judged_in_the_place_of_the_first(file: Path) -> Non
         record_judgement("d1", Judgement(0.01, "other answers"), file)
     with pytest.raises(UserError, match="does not have the sealed test that this run has begun"):
         begin_test(start("unknown"), SET, file, has_begun=True)
+    with pytest.raises(UserError, match="does not have the sealed test that this run has begun"):
+        record_judgement("unknown", Judgement(0.01, "answers"), file)
 
 
 def test_a_test_that_stopped_early_has_opened_the_questions_that_it_asked_and_no_others(file: Path) -> None:

@@ -83,11 +83,13 @@ def read_levels(place: Path) -> list[float]:
 
 
 @pytest.mark.slow
-def test_a_test_whose_answers_were_removed_is_not_drawn_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("forgotten", [("verdict",), ("verdict", "judged", "looks")])
+def test_a_test_whose_answers_were_removed_is_not_drawn_again(forgotten: tuple[str, ...], tmp_path: Path) -> None:
+    """Neither after its verdict nor before its first look."""
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
     assert first.verdict["sealed"]["level"] == 0.03
     shutil.rmtree(first.folder / "sealed")
-    forget_results(first.folder, "verdict")
+    forget_results(first.folder, *forgotten)
     model = Obedient()
     again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
     assert again.code == 1 and "has lost the answers" in again.err
@@ -98,7 +100,7 @@ def test_a_test_whose_answers_were_removed_is_not_drawn_again(tmp_path: Path) ->
 def test_a_test_that_was_killed_before_its_first_question_keeps_its_level(tmp_path: Path) -> None:
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
     shutil.rmtree(first.folder / "sealed")
-    forget_results(first.folder, "verdict", "judged", "looks")
+    forget_results(first.folder, "verdict", "judged", "looks", "sealed")
     begun, _ = (tmp_path / "sealed_tests.jsonl").read_text().splitlines()
     (tmp_path / "sealed_tests.jsonl").write_text(f"{begun}\n")
     again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=Obedient())
