@@ -32,23 +32,24 @@ def refuse_command(command: Sequence[str], given: Sequence[str], program: str, f
 
     Args:
         command: the stored one.
-        given: the options typed now.
+        given: the options typed now, apart from those of a session alone, such as the one that names the run.
         program: that the user started, such as `python eval/run.py`.
         folder: of the run.
 
     Raises:
-        UserError: an option is not typed again.
+        UserError: an option is not typed again, or none is typed.
     """
     typed = set(map(read_option_name, given))
-    if all(read_option_name(each) in typed for each in command):
+    if typed and all(read_option_name(each) in typed for each in command):
         return
-    shown = " ".join(shorten_line(shlex.quote(each), _SHOWN_CHARS) for each in command[:_SHOWN])
+    shown = " ".join(shorten_line(shlex.quote(each), _SHOWN_CHARS) for each in command[:_SHOWN]) or "(no options)"
     more = f" … and {len(command) - _SHOWN} more" if len(command) > _SHOWN else ""
     print_line(f"{format_path(folder)} was made elsewhere, or moved since. It was started with:", error=True)
     print_line(f"    {program} {shown}{more}", error=True)
+    wanted = "these options, type them again" if command else "that, type an option of yours"
     raise UserError(
-        "nothing was run; if you mean these options, type them again next to the one that names the run. To look at "
-        "the run, none are needed."
+        f"nothing was run; if you mean {wanted} next to the one that names the run. To look at the run, none are "
+        "needed."
     )
 
 

@@ -57,7 +57,8 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
     if (own := read_command(info.run_id, folder)) is not None:
         return select_run_overrides(own)
     with refuse_unreadable(folder):
-        refuse_command(select_run_overrides(info.command), arguments, "python eval/run.py", folder)
+        given = select_run_overrides(arguments)
+        refuse_command(select_run_overrides(info.command), given, "python eval/run.py", folder)
     return []
 
 

@@ -376,7 +376,8 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
         )
     if (own := read_command(info.run_id, folder)) is not None:
         return filter_overrides(own)
-    refuse_command(filter_overrides(info.command or ()), arguments, format_command("run.py"), folder)
+    command, given = filter_overrides(info.command or ()), filter_overrides(arguments)
+    refuse_command(command, given, format_command("run.py"), folder)
     return []
 
 

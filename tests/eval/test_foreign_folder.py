@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from eval.attribute import task as attribute
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.compare import task as compare
 from eval.config.tracking import LocalTracking
@@ -17,7 +18,9 @@ from eval.rescore import task as rescore
 from eval.runs.own_runs import note_run
 from eval.sweep import remake_table
 from eval.sync import sync
+from eval.workflows.resume import read_original_arguments
 from eval.workflows.sweep import Job, Sweep
+from mas.runtime.errors import UserError
 from tests.eval.command_line import EvalCommand, dataset, question
 from tests.eval.foreign_folder import edit_info
 from tests.eval.stored_run import CONFIG, answered, stored_run
@@ -72,6 +75,28 @@ def test_a_command_line_from_elsewhere_is_shown_and_not_run(
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", refused.err)
     assert eval_command(f"run.resume={folder}", "system=callable", *data).err == refused.err
     assert not evil.exists()
+
+
+@pytest.mark.parametrize("stored", [[], ["run.name=a"]])
+def test_a_run_from_elsewhere_without_options_is_not_resumed_by_its_name_alone(
+    stored: list[str], theirs: Attacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = theirs(command=stored)
+    for more in ((), ("run.name=mine",)):
+        with pytest.raises(UserError, match="if you mean that, type an option of yours next to the one that names"):
+            read_original_arguments(str(folder), [f"run.resume={folder}", *more])
+        assert "python eval/run.py (no options)" in capsys.readouterr().err
+    assert read_original_arguments(str(folder), [f"run.resume={folder}", "limit=1"]) == []
+
+
+def test_a_run_from_elsewhere_is_not_asked_again_with_corrections(
+    theirs: Attacked, evil: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = theirs(command=["system=callable", "system.target=evil:answer"])
+    assert run(attribute, folder) == USER_ERROR and not evil.exists()
+    refused = capsys.readouterr().err
+    assert "theirs was made elsewhere, or moved since, and its command line is not used" in refused
+    assert "resume it first, with its options typed again: python eval/run.py run.resume=" in refused
 
 
 def test_a_scorer_from_elsewhere_is_not_loaded(

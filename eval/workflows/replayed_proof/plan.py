@@ -22,11 +22,12 @@ from eval.cli.command import read_option_name
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
 from eval.config.executor import LocalSettings
-from eval.config.measured import UNMEASURED
-from eval.runs.folder import DATABASE, check_empty, is_in_use
+from eval.config.measured import RESUME, UNMEASURED
+from eval.runs.folder import DATABASE, check_empty, format_path, is_in_use
 from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import RunInfo, describe_task
-from eval.runs.store import open_run
+from eval.runs.store import open_run, read_run_info
 from eval.scorers.labels import LabelSet
 from eval.workflows.replayed_proof.correction import Correction
 from eval.workflows.replayed_proof.suspects import find_suspects
@@ -69,6 +70,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     _check_overrides(overrides)
     if is_in_use(original / DATABASE):
         raise UserError(f"{original} is still running; ask its wrong questions again when it has ended.")
+    _check_own(original)
     arguments = read_original_arguments(str(original), [])
     unchanged = _compose(arguments)
     prompts = unchanged[0].check()
@@ -121,6 +123,16 @@ def _check_overrides(overrides: Sequence[str]) -> None:
                 f"{name} cannot be changed here: the same program is asked again; give {_EPOCHS}=…, "
                 "run.max_cost_usd=…, run.concurrency=… or run.name=…."
             )
+
+
+def _check_own(folder: Path) -> None:
+    with refuse_unreadable(folder):
+        run_id = read_run_info(folder).run_id
+    if not is_own_run(run_id, folder):
+        raise UserError(
+            f"{format_path(folder)} was made elsewhere, or moved since, and its command line is not used, so no agent "
+            f"of it can be corrected; resume it first, with its options typed again: python eval/run.py {RESUME}=…."
+        )
 
 
 def _check_place(folder: Path) -> None:
