@@ -17,7 +17,8 @@ shared, are for all runs on this machine, with `cache.lm=shared` and `cache.tool
 A payment is written before its reply, and what is written survives kill -9. Of a request in flight it may lose the
 payment with the reply, or the reply alone: it is then sent and paid again, and both payments count.
 
-Both files are conveniences: a full disk or a broken file costs calls, never a sample, and is reported once.
+Both files are conveniences: a full disk or a broken file costs calls, never a sample, and is reported once. A broken
+file of a run is set aside (`calls.db.broken`), and a new one begun.
 """
 
 import json
@@ -88,7 +89,7 @@ class CallLog(_ReplyFile):
 
     def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
         """Open the file or make it; `warn` is called once if it cannot be used."""
-        super().__init__(path, "the run's call log", warn)
+        super().__init__(path, "the run's call log", warn, set_aside=True)
 
     def for_sample(self, sample_key: SampleKey) -> ReplyLog:
         """Return the replies of one attempt at a sample."""
@@ -235,7 +236,7 @@ CREATE TABLE IF NOT EXISTS tool_results(
         """`redact`: takes the run's secrets out of a text."""
         self._run_id, self._redact = run_id, redact
         what = "the shared cache" if is_shared else "the run's tool results"
-        super().__init__(path, what, warn)
+        super().__init__(path, what, warn, set_aside=not is_shared)
 
     def find(self, key: str) -> KeptResult | None:
         rows = self.execute("SELECT returned, events, facts, run_id, kept_at FROM tool_results WHERE key = ?", key)

@@ -17,6 +17,7 @@ import functools
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -92,16 +93,17 @@ class BestEffortSqlite:
     tables: tuple[str, ...] = ()
     consequence = "its calls are made again"  # of losing the file
 
-    def __init__(self, path: Path, what: str, warn: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, what: str, warn: Callable[[str], None], set_aside: bool = False) -> None:
         """Open the file or make it.
 
         Args:
             path: of the file; its folder is made, too.
             what: the file is, for the warning.
             warn: called at the first failure.
+            set_aside: rename a broken file and begin a new one; only for a file that one process writes.
         """
         self.path = path
-        self._what, self._warn, self._warned = what, warn, False
+        self._what, self._warn, self._warned, self._may_set_aside = what, warn, False, set_aside
         self._turns = Lock()
         self._database: sqlite3.Connection | None = None
         self._closed = False
@@ -127,9 +129,7 @@ class BestEffortSqlite:
     def close(self) -> None:
         with self._turns:
             self._closed = True
-            if self._database is not None:
-                self._database.close()
-                self._database = None
+            self._disconnect()
 
     def remove(self, *endings: str) -> None:
         """Remove files next to the closed one by the ends of their names; "": the file itself."""
@@ -153,9 +153,22 @@ class BestEffortSqlite:
         return database
 
     def _fail(self, error: Exception) -> None:
+        outcome = f"{self.consequence}; nothing else is lost"
+        broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        if broken and self._may_set_aside:
+            with suppress(OSError):
+                self._disconnect()
+                self.path.replace(self.path.with_name(self.path.name + ".broken"))
+                self.remove(*_SIDE_FILES)  # they belong to the broken one
+                outcome = f"it is set aside as {self.path.name}.broken; {self.consequence}"
         if not self._warned:
             self._warned = True
-            self._warn(f"{self._what} {self.path} cannot be used ({error}); {self.consequence}; nothing else is lost")
+            self._warn(f"{self._what} {self.path} cannot be used ({error}); {outcome}")
+
+    def _disconnect(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
 
 
 def encode_text(text: str) -> bytes:

@@ -81,6 +81,22 @@ for n in range(1_000_000):
 """
 
 
+def test_a_broken_log_is_set_aside_and_a_new_one_keeps_what_is_paid(tmp_path: Path) -> None:
+    file = tmp_path / "calls.db"
+    file.write_bytes(b"no database at all " * 100)
+    lines, say = said()
+    log = CallLog(file, say)
+    for _ in range(2):  # the second time in the next session
+        log.for_sample(SampleKey("q1")).put("key", "reply")
+        log.pay(SampleKey("q1"), Payment(cost_usd=0.5))
+        log.close()
+        log = CallLog(file, say)
+    assert log.for_sample(SampleKey("q1")).get("key") == "reply" and log.sum_total().known_cost_usd == 1.0
+    assert (tmp_path / "calls.db.broken").read_bytes().startswith(b"no database")
+    assert len(lines) == 1 and "is set aside as calls.db.broken; its calls go to the model again" in lines[0]
+    log.close()
+
+
 def test_every_reply_outlives_a_killed_process(tmp_path: Path) -> None:
     path = tmp_path / "calls.db"
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
