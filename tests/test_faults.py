@@ -66,6 +66,7 @@ LASTING: Expected = {
     "overflow_vllm": ("context_overflow", 1),
     "overflow_llama_cpp": ("context_overflow", 1),
     "surrogates": (None, STEPS),
+    "huge": ("truncated", 1),
 }
 # Once, then answers: what is retried is got over; the rest ends the question as if it had lasted.
 PASSING: Expected = {
@@ -209,12 +210,13 @@ def test_a_refusal_that_the_agent_swallows_stops_the_run_too(fault: str) -> None
     assert "quota exhausted or key rejected" in str(outcome.stopped)
 
 
-@pytest.mark.parametrize("fault", ["length", "content_filter"])
+@pytest.mark.parametrize("fault", ["length", "content_filter", "huge"])
 def test_a_part_of_an_answer_is_never_right_even_if_it_reads_like_the_gold_answer(fault: str) -> None:
     outcome = run_blocking(ask(["ok", "ok", fault], call_deadline_seconds=20.0))
     record = outcome.record
     assert (record.error_class, record.error_component) == (LASTING[fault][0], "finalize")
     assert (record.score, record.correct) == (None, False)
+    assert len(json.dumps(record.to_dict())) < 1_000_000, "nor is all of it kept"
 
 
 def two_questions(folder: Path, server: FaultServer) -> list[str]:

@@ -19,6 +19,7 @@ from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.text import replace_surrogates
 from mas.runtime.trace import Span
 
+MAX_REPLY_CHARS = 1_000_000  # twice the longest output of today's models; records hold a reply several times
 UNREADABLE_ARGUMENTS = "partial_json"  # DSPy's name for the text of arguments that are no JSON object
 
 
@@ -61,13 +62,16 @@ def validate_reply(request: Request, response: Response, limits: ModelLimits, cu
     """Return the reply without lone surrogates, and record it on the span.
 
     Raises:
-        TruncatedReplyError: it stopped at the token limit, which DSPy alone would parse as an answer.
+        TruncatedReplyError: it stopped at the token limit, which DSPy alone would parse as an answer, or is too long.
         RefusedReplyError: the provider withheld it, or the model refused.
         TruncatedPromptError: the model read only a part of the prompt.
     """
     parts = tuple(
         repaired for part in response.message.parts for repaired in _repair(_replace_surrogates(part), current)
     )
+    if (chars := sum(len(getattr(part, "text", None) or str(part)) for part in parts)) > MAX_REPLY_CHARS:
+        message = f"the reply has {chars:,} characters, and {MAX_REPLY_CHARS:,} are taken at most"
+        raise TruncatedReplyError(message, model=response.model)
     response = dataclasses.replace(response, message=dataclasses.replace(response.message, parts=parts))
     current.outputs = message_to_dict(response.message)
     limits.check_not_truncated(request, response.usage.input_tokens)

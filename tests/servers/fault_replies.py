@@ -15,6 +15,7 @@ from typing import Any, Literal
 from tests.servers.chat_reply import complete, list_outputs, wants_json, write_fields
 
 ANSWER = "42"
+HUGE_CHARS = 20_000_000
 GARBAGE = "\ud83d\u202e\x00\udc00"  # two halves of surrogate pairs, a turn of direction and a NUL
 Way = Literal["whole", "hang", "drip", "reset", "cut"]  # drip: a byte now and then; cut: half of the promised length
 Body = Callable[[bytes], bytes]  # of the request's body
@@ -63,6 +64,10 @@ def _length(request: bytes) -> bytes:
 
 def _surrogates(request: bytes) -> bytes:
     return _completion(_stuffed(right_text(request), GARBAGE))
+
+
+def _huge(request: bytes) -> bytes:
+    return _completion(_stuffed(right_text(request), "A" * HUGE_CHARS))
 
 
 def _stuffed(text: str, more: str) -> str:
@@ -128,4 +133,5 @@ FAULTS: dict[str, Fault] = {
     "overflow_vllm": _refusal(400, _VLLM_OVERFLOW, "BadRequestError"),
     "overflow_llama_cpp": _refusal(400, _LLAMA_OVERFLOW, "exceed_context_size_error"),
     "surrogates": Fault(_surrogates),
+    "huge": Fault(_huge),
 }
