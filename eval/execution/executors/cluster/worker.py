@@ -297,7 +297,6 @@ class _SharedLimiter:
     def __init__(self, questions: _Questions, model: str, server: Server) -> None:
         """`model`: as in `AskTurn`."""
         self._questions, self._model, self._server = questions, model, server
-        self.answered = 0  # requests of this worker
 
     async def acquire(self, tokens: int, get_patience: Callable[[], float] = lambda: math.inf) -> Permit:
         number = next(self._questions.numbers)
@@ -308,19 +307,18 @@ class _SharedLimiter:
             raise
         if granted.pause_seconds is not None:
             raise BackoffTooLongError(granted.pause_seconds)
-        return _SharedPermit(self, self._questions.send, number)
+        return _SharedPermit(self._questions.send, number)
 
 
 class _SharedPermit:
     """A Permit."""
 
-    def __init__(self, limiter: _SharedLimiter, send: Send, number: int) -> None:
-        self._limiter, self._send, self._number = limiter, send, number
+    def __init__(self, send: Send, number: int) -> None:
+        self._send, self._number = send, number
         self._is_open = True
 
     def record_success(self) -> None:
         self._end("success")
-        self._limiter.answered += 1
 
     def record_rate_limit(self, retry_after_seconds: float | None) -> None:
         self._end("rate_limit", retry_after_seconds)
