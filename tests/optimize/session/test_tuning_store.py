@@ -8,7 +8,8 @@ import pytest
 from eval.analysis.run_list.read_runs import read_runs
 from eval.runs.folder import find_run, find_runs
 from mas.runtime.errors import UserError
-from optimize.session.tuning_store import find_tuning_run, read_tuning
+from optimize.session.tuning_store import find_tuning_run, read_original_arguments, read_tuning
+from tests.eval.foreign_folder import forget_run
 from tests.eval.stored_run import answered, stored_run
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, verdict
 
@@ -29,6 +30,17 @@ def test_no_command_takes_a_tuning_run_for_an_evaluation_nor_the_other_way_round
         find_run(tuning)
     with pytest.raises(UserError, match="is no run"):
         find_tuning_run(str(evaluation))
+
+
+@pytest.mark.parametrize("command", [None, [], ["limit=3"]])
+def test_a_tuning_run_from_elsewhere_is_not_resumed_by_its_name_alone(
+    command: list[str] | None, tmp_path: Path
+) -> None:
+    folder = str(a_tuning(tmp_path / "tuning", PROPOSALS, command=command))
+    forget_run(Path(folder))
+    with pytest.raises(UserError, match="nothing was run; if you mean th"):
+        read_original_arguments(folder, [f"resume={folder}", "yes=true"])
+    assert read_original_arguments(folder, [f"resume={folder}", "limit=3"]) == []
 
 
 def test_a_side_of_a_sealed_test_is_not_read_before_the_verdict(tmp_path: Path) -> None:
