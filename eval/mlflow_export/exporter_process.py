@@ -169,14 +169,18 @@ class Exporter:
             self._try(self.export.show)  # what is only shown must not keep the records from being sent
 
     def _complete(self) -> None:
-        """Send the rest and what only the end can bring; everything again if a crash has left traces without spans."""
+        """Send the rest and what only the end can bring; everything again, once, if something is missing then.
+
+        A crash leaves traces without their spans, and MLflow may accept by then what it has refused.
+        """
         self._begin()
         while self.export.send_new():
             self._note_success()
             if self._is_late():
                 raise TimeoutError(f"the {self.wait_seconds:g} s of tracking.wait_seconds were over")
         self._count()
-        if describe_shortfall(self.export.state.counts) and not self._is_sent_again:
+        is_short = describe_shortfall(self.export.state.counts) or self.export.refusal
+        if is_short and not self._is_sent_again:
             self._is_sent_again = True
             self.export.send_all_again()
             return self._complete()
