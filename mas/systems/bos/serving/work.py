@@ -86,8 +86,8 @@ async def list_events(program: BosProgram, request: AgentRequest) -> AsyncIterat
 
 
 def _describe_result(result: AgentResult, request: AgentRequest) -> dict[str, object]:
-    tools = [event for event in result.trace if event.event_type == "TOOL"]
-    queries = [event.data["query"] for event in tools] if result.agent == "sql" else []
+    executed = [event.data["query"] for event in result.trace if "query" in event.data and event.event_type == "TOOL"]
+    queries = executed if result.agent == "sql" else []
     shown = result.model_dump(mode="json", exclude=None if request.trace else {"trace": True, "error": {"details"}})
     return {**shown, "queries": queries} | ({} if request.include_data else {"tabular": None})
 

@@ -38,6 +38,7 @@ from mas.runtime.sample_context import SampleKey
 from mas.simulation import SimulatedModel, answer_request
 from mas.system import agent_names
 from mas.systems.bos.contracts import AgentFailureError
+from mas.tools.catalogue import TOOLS
 from mas.tools.results import ToolError
 from tests.eval.execution.sample_run import SampleRun
 
@@ -184,9 +185,10 @@ class Bench:
                 yield self.measure(name, f"{name}, wrong values")
 
     def plant_in_tools(self) -> Iterator[Fault]:
-        """Let each tool of the system's settings fail."""
-        tools = getattr(self.config.system, "tools", {})
-        for name in tools:
+        """Let each tool of the system's agents fail."""
+        tools = {**TOOLS, **getattr(self.config.system, "tools", {})}
+        used = {name for agent in self.config.system.agents.values() for name in getattr(agent, "tools", ())}
+        for name in sorted(used & tools.keys()):
             broken = {**tools, name: f"{__name__}.break_{name}"}
             globals()[f"break_{name}"] = break_tool(tools[name])
             with patch.object(self.config.system, "tools", broken):
