@@ -158,9 +158,16 @@ class EvalConfig:
         if self.needs_model:
             check_agents(self.model, agent_names(self.system))
             self.model.check()
-            if isinstance(self.executor, LocalSettings):  # a worker of another one may have a server of its own
-                # More questions than the server has slots would drive each other out of its prompt cache.
-                self.run.concurrency = min(self.run.concurrency, self.model.max_connections)
+            self.run.concurrency = self.limit_concurrency(self.run.concurrency)
+
+    def limit_concurrency(self, wanted: int, n_sides: int = 1) -> int:
+        """Return how many questions each of `n_sides` may ask at once: in all, no more than the server takes requests.
+
+        More would drive each other out of its prompt cache. A worker of another executor may have a server of its own.
+        """
+        if not self.needs_model or not isinstance(self.executor, LocalSettings):
+            return wanted
+        return max(1, min(wanted, self.model.max_connections // n_sides))
 
     def check_budget(self) -> None:
         """Refuse a budget in money with a model whose prices are unknown."""

@@ -75,13 +75,13 @@ def evaluate_pairs(
     Raises:
         UserError: another process writes to one of the folders.
     """
-    share = max(1, config.model.max_connections // len(arms)) if config.needs_model else config.run.concurrency
-    config = replace(config, run=replace(config.run, concurrency=min(config.run.concurrency, share)))
+    at_once = config.limit_concurrency(config.run.concurrency, len(arms))
+    config = replace(config, run=replace(config.run, concurrency=at_once))
     with ExitStack() as stack, stop.handle_signals():
         sessions = [_ArmSession(stack, arm, config, samples, info, stop, console) for arm in arms]
         total = sum(len(each.pending) for each in sessions)
-        at_once = config.run.concurrency * len(arms)
-        progress = stack.enter_context(RunProgress(total, console, at_once=at_once, list_traffic=config.list_traffic))
+        traffic = config.list_traffic
+        progress = stack.enter_context(RunProgress(total, console, at_once=at_once * len(arms), list_traffic=traffic))
         work = [stack.enter_context(each.open_execution(progress, open_budget, len(arms))) for each in sessions]
         stopped = run_to_end(work, stop) if total else None
         for each in sessions:

@@ -15,7 +15,6 @@ from omegaconf import DictConfig, OmegaConf
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, RunSettings, build_part, check_branches, require
 from eval.config.evaluation import read_config as read_evaluation
-from eval.config.executor import LocalSettings
 from eval.execution.budget import BudgetSettings
 from eval.runs.folder import TUNING_FILE
 from eval.runs.store import check_free
@@ -98,8 +97,7 @@ class OptimizeConfig(TuningOptions):
             )
         self.base.scorer.check()
         self.base.check_model()
-        if isinstance(self.base.executor, LocalSettings):  # as for an evaluation
-            self.run.concurrency = min(self.run.concurrency, self.base.model.max_connections)
+        self.run.concurrency = self.base.limit_concurrency(self.run.concurrency)
         self.base.tracking.check()
         self.base.data.check()
         for part in (self.optimizer, self.splits, self.budget, self.gate):
