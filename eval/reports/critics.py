@@ -21,10 +21,17 @@ def describe_critics(summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def summarise_critic(critic: CriticNumbers) -> str:
-    """Return in a short line what a critic found."""
+    """Return in a short line what a critic found, and whether it recites its prompt."""
     n_wrong, n_right = critic.hits + critic.misses, critic.false_alarms + critic.approved_right
-    rejected = f"{critic.hits:,} of {n_wrong:,} wrong and {critic.false_alarms:,} of {n_right:,} right works rejected"
-    return f"{rejected}; {critic.n_recovered:,} of {critic.n_rejecting:,} answers right in the end after a rejection"
+    parts = [f"it rejects in {critic.n_rejections:,} of {format_count(critic.n_reviews, 'review')}"]
+    if critic.n_quoting:
+        parts.append(f"{critic.n_quoting:,} of these quote its instructions")
+    if n_wrong or n_right:
+        right = f"{critic.false_alarms:,} of {n_right:,} of right work"
+        parts.append(f"it rejected {critic.hits:,} of {n_wrong:,} of wrong work, {right}")
+    if critic.n_rejecting:
+        parts.append(f"{critic.n_recovered:,} of {critic.n_rejecting:,} answers right in the end after a rejection")
+    return "; ".join(parts)
 
 
 def _describe_critic(critic: CriticNumbers, summary: Summary) -> str:

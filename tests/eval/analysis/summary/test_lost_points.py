@@ -8,6 +8,7 @@ from eval.analysis.statistics.intervals import compute_clustered_interval
 from eval.analysis.summary.critics import summarise_critics
 from eval.analysis.summary.lost_points import count_lost_points
 from eval.analysis.summary.rows import Row, build_row
+from eval.reports.critics import summarise_critic
 from tests.eval.stored_run import answered
 
 
@@ -61,6 +62,10 @@ def test_a_critic_has_the_numbers_of_a_classifier() -> None:
     critic = found["a"]
     assert list(found) == ["a", "b"] and critic.judges == ("author", "expert")
     assert (critic.n_rejections, critic.n_quoting) == (5, 3)
+    assert summarise_critic(critic) == (
+        "it rejects in 5 of 10 reviews; 3 of these quote its instructions; it rejected 2 of 4 of wrong work, "
+        "1 of 5 of right work; 2 of 4 answers right in the end after a rejection"
+    )
     assert (critic.approved_right, critic.misses, critic.false_alarms, critic.hits) == (4, 2, 1, 2)
     assert (critic.precision, critic.recall) == (pytest.approx(2 / 3), 0.5)
     assert critic.precision_ci95 == compute_clustered_interval([(2, 2), (0, 1)])
