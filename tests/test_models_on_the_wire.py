@@ -102,7 +102,8 @@ def test_options_change_what_is_sent(option: str) -> None:
     assert all(request.body.keys() == {"model", "messages", field} for request in requests)
     assert {request.body[field] for request in requests} == {700}
     assert any(
-        '\n\nYour tools are:\n{"name": "calculator"' in request.body["messages"][0]["content"] for request in requests
+        "\n\nYour tools are:\n\n- calculator(expression: str)\n" in request.body["messages"][0]["content"]
+        for request in requests
     )
 
 

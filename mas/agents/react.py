@@ -10,7 +10,7 @@ predictor, tools and limits at run time, so that any number of program copies sh
 import asyncio
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 import dspy
@@ -27,6 +27,7 @@ from mas.runtime.lm_errors import EmptyReplyError, StepLimitError, TruncatedRepl
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.sample_context import KeptResult, LimitReachedError, current_context
 from mas.runtime.trace import Span, event, span
+from mas.tools.attachments import can_be_used
 from mas.tools.read_only import open_cached_call
 from mas.tools.results import ToolError, ToolResult, to_tool_result
 from mas.tools.tool_context import Resources, ToolLimits, use_tool_context
@@ -95,6 +96,8 @@ async def react(
         AdapterParseError: the model's reply could not be read, nor the one to a second request.
         StepLimitError: the agent did not stop calling tools.
     """
+    offered = {name: tool for name, tool in toolbox.tools.items() if can_be_used(tool.func)}
+    toolbox = replace(toolbox, tools=offered)
     state = ReactState(turns=list(turns), pending=dict(inputs), steps=0, prediction=None)
     final = await react_graph().ainvoke(
         state,

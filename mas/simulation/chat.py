@@ -58,7 +58,7 @@ _REMINDER = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _STEP = "\n\nDo one of two things."  # ends the instructions of an agent with tools
-_TOOL_AS_TEXT = re.compile(r'^\{.*?"name": "(\w+)"', re.MULTILINE)
+_TOOL_AS_TEXT = re.compile(r"^- (\w+)\(", re.MULTILINE)
 _RESULT_AS_TEXT = re.compile(r"^Result of (\w+):\n", re.MULTILINE)
 _AGAIN = "This reply cannot be used."
 _CHARS_PER_TOKEN = 4

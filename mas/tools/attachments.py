@@ -9,13 +9,16 @@ a link, a NUL) is not such a name, so nothing else on the machine can be reached
 
 import functools
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any, TypeVar
 
 from mas.tools.results import ToolError
 
+_MARK = "reads_attachments"
+_Tool = TypeVar("_Tool", bound=Callable[..., Any])
 _files: ContextVar[dict[str, Path] | None] = ContextVar("attached_files", default=None)
 
 
@@ -42,6 +45,17 @@ def find_attachment(name: str) -> Path:
             f"no attached file is named {name!r}; attached files: {known}; give one of these names without a path."
         )
     return files[name]
+
+
+def mark_for_attachments(tool: _Tool) -> _Tool:
+    """Mark a tool that is offered only with a question that has an attachment."""
+    setattr(tool, _MARK, True)
+    return tool
+
+
+def can_be_used(tool: object) -> bool:
+    """Return whether a tool is of use for the present question."""
+    return bool(_files.get()) or not getattr(tool, _MARK, False)
 
 
 def list_attachments() -> dict[str, Path]:

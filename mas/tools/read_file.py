@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.attachments import find_attachment
+from mas.tools.attachments import find_attachment, mark_for_attachments
 from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.kinds import read_document
 from mas.tools.files.paging import show_file
@@ -25,6 +25,7 @@ from mas.tools.transcription import transcribe
 
 @mark_untrusted
 @mark_read_only
+@mark_for_attachments
 def read_file(
     file: str,
     sheet: str | int | None = None,

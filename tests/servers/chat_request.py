@@ -222,10 +222,9 @@ def _native_tools(tools: list[dict[str, Any]]) -> Iterable[OfferedTool]:
 
 
 def _tools_as_text(listed: str) -> Iterable[OfferedTool]:
-    """One JSON object a line, as OpenAI's API has a function."""
-    for tool in (_json(line) for line in listed.splitlines()):
-        if "name" in tool:
-            yield OfferedTool(tool["name"], tuple((tool.get("parameters") or {}).get("properties") or {}))
+    """Each begins with a line such as `- read_page(url: str, page?: int)`."""
+    for name, arguments in re.findall(r"^- (\w+)\((.*)\)$", listed, re.MULTILINE):
+        yield OfferedTool(name, tuple(re.findall(r"(\w+)\??: ", arguments)))
 
 
 def _json(text: str) -> dict[str, Any]:

@@ -4,7 +4,8 @@ import asyncio
 import re
 import threading
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import dspy
 import pytest
@@ -22,6 +23,8 @@ from mas.runtime.sample_context import (
 )
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.nodes import Research
+from mas.tools.attachments import use_attachments
+from mas.tools.read_file import read_file
 from mas.tools.settings import ToolSettings
 from mas.tools.tool_context import Resources, get_settings
 from tests.scripted_model import (
@@ -69,7 +72,7 @@ class Outcome:
         last = self.model.requests[-1][1]
         if results := tool_results(last):
             return ["".join(getattr(part, "text", "") for part in result.content) for result in results]
-        texts = [text.partition("\n\nRespond with your output")[0] for role, text in said(last) if role == "user"]
+        texts = [text.partition("\n\nRespond with ")[0] for role, text in said(last) if role == "user"]
         shown = [re.split(r"(?:\A|\n\n)Result of \w+:\n", text)[1:] for text in texts]
         return [result for results in shown for result in results]
 
@@ -114,6 +117,35 @@ def test_a_call_written_into_the_text_is_made(text: str, native_tools: bool) -> 
 def test_an_answer_that_only_looks_like_a_call_is_an_answer(result: str) -> None:
     outcome = run({"result": result}, toolbox=box(add))
     assert outcome.prediction.result == result
+
+
+@both_ways
+def test_a_tool_for_attachments_is_offered_only_with_an_attachment(native_tools: bool, tmp_path: Path) -> None:
+    def offered(*files: Path) -> list[str]:
+        with use_attachments(files):
+            model = run(DONE, toolbox=box(add, read_file), native_tools=native_tools).model
+        return [name for name in ("add", "read_file") if f"- {name}(" in all_text(model.requests[0][1])] or [
+            tool.name for tool in model.requests[0][1].tools
+        ]
+
+    assert offered() == ["add"]
+    assert offered(tmp_path / "towns.csv") == ["add", "read_file"]
+
+
+def test_tools_as_text_are_listed_with_their_arguments() -> None:
+    def look(place: str, pages: list[int], filters: dict[str, str] | None = None, kind: Literal["a", "b"] = "a") -> str:
+        """Look around.
+
+        place: where to look.
+        """
+        return place
+
+    model = run(DONE, toolbox=box(look), native_tools=False).model
+    listed = all_text(model.requests[0][1]).partition("Your tools are:\n\n")[2]
+    assert listed.startswith(
+        '- look(place: str, pages: list[int], filters?: dict, kind?: "a" | "b")\n'
+        "Look around.\n\nplace: where to look.\n"
+    )
 
 
 @pytest.mark.parametrize("asynchronous", [True, False], ids=["async tools", "blocking tools"])
