@@ -3,13 +3,14 @@
 # make test-slow  kill loops, browsers, servers (14 minutes)
 # make browser    a browser for the agents at http://127.0.0.1:3000/mcp (PORT=3001: another port)
 # make docs       the documentation as a site in site/; a dead link fails
-# make bench      speed and memory compared with other harnesses (about 20 minutes; BENCH=--quick: 3, BENCH=--full: an hour; see docs/explanation/performance.md)
+# make bench      speed and memory compared with other harnesses (about 20 minutes; BENCH=--quick: 3, BENCH=--full: an hour, BENCH=--real MODEL=FILE.gguf: a real model; see docs/explanation/performance.md)
 
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 INSPECT_PYTHON ?= $(BIN)/python
 BENCH ?=
+MODEL ?=
 PORT ?= 3000
 UI_PORT ?= 5000
 VERSION := -c 'import sys; print(sys.version_info[:2])'
@@ -54,7 +55,7 @@ test-slow: setup
 
 # Inspect AI needs a newer openai than the lock has, so it may live in an environment of its own.
 bench: setup
-	$(BIN)/python tests/bench/everything.py --inspect-python $(INSPECT_PYTHON) $(BENCH)
+	$(BIN)/python tests/bench/everything.py --inspect-python $(INSPECT_PYTHON) $(BENCH) $(MODEL)
 
 browser: setup
 	$(BIN)/python deploy/browser/start.py --port $(PORT)

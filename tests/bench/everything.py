@@ -6,6 +6,7 @@
     python tests/bench/everything.py --only side_by_side growth
     python tests/bench/everything.py --document          # puts the tables into docs/explanation/performance.md as well
     python tests/bench/everything.py --inspect-python /somewhere/bin/python      # Inspect AI in another environment
+    python tests/bench/everything.py --real model.gguf   # a real model alone: see tests/bench/real_agent.py
 
 A peer that is not installed has a row that says so: pip install .[bench].
 Tuning has its own figures, in docs/explanation/optimisation.md: tuning_peer_gepa.py (plain GEPA), tuning_worlds.py.
@@ -27,6 +28,7 @@ from pathlib import Path
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from tests.bench import real_agent
 from tests.bench.contenders import Contender, contenders
 from tests.bench.executors import over_http, simulated
 from tests.bench.hostile_reading import ALL, hostile_reading
@@ -138,6 +140,7 @@ def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=NAMES)
     parser.add_argument("--inspect-python", default=sys.executable)
     parser.add_argument("--document", action="store_true")
+    parser.add_argument("--real", metavar="MODEL", help="a GGUF file, or the address of a llama.cpp server with /v1")
     read = parser.parse_args(given)
     read.only = read.only or [name for name in NAMES if read.full or name not in ONLY_FULL]
     return read
@@ -145,6 +148,9 @@ def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     given = read_arguments()
+    if given.real:
+        real_agent.main(given.real)
+        return
     started, out = time.monotonic(), _results_folder()
     tables: list[Table] = []
     rate_limited = ""
