@@ -3,7 +3,7 @@
 # make test-slow  kill loops, browsers, servers (14 minutes)
 # make browser    a browser for the agents at http://127.0.0.1:3000/mcp (PORT=3001: another port)
 # make docs       the documentation as a site in site/; a dead link fails
-# make bench      speed and memory compared with other harnesses (about 20 minutes; BENCH=--quick: 3, BENCH=--full: an hour, BENCH=--real MODEL=FILE.gguf: a real model; see docs/explanation/performance.md)
+# make bench      speed and memory compared with other harnesses (about 20 minutes; BENCH=--quick: 3, BENCH=--full: kills as well, BENCH=--real MODEL=FILE.gguf: a real model; see docs/explanation/performance.md)
 
 PYTHON ?= python3
 BIN := .venv/bin

@@ -1,8 +1,8 @@
 """All figures of docs/explanation/performance.md in one command, shown as tables and kept under outputs/bench/.
 
-    make bench                                           # about 35 minutes on two cores
-    python tests/bench/everything.py --full              # about an hour: also one budget, kills
-    python tests/bench/everything.py --quick             # about 8 minutes: fewer questions, one run each
+    make bench                                           # about 20 minutes on two cores
+    python tests/bench/everything.py --full              # also kills
+    python tests/bench/everything.py --quick             # about 3 minutes: fewer questions, one run each
     python tests/bench/everything.py --only side_by_side growth
     python tests/bench/everything.py --document          # puts the tables into docs/explanation/performance.md as well
     python tests/bench/everything.py --inspect-python /somewhere/bin/python      # Inspect AI in another environment
@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,20 +30,15 @@ if __name__ == "__main__":  # as a script only this folder is on the path
 from tests.bench import real_agent
 from tests.bench.contenders import Contender, contenders
 from tests.bench.executors import over_http, simulated
-from tests.bench.hostile_reading import ALL, hostile_reading
-from tests.bench.hostile_reading import QUICK as FEW
 from tests.bench.kills import kills
 from tests.bench.limiter_over_http import tabulate_over_http
 from tests.bench.limiter_simulation import tabulate
-from tests.bench.live_viewer import live_viewer
 from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
-from tests.bench.one_budget import one_budget
 from tests.bench.side_by_side import side_by_side
 from tests.bench.tables import Table
 from tests.bench.tracking_cost import tracking
 
-RATE_LIMITED = Path(__file__).with_name("rate_limited.py")
 DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
 MARKS = ("<!-- figures: written by tests/bench/everything.py --document -->", "<!-- end of figures -->")
 
@@ -57,12 +51,8 @@ class Size:
     at_once: int = 1_000
     growth: tuple[int, ...] = (1_000, 10_000)
     memory: tuple[int, ...] = (500, 2_000)
-    watched: int = 500
-    hostile: tuple[str, ...] = ALL
-    hostile_seconds: float = 10.0  # deadline of each
     simulated: int = 2_000
     over_http: int = 800
-    budget_usd: float = 1.0
     kills: int = 40
 
 
@@ -73,12 +63,8 @@ QUICK = Size(
     at_once=200,
     growth=(100, 500),
     memory=(100, 400),
-    watched=100,
-    hostile=FEW,
-    hostile_seconds=5.0,
     simulated=600,
     over_http=128,
-    budget_usd=0.2,
     kills=4,
 )
 
@@ -120,16 +106,12 @@ PARTS: dict[str, Callable[[Bench], Iterable[Table]]] = {
     "growth": _growth,
     "resume": _resume,
     "tracking": lambda at: tracking(at.work, at.size.questions, at.size.repeats, at.size.memory),
-    "live_viewer": lambda at: live_viewer(at.work, at.size.watched, at.size.repeats),
-    "hostile_reading": lambda at: [hostile_reading(at.size.hostile, at.size.hostile_seconds)],
     "executors": _executors,
     "limiter": lambda at: tabulate(quick=at.size is QUICK),
     "limiter_over_http": lambda at: [tabulate_over_http(quick=at.size is QUICK)],
-    "one_budget": lambda at: [one_budget(at.work, at.size.budget_usd)],
     "kills": lambda at: [kills(at.work / "kills", at.size.kills)],
 }
-NAMES = (*PARTS, "rate_limited")  # the latter prints a table of its own
-ONLY_FULL = ("one_budget", "kills")
+ONLY_FULL = ("kills",)
 
 
 def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -137,12 +119,12 @@ def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--only", nargs="+", choices=NAMES)
+    parser.add_argument("--only", nargs="+", choices=PARTS)
     parser.add_argument("--inspect-python", default=sys.executable)
     parser.add_argument("--document", action="store_true")
     parser.add_argument("--real", metavar="MODEL", help="a GGUF file, or the address of a llama.cpp server with /v1")
     read = parser.parse_args(given)
-    read.only = read.only or [name for name in NAMES if read.full or name not in ONLY_FULL]
+    read.only = read.only or [name for name in PARTS if read.full or name not in ONLY_FULL]
     return read
 
 
@@ -153,7 +135,6 @@ def main() -> None:
         return
     started, out = time.monotonic(), _results_folder()
     tables: list[Table] = []
-    rate_limited = ""
     print(_about(given.inspect_python), flush=True)
     with tempfile.TemporaryDirectory() as work:
         bench = Bench(Path(work), QUICK if given.quick else Size(), given.inspect_python)
@@ -161,10 +142,7 @@ def main() -> None:
             tables.append(table)
             print(table.markdown(), flush=True)
             _write(out, given.inspect_python, tables)
-    if "rate_limited" in given.only:
-        rate_limited = _rate_limited(given.quick)
-        print(rate_limited)
-    text = _text(given.inspect_python, tables, rate_limited)
+    text = _text(given.inspect_python, tables)
     (out / "tables.md").write_text(text, encoding="utf-8")
     if given.document:
         _document(text)
@@ -175,16 +153,6 @@ def _measure(bench: Bench, names: Sequence[str]) -> Iterator[Table]:
     for name, part in PARTS.items():
         if name in names:
             yield from part(bench)
-
-
-def _rate_limited(quick: bool) -> str:
-    """A server with a fixed rate: measured by a program of its own, which prints its own table."""
-    if not RATE_LIMITED.exists():
-        return f"{RATE_LIMITED.name} is not there: the fixed-rate server was not measured\n"
-    command = [sys.executable, str(RATE_LIMITED), *(["--requests", "300", "--repeats", "1"] if quick else [])]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    said = ran.stdout.strip() if not ran.returncode else f"failed: {(ran.stdout + ran.stderr).strip()[-1000:]}"
-    return f"### A server that takes 50 requests a second, 64 workers\n\n```text\n{said}\n```\n"
 
 
 def _about(inspect_python: str) -> str:
@@ -201,8 +169,8 @@ def _results_folder() -> Path:
     return folder
 
 
-def _text(inspect_python: str, tables: list[Table], more: str) -> str:
-    return "\n".join([_about(inspect_python), *(table.markdown() for table in tables), more]).strip() + "\n"
+def _text(inspect_python: str, tables: list[Table]) -> str:
+    return "\n".join([_about(inspect_python), *(table.markdown() for table in tables)]).strip() + "\n"
 
 
 def _document(text: str) -> None:

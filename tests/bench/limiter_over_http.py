@@ -10,6 +10,7 @@ processes that wanted a core in the last minute) above the number of cores may s
 import argparse
 import asyncio
 import os
+import random
 import subprocess
 import sys
 import time
@@ -26,13 +27,12 @@ import httpx  # noqa: E402
 
 from mas.llm.rate_limiter import RateLimiter  # noqa: E402
 from tests.bench.limiter_simulation import CEILING, Client, Unlimited, simulate  # noqa: E402
-from tests.bench.rate_limited import worker  # noqa: E402
 from tests.bench.tables import Table  # noqa: E402
 from tests.servers.refusals import Bucket, Chance, Rule, Window  # noqa: E402
 
 PER_SECOND, WORKERS, LATENCY_SECONDS = 15.0, 24, 0.8
 CALLS, MAX_SECONDS = 400, 40.0
-QUICK = (150, 12.0)
+QUICK, TRIES = (150, 12.0), 20
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,27 @@ async def run(url: str, limiter: RateLimiter | Unlimited, calls: int, max_second
         seconds = time.monotonic() - began
         stats = (await client.get(url.removesuffix("/v1") + "/stats")).json()
     return seconds, int(stats["good"]), int(stats["rejected"])
+
+
+async def worker(client: httpx.AsyncClient, url: str, limiter: RateLimiter | Unlimited, left: Iterator[int]) -> None:
+    """Send one request after the other."""
+    for _ in left:
+        await ask(client, url, limiter)
+
+
+async def ask(client: httpx.AsyncClient, url: str, limiter: RateLimiter | Unlimited) -> None:
+    """Send a request until it is answered, after refusals as long apart as the server says, else with full jitter."""
+    body = {"model": "fixed", "messages": [{"role": "user", "content": "What is 6 * 7?"}]}
+    for tried in range(TRIES):
+        with await limiter.acquire(11) as permit:
+            reply = await client.post(url + "/chat/completions", json=body)
+            header = reply.headers.get("retry-after")
+            wait = None if header is None else float(header)
+            if reply.status_code == 200:
+                permit.record_success()
+                return
+            permit.record_rate_limit(wait)
+        await asyncio.sleep(random.uniform(0, min(10.0, 0.5 * 2**tried)) if wait is None else wait)
 
 
 def tabulate_over_http(quick: bool) -> Table:
