@@ -29,7 +29,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path
 
 from tests.bench import real_agent
 from tests.bench.contenders import Contender, contenders
-from tests.bench.executors import over_http, simulated
+from tests.bench.executors import simulated
 from tests.bench.kills import kills
 from tests.bench.limiter_over_http import tabulate_over_http
 from tests.bench.limiter_simulation import tabulate
@@ -52,7 +52,6 @@ class Size:
     growth: tuple[int, ...] = (1_000, 10_000)
     memory: tuple[int, ...] = (500, 2_000)
     simulated: int = 2_000
-    over_http: int = 800
     kills: int = 40
 
 
@@ -64,7 +63,6 @@ QUICK = Size(
     growth=(100, 500),
     memory=(100, 400),
     simulated=600,
-    over_http=128,
     kills=4,
 )
 
@@ -92,11 +90,6 @@ def _resume(bench: Bench) -> Iterator[Table]:
     yield resume(bench.work, max(bench.size.growth), repeats=3)
 
 
-def _executors(bench: Bench) -> Iterator[Table]:
-    yield simulated(bench.work, bench.size.simulated)
-    yield over_http(bench.work, bench.size.over_http)
-
-
 # By name, in the order in which they run.
 PARTS: dict[str, Callable[[Bench], Iterable[Table]]] = {
     "side_by_side": lambda at: [
@@ -106,7 +99,7 @@ PARTS: dict[str, Callable[[Bench], Iterable[Table]]] = {
     "growth": _growth,
     "resume": _resume,
     "tracking": lambda at: tracking(at.work, at.size.questions, at.size.repeats, at.size.memory),
-    "executors": _executors,
+    "executors": lambda at: [simulated(at.work, at.size.simulated)],
     "limiter": lambda at: tabulate(quick=at.size is QUICK),
     "limiter_over_http": lambda at: [tabulate_over_http(quick=at.size is QUICK)],
     "kills": lambda at: [kills(at.work / "kills", at.size.kills)],
