@@ -21,7 +21,6 @@ INSTALL = {
     "bubblewrap": "apt-get install bubblewrap",
     "dbhub": "npm install --global @bytebase/dbhub",
     "faketime": "apt-get install faketime",
-    "firebase": "npm install firebase-tools",
     "git": "apt-get install git",
     "libreoffice": "apt-get install libreoffice-writer libreoffice-calc libreoffice-impress",
     "make": "apt-get install make",

@@ -86,7 +86,7 @@ def world(tmp_path: Path, no_credentials: None) -> Iterator[World]:
 
 @pytest.fixture
 def signed_in(firebase: FirebaseServer, tmp_path: Path, no_credentials: None) -> Iterator[World]:
-    """A world whose Firebase is the fake, or the real emulator."""
+    """A world with an account of Firebase."""
     with running(OrdersApi(firebase.accepts)) as api:
         yield World(api, firebase, tmp_path)
 
