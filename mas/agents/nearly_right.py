@@ -18,11 +18,15 @@ import dspy
 from mas.agents.calls_in_text import find_objects
 from mas.prompt_sets.dspy_internals import parse_value
 
-_COMPLETED = re.compile(r"\[+[ \t]*#+[ \t]*completed[ \t]*#+[ \t]*\]+", re.IGNORECASE)
+_COMPLETED = re.compile(
+    r"\[+[ \t]*#+[ \t]*completed[ \t]*#+[ \t]*\]+|\[\[[ \t]*#*[ \t]*completed[ \t]*#*[ \t]*\]\]", re.IGNORECASE
+)
 _TOKENS = "im_end|eot_id|eom_id|end|endoftext|return|end_of_text|end_of_solution"
 _TEMPLATE_END = re.compile(rf"(?:\s*(?:<\|(?:{_TOKENS})\|>|</s>|<end_of_turn>|<eos>))+\s*$")
 _BULLET = re.compile(r"\s*(?:[-*•\u2013]|\(?\d+[.)]|\[\d+\])\s+")
 _NUMBER = re.compile(r"[=~≈$€£\s]*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)")
+_FENCED = re.compile(r"\A\s*```(?:\w+\n)?(.*?)(?:\s*```\s*)?\Z", re.DOTALL)
+_ASSIGNED = re.compile(r"\A[=:]\s*(['\"]?)(.*)\1\Z", re.DOTALL)  # = 'the value'
 _BUT = re.compile(  # a remark that may take it back
     r"\b(?:but|not|no|never|cannot|\w+n['\u2019]t|or|if|unless|except|however)\b", re.IGNORECASE
 )
@@ -52,11 +56,11 @@ def _find_sections(signature: type[dspy.Signature], text: str) -> dict[str, obje
     names = {name.casefold().replace("_", " "): name.casefold() for name in signature.output_fields}
     words = "|".join(re.escape(name).replace(r"\ ", "[ _-]") for name in names)
     header = re.compile(rf"^[ \t]*(?:[\[#*]+[ \t#]*({words})[ \t]*(?:[#*\]:]+[ \t#*\]:]*|$)|({words}):)", re.I | re.M)
-    parts = header.split(text)
+    parts = header.split(_FENCED.sub(r"\1", text))
     found: dict[str, object] = {}
     for decorated, plain, value in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         name = names[re.sub(r"[ _-]", " ", (decorated or plain).casefold())]
-        found.setdefault(name, value.strip())
+        found.setdefault(name, _ASSIGNED.sub(r"\2", value.strip()))
     return found
 
 

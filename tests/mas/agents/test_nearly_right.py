@@ -79,6 +79,10 @@ def test_what_could_mean_two_things_is_an_error(text: str, kind: Any) -> None:
         "**Final answer:** 42\n**Count:** 3",
         "final_answer: 42\ncount: 3",
         "[ ## final_answer ## ]\n42\n[ ## count ## ]\n**3**",
+        "[[ final_answer ## ]] 42\n[[ count ## ]] 3",
+        "```[[ ## final_answer ## ]] 42\n[[ ## count ## ]] 3\n```",
+        "```markdown\n[[ ## final_answer ## ]]\n42\n[[ ## count ## ]]\n3\n```",
+        "[[ ## final_answer ## ]] = '42'\n[[ ## count ## ]] = 3",
         '{"Final_Answer": "42", "Count": "3."}',
         'Here it is:\n{"response": {"final_answer": "42", "count": 3}}',
     ],
@@ -88,6 +92,12 @@ def test_a_field_is_found_below_a_header_that_is_nearly_right(text: str) -> None
         "final_answer": "42",
         "count": 3,
     }
+
+
+def test_a_fence_of_a_value_stays() -> None:
+    code = "```python\nx\n```"
+    found = read_fields(dspy.Signature("question -> count: int, code: str"), f"**Count:** 3\n**Code:**\n{code}")
+    assert found == {"count": 3, "code": code}
 
 
 @pytest.mark.parametrize("text", ["42", "The final answer is 42, the count 3.", "**Final answer:** 42", '{"count": 3}'])
@@ -100,6 +110,9 @@ def test_a_reply_without_all_fields_is_not_guessed(text: str) -> None:
     [
         "[[ ## completed ## ]]",
         "\n[[## completed ##]]\nUser: more?",
+        "\n[[ completed ## ]] No",
+        "\n[[ ## completed ]]",
+        "\n[[completed]]",
         "<|im_end|>",
         "</s>",
         "<|eot_id|>\n",
