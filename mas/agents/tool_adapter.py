@@ -171,6 +171,8 @@ class ToolAdapter(ChatAdapter):
     def _read_answer(self, text: str, signature: Signature) -> Turn:
         """Return the answer's fields that a reply has, in either form; nothing if it calls a tool first."""
         sections = _HEADER.split(text)
+        if len(sections) > 1 and find_calls(sections[0], self.tools):
+            return {}  # what follows the call is made up: there was no result yet
         fields: Turn = {}
         for name, value in zip(sections[1::2], sections[2::2], strict=True):
             if name in signature.output_fields and not _is_blank(value) and not self._is_call(value):
