@@ -10,23 +10,26 @@ predictor, tools and limits at run time, so that any number of program copies sh
 import asyncio
 import functools
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 import dspy
+import json_repair
 from dspy.utils.exceptions import AdapterParseError
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from mas.agents.media import describe_media, read_media
+from mas.agents.nearly_right import read_value
 from mas.agents.tool_adapter import ToolAdapter
 from mas.llm.reply_validation import UNREADABLE_ARGUMENTS
 from mas.prompt_sets.demos import Turn
 from mas.runtime.lm_errors import EmptyReplyError, StepLimitError, TruncatedReplyError
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.sample_context import KeptResult, LimitReachedError, current_context
-from mas.runtime.trace import Span, event, span
+from mas.runtime.trace import NEARLY_RIGHT, Span, event, span
 from mas.tools.attachments import can_be_used
 from mas.tools.read_only import open_cached_call
 from mas.tools.results import ToolError, ToolResult, to_tool_result
@@ -35,6 +38,7 @@ from mas.tools.tool_context import Resources, ToolLimits, use_tool_context
 Changes = dict[str, object]  # the fields of the state that a node has changed
 Arguments = dict[str, object]  # of a tool call
 
+NO_OBJECT = "value"  # DSPy's name for arguments that are JSON and no object
 NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
 
 
@@ -247,14 +251,42 @@ async def _call(name: str, arguments: Arguments, toolbox: Toolbox) -> object:
         offered = ", ".join(sorted(toolbox.tools)) or "none"
         raise LookupError(f"there is no tool of that name; tools offered: {offered}")
     tool = toolbox.tools[name]
-    if arguments.keys() == {UNREADABLE_ARGUMENTS}:
-        raise ToolError(
-            f"the arguments are no valid JSON object: {str(arguments[UNREADABLE_ARGUMENTS])[:MAX_FEEDBACK_CHARS]}; "
-            f"expected one with {', '.join(tool.args or {}) or 'nothing in it'}"
-        )
+    arguments = _read_arguments(arguments, tool)
     if asyncio.iscoroutinefunction(tool.func):
         return await await_safely(tool.acall(**arguments), _describe_end)
     return await run_in_thread(lambda: tool(**arguments), _describe_end)
+
+
+def _read_arguments(arguments: Arguments, tool: dspy.Tool) -> Arguments:
+    """Return the arguments as the tool takes them, also where a model wrote "2" for 2, or JSON within a string.
+
+    Raises:
+        ToolError: they are no JSON object.
+    """
+    known, read = tool.args or {}, dict(arguments)
+    if read.keys() == {UNREADABLE_ARGUMENTS} or (read.keys() == {NO_OBJECT} and NO_OBJECT not in known):
+        (given,) = read.values()
+        found = given[0] if isinstance(given, list) and len(given) == 1 else given
+        if isinstance(found, str) and NO_OBJECT in read:
+            found = json_repair.loads(found)
+        if found is not None and not isinstance(found, dict):
+            raise ToolError(
+                f"the arguments are no valid JSON object: {str(given)[:MAX_FEEDBACK_CHARS]}; "
+                f"expected one with {', '.join(known) or 'nothing in it'}"
+            )
+        read = dict(found or {})
+    for name in read.keys() & known.keys():
+        kinds, value = {each.get("type") for each in known[name].get("anyOf", [known[name]])}, read[name]
+        if isinstance(value, str) and not kinds & {"string", None}:
+            with suppress(ValueError):
+                read[name] = read_value(value, tool.arg_types[name])
+        elif type(value) in (int, float) and kinds <= {"string", "null"}:
+            read[name] = str(value)
+        elif value is None and not kinds & {"null", None} and "default" in known[name]:
+            del read[name]
+    if read != arguments:
+        event(NEARLY_RIGHT)
+    return read
 
 
 def _describe_end(how: str) -> ToolError:
