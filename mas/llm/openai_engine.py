@@ -23,8 +23,6 @@ import httpx2
 import openai
 from dspy.lm15 import (
     AudioPart,
-    AuthError,
-    BillingError,
     ContextLengthError,
     ImagePart,
     InvalidRequestError,
@@ -45,19 +43,21 @@ from mas.llm.dspy_engine import HttpResponse, NeverSentError, Part
 CONNECT_SECONDS = 10.0
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 _NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
-# How OpenAI, vLLM, llama.cpp, Ollama, Anthropic, Gemini, TGI, Bedrock, xAI and Cohere say that a prompt is too long.
+# How the servers say that a prompt is too long: OpenAI, vLLM, llama.cpp, Ollama, LM Studio, SGLang, Anthropic, Gemini,
+# TGI, Bedrock, xAI, Cohere, Mistral, Groq, Cerebras, Moonshot, DashScope, Zhipu, Databricks, GitHub, Cloudflare.
 _OVERFLOW = re.compile(
-    r"context[ _](?:length|size|window)|(?:prompt|input) is too long|too many tokens|maximum (?:prompt|model) length"
-    r"|tokens? (?:count \S+ )?exceeds? |inputs` (?:tokens|must have less)",
+    r"context[ _](?:length|size|window|limit)|(?:prompt|input|prompt tokens) (?:is )?too long|too many tokens"
+    r"|maximum (?:prompt|model) length|\btokens? (?:\S+ ){0,5}exceed(?:s|ed)? |inputs` (?:tokens|must have less)"
+    r"|reduce the length of|model token limit|prompt exceeds max|input length should be|max size: \d+ tokens",
     re.IGNORECASE,
 )
-_REFUSALS_IN_A_REPLY: dict[str, type[ProviderError]] = {  # `error.code` of a router whose reply has the status 200
-    "401": AuthError,
-    "402": BillingError,
-    "403": AuthError,
-    "429": RateLimitError,
-    "rate_limit_exceeded": RateLimitError,
-    "insufficient_quota": BillingError,
+_TOO_MANY_REQUESTS = re.compile(r"rate.?limit|too many requests", re.IGNORECASE)
+_STATUS_OF_CODE = {  # what routers call an error in a reply of the status 200
+    **dict.fromkeys(("invalid_api_key", "authentication_error"), 401),
+    "insufficient_quota": 402,
+    **dict.fromkeys(("rate_limit_exceeded", "rate_limit_error"), 429),
+    **dict.fromkeys(("context_length_exceeded", "invalid_request_error"), 400),
+    **dict.fromkeys(("overloaded_error", "overloaded"), 503),
 }
 _RESET = re.compile(r"([\d.]+)(ms|s|m|h)")  # the parts of a time such as `6m0s`
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -100,7 +100,10 @@ class ChatEngine:
             options: Any = {} if self._api_key else {"headers": {"Authorization": openai.Omit()}}
             client = self._get_client()
             raw = await client.post("/chat/completions", body=body, cast_to=httpx2.Response, options=options)
-            return _read_end(self._codec.parse_response(request, _to_lm15(raw)))
+            response = _to_lm15(raw)
+            if refused := _find_refusal(response):
+                raise self._codec._http_error(refused)
+            return _read_end(self._codec.parse_response(request, response))
         except openai.APIStatusError as error:
             raise _classify_error(self._codec._http_error(_to_lm15(error.response))) from None
         except openai.APIConnectionError as error:
@@ -188,6 +191,31 @@ def _to_lm15(response: httpx2.Response) -> HttpResponse:
     return HttpResponse(response.status_code, response.reason_phrase, headers, response.content, provider="openai-chat")
 
 
+def _find_refusal(response: HttpResponse) -> HttpResponse | None:
+    """Return the response that a reply of status 200 stands for if it holds an error instead of an answer."""
+    try:
+        body = json.loads(response.body)
+    except ValueError:
+        return None
+    if not isinstance(body, dict):
+        return None
+    choices = body.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    error = body.get("error") or (first.get("error") if isinstance(first, dict) else None)
+    if not error and "choices" not in body:
+        error = next((body for name in ("message", "detail", "msg") if body.get(name)), None)
+    if not error:
+        return None
+    given = error if isinstance(error, dict) else {**body, "message": str(error)}
+    message = str(given.get("message") or given.get("detail") or given.get("msg") or error)
+    codes = [given[name] for name in ("code", "status", "type") if given.get(name) is not None]
+    named = (int(code) if str(code).isdigit() else _STATUS_OF_CODE.get(str(code), 0) for code in codes)
+    other = 429 if _TOO_MANY_REQUESTS.search(message) else 500
+    status = next((status for status in named if 400 <= status < 600), other)
+    shown = {"error": {"message": message, "code": codes[0] if codes else None}}
+    return dataclasses.replace(response, status=status, body=json.dumps(shown).encode())
+
+
 def _describe(error: Exception) -> str:
     """Return the client's message, which is the same for all faults, with the one behind it."""
     return f"{error} ({error.__cause__!r})" if error.__cause__ else str(error)
@@ -201,8 +229,6 @@ def _classify_error(error: ProviderError) -> LM15Error:
     """
     if isinstance(error, RateLimitError) and error.retry_after is None:
         error.retry_after = _read_reset(error.rate_limit_headers)
-    if error.status is None and (kind := _REFUSALS_IN_A_REPLY.get(error.provider_code or "")):
-        return kind(error.message, provider=error.provider, provider_code=error.provider_code)
     if isinstance(error, InvalidRequestError | ServerError):
         if isinstance(error, ContextLengthError) or not _OVERFLOW.search(error.message):
             return error

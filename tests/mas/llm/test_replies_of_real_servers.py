@@ -9,8 +9,11 @@ from dspy.utils.exceptions import (
     ContextWindowExceededError,
     LMAuthError,
     LMBillingError,
+    LMError,
+    LMInvalidRequestError,
     LMRateLimitError,
     LMServerError,
+    LMTimeoutError,
 )
 
 from mas.agents.chat_adapter import ChatAdapter
@@ -106,26 +109,96 @@ def test_a_reply_that_is_only_thinking_is_an_error(text: str) -> None:
         ask(reply(text))
 
 
+SAID = "Refused: one question a minute"
+
+
 @pytest.mark.parametrize(
-    ("code", "error"), [(429, LMRateLimitError), (402, LMBillingError), (401, LMAuthError), ("429", LMRateLimitError)]
+    ("body", "error"),
+    [
+        *(
+            ({"error": {"message": SAID, "code": code}}, error)
+            for code, error in (
+                *((429, LMRateLimitError), ("429", LMRateLimitError), ("rate_limit_exceeded", LMRateLimitError)),
+                *((402, LMBillingError), ("insufficient_quota", LMBillingError), ("1113", LMBillingError)),
+                *((401, LMAuthError), (403, LMAuthError), ("invalid_api_key", LMAuthError)),
+                *((400, LMInvalidRequestError), (503, LMServerError), (None, LMServerError), ("x", LMServerError)),
+                *((408, LMTimeoutError), ("context_length_exceeded", ContextWindowExceededError)),
+            )
+        ),
+        ({"error": {"message": SAID, "type": "rate_limit_error"}}, LMRateLimitError),
+        ({"error": {"message": SAID, "status": 429}}, LMRateLimitError),
+        ({"error": SAID, "code": 429}, LMRateLimitError),
+        ({"error": f"{SAID}, too many requests"}, LMRateLimitError),
+        ({"error": SAID}, LMServerError),
+        ({"object": "error", "message": SAID, "code": 429}, LMRateLimitError),  # FastChat
+        ({"object": "error", "message": f"{SAID}; maximum context length", "code": 40303}, ContextWindowExceededError),
+        ({"code": 50001, "msg": SAID, "data": None}, LMServerError),
+        ({"detail": SAID, "status": 401}, LMAuthError),
+        ({"choices": [{"finish_reason": "error", "error": {"code": 429, "message": SAID}}]}, LMRateLimitError),
+        ({"choices": [], "error": {"code": 402, "message": SAID}}, LMBillingError),
+    ],
 )
-def test_a_refusal_in_a_reply_of_status_200_is_that_refusal(code: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match="requests per minute"):
-        ask({"error": {"message": "Refused: requests per minute", "code": code}})
+def test_a_refusal_in_a_reply_of_status_200_is_that_refusal(body: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error, match=SAID):
+        ask(body)
+
+
+@pytest.mark.parametrize("more", [{"error": None}, {"message": "ok"}, {"detail": "ok", "code": 429}])
+def test_an_answer_with_fields_named_like_an_error_is_an_answer(more: dict[str, Any]) -> None:
+    assert ask({**reply(FORM), **more}) == "42"
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [
+        (400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."),
         (400, "prompt is too long: 210044 tokens > 200000 maximum"),
+        (400, "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
         (400, "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576)."),
         (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096."),
+        (422, "Input validation error: `inputs` must have less than 1024 tokens. Given: 1070"),
         (400, "Input is too long for requested model."),
         (400, "This model's maximum prompt length is 131072 but the request contains 150000 tokens."),
         (400, "The decoder prompt (length 4500) is longer than the maximum model length of 4096."),
         (500, "Context size has been exceeded."),
+        (400, "the request exceeds the available context size. try increasing the context size"),
+        (400, "Requested tokens (3000) exceed context window of 2048"),  # llama-cpp-python
+        (400, "The input (9000 tokens) is longer than the model's context length (8192 tokens)."),  # SGLang
+        (400, "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with "
+              "context length of only 4096 tokens"),  # LM Studio
+        (400, "prompt too long; exceeded max context length by 3 tokens"),  # Ollama
+        (400, "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length"),
+        (400, "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4829."),  # Cohere
+        (400, "Please reduce the length of the messages or completion."),  # Groq, Cerebras
+        (400, "Invalid request: Your request exceeded model token limit: 8192"),  # Moonshot
+        (400, "Range of input length should be [1, 30720]"),  # DashScope
+        (400, "Prompt exceeds max length"),  # Zhipu
+        (400, "invalid params, context window exceeds limit"),  # MiniMax
+        (400, "Total tokens of image and text exceed max message tokens"),  # Volcengine
+        (400, "prompt token count (5000) cannot exceed 4096."),  # Databricks
+        (400, "the number of input tokens 9000 cannot exceed the total tokens limit 8192 for this model"),  # watsonx
+        (400, "prompt token count of 130000 exceeds the limit of 128000"),  # Copilot
+        (413, "Request body too large for gpt-4o model. Max size: 8000 tokens."),  # GitHub Models
+        (413, "The estimated number of input and maximum output tokens (8000) exceeded this model context window "
+              "limit (6144)."),  # Cloudflare
     ],
-)
+)  # fmt: skip
 def test_an_overflow_is_known_by_the_words_of_many_servers(status: int, words: str) -> None:
     with pytest.raises(ContextWindowExceededError):
         ask({"error": {"message": words}}, status)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "max_tokens is too large: 50000. This model supports at most 16384 completion tokens"),
+        (400, "max_completion_tokens exceeds the limit of this model"),
+        (400, "The image exceeds 5 MB"),
+        (429, "Request too large for m on tokens per minute (TPM): Limit 6000, Requested 9000"),
+        (500, "CUDA error: out of memory"),
+    ],
+)
+def test_other_limits_are_no_overflow_of_the_prompt(status: int, words: str) -> None:
+    with pytest.raises(LMError) as raised:
+        ask({"error": {"message": words}}, status)
+    assert not isinstance(raised.value, ContextWindowExceededError)
