@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 READ_LINES = "mas.tools.files.html_rows:read_lines"
 MAX_CELLS = 100_000  # of one table, after its spans are filled in
 _GONE = (
-    "//title | //style | //script | //noscript | //link | //meta | //sup[contains(@class, 'reference')]"
+    "//title | //style | //script | //noscript | //link | //meta | //del | //sup[contains(@class, 'reference')]"
     " | //*[contains(@class, 'mw-editsection') or contains(@class, 'navbox') or contains(@class, 'noprint')"
     " or contains(@class, 'metadata') or contains(@class, 'mw-empty-elt') or contains(@class, 'mw-jump-link')"
     " or contains(@class, 'mw-cite-backlink') or contains(@class, 'shortdescription') or @id='toc'"

@@ -34,6 +34,7 @@ from mas.tools.files.zip_package import accept_changes, list_members, parse_xml,
 from mas.tools.results import ToolError
 
 _SILENT = {"DO_NOT_TRACK": "true", "SCARF_NO_ANALYTICS": "true", "UNSTRUCTURED_DISABLE_NOTICE": "1"}
+_DELETED = re.compile(r"<del\b[^>]*>.*?</del\s*>", re.IGNORECASE | re.DOTALL)
 _MARKS = {"ListItem": "- ", "Header": "[header] ", "Footer": "[footer] "}
 
 
@@ -78,6 +79,7 @@ def read_slides(source: Source) -> Document:
     """Return the slides of a presentation."""
     members = list_members(source)
     prepare()
+    source = accept_changes(source)
     from pptx import Presentation
     from unstructured.partition.pptx import partition_pptx
 
@@ -107,7 +109,7 @@ def read_html(source: Source) -> Document:
     prepare()
     from unstructured.partition.html import partition_html
 
-    lines = [*_read_title(text), *_read_lines(partition_html(text=text))]
+    lines = [*_read_title(text), *_read_lines(partition_html(text=_DELETED.sub("", text)))]
     if not lines:
         return build_text_document(
             text, encoding, ["It holds no text outside its tags, so it is shown as it is written."]
@@ -135,7 +137,7 @@ def read_book(source: Source) -> Document:
 
 def _read_chapter(page: bytes) -> list[str]:
     text, _ = decode_anything(page, find_declared_encoding(page))
-    return read_rows(text, "//title | //style | //script")
+    return read_rows(text, "//title | //style | //script | //del")
 
 
 def _read_title(text: str) -> list[str]:

@@ -36,6 +36,8 @@ def read(source: Source) -> Document:
     texts, pictures = _read_pages(source, count)
     notes = [_describe_pictures(pictures)] if pictures else []
     texts += [_read_plain(reader.pages[number]) for number in range(len(texts), min(count, MAX_PAGES))]
+    for page, lines in zip(reader.pages, texts, strict=False):
+        lines += _read_annotations(page)
     if count > MAX_PAGES_WITH_TABLES:
         notes.append(f"Tables are shown as rows on the first {MAX_PAGES_WITH_TABLES} pages, then as running text.")
     if count > MAX_PAGES:
@@ -57,6 +59,18 @@ def _read_pages(source: Source, count: int) -> tuple[list[list[str]], list[int]]
             texts.append([line for line in lines if line.strip()])
             page.close()
     return texts, pictures
+
+
+def _read_annotations(page: "PageObject") -> Iterator[str]:
+    """Yield what was typed into the form fields of a page, and its comments, which are no text to the libraries."""
+    for annotation in page.annotations or ():
+        found = annotation.get_object()
+        field = found if "/T" in found else found.get("/Parent", found).get_object()
+        value = found.get("/V", field.get("/V"))
+        if value is not None and str(value).strip():
+            yield f"[form field] {field.get('/T', '')}: {str(value).removeprefix('/')}"
+        elif found.get("/Subtype") in ("/FreeText", "/Text") and found.get("/Contents"):
+            yield f"[comment] {found['/Contents']}"
 
 
 def _describe_pictures(pictures: list[int]) -> str:
