@@ -26,6 +26,7 @@ from mas.runtime.text import name_type
 MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
 OTHER_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "'|'"}  # character to what is typed
 EXCEL = (".xlsx", ".xlsm", ".xls")
+EXCEL_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!")  # in a table made from a workbook
 Place = tuple[int, int]  # row and column of a cell, from 1
 WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are awkward on a command line
 
@@ -97,11 +98,13 @@ class CsvDataset(_TableDataset):
             raise UserError(
                 f"{path} has one column, {names[0]!r}: give data.delimiter={word} if that separates its cells."
             )
-        choose(_check_names(path, names))
+        columns = choose(_check_names(path, names))
         for number, cells in lines:
             place = f"{path}, line {number}"
             if len(cells) == len(names):
-                yield Row(place, {name: cell or None for name, cell in zip(names, cells, strict=True)})
+                content = {name: cell or None for name, cell in zip(names, cells, strict=True)}
+                errors = [name for name in columns if content[name] in EXCEL_ERRORS]
+                yield Row(place, content, f"{errors[0]!r} {_BAD[_ERROR]}" if errors else None)
             else:
                 problem = f"the row has {len(cells)} cells, the header {len(names)} (is a comma not in quotes?)"
                 yield Row(place, problem=problem)
@@ -153,7 +156,9 @@ class ExcelDataset(_TableDataset):
 
     def _read_rows(self, path: Path, choose: Choose) -> Iterator[Row]:
         lines = self._read_lines(path)
-        _, names = next(lines, (0, []))
+        first, names = next(lines, (0, []))
+        if bad := next((_BAD[name] for name in names if name in _BAD), None):
+            raise UserError(f"{path}, row {first}: a column's name {bad}.")
         columns = choose(_check_names(path, [name for name in names if name]))
         for number, cells in lines:
             content = {name: cell for name, cell in zip(names, cells, strict=True) if name}

@@ -1,6 +1,8 @@
 """Samples in an Excel workbook and in the memory of a Python program: values arrive as they are seen."""
 
 import math
+import re
+import zipfile
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,13 @@ import numpy
 import openpyxl
 import pandas
 import pytest
+from openpyxl.worksheet.formula import ArrayFormula, DataTableFormula
 
 from eval.benchmarks.dataset import Split
-from eval.benchmarks.table import ExcelDataset, InMemoryDataset
+from eval.benchmarks.table import CsvDataset, ExcelDataset, InMemoryDataset
 from mas.agents.in_memory import name_object
 from mas.runtime.errors import UserError
+from scripts.sample_data.office import zip_bytes
 
 HEADER = ["id", "question", "answer"]
 
@@ -79,6 +83,74 @@ def test_bad_rows_name_their_row_of_the_sheet(tmp_path: Path) -> None:
         f"  {file}, row 7: the id 'a' is already that of {file}, row 3",
         f"  {file}, row 8: 'answer' holds a formula without a value: save the workbook in Excel",
     ]
+
+
+UNCOMPUTED = [
+    "=6*7",
+    '="4"&"2"',
+    "=TODAY()",
+    "=1=1",
+    "=other!A1",
+    ArrayFormula("C2", "=SUM(A1:A2*2)"),
+    DataTableFormula("C2", dt2D=True, r1="A1", r2="A2"),
+]
+
+
+@pytest.mark.parametrize("formula", UNCOMPUTED, ids=str)
+def test_a_formula_of_any_kind_without_a_value_is_refused(tmp_path: Path, formula: object) -> None:
+    with pytest.raises(UserError, match="row 2: 'answer' holds a formula without a value"):
+        load(["a", "q?", formula], ["b", "q2?", "x"], folder=tmp_path)
+
+
+@pytest.mark.parametrize("number_format", ["0%", "yyyy-mm-dd", "@", "000"])
+def test_its_format_does_not_hide_it(tmp_path: Path, number_format: str) -> None:
+    file = write_sheet(tmp_path / "q.xlsx", HEADER, ["a", "q?", "=6*7"], formats={"C2": number_format})
+    with pytest.raises(UserError, match="row 2: 'answer' holds a formula without a value"):
+        ExcelDataset(str(file)).load("all")
+
+
+@pytest.mark.parametrize(
+    ("column", "settings"),
+    [
+        *(("id", {}), ("question", {}), ("level", {}), ("file", {})),
+        ("body", {"inputs": ["question", "body"]}),
+        ("kind", {"tags": ["kind"]}),
+        ("gold", {"target_column": "gold"}),
+    ],
+)
+def test_it_is_refused_in_every_column_that_is_read(tmp_path: Path, column: str, settings: dict[str, Any]) -> None:
+    header = list(dict.fromkeys([*HEADER, column]))
+    row = ["=6*7" if name == column else f"{name}?" for name in header]
+    with pytest.raises(UserError, match=rf"row 2: '{column}' holds a formula without a value"):
+        ExcelDataset(str(write_sheet(tmp_path / "q.xlsx", header, row)), **settings).load("all")
+    ignored = write_sheet(tmp_path / "q.xlsx", [*HEADER, "note"], ["a", "q?", "42", "=6*7"])
+    assert ExcelDataset(str(ignored)).load("all").samples[0].target == "42"
+
+
+def test_a_header_that_is_a_formula_without_a_value_is_a_sentence(tmp_path: Path) -> None:
+    file = write_sheet(tmp_path / "q.xlsx", ["id", "question", '="ans"&"wer"'], ["a", "q?", "42"])
+    with pytest.raises(UserError, match="row 1: a column's name holds a formula without a value: save the workbook"):
+        ExcelDataset(str(file)).load("all")
+
+
+def test_a_formula_with_its_value_is_that_value(tmp_path: Path) -> None:
+    file = write_sheet(tmp_path / "q.xlsx", HEADER, ["a", "q?", "=6*7"])
+    with zipfile.ZipFile(file) as old:
+        members = {name: old.read(name) for name in old.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    members[sheet] = re.sub(rb"<f>6\*7</f><v ?/?>(</v>)?", b"<f>6*7</f><v>42</v>", members[sheet])
+    for suffix in ("xlsx", "xlsm"):
+        (tmp_path / f"made.{suffix}").write_bytes(zip_bytes(members))
+        assert ExcelDataset(str(tmp_path / f"made.{suffix}")).load("all").samples[0].target == "42"
+
+
+@pytest.mark.parametrize("error", ["#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!"])
+def test_an_error_of_excel_is_refused_in_a_workbook_and_in_a_table_made_from_one(tmp_path: Path, error: str) -> None:
+    (tmp_path / "q.csv").write_text(f"id,question,answer\na,q?,{error}\n")
+    with pytest.raises(UserError, match="line 2: 'answer' holds an error of Excel"):
+        CsvDataset(str(tmp_path / "q.csv")).load("all")
+    with pytest.raises(UserError, match="row 2: 'answer' holds an error of Excel"):
+        load(["a", "q?", error], folder=tmp_path)
 
 
 def test_what_is_no_workbook_is_a_sentence(tmp_path: Path) -> None:
