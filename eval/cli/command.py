@@ -279,7 +279,8 @@ class _LastingStream:
         try:
             write()
         except UnicodeEncodeError as error:  # a terminal or a build's log that is not UTF-8
-            self._stream.write(error.object.encode(error.encoding, "replace").decode(error.encoding))
+            encoding = self._stream.encoding  # the error calls many of them "charmap"
+            self._stream.write(error.object.encode(encoding, "replace").decode(encoding))
         except OSError as error:
             if error.errno not in _READER_GONE:
                 self._output.lost = error.strerror

@@ -1,5 +1,6 @@
 """Exit codes and sentences of the command, around a task that does nothing."""
 
+import io
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typing import TextIO
 
 import pytest
 from omegaconf import DictConfig
+from rich.table import Table
 
 from eval.cli.command import (
     InterruptedRunError,
@@ -19,7 +21,10 @@ from eval.cli.command import (
     survive_broken_pipe,
 )
 from eval.cli.paths import PROJECT_ROOT
+from eval.execution.console import Console
 from eval.execution.termination import StopController
+from mas.runtime.errors import UserError
+from mas.runtime.terminal import print_line
 from tests.sampling import mostly_slow
 
 Run = Callable[..., int]
@@ -70,6 +75,30 @@ def test_a_fault_of_the_program_itself_is_not_hidden(run: Run) -> None:
         run(task)
     with pytest.raises(ValueError, match="another bug"):
         run(lambda composed: int("another bug"))
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "cp437", "koi8-r", "shift_jis", "utf-8"])
+def test_a_terminal_shows_what_its_encoding_has_and_ends_no_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    text = "5 \u20ac \u2192 na\u00efve \u0433\u043e\u0434 \u65e5\u672c \U0001f389"
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding, errors="strict", write_through=True) for _ in range(2)]
+    monkeypatch.setattr(sys, "stdout", streams[0])
+    monkeypatch.setattr(sys, "stderr", streams[1])
+
+    def task(composed: DictConfig) -> int:
+        print_line(text)
+        print_line(text, error=True)
+        table = Table(text)
+        table.add_row(text)
+        Console(width=200).print(table)
+        raise UserError(text)
+
+    assert run(task) == 1
+    shown = "".join(each if each.encode(encoding, "ignore") else "?" for each in text)
+    for stream, times in zip(streams, (3, 2), strict=True):
+        written = stream.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+        assert written.count(shown) == times
 
 
 def test_an_interrupted_run_ends_a_multirun_with_3(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
