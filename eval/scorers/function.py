@@ -54,6 +54,12 @@ class FunctionScorer(SampleScorer):
             UserError: it cannot be loaded, or takes neither our arguments nor those of a DSPy metric.
         """
         function = _load(self.target)
+        if inspect.isclass(function):
+            name = function.__name__
+            raise UserError(
+                f"scorer.target={self.target} is a class: give a function, or an object of the class, such as "
+                f"metric = {name}() in the module and scorer.target=module:metric."
+            )
         if (metric := read_dspy_metric(function, self.target_field or TARGET_FIELD)) is not None:
             self._loaded = metric
             return

@@ -151,6 +151,13 @@ def normalise_answer(answer: str) -> str:
     return repr(number + 0.0) if math.isfinite(number) else text  # + 0.0: -0 is 0
 
 
+# Of "expected a because" the letter goes, of "expected a number" it stays.
+_NO_ARTICLE = r"(?! (?!because|since|while|which|with|instead|then|than|from|that|when|where)[a-z]{4})"
+
+
 def remove_target(explanation: str, target: str) -> str:
     """Remove the target: optimizers read explanations, and neither a judge nor an error message always spares it."""
-    return re.sub(rf"(?<!\w){re.escape(target)}(?!\w)", "[the reference answer]", explanation, flags=re.IGNORECASE)
+    pattern, flags = rf"(?<!\w){re.escape(target)}(?!\w)", re.IGNORECASE
+    if len(target) == 1 and target.isalpha():  # A, the letter of an option, is no article
+        pattern, flags = pattern + (_NO_ARTICLE if target == "a" else ""), re.NOFLAG
+    return re.sub(pattern, "[the reference answer]", explanation, flags=flags)

@@ -73,6 +73,11 @@ def ours(question, answer, target):
 
 def neither(first):
     return 1
+
+
+class Judge(dspy.Module):
+    def forward(self, example, pred, trace=None):
+        return 1.0
 """
 SAMPLE = AnsweredSample(
     "title: Late\nbody: b",
@@ -134,6 +139,7 @@ def test_its_feedback_is_for_the_predictor_that_is_named(make: Make) -> None:
         ("silent", ScorerError, "returned nothing"),
         ("percent", ScorerError, "returned 100.0; expected 0 to 1"),
         ("neither", UserError, r"question, answer, target, or those of a DSPy metric: gold, pred, trace=None"),
+        ("Judge", UserError, r"is a class: give a function, or an object of the class, such as metric = Judge\(\)"),
     ],
 )
 def test_a_mistake_in_a_metric_is_no_score(make: Make, function: str, error: type[Exception], words: str) -> None:

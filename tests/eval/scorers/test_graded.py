@@ -78,6 +78,21 @@ def test_the_gold_is_taken_out_of_the_explanation() -> None:
     assert remove_target("17.5 and 175", "5") == "17.[the reference answer] and 175"
 
 
+@pytest.mark.parametrize(
+    ("target", "text", "shown"),
+    [
+        ("A", "Not a number, but A, (A) or 'A'.", "Not a number, but X, (X) or 'X'."),
+        ("a", "It takes a list; expected a, (a) or 'a'.", "It takes a list; expected X, (X) or 'X'."),
+        ("a", "The answer is a because b is not.", "The answer is X because b is not."),
+        ("a", "a", "X"),
+        ("i", "Option I, i or (i)", "Option I, X or (X)"),
+        ("NO", "It says no.", "It says X."),
+    ],
+)
+def test_a_gold_that_is_a_letter_is_told_from_the_article(target: str, text: str, shown: str) -> None:
+    assert remove_target(text, target).replace("[the reference answer]", "X") == shown
+
+
 def test_a_judge_that_cannot_be_asked_is_found_by_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JUDGE_KEY", raising=False)
     with pytest.raises(UserError, match=r"the judge .* needs an API key: .* JUDGE_KEY"):
