@@ -37,7 +37,6 @@ MANDATORY = {  # what the user must give to a choice
     ("data", "excel"): ["data.path=questions.xlsx"],
     ("data", "in_memory"): ["data.target=in-memory:samples"],
     ("data", "hf"): ["data.repo=owner/name"],
-    ("data", "text2sql"): ["data.path=my_folder"],
     ("scorer", "function"): ["scorer.target=my_rules:judge"],
 }
 COMMAND = re.compile(r"python (eval|optimize)/run\.py((?: [\w.]+=\S+)+)")

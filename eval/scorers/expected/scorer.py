@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
-from eval.benchmarks.databases.text2sql import find_databases
 from eval.benchmarks.dataset import EXPECTED
 from eval.scorers.expected.answers import as_list, is_right_answer
 from eval.scorers.expected.tables import is_same_table, run_gold_query
@@ -33,6 +32,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
 WEIGHTS = {"answer": 0.6, "tables": 0.2, "agents": 0.1, "http": 0.1}
+_DATABASE_ENDINGS = (".sqlite", ".db", ".sqlite3")
 _JUDGEMENT = {"answer": "the answer", "tables": "the tables", "agents": "the choice of agents", "http": "the requests"}
 
 
@@ -115,7 +115,8 @@ class ExpectedScorer(SampleScorer):
             ScorerError: there is none.
         """
         folder = Path(self.databases or ".")
-        found = next((file for file in find_databases(folder) if file.stem == name), None)
+        files = (file for ending in _DATABASE_ENDINGS for file in folder.rglob(f"{name}{ending}"))
+        found = next((file for file in files if file.parent == folder or file.parent.name == name), None)
         if found is None:
             raise ScorerError(f"scorer.databases={self.databases} has no database {name!r} for a gold query")
         return found

@@ -26,7 +26,6 @@ WRONG = {  # a setting that `check` refuses
     "gaia_level1": ("path", "nowhere"),
     "sample": ("on_bad_row", "ignore"),
     "toy": ("n_train", 0),
-    "text2sql": ("path", "nowhere"),
     "bos_sample": ("on_bad_row", "ignore"),
     "parquet": ("path", "nowhere"),
     "excel": ("path", str(Path(__file__))),  # no workbook
@@ -53,11 +52,6 @@ def write_data(name: str, folder: Path) -> dict[str, str]:
     if name == "excel":
         pandas.DataFrame(ROWS).to_excel(folder / "x.xlsx", index=False)
         return {"path": str(folder / "x.xlsx")}
-    if name == "text2sql":
-        (folder / "shop.sqlite").touch()
-        entries = [{"question": row["Question"], "db_id": "shop", "SQL": "SELECT 1"} for row in ROWS]
-        (folder / "dev.json").write_text(json.dumps(entries))
-        return {"path": str(folder), "databases": str(folder)}
     rows = [json.dumps({**row, "file_name": ""}) for row in ROWS]
     if name == "hf":
         (folder / "test.jsonl").write_text("\n".join(rows))
