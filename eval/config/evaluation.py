@@ -37,7 +37,6 @@ OmegaConf.register_new_resolver("project", lambda path: str(PROJECT_ROOT / path)
 
 _OWN_PRICES = "model.prices"  # the key that has those of the models under test
 LOG_LEVELS = ("debug", "info", "warning", "error", "warn")  # in any case
-LOG_FORMATS = ("json", "text")
 
 
 @dataclass
@@ -70,29 +69,16 @@ class CacheSettings:
 
 
 @dataclass
-class StoreSettings:
-    """Part `store`: what is kept of an answer besides the answer itself."""
-
-    trajectories: bool = True  # false: neither steps nor final state, in records, logs and MLflow
-
-
-@dataclass
 class LogSettings:
     """Part `log`: what the lines in a run's `logs/` look like."""
 
     level: str = "info"  # the least level that is written: debug, info, warning (warn), error
-    format: str = "json"  # json: one object a line | text: for people
     terminal: bool = False  # true: the lines on standard error, too, as text; --verbose sets it
 
     def check(self) -> None:
-        """Check the values.
-
-        Raises:
-            UserError: one of them is not known.
-        """
-        for key, value, known in (("level", self.level.lower(), LOG_LEVELS), ("format", self.format, LOG_FORMATS)):
-            if value not in known:
-                raise UserError(f"log.{key}={value} is not known; choose one of: {', '.join(known)}.")
+        """Raise UserError for an unknown level."""
+        if self.level.lower() not in LOG_LEVELS:
+            raise UserError(f"log.level={self.level} is not known; choose one of: {', '.join(LOG_LEVELS)}.")
 
 
 @dataclass
@@ -112,7 +98,6 @@ class EvalConfig:
     split: str  # of the dataset
     extra_scorers: dict[str, Scorer] = field(default_factory=dict)  # by name; reported, they decide nothing
     executor: ExecutorSettings = field(default_factory=LocalSettings)
-    store: StoreSettings = field(default_factory=StoreSettings)
 
     def check(self) -> PromptSet | None:
         """Check everything that can be seen before anything heavy is imported or anything is spent.
@@ -271,7 +256,6 @@ class _Plain:
     limits: SampleLimits = field(default_factory=SampleLimits)
     cache: CacheSettings = field(default_factory=CacheSettings)
     log: LogSettings = field(default_factory=LogSettings)
-    store: StoreSettings = field(default_factory=StoreSettings)
 
 
 PARTS = ("system", "model", "scorer", "data", "tracking")
@@ -303,7 +287,7 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
     composed.split = plain.split or parts["data"].default_split
     return EvalConfig(
         **parts,
-        **{name: getattr(plain, name) for name in ("prompts", "tools", "run", "limits", "cache", "log", "store")},
+        **{name: getattr(plain, name) for name in ("prompts", "tools", "run", "limits", "cache", "log")},
         selection=Selection(plain.limit, plain.ids, plain.level, plain.shuffle, plain.seed),
         split=composed.split,
         extra_scorers=extra_scorers,

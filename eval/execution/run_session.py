@@ -251,8 +251,6 @@ class RunSession:
             def keep(record: Record) -> None:
                 key = SampleKey(record.sample_id, record.epoch, record.attempt)
                 record.usage = add_unseen_usage(record, call_log.sum_paid(key))
-                if not self.config.store.trajectories:
-                    record = replace(record, trajectory=[], state={})
                 self.store.write(record)
                 call_log.forget(key)
                 show(record)

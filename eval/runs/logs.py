@@ -33,7 +33,7 @@ from mas.prompt_sets.prompt_set import PromptSet, digest, name_prompt_file
 from mas.runtime.sample_context import SampleKey
 from mas.runtime.security.redaction import build_redactor, sort_secrets
 from mas.runtime.stack_trace import format_stack
-from mas.runtime.terminal import escape_controls, print_line
+from mas.runtime.terminal import print_line
 from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Level, Listener
 from mas.system import Program
@@ -119,16 +119,14 @@ class RunLogs:
         redact: Collection[str] = (),
         settings: LogSettings | None = None,
         open_sink: Callable[[Path], LogSink] = LogFile,
-        with_steps: bool = True,
     ) -> None:
         """Open the files.
 
         Args:
             folder: of the run.
             redact: secret values, written as `***` wherever they occur in a line.
-            settings: level and format of the lines; None: the defaults.
+            settings: level of the lines, and whether they are shown; None: the defaults.
             open_sink: returns where the lines of a file go.
-            with_steps: False: no lines of what happens within a question.
 
         Raises:
             OSError: the folder cannot be written.
@@ -137,7 +135,6 @@ class RunLogs:
         logs.mkdir(parents=True, exist_ok=True)
         self._files = {name: open_sink(logs / f"{name}.log") for name in (_ENTRY_POINT, _SYSTEM)}
         shorten, settings = _Shorten(redact), settings or LogSettings()
-        self._with_steps = with_steps
         self.entry_point, self._system = (
             _logger(file, shorten, name, settings, folder.name) for name, file in self._files.items()
         )
@@ -147,8 +144,7 @@ class RunLogs:
         log = self._system.bind(correlation_id=thread_id, **labels)
 
         def listen(level: Level, event: str, fields: Mapping[str, object]) -> None:
-            if self._with_steps:
-                log.log(_NUMBERS[level], event, **{_field_name(name): value for name, value in fields.items()})
+            log.log(_NUMBERS[level], event, **{_field_name(name): value for name, value in fields.items()})
 
         return listen
 
@@ -181,7 +177,6 @@ def _logger(
     file: LogSink, shorten: "_Shorten", component: str, settings: LogSettings, run_id: str
 ) -> FilteringBoundLogger:
     """Return a logger with a configuration of its own: structlog's global one belongs to the application."""
-    render = structlog.processors.JSONRenderer() if settings.format == "json" else _render_text
     logger: FilteringBoundLogger = structlog.wrap_logger(
         structlog.WriteLogger(file),  # type: ignore[arg-type]  # it has `write` and `flush`
         processors=[
@@ -189,7 +184,7 @@ def _logger(
             structlog.processors.ExceptionRenderer(lambda exc_info: format_stack(exc_info[1])),
             shorten,
             *([_print_line] if settings.terminal else []),
-            render,
+            structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.level.upper()]),
         context_class=dict,
@@ -211,13 +206,9 @@ _LEVELS = {"warning": "WARN", "exception": "ERROR"}
 _TEXT = structlog.dev.ConsoleRenderer(colors=False)
 
 
-def _render_text(logger: object, method: str, event_dict: EventDict) -> str:
-    return escape_controls(str(_TEXT(logger, method, event_dict)))
-
-
 def _print_line(logger: object, method: str, event_dict: EventDict) -> EventDict:
-    """Processor of structlog that also shows the line on standard error."""
-    print_line(_render_text(logger, method, dict(event_dict)), error=True)
+    """Processor of structlog that also shows the line on standard error, as text."""
+    print_line(str(_TEXT(logger, method, dict(event_dict))), error=True)
     return event_dict
 
 

@@ -206,7 +206,7 @@ class _Evaluation:
         config, folder = self.config, self.folder
         recorder = self.begin(info, changes)
         with ExporterLauncher(config.tracking, folder, config.secrets()) as exporter:
-            with RunLogs(folder, config.secrets(), config.log, with_steps=config.store.trajectories) as logs:
+            with RunLogs(folder, config.secrets(), config.log) as logs:
                 session = RunSession(config, recorder, folder, logs, self.output.console, self.stop)
                 log_parts(logs.entry_point, info.config, self.request.prompts, executor.program)
                 pending = self.list_pending(config.run.retry_errors)

@@ -89,6 +89,6 @@ def test_verbose_shows_the_log_on_standard_error_and_is_not_part_of_the_run(
     assert finished.code == 0
     assert "question started" in finished.err and "question started" not in finished.out
     assert not any(each.startswith(("log.", "--")) for each in finished.summary["command"])
-    quiet = sure_command(*data, "log.level=error", "log.format=text")
+    quiet = sure_command(*data, "log.level=error")
     assert "question started" not in quiet.err
     assert (quiet.folder / "logs/entry_point.log").read_text() == ""

@@ -178,14 +178,3 @@ def test_the_gold_answer_is_in_no_prompt(sure_command: EvalCommand, llm_server: 
     texts.append(json.dumps(wire))
     for text in texts:
         assert not [canary for canary in CANARIES if canary in text]
-
-
-def test_without_trajectories_an_answer_is_kept_and_nothing_of_how_it_came_about(
-    sure_command: EvalCommand, tmp_path: Path
-) -> None:
-    finished = sure_command(*dataset(tmp_path / "data", attached("a", "7", "a.csv")), "store.trajectories=false")
-    assert finished.code == 0
-    record = finished.records["a"]
-    assert (record["trajectory"], record["state"]) == ([], {})
-    assert record["answer"] == "7" and record["calls_by_tool"] == {"read_file": 1} and record["usage"]["lm_calls"] > 0
-    assert finished.system_log == [] and (finished.folder / "report.html").exists()

@@ -119,8 +119,7 @@ def _run_worker(start: Start, inbox: "asyncio.Queue[ToWorker]", send: Send) -> N
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="mas-worker-")), start.name)
             config.check_model()  # its key is in the environment of that machine, or is not
         resources = stack.enter_context(config.system.open_resources(config.tools, lambda line: None))
-        steps = config.store.trajectories
-        logs = RunLogs(folder, config.secrets(), config.log, lambda path: _SentLog(path.stem, send), steps)
+        logs = RunLogs(folder, config.secrets(), config.log, lambda path: _SentLog(path.stem, send))
         caches = stack.enter_context(open_caches(config.cache, folder, start.run_info.run_id, config.redact))
         stack.enter_context(dspy.context(disable_history=True))
         stack.enter_context(relax_gc())
