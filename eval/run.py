@@ -20,7 +20,7 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from eval.cli.command import exit_now, run_cli, run_command
-from eval.cli.hydra_compat import get_multirun_job, get_task_overrides, get_typed_list
+from eval.cli.hydra_compat import get_multirun_job, get_task_overrides
 from eval.config.evaluation import read_config
 from eval.config.measured import RESUME
 from eval.runs.store import check_free
@@ -33,7 +33,7 @@ def task(composed: DictConfig) -> int:
 
 
 def _run_job(composed: DictConfig, add_to_sweep: AddToSweep | None = None) -> int:
-    config = read_config(composed, raw_ids=get_typed_list("ids"))
+    config = read_config(composed)
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     if config.run.resume:
         from eval.workflows.resume import show_finished_run

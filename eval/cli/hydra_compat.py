@@ -8,6 +8,7 @@
 It uses internals of Hydra 1.3 (`hydra._internal`, texts of its errors); another version is refused at import.
 """
 
+import ast
 import difflib
 import functools
 import os
@@ -43,7 +44,7 @@ CONF = PROJECT_ROOT / "conf"
 EXTRA_SCORERS = "extra_scorers"
 VERBOSE = "--verbose"  # our own flag, besides Hydra's
 MISTAKES = (HydraException, OmegaConfBaseException, UserError)
-_ALONE = ("run", "multirun", "cfg", "info", "shell_completion")  # flags that say what is to be done
+_FLAGS = ("overrides", "help", "hydra_help", "cfg", "resolve", "multirun", "config_dir", "shell_completion")  # of Hydra
 
 
 def read_flags(arguments: Sequence[str]) -> Namespace:
@@ -59,18 +60,13 @@ def read_flags(arguments: Sequence[str]) -> Namespace:
     parser = get_args_parser()
     parser.error = refuse  # type: ignore[method-assign,assignment]
     flags, unknown = parser.parse_known_args(arguments)
-    if unknown_flags := [argument for argument in unknown if argument.startswith("-")]:
-        raise UserError(f"{unknown_flags[0]} is not a flag; options are given as name=value, and --help lists them.")
+    others = [f"--{name.replace('_', '-')}" for name, value in vars(flags).items() if value and name not in _FLAGS]
+    if refused := [*(each for each in unknown if each.startswith("-")), *others]:
+        raise UserError(f"{refused[0]} is not a flag here; options are given as name=value, and --help lists them.")
     if unknown:
         raise UserError(f"{unknown[0]} comes after a flag; give all options name=value first, then the flags.")
-    given = [f"--{name.replace('_', '-')}" for name in _ALONE if getattr(flags, name)]
-    if len(given) > 1:
-        raise UserError(f"{' and '.join(given)} cannot be given together; leave out all but one.")
-    for name, is_alone in (("resolve", not (flags.cfg or flags.help)), ("package", not flags.cfg)):
-        if getattr(flags, name) and is_alone:
-            raise UserError(f"--{name} is for what --cfg shows; give --cfg job with it, or leave it out.")
-    if flags.experimental_rerun:
-        raise UserError("--experimental-rerun is not for this command; to resume a run see --help: resume.")
+    if flags.multirun and flags.cfg:
+        raise UserError("--multirun and --cfg cannot be given together; leave one of them out.")
     return flags
 
 
@@ -116,8 +112,8 @@ def _quote_text(argument: str) -> str:
         if is_text or not argument.isascii():
             return f'{found[1]}="{found[2]}"'
     if found := _PLAIN_LIST.fullmatch(argument):
-        parts = [part.strip() for part in found[2].split(",")]
-        quoted = (f'"{part}"' if _TEXT_IN_A_LIST.fullmatch(part) else part for part in parts)
+        parts = [part.strip() for part in found[2].split(",") if part.strip()]
+        quoted = (f'"{part}"' if found[1] == "ids" or _TEXT_IN_A_LIST.fullmatch(part) else part for part in parts)
         return f"{found[1]}=[{','.join(quoted)}]"
     return argument
 
@@ -247,36 +243,26 @@ def _prepare() -> None:
 _GROUP = re.compile(r"  - (?P<group>\w+): (?P<default>\S+)\s*# (?P<meaning>.+)")
 
 
-def register_help() -> None:
-    """Register `${help_choices:eval}` and `${help_options:eval}` for `hydra.help.template`.
+def describe_command(command: str) -> str:
+    """Return what `--help` shows: the script's docstring, the choices of each group, and the options of its file.
 
     The file in `conf/` is read as text: its comments are what a user wants to see, and YAML drops them. Hydra makes a
-    template of the texts, so `$` is escaped.
+    template of the text, so `$` is escaped.
     """
-    for name, text in (("help_choices", describe_choices), ("help_options", describe_options)):
-        OmegaConf.register_new_resolver(name, lambda command, text=text: text(command).replace("$", "$$"), replace=True)
-
-
-def describe_choices(command: str) -> str:
-    """Return a line for each group: its meaning and its choices, the default marked with a star."""
-    groups = [found for line in _read_lines(command) if (found := _GROUP.match(line))]
+    purpose = ast.get_docstring(ast.parse((PROJECT_ROOT / command / "run.py").read_text("utf-8"))) or ""
+    lines = (CONF / f"{command}.yaml").read_text("utf-8").splitlines()
+    groups = [found for line in lines if (found := _GROUP.match(line))]
     width = max(len(each["group"]) for each in groups)
-    lines = []
+    shown = [purpose, "", "== Choices: group=name (* if none is given) =="]
     for group, default, meaning in (found.groups() for found in groups):
         choices = ", ".join(f"{name}*" if name == default else name for name in _list_choices(group))
-        lines += [f"{group:<{width}}  {meaning}", f"{'':<{width}}  {choices}"]
-    return "\n".join(lines)
-
-
-def describe_options(command: str) -> str:
-    """Return the options of the file, between the groups and Hydra's own settings, as they are written there."""
-    lines = _read_lines(command)
+        shown += [f"{group:<{width}}  {meaning}", f"{'':<{width}}  {choices}"]
     first = max(place for place, line in enumerate(lines) if line.startswith("  - ")) + 1
-    return "\n".join(lines[first : lines.index("hydra:")]).strip()
-
-
-def _read_lines(command: str) -> list[str]:
-    return (CONF / f"{command}.yaml").read_text("utf-8").splitlines()
+    options = "\n".join(lines[first : lines.index("hydra:")]).strip()
+    shown += ["", "== Options, with the values they have if none is given ==", options, ""]
+    shown += ["A choice's own options, such as model.temperature: its file, such as conf/model/openai.yaml."]
+    shown += ["All options with their values for what is given: --cfg job"]
+    return "\n".join(shown).replace("$", "$$")
 
 
 def is_mistake(error: BaseException) -> bool:
@@ -304,7 +290,7 @@ def run_jobs(
         SystemExit: --help and its like.
     """
     _prepare()
-    register_help()
+    OmegaConf.register_new_resolver("help", describe_command, replace=True)
     is_verbose = VERBOSE in sys.argv  # no override, so that the run's own command line stays as it is
     sys.argv[1:] = [each for each in sys.argv[1:] if each != VERBOSE]
 
@@ -315,9 +301,7 @@ def run_jobs(
         job(composed)
 
     flags = read_flags(sys.argv[1:])
-    if (
-        flags.config_name is flags.config_path is None and not flags.shell_completion
-    ):  # else the groups are those of a file that is not ours
+    if not flags.shell_completion:
         check_overrides(flags.overrides, config_name)
     sys.argv[1:] = prepare_arguments(edit(sys.argv[1:]))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors over several lines and exits
@@ -350,16 +334,6 @@ def _remove_sign(override: str) -> str:
     return typed if _OPEN_BRANCH.match(typed) else override
 
 
-def get_typed_list(key: str) -> list[str] | None:
-    """Return the items of `key=[a,b]` as they were typed, before Hydra took `1e10` for a number; None if not given."""
-    found = None
-    for override in get_task_overrides():
-        name, _, value = override.partition("=")
-        if name.lstrip("+") == key:
-            found = [item.strip().strip("'\"") for item in value.strip().strip("[]").split(",") if item.strip()]
-    return found
-
-
 def describe_mistake(error: BaseException) -> str:
     """Return one sentence: what is wrong, what was expected and what to do."""
     if isinstance(error, UserError):
@@ -382,8 +356,6 @@ def describe_mistake(error: BaseException) -> str:
         )
     if found := re.search(r"Could not delete from config\. '([^']*)' does not exist", text):
         return f"{found[1]} cannot be taken away: it does not exist; --help lists the options."
-    if found := re.search(r"Cannot find primary config '([^']*)'", text):
-        return f"--config-name {found[1]}: there is no {found[1]}.yaml in conf/; leave --config-name out."
     if found := re.search(r"Key '([^']*)' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", text, re.DOTALL):
         if found[2] in _OF_RAY:
             return f"{found[2]} needs executor=ray: executor=local answers in the command's own process."
@@ -417,19 +389,11 @@ def _list_siblings(error: BaseException | None, key: str) -> str:
     for each in walk_chain(error, contexts=True):
         node = getattr(each, "parent_node", None)
         if node is not None and OmegaConf.is_dict(node) and len(node):
-            names = {str(name) for name in node if name not in ("_target_", "hydra")}
-            options = sorted(names | _list_groups(key))
+            options = sorted(str(name) for name in node if name not in ("_target_", "hydra"))
             if not options:
                 return f"{key.rpartition('.')[0]} as it is chosen now has none; leave it out, or choose another"
             return suggest(key.rpartition(".")[2], options)
     return "see --help, or the files in conf/, for those there are"
-
-
-def _list_groups(key: str) -> set[str]:
-    """Return the groups of the command: for `+nope=1` the node has plain options only."""
-    if "." in key or not HydraConfig.initialized():
-        return set()
-    return {group for group in map(str, HydraConfig.get().runtime.choices) if group.isidentifier()}
 
 
 def _join_lines(text: str) -> str:

@@ -262,13 +262,11 @@ PARTS = ("system", "model", "scorer", "data", "tracking")
 _NO_PLAIN = ("executor", "experiment", "debug", "extra_scorers")  # options that are no field of `_Plain`
 
 
-def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalConfig:
+def read_config(composed: DictConfig) -> EvalConfig:
     """Check a composed configuration and build its parts.
 
     Args:
-        composed: what Hydra made of `conf/` and the command line.
-        raw_ids: `ids` as typed; Hydra has made a float of `1e10` and an int of `007`. They and the split that is used
-            are put into `composed`.
+        composed: what Hydra made of `conf/` and the command line; the split that is used is put into it.
 
     Raises:
         UserError: a value of the wrong kind, out of range, or missing.
@@ -277,8 +275,6 @@ def read_config(composed: DictConfig, raw_ids: list[str] | None = None) -> EvalC
     parts = {name: build_part(composed[name], name) for name in PARTS}
     extra_scorers = _build_extra_scorers(composed)
     executor = build_part(composed.executor, "executor") if "executor" in composed else LocalSettings()
-    if raw_ids is not None:
-        composed.ids = raw_ids
     rest = {key: value for key, value in composed.items() if key not in PARTS and key not in _NO_PLAIN}
     schema = OmegaConf.structured(_Plain)
     check_branches(schema, rest)

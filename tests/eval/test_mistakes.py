@@ -108,11 +108,10 @@ CHOICES = [
     (["+system.agents.boss.retry_limit=1"], ["system.agents", "boss", "planner"]),
     (["--nope"], ["--nope is not a flag", "name=value"]),
     (["--cfg", "nope"], ["--cfg", "nope", "job"]),
-    (["--config-name=nope"], ["--config-name nope", "leave --config-name out"]),
+    (["--config-name=nope"], ["--config-name is not a flag", "--help"]),
     (["--config-dir=/no/such/folder"], ["'/no/such/folder' not found"]),
     (["-m", "--cfg", "job"], ["--multirun and --cfg cannot be given together"]),
-    (["--resolve"], ["--resolve", "--cfg job"]),
-    (["--experimental-rerun", "kept"], ["--experimental-rerun", "resume"]),
+    (["--experimental-rerun", "kept"], ["--experimental-rerun is not a flag"]),
     (["-sc"], ["install", "query"]),
 ]
 TYPES = [
