@@ -7,7 +7,6 @@ The second half is the form on the disk: rows of the database, and lines of `rec
 """
 
 import json
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -231,20 +230,9 @@ def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str, 
     data = _json({key: value for key, value in values.items() if key not in _DETAILS})
     details = _json({key: values[key] for key in _DETAILS})
     cost_usd = float(record.usage.at_least_usd + record.scorer_usage.at_least_usd)
-    return (number, *list_columns(record), cost_usd, finished_at, data), details, join_line(data, details)
-
-
-def list_columns(record: Record) -> list[str | int | None]:
-    """Return variant, sample id, epoch, attempt, thread id and error class as the columns of a row."""
     error_class = record.error_class or (None if record.error is None else "unknown")
-    return [
-        record.variant,
-        escape(record.sample_id),
-        record.epoch,
-        record.attempt,
-        escape(record.thread_id),
-        error_class,
-    ]
+    sample = (record.variant, escape(record.sample_id), record.epoch, record.attempt, escape(record.thread_id))
+    return (number, *sample, error_class, cost_usd, finished_at, data), details, join_line(data, details)
 
 
 def escape(text: str) -> str:
@@ -255,31 +243,3 @@ def escape(text: str) -> str:
 def unescape(text: str) -> str:
     """Return the text that `escape` was given."""
     return str(json.loads(f'"{text}"'))
-
-
-PlanRows = list[tuple[str, str]]  # id, escaped, and the question as JSON
-
-
-def read_meta(database: sqlite3.Connection) -> dict[str, str]:
-    """Return the facts about the run."""
-    return {str(key): str(value) for key, value in database.execute("SELECT key, value FROM meta")}
-
-
-def write_meta(database: sqlite3.Connection, key: str, value: str) -> None:
-    """Write a value of plain ASCII, as JSON is."""
-    database.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, value))
-
-
-def read_plan(database: sqlite3.Connection) -> PlanRows:
-    """Return the plan as it is stored."""
-    found = database.execute("SELECT id, data FROM questions ORDER BY place")
-    return [(str(sample_id), str(data)) for sample_id, data in found]
-
-
-def write_plan(database: sqlite3.Connection, plan: PlanRows) -> None:
-    database.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", plan)
-
-
-def insert_row(target: sqlite3.Connection, row: Row, details: str) -> None:
-    target.execute(f"INSERT INTO records VALUES({', '.join('?' * len(row))})", row)
-    target.execute("INSERT INTO details VALUES(?, ?)", (row[0], details))

@@ -1,10 +1,11 @@
-"""SQLite file of one run: opened, locked until closed, and written in transactions; and its copies as text.
+"""SQLite file of one run: opened, checked, locked until closed, written in transactions, and copied as text.
 
 `RunStore` says what is in it.
 
 One process writes, any number may read meanwhile. WAL with synchronous=FULL: what a transaction has committed survives
-the death of the process and of the machine. A damaged file is found when it is opened (by a reader: at its first look)
-and made again from the copies in the folder; see `recovery.py`.
+the death of the process and of the machine. `records.jsonl` has each row as a line; `run.jsonl` has the facts about the
+run, and then each planned question. A damaged file is named when it is opened (by a reader: at its first look) and made
+again from these copies.
 """
 
 import json
@@ -13,14 +14,14 @@ import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from threading import RLock
 from typing import Self
 
 from eval.runs.folder import FACTS, RECORDS, RunInUseError, RunLock, is_in_use, write_lines
-from eval.runs.record import Row, join_line, write_meta
-from eval.runs.recovery import HOLDER, inspect, is_damage, rebuild, set_aside, write_facts
+from eval.runs.record import Record, Row, build_row, join_line
 from eval.runs.sqlite_file import ForeignDatabaseError, check_files, check_schema
 from mas.runtime.terminal import print_warning
 
@@ -46,13 +47,21 @@ CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
+_ROWS = "SELECT records.data, details.data FROM records NOT INDEXED JOIN details USING(row)"
+_SUSPECTS = """
+SELECT row, records.data, details.data FROM records NOT INDEXED LEFT JOIN details USING(row)
+WHERE details.data IS NULL OR NOT json_valid(records.data) OR NOT json_valid(details.data)
+OR records.data GLOB '*[^ -~]*' OR details.data GLOB '*[^ -~]*'"""  # what is written is plain ASCII
 _BUSY_SECONDS = 30.0  # only ever waited for while another process folds the write-ahead log into the file
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+_SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
+_NO_JSON = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of JSON whose bytes went bad
+_NO_SQLITE = (sqlite3.Error, UnicodeDecodeError)
 
+INFO, STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
+HOLDER = "holder"  # the process that writes; not copied
 SqlValue = str | int | float | None
-_Stamp = tuple[Path, tuple[int, ...]]
-_inspected: dict[_Stamp, bool] = {}  # by this process, and undamaged → whether records.jsonl has exactly its rows
 
 
 class StoreError(Exception):
@@ -86,9 +95,9 @@ class RunDatabase:
         self.read_only = read_only
         self._warn = warn
         self._turns = RLock()
-        self._is_checked = False  # by a reader, at its first look
-        self._is_copied = True  # records.jsonl has exactly the rows
+        self._is_checked = False
         self.is_restored = False  # whether what is read comes from copies of what was damaged
+        self._database: sqlite3.Connection | None = None
         self._run_lock = None if read_only else RunLock(path)
         try:
             check_files(self.path)
@@ -113,57 +122,55 @@ class RunDatabase:
             raise StoreError(f"{self.path} is in use by {holder}; wait for it, or stop it") from error
 
     def _open(self) -> None:
-        has_copies = any((self.path.parent / name).is_file() for name in (FACTS, RECORDS))
         try:
-            is_new = self._connect(has_copies)
-            if not is_new and not self.read_only:
-                self._inspect()
+            self._connect()
+            if not self.read_only:
+                self._check()
         except DamagedError as error:
             self._restore(str(error))
         if not self.read_only:
-            if not self._is_copied:
+            if self.is_restored or not self.is_copied():
                 self._rewrite_copies()
             since = datetime.now(UTC).isoformat(timespec="seconds")
             with self._transaction():
-                holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
-                write_meta(self._database, HOLDER, json.dumps(holder))
+                self._write_meta(HOLDER, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
 
-    def _connect(self, has_copies: bool) -> bool:
-        """Open the file as it is, and return whether it is new.
+    def _connect(self) -> None:
+        """Open the file as it is, and make its tables if it is new.
 
         Raises:
             DamagedError: it is gone, is empty although its folder has copies of what it held, or is no run's database.
         """
+        has_copies = any((self.path.parent / name).is_file() for name in (FACTS, RECORDS))
         with self._access("opened"):
             if has_copies and not self.path.is_file():
                 raise DamagedError(f"{self.path} is gone")
-            self._database = self._connection()
-            version = self._database.execute("PRAGMA user_version").fetchone()[0]
+            self._database = database = self._connection()
+            version = database.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, SCHEMA_VERSION):
                 raise StoreError(
                     f"{self.path} has schema version {version}, this program reads version {SCHEMA_VERSION}: "
                     f"open it with the program that wrote it, or start a new run"
                 )
             try:
-                check_schema(self._database, _SCHEMA if version else "")
+                check_schema(database, _SCHEMA if version else "")
             except ForeignDatabaseError as error:  # what is there besides this program's tables is not looked into
-                self._database.close()
-                del self._database
+                database.close()
+                self._database = None
                 raise DamagedError(f"{self.path} is no database of a run: {error}") from error
             if version == 0 and has_copies:
                 raise DamagedError(f"{self.path} is empty")
             if self.read_only:
-                self._database.execute("PRAGMA query_only = 1")
+                database.execute("PRAGMA query_only = 1")
                 if version == 0:
                     raise EmptyStoreError(
                         f"{self.path} holds nothing yet; the run ended before it began, start a new one"
                     )
-                return False
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
+                return
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = FULL")
             if version == 0:
-                self._database.executescript(_SCHEMA)
-            return bool(version == 0)
+                database.executescript(_SCHEMA)
 
     def _connection(self) -> sqlite3.Connection:
         address = self.path.absolute().as_uri()
@@ -175,45 +182,55 @@ class RunDatabase:
             address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or is_open_elsewhere else _FROZEN
         return _connect_to(address)
 
-    def _inspect(self) -> None:
-        """
-        Raises:
-            DamagedError: the file is damaged.
-        """
-        stamp = self._read_stamp()
-        if (is_copied := _inspected.get(stamp)) is None:
-            with self._access("read"):
-                found = inspect(self._database, self.path.parent)
-            if found.damage:
-                raise DamagedError(f"{self.path} is damaged ({found.damage})")
-            is_copied = _inspected[stamp] = found.is_copied
-        self._is_copied = is_copied
+    def _check(self) -> None:
+        """Check that all of the file can be read.
 
-    def _read_stamp(self) -> _Stamp:
-        numbers: list[int] = []
-        for name in (self.path.name, f"{self.path.name}-wal", RECORDS):
-            with suppress(OSError):
-                found = self.path.with_name(name).stat()
-                numbers += [found.st_ino, found.st_mtime_ns, found.st_size]
-        return self.path, tuple(numbers)
+        Raises:
+            DamagedError: it cannot.
+        """
+        self._is_checked = True
+        (result,) = self._fetch("PRAGMA quick_check(1)")[0]
+        if result != "ok":
+            raise DamagedError(f"{self.path} is damaged ({' '.join(str(result).split())[:200]})")
+        part = "the facts about the run"
+        try:
+            for (text,) in self._fetch("SELECT value FROM meta UNION ALL SELECT data FROM questions"):
+                json.loads(text)
+            for row, data, details in self._fetch(_SUSPECTS):
+                part = f"row {row}"
+                Record.from_dict(json.loads(join_line(data, details).encode("ascii")))
+        except _NO_JSON as error:
+            raise DamagedError(f"{self.path} is damaged ({part} cannot be read)") from error
+        if self._count_lines() > (n_rows := self._count_rows()):  # a row is written to the database first
+            raise DamagedError(f"{self.path} is damaged (it has {n_rows} rows, and {RECORDS} has more)")
 
     def _check_once(self) -> None:
-        """Inspect what a reader is about to read; if it is damaged, go on with a private copy of what is left."""
+        """Check what a reader is about to read; if it is damaged, go on with a private copy of what is left."""
         with self._turns:
-            if self._is_checked or not self.read_only:
+            if self._is_checked:
                 return
             self._is_checked = True
             if is_in_use(self.path):
                 return
             try:
-                self._inspect()
+                self._check()
             except DamagedError as error:
                 self._restore(str(error))
 
     def is_copied(self) -> bool:
-        """Return whether `records.jsonl` has exactly the rows; a reader leaves that to the process that writes."""
+        """Return whether `records.jsonl` has as many lines as there are rows."""
         self._check_once()
-        return self._is_copied
+        return self._count_lines() == self._count_rows()
+
+    def _count_rows(self) -> int:
+        return int(self._fetch("SELECT count(*) FROM records")[0][0])
+
+    def _count_lines(self) -> int:
+        n_lines = 0
+        with suppress(OSError), self.path.with_name(RECORDS).open("rb") as file:
+            while part := file.read(2**20):
+                n_lines += part.count(b"\n")
+        return n_lines
 
     def _restore(self, reason: str) -> None:
         """Go on with a new database that holds all that is left; the damaged one is kept under another name.
@@ -222,15 +239,13 @@ class RunDatabase:
             StoreError: nothing is left, or the disk refuses the new one.
         """
         self.is_restored = self._is_checked = True
-        self._is_copied = False
-        damaged = self._get_readable()
-        new = self.path.with_name(f"{self.path.name}.restored")
+        damaged, new = self._database, self.path.with_name(f"{self.path.name}.restored")
         with self._access("restored"):
             new.unlink(missing_ok=True)
             target = _connect_to("" if self.read_only else new.absolute().as_uri())  # "": a temporary file of its own
             try:
                 target.executescript(_SCHEMA)
-                n_rows = rebuild(damaged, self.path.parent, target)
+                n_rows = _rebuild(damaged, self.path.parent, target)
                 if n_rows is None:
                     raise StoreError(f"{reason}, and its folder has no copy to restore it from: start a new run")
             except BaseException:
@@ -239,29 +254,18 @@ class RunDatabase:
                 raise
             if damaged is not None:
                 damaged.close()
-            self._database = target
             if self.read_only:
+                self._database = target
                 target.execute("PRAGMA query_only = 1")
             else:
                 target.close()
-                set_aside(self.path)
+                _set_aside(self.path)
                 new.replace(self.path)
-                self._connect(has_copies=False)
+                self._connect()
         kept = "" if self.read_only else f"; the damaged file is kept as {self.path.name}.damaged"
         self._warn(
             f"{reason}: made again from {RECORDS} with {n_rows} answers; run.resume asks again what is missing{kept}"
         )
-
-    def _get_readable(self) -> sqlite3.Connection | None:
-        """Return the damaged database if it has this program's tables: nothing else of it is looked into."""
-        damaged: sqlite3.Connection | None = getattr(self, "_database", None)
-        if damaged is not None:
-            try:
-                check_schema(damaged, _SCHEMA)
-            except (sqlite3.Error, UnicodeDecodeError):
-                damaged.close()
-                return None
-        return damaged
 
     @contextmanager
     def _access(self, what: str) -> Iterator[None]:
@@ -272,7 +276,7 @@ class RunDatabase:
         except sqlite3.IntegrityError as error:
             raise StoreError(f"{self.path} already has this row, and a row is written only once: {error}") from error
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-            if is_damage(error):
+            if _is_damage(error):
                 reason = str(error).partition(" with text ")[0]  # of a column that is no UTF-8: all of it, some MB
                 raise DamagedError(f"{self.path} is damaged ({reason})") from error
             raise StoreError(
@@ -284,13 +288,13 @@ class RunDatabase:
     def _transaction(self) -> Iterator[None]:
         """Commit everything inside, or nothing."""
         with self._access("written"):
-            self._database.execute("BEGIN IMMEDIATE")
+            self._execute("BEGIN IMMEDIATE")
             try:
                 yield
-                self._database.execute("COMMIT")
+                self._execute("COMMIT")
             except BaseException:
-                if self._database.in_transaction:  # a full disk has already rolled it back
-                    self._database.execute("ROLLBACK")
+                if self._database is not None and self._database.in_transaction:  # a full disk has rolled it back
+                    self._execute("ROLLBACK")
                 raise
 
     @contextmanager
@@ -299,48 +303,66 @@ class RunDatabase:
         with self._turns:
             with self._transaction():
                 yield
-            with self._access("read"):
-                write_facts(self._database, self.path.parent)
+            self._copy_facts()
+
+    def _copy_facts(self) -> None:
+        meta = {key: value for key, value in self._fetch("SELECT key, value FROM meta") if key != HOLDER}
+        plan = self._fetch("SELECT id, data FROM questions ORDER BY place")
+        with suppress(OSError):  # a full disk: noticed by the next row
+            write_lines(self.path.with_name(FACTS), map(json.dumps, chain([meta], plan)))
 
     def _append_copy(self, line: str) -> None:
         """Append a row to `records.jsonl`, whole or not at all; that it cannot be written is no failure of the run."""
-        try:
-            with os.fdopen(os.open(self.path.with_name(RECORDS), _APPEND, 0o666), "ab", buffering=0) as file:
-                end = file.seek(0, os.SEEK_END)
-                try:
-                    data = memoryview(f"{line}\n".encode("ascii"))
-                    while data:
-                        data = data[file.write(data) :]
-                except OSError:
-                    os.ftruncate(file.fileno(), end)
-                    raise
-        except OSError:
-            self._is_copied = False
+        with (
+            suppress(OSError),
+            os.fdopen(os.open(self.path.with_name(RECORDS), _APPEND, 0o666), "ab", buffering=0) as file,
+        ):
+            end = file.seek(0, os.SEEK_END)
+            try:
+                data = memoryview(f"{line}\n".encode("ascii"))
+                while data:
+                    data = data[file.write(data) :]
+            except OSError:
+                os.ftruncate(file.fileno(), end)
 
     def _rewrite_copies(self) -> None:
         """Write the copies again, as after a kill; a full disk is noticed by the next row."""
-        with self._access("read"):
-            write_facts(self._database, self.path.parent)
-            rows = self._database.execute("SELECT records.data, details.data FROM records JOIN details USING(row)")
-            with suppress(OSError):
-                write_lines(self.path.with_name(RECORDS), (join_line(*row) for row in rows))
-                self._is_copied = True
+        self._copy_facts()
+        with self._access("read"), suppress(OSError):
+            rows = self._execute(f"{_ROWS} ORDER BY row")
+            write_lines(self.path.with_name(RECORDS), (join_line(*row) for row in rows))
+
+    def _write_row(self, row: Row, details: str) -> None:
+        _insert_row(self._get_connection(), row, details)
+
+    def _write_meta(self, key: str, value: str) -> None:
+        """Write a value of plain ASCII, as JSON is."""
+        self._execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", key, value)
 
     def _read_meta(self, key: str) -> str | None:
         """Return a fact about the run; a reader who wants nothing else does not wait for the whole file's check."""
         query = "SELECT value FROM meta WHERE key = ?"
-        with suppress(DamagedError, ValueError), self._access("read"):
-            for (value,) in self._database.execute(query, (key,)):
-                if value.startswith("{"):
-                    json.loads(value)
+        with suppress(DamagedError, ValueError):
+            for (value,) in self._fetch(query, key):
+                json.loads(value)
                 return str(value)
         found = self._all(query, key)
         return str(found[0][0]) if found else None
 
     def _all(self, query: str, *values: SqlValue) -> list[Row]:
         self._check_once()
+        return self._fetch(query, *values)
+
+    def _fetch(self, query: str, *values: SqlValue) -> list[Row]:
         with self._access("read"):
-            return self._database.execute(query, values).fetchall()
+            return self._execute(query, *values).fetchall()
+
+    def _execute(self, query: str, *values: SqlValue) -> sqlite3.Cursor:
+        return self._get_connection().execute(query, values)
+
+    def _get_connection(self) -> sqlite3.Connection:
+        assert self._database is not None, "open"
+        return self._database
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and release the lock. Closing twice is harmless."""
@@ -349,7 +371,7 @@ class RunDatabase:
 
     def _close(self) -> None:
         try:
-            if hasattr(self, "_database"):
+            if self._database is not None:
                 self._database.close()
         finally:
             if self._run_lock is not None:
@@ -372,3 +394,100 @@ def _holder(path: Path) -> str | None:
 
 def _connect_to(address: str) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS)
+
+
+def _insert_row(database: sqlite3.Connection, row: Row, details: str) -> None:
+    database.execute(f"INSERT INTO records VALUES({', '.join('?' * len(row))})", row)
+    database.execute("INSERT INTO details VALUES(?, ?)", (row[0], details))
+
+
+def _is_damage(error: Exception) -> bool:
+    """Return whether an error of SQLite means that bytes of the file are wrong, not that it cannot be used now."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # raised by Python's own module, such as for a text that is no UTF-8
+        return type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError)
+    return code == _SHORT_READ or code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+
+
+def _rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Connection) -> int | None:
+    """Fill a new database from the copies, and with what only the damaged one has.
+
+    Args:
+        damaged: the old one; None: it is not there, or is no run's database.
+        folder: of the run, with its copies.
+        target: has empty tables.
+
+    Returns:
+        Number of rows; None if nothing at all is left of the run.
+
+    Raises:
+        sqlite3.Error: the new one cannot be written.
+    """
+    target.execute("BEGIN")
+    known = set()
+    for line in chain(_read_lines(folder), _read_rows(damaged)):
+        with suppress(*_NO_JSON):
+            record = Record.from_dict(json.loads(line))
+            key = (record.variant, record.sample_id, record.epoch, record.attempt)
+            if key not in known:
+                row, details, _ = build_row(record, len(known) + 1, _estimate_end(record))
+                _insert_row(target, row, details)
+                known.add(key)
+    meta, plan = _read_copied_facts(folder)
+    if damaged is not None:
+        with suppress(*_NO_SQLITE):
+            meta = {**dict(damaged.execute("SELECT key, value FROM meta")), **meta}
+        with suppress(*_NO_SQLITE):
+            plan = plan or damaged.execute("SELECT id, data FROM questions ORDER BY place").fetchall()
+    target.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
+    target.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", plan)
+    target.execute("COMMIT")
+    return len(known) if known or meta or plan else None
+
+
+def _read_lines(folder: Path) -> Iterator[bytes]:
+    """Yield the lines of `records.jsonl`; the last one may be cut off."""
+    with suppress(OSError), (folder / RECORDS).open("rb") as file:
+        yield from file
+
+
+def _read_rows(damaged: sqlite3.Connection | None) -> Iterator[str]:
+    """Yield the rows that can still be read, as lines."""
+    if damaged is None:
+        return
+    numbers: list[int] = []
+    with suppress(*_NO_SQLITE):
+        numbers.extend(number for (number,) in damaged.execute("SELECT row FROM details"))
+    for number in numbers:
+        with suppress(*_NO_SQLITE, TypeError):
+            yield join_line(*damaged.execute(f"{_ROWS} WHERE row = ?", (number,)).fetchone())
+
+
+def _estimate_end(record: Record) -> str:
+    """Return when an answer was finished, which its copy does not say."""
+    with suppress(ValueError):
+        return (datetime.fromisoformat(record.started_at) + timedelta(seconds=record.wall_seconds)).isoformat()
+    return datetime.now(UTC).isoformat()
+
+
+def _read_copied_facts(folder: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Return the facts about the run and its plan; nothing if their copy is damaged or gone."""
+    with suppress(OSError, *_NO_JSON), (folder / FACTS).open("rb") as file:
+        meta = {str(name): str(value) for name, value in json.loads(next(file, b"")).items()}
+        return meta, [(str(sample_id), str(data)) for sample_id, data in map(json.loads, file)]
+    return {}, []
+
+
+def _set_aside(path: Path) -> None:
+    """Keep the damaged database, and its write-ahead log, under names that end in `.damaged`.
+
+    The log goes first: SQLite would apply it to whatever has the database's name. A process that is killed in between
+    leaves a database without log, which is made again in the same way.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    path.with_name(path.name + "-shm").unlink(missing_ok=True)
+    for name in (path.name + "-wal", path.name):
+        with suppress(FileNotFoundError):
+            path.with_name(name).replace(path.with_name(name + ".damaged"))

@@ -27,14 +27,10 @@ from eval.runs.record import (
     Record,
     build_row,
     escape,
-    insert_row,
     join_line,
     unescape,
-    write_meta,
-    write_plan,
 )
-from eval.runs.recovery import INFO, STATE
-from eval.runs.run_database import EmptyStoreError, RunDatabase
+from eval.runs.run_database import INFO, STATE, EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
 from mas.runtime.errors import UserError
@@ -74,9 +70,9 @@ class RunStore(RunDatabase):
         """
         with self._turns:
             with self._transaction():
-                number = self._database.execute("SELECT coalesce(max(row), 0) + 1 FROM records").fetchone()[0]
+                number = self._execute("SELECT coalesce(max(row), 0) + 1 FROM records").fetchone()[0]
                 row, details, line = build_row(record, number, datetime.now(UTC).isoformat())
-                insert_row(self._database, row, details)
+                self._write_row(row, details)
             self._append_copy(line)
 
     def records(self, without_trajectory: bool = False) -> Iterator[Record]:
@@ -160,10 +156,11 @@ class RunStore(RunDatabase):
         rows = [(escape(each.id), json.dumps(to_jsonable(asdict(each)))) for each in planned]
         with self._write_facts():
             if replace:
-                self._database.execute("DELETE FROM questions")
-            if self._database.execute("SELECT 1 FROM questions LIMIT 1").fetchone():
+                self._execute("DELETE FROM questions")
+            if self._execute("SELECT 1 FROM questions LIMIT 1").fetchone():
                 raise StoreError(f"{self.path} already has its questions; resume that run, or start a new one")
-            write_plan(self._database, rows)
+            for row in rows:
+                self._execute("INSERT INTO questions(id, data) VALUES(?, ?)", *row)
 
     def read_plan(self) -> list[PlannedQuestion]:
         """Return the samples of the run in the dataset's order; each is to be answered `RunInfo.epochs` times."""
@@ -190,7 +187,7 @@ class RunStore(RunDatabase):
 
     def write_info(self, info: RunInfo) -> None:
         with self._write_facts():
-            write_meta(self._database, INFO, info.to_json())
+            self._write_meta(INFO, info.to_json())
 
     def read_state(self) -> RunState:
         """Return the course of the run so far.
@@ -202,7 +199,7 @@ class RunStore(RunDatabase):
 
     def write_state(self, state: RunState) -> None:
         with self._write_facts():
-            write_meta(self._database, STATE, state.to_json())
+            self._write_meta(STATE, state.to_json())
 
     # Of a tuning run
 
@@ -231,11 +228,12 @@ class RunStore(RunDatabase):
         """Write what a phase has found, all of it or nothing, in place of earlier values."""
         with self._write_facts():
             for name, content in results.items():
-                write_meta(self._database, f"{RESULT}{name}", json.dumps(to_jsonable(content)))
+                self._write_meta(f"{RESULT}{name}", json.dumps(to_jsonable(content)))
 
     def remove_results(self, *names: str) -> None:
         with self._write_facts():
-            self._database.executemany("DELETE FROM meta WHERE key = ?", [(f"{RESULT}{name}",) for name in names])
+            for name in names:
+                self._execute("DELETE FROM meta WHERE key = ?", f"{RESULT}{name}")
 
     def _read_json(self, key: str, kind: type[_Info]) -> _Info:
         found = self._read_meta(key)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from eval.runs.record import write_meta
 from mas.runtime.security.private_file import find_state_folder
 
 
@@ -19,7 +18,7 @@ def edit_info(folder: Path, **changes: object) -> None:
     with edited(folder) as database:
         ((text,),) = database.execute("SELECT value FROM meta WHERE key = 'info'").fetchall()
         new = json.dumps({**json.loads(text), **changes})
-        write_meta(database, "info", new)
+        database.execute("UPDATE meta SET value = ? WHERE key = 'info'", (new,))
     forget_run(folder)
 
 
