@@ -1,20 +1,19 @@
 """Files that workers on other machines need, in one folder, which Ray hands on by its digest.
 
-    with open_package(resolved, samples, ["rates.csv"]) as package:
-        package.config                       # the configuration with the places of files in the package
-        package.move(sample)                 # the sample with that of its attachment
+    with open_package(config, resolved, samples, ["rates.csv"]) as package:
+        package.config                       # the configuration as workers read it
+        package.move(sample)                 # the sample with the place of its attachment
 
-It has the harness, the modules of the user's program and scorers, files that the configuration names, attachments, and
-what `executor.files` names. Questions, answers, runs, keys and `.env` are no part of it.
+It has the harness, the modules of the user's program and scorers, attachments, and what `executor.files` names. Workers
+run in that folder. Questions, answers, runs, keys and `.env` are no part of it.
 """
 
 import hashlib
 import json
-import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,38 +27,21 @@ from mas.runtime.errors import UserError
 MAX_BYTES = 500 * 2**20  # Ray takes no more, and keeps it in the memory of the cluster's head
 _HARNESS = ("mas", "eval")
 _NOT_OF_HARNESS = ("__pycache__", "sample")
-_NOT_FOR_WORKERS = ("data", "tracking", "run", "executor", "selection", "ids")
 _PRIVATE = (".env*", "*.pem", "*.key", "*.p12", "*.pfx", "id_*", ".ssh", ".aws", ".git", ".netrc", "*credentials*")
 _NO_TRACKING = {"_target_": "eval.config.tracking.NoTracking"}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Package:
-    """The folder, and where in it the files of this machine are."""
+    """The folder, the configuration as workers read it, and the place of each attachment within the folder."""
 
     folder: Path
-    config: dict[str, object] = field(default_factory=dict)
-    places: dict[Path, str] = field(default_factory=dict)  # file → its place within the folder
+    config: Mapping[str, object]
+    places: Mapping[Path, Path]
 
     def move(self, sample: Sample) -> Sample:
         """Return the sample as workers see it."""
-        return sample if sample.file is None else replace(sample, file=Path(self.places[sample.file]))
-
-    def add(self, file: Path) -> str:
-        """Add a file under its digest; return its place."""
-        if file not in self.places:
-            with file.open("rb") as opened:
-                digest = hashlib.file_digest(opened, "sha256").hexdigest()[:16]
-            self.places[file] = self.add_as(file, f"files/{digest}/{file.name}")
-        return self.places[file]
-
-    def add_as(self, file: Path, place: str) -> str:
-        """Add a file at a place within the folder."""
-        target = self.folder / place
-        if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target)
-        return place
+        return sample if sample.file is None else replace(sample, file=self.places[sample.file])
 
 
 @contextmanager
@@ -78,37 +60,31 @@ def open_package(
         UserError: something must not leave this machine, does not exist, or is too large.
     """
     _refuse_secrets(config, resolved)
-    with TemporaryDirectory(prefix="mas-package-") as folder:
-        package = Package(Path(folder))
+    with TemporaryDirectory(prefix="mas-package-") as name:
+        folder = Path(name)
         for each in files:
-            _add_own(package, each)
-        for name in _HARNESS:
-            shutil.copytree(PROJECT_ROOT / name, package.folder / name, ignore=shutil.ignore_patterns(*_NOT_OF_HARNESS))
+            _copy_own(folder, each)
+        for package in _HARNESS:
+            shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=shutil.ignore_patterns(*_NOT_OF_HARNESS))
         for module in sorted(_list_targets(resolved)):
-            for name, path in list_modules(module).items():
-                _add_module(package, name, path)
-        for sample in samples:
-            if sample.file is not None:
-                package.add(sample.file)
-        package.config = {
-            name: value if name in _NOT_FOR_WORKERS else _move(value, package) for name, value in resolved.items()
-        } | {"tracking": _NO_TRACKING}
-        size = sum(path.stat().st_size for path in package.folder.rglob("*") if path.is_file())
+            for module_name, path in list_modules(module).items():
+                _copy_module(folder, module_name, path)
+        places = {file: _copy_attachment(folder, file) for each in samples if (file := each.file) is not None}
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         if size > MAX_BYTES:
             raise UserError(
                 f"the attachments and files of this run have {size / 2**20:.0f} MB, and a cluster takes at most "
                 f"{MAX_BYTES / 2**20:.0f} MB; answer fewer questions at a time (limit, ids), or use executor=local."
             )
-        yield package
+        moved = {key: _move(value) for key, value in resolved.items()}
+        yield Package(folder, {**moved, "tracking": _NO_TRACKING}, places)
 
 
 def _refuse_secrets(config: EvalConfig, resolved: Mapping[str, object]) -> None:
     """Refuse a configuration with a secret: workers have theirs from the environment of their machine."""
     for name, value in resolved.items():
-        if name == "tracking":
-            continue
         before, after = {name: value}, config.redact_tree({name: value})
-        if json.dumps(before, default=str) != json.dumps(after, default=str):
+        if name != "tracking" and json.dumps(before, default=str) != json.dumps(after, default=str):
             raise UserError(
                 f"the part {name} of the configuration has a password or a key, which would be sent through the "
                 "cluster; name an environment variable instead, and set it on every node."
@@ -126,21 +102,34 @@ def _list_targets(value: object) -> set[str]:
     return set()
 
 
-def _add_module(package: Package, name: str, path: Path) -> None:
-    """Add a module where it is imported from, with the packages around it."""
+def _copy(file: Path, target: Path) -> None:
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+
+
+def _copy_attachment(folder: Path, file: Path) -> Path:
+    """Copy a file under its digest; return its place within the folder."""
+    place = Path("files", hashlib.sha256(file.read_bytes()).hexdigest()[:16], file.name)
+    _copy(file, folder / place)
+    return place
+
+
+def _copy_module(folder: Path, name: str, path: Path) -> None:
+    """Copy a module to where it is imported from, with the packages around it."""
     if not name or name.partition(".")[0] in OURS:
         return
     parts = name.split(".")
     is_package = path.name == "__init__.py"
-    package.add_as(path, "/".join([*parts, "__init__.py"]) if is_package else f"{'/'.join(parts)}.py")
+    _copy(path, folder.joinpath(*parts, "__init__.py") if is_package else folder.joinpath(*parts).with_suffix(".py"))
     around = path.parent.parent if is_package else path.parent
     for length in range(len(parts) - 1, 0, -1):
         if (init := around / "__init__.py").is_file():
-            package.add_as(init, "/".join([*parts[:length], "__init__.py"]))
+            _copy(init, folder.joinpath(*parts[:length], "__init__.py"))
         around = around.parent
 
 
-def _add_own(package: Package, given: str) -> None:
+def _copy_own(folder: Path, given: str) -> None:
     here = Path.cwd()
     path = here / given
     if not path.exists() or not path.resolve().is_relative_to(here.resolve()) or path == here:
@@ -151,37 +140,26 @@ def _add_own(package: Package, given: str) -> None:
     found = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
     for file in found:
         place = file.relative_to(here)
-        if is_private(file) or place.parts[0] in OURS:
+        if _is_private(file) or place.parts[0] in OURS:
             raise UserError(
                 f"executor.files: {place} would be sent to all nodes, and looks like a key, a run or a part of the "
                 "harness; leave it out, or name the files that the program needs."
             )
-        package.places[file] = package.add_as(file, place.as_posix())
+        _copy(file, folder / place)
 
 
-def is_private(file: Path) -> bool:
+def _is_private(file: Path) -> bool:
     """Return whether a file must not leave this machine, by its name and place."""
     return file.resolve().is_relative_to(OUTPUTS) or any(
         fnmatchcase(part.lower(), pattern) for part in file.parts[1:] for pattern in _PRIVATE
     )
 
 
-def _move(value: object, package: Package) -> object:
-    """Return a part of the configuration with the places of files that are in the package."""
+def _move(value: object) -> object:
+    """Return a part of the configuration with files of the project where a worker has the project."""
     if isinstance(value, Mapping):
-        return {str(key): _move(each, package) for key, each in value.items()}
+        return {str(key): _move(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_move(each, package) for each in value]
-    if not isinstance(value, str) or not value or "\n" in value or len(value) > 1000:
-        return value
-    path = Path.cwd() / value
-    if path.is_relative_to(PROJECT_ROOT) and (package.folder / path.relative_to(PROJECT_ROOT)).exists():
-        place = path.relative_to(PROJECT_ROOT).as_posix()
-        return f"${{project:{place}}}" if Path(value).is_absolute() and re.fullmatch(r"[\w./-]+", place) else value
-    if path in package.places and not Path(value).is_absolute():
-        return value  # workers run in the folder of the package
-    if not ("/" in value or "." in value) or not path.is_file() or is_private(path):
-        return value
-    name = re.sub(r"[^\w.-]", "_", path.name)
-    place = package.add_as(path, f"files/{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}/{name}")
-    return f"${{project:{place}}}"
+        return [_move(each) for each in value]
+    is_ours = isinstance(value, str) and Path(value).is_absolute() and Path(value).is_relative_to(PROJECT_ROOT)
+    return f"${{project:{Path(str(value)).relative_to(PROJECT_ROOT).as_posix()}}}" if is_ours else value
