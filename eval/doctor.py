@@ -2,7 +2,6 @@
 
     python eval/doctor.py                                 the default: GAIA Level 1 with gpt-4o-mini
     python eval/doctor.py experiment=offline              any options of eval/run.py
-    python eval/doctor.py --deep                          search the web once with the key, and Wikipedia
 
 Exit codes: 0 the chosen configuration can run · 1 it cannot. Only lines marked `missing` count; a `warning` does not.
 """
@@ -19,18 +18,15 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.paths import PROJECT_ROOT
-from eval.workflows.checks.installation import MISSING, Finding, check_packages, check_python
+from eval.workflows.installation import MISSING, Finding, check_packages, check_python
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
 
 def main(arguments: list[str]) -> int:
     """Print the findings; return the exit code."""
-    usage = "python eval/doctor.py [--deep] [name=value ...]"
-    parser = UserErrorParser(
-        usage=usage, description="Say what is missing for the chosen configuration, and how to get it."
-    )
-    parser.add_argument("--deep", action="store_true", help="search the web once with the key, and Wikipedia")
+    description = "Say what is missing for the chosen configuration, and how to get it."
+    parser = UserErrorParser(usage="python eval/doctor.py [name=value ...]", description=description)
     parser.add_argument("overrides", nargs="*", metavar="name=value", help="options, as of eval/run.py")
     try:
         given = parser.parse_intermixed_args(arguments)
@@ -38,14 +34,14 @@ def main(arguments: list[str]) -> int:
         print_line(f"error: {error}", error=True)
         return 1
     missing = 0
-    for finding in run_checks(given.overrides, given.deep):
+    for finding in run_checks(given.overrides):
         print_line(str(finding))
         missing += finding.state == MISSING
     print_line(f"\nCannot run: {missing} missing." if missing else "\nCan run.")
     return 1 if missing else 0
 
 
-def run_checks(overrides: list[str], deep: bool = False) -> Iterator[Finding]:
+def run_checks(overrides: list[str]) -> Iterator[Finding]:
     """Yield each finding as soon as it is known; without Python and packages nothing else can be checked."""
     version = check_python()
     yield version
@@ -54,10 +50,9 @@ def run_checks(overrides: list[str], deep: bool = False) -> Iterator[Finding]:
     installed = check_packages(PROJECT_ROOT / "pyproject.toml")
     yield installed
     if installed.state != MISSING:
-        from eval.workflows.checks.configuration import check_configuration
-        from eval.workflows.checks.machine import check_machine
+        from eval.workflows.doctor import check_configuration, check_machine
 
-        yield from check_configuration(overrides, deep)
+        yield from check_configuration(overrides)
         yield from check_machine()
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.workflows.checks.installation import OK, WARNING
-from eval.workflows.checks.machine import check_isolation
+from eval.workflows.doctor import check_isolation
+from eval.workflows.installation import OK, WARNING
 from mas.tools.sandbox.repl import try_isolations
 from tests.needs import skip_without
 

@@ -1,1 +1,0 @@
-"""The checks of `eval/doctor.py`. They return findings and raise nothing."""
