@@ -15,7 +15,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     import eval.cli.start  # noqa: F401
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -24,15 +24,20 @@ from eval.cli.hydra_compat import get_multirun_job, get_task_overrides
 from eval.config.evaluation import read_config
 from eval.config.measured import RESUME
 from eval.runs.store import check_free
-from eval.workflows.sweep import AddToSweep, add_run_to_sweep, end_sweep, run_as_job
+
+if TYPE_CHECKING:
+    from eval.workflows.sweep import AddToSweep
 
 
 def task(composed: DictConfig) -> int:
-    place = get_multirun_job()
-    return run_as_job(place, lambda: _run_job(composed, add_run_to_sweep)) if place else _run_job(composed)
+    if (place := get_multirun_job()) is None:
+        return _run_job(composed)
+    from eval.workflows.sweep import add_run_to_sweep, run_as_job
+
+    return run_as_job(place, lambda: _run_job(composed, add_run_to_sweep))
 
 
-def _run_job(composed: DictConfig, add_to_sweep: AddToSweep | None = None) -> int:
+def _run_job(composed: DictConfig, add_to_sweep: "AddToSweep | None" = None) -> int:
     config = read_config(composed)
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     if config.run.resume:
@@ -56,7 +61,8 @@ def _read_original(run: str, arguments: Sequence[str]) -> Sequence[str]:
 
 def _run_jobs() -> int:
     code = run_command(task, "eval", RESUME, _read_original)
-    if sweep := end_sweep():
+    module = sys.modules.get("eval.workflows.sweep")
+    if module is not None and (sweep := module.end_sweep()):  # a job of a sweep has run
         from eval.workflows.sweep_table import finish_sweep
 
         finish_sweep(sweep)

@@ -313,6 +313,7 @@ class MultirunJob(NamedTuple):
 
     folder: Path  # of the multirun
     number: int  # from 0
+    differs: list[str]  # overrides that other jobs have otherwise
 
 
 def get_multirun_job() -> MultirunJob | None:
@@ -320,7 +321,11 @@ def get_multirun_job() -> MultirunJob | None:
     hydra_config = HydraConfig.get() if HydraConfig.initialized() else None
     if hydra_config is None or hydra_config.mode != RunMode.MULTIRUN:
         return None
-    return MultirunJob(Path(hydra_config.sweep.dir).absolute(), int(hydra_config.job.num))
+    typed = [each for each in sys.argv[1:] if "=" in each and not each.startswith("-")]
+    overrides = OverridesParser.create().parse_overrides(typed)
+    swept = tuple(f"{each.get_key_element()}=" for each in overrides if each.is_sweep_override())
+    differs = [_remove_sign(each) for each in hydra_config.overrides.task if each.startswith(swept)]
+    return MultirunJob(Path(hydra_config.sweep.dir).absolute(), int(hydra_config.job.num), differs)
 
 
 def get_task_overrides() -> list[str]:
@@ -398,19 +403,3 @@ def _list_siblings(error: BaseException | None, key: str) -> str:
 
 def _join_lines(text: str) -> str:
     return " ".join(text.split())
-
-
-def list_sweep_jobs(multirun: Path) -> list[list[str]]:
-    """Return the swept overrides of each job, as Hydra's own sweeper will make them.
-
-    Args:
-        multirun: the file `multirun.yaml` that Hydra writes before the first job.
-    """
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-
-    hydra = OmegaConf.load(multirun).hydra
-    parameters = [f"{key}={value}" for key, value in (hydra.sweeper.get("params") or {}).items()]
-    overrides = OverridesParser.create().parse_overrides([*parameters, *hydra.overrides.task])
-    swept = tuple(f"{each.get_key_element()}=" for each in overrides if each.is_sweep_override())
-    (jobs,) = BasicSweeper.split_arguments(overrides, None)
-    return [[_remove_sign(each) for each in job if each.startswith(swept)] for job in jobs]

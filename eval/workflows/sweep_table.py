@@ -1,12 +1,13 @@
 """The table of a sweep: a row for each job, and each job compared with the first, made from the runs' stores alone.
 
-result = make_table(read_sweep(folder))     # shown, and kept in sweep.json
+result = make_table(end_sweep())     # shown, and kept in sweep.json
 result.jobs[1].summary.accuracy, result.comparisons[0].p_holm
 """
 
-import shlex
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.analysis.comparison.answers import Answers, read_answers
@@ -20,15 +21,14 @@ from eval.execution.console import Console, Output
 from eval.reports.run_comparison.page import write_comparison
 from eval.reports.summary_table import choose_exit_code
 from eval.reports.sweep_table import print_sweep, render_markdown
-from eval.runs.folder import DATABASE, check_entries, format_path, format_resume_hint
-from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.folder import DATABASE, format_path, format_resume_hint, write_lines
 from eval.runs.mlflow_state import read_link
 from eval.runs.store import open_run
 from eval.workflows.sweep import Job, Sweep
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-TABLE_FILE, PAGE_FILE = "sweep.md", "sweep.html"
+TABLE_FILE, PAGE_FILE, NUMBERS_FILE = "sweep.md", "sweep.html", "sweep.json"
 
 
 def finish_sweep(sweep: Sweep) -> None:
@@ -37,8 +37,7 @@ def finish_sweep(sweep: Sweep) -> None:
         make_table(sweep)
     except (OSError, KeyboardInterrupt) as error:
         why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
-        again = f"make it with: python eval/sweep.py {sweep.folder.name}"
-        print_line(f"warning: the sweep's table could not be made: {why}; {again}", error=True)
+        print_line(f"warning: the sweep's table could not be made: {why}; its runs are complete", error=True)
 
 
 def make_table(sweep: Sweep) -> SweepResult:
@@ -48,7 +47,9 @@ def make_table(sweep: Sweep) -> SweepResult:
         OSError: the sweep's folder cannot be written.
     """
     result = build_result(sweep)
-    sweep.write(result.to_dict())
+    sweep.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = {"id": sweep.id, "started_at": sweep.started_at, "ended_at": datetime.now(UTC).isoformat()}
+    write_lines(sweep.folder / NUMBERS_FILE, [json.dumps({**own, **result.to_dict()}, indent=2)])
     (sweep.folder / TABLE_FILE).write_text(render_markdown(result), "utf-8")
     output = Output()
     print_sweep(result, output.console)
@@ -58,8 +59,8 @@ def make_table(sweep: Sweep) -> SweepResult:
     for job, its_result in zip(sweep.jobs, result.jobs, strict=True):
         if its_result.exit_code == STOPPED and (run := sweep.find_run(job)):
             output.print(f"job {job.job}: {format_resume_hint(run)}")
-    if any(each.exit_code in (STOPPED, None) for each in result.jobs):
-        output.print(f"then make the table again: python eval/sweep.py {shlex.quote(str(format_path(sweep.folder)))}")
+    if any(each.exit_code == STOPPED for each in result.jobs):
+        output.print("then compare the runs with: python eval/compare.py RUN RUN …")
     return result
 
 
@@ -87,7 +88,7 @@ def _write_page(sweep: Sweep, result: SweepResult) -> Path | None:
 
 
 def build_result(sweep: Sweep) -> SweepResult:
-    """Return the result as the runs are now: one of them may have been resumed since."""
+    """Return the rows of the jobs, and each job compared with the first."""
     jobs = [_read_job(job, sweep.find_run(job)) for job in sweep.jobs]
     return SweepResult([result for result, _ in jobs], _compare_jobs([answers for _, answers in jobs]))
 
@@ -98,8 +99,7 @@ def _read_job(job: Job, run: Path | None) -> tuple[JobResult, Answers | None]:
     if run is None or not (run / DATABASE).is_file():
         return result, None
     try:
-        check_entries(run)
-        with refuse_unreadable(run), open_run(run) as store:
+        with open_run(run) as store:
             summary, info = summarise_store(store), store.read_info()
             if not store.read_last_attempts():  # it ended before its first answer
                 return replace(result, error=job.error or summary.stopped), None

@@ -39,7 +39,7 @@ def test_a_run_with_these_options_can_be_configured(package: str, script: str, o
         assert (read_evaluation if package == "eval" else read_tuning)(composed)
 
 
-OTHERS = ("compare", "report", "rescore", "sweep", "ask", "list_runs", "view", "attribute", "diff", "export")
+OTHERS = ("compare", "report", "rescore", "ask", "list_runs", "view", "attribute", "diff", "export")
 
 
 @pytest.mark.parametrize(("package", "script", "options"), find_commands(*OTHERS))

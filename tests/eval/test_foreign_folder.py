@@ -15,11 +15,8 @@ from eval.compare import task as compare
 from eval.config.tracking import LocalTracking
 from eval.report import task as report
 from eval.rescore import task as rescore
-from eval.runs.own_runs import note_run
-from eval.sweep import remake_table
 from eval.sync import sync
 from eval.workflows.resume import read_original_arguments
-from eval.workflows.sweep import Job, Sweep
 from mas.runtime.errors import UserError
 from tests.eval.command_line import EvalCommand, dataset, question
 from tests.eval.foreign_folder import edit_info
@@ -195,27 +192,6 @@ def test_nonsense_in_a_run_from_elsewhere_is_a_sentence(
     assert set(codes.values()) <= {FINISHED, STOPPED, USER_ERROR}
     assert eval_command(f"run.resume={folder}").code == USER_ERROR
     assert "Traceback" not in capsys.readouterr().err
-
-
-def test_a_sweep_from_elsewhere_opens_its_own_runs_alone_and_sends_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with running(LoopbackServer()) as attacker:
-        tracking = {**SERVER, "uri": attacker.base_url}
-        stored_run(tmp_path / "outputs" / "eval" / "a", [answered("q1", "17")], config={**CONFIG, "tracking": tracking})
-        edit_info(tmp_path / "outputs" / "eval" / "a", model="theirs")
-        folder = tmp_path / "outputs" / "multirun" / "night"
-        jobs = [Job(0, [], "../../eval/a", "run-1", 0)]
-        sweep = Sweep(folder, "s", "2026-11-21T08:00:00+00:00", jobs=jobs)
-        sweep.write()
-        assert run(remake_table, folder) == FINISHED
-        assert attacker.requests == []
-    sweep.jobs[0].folder = "../../../secret"
-    sweep.write()
-    assert run(remake_table, folder) == USER_ERROR
-    assert f"names {tmp_path / 'secret'}, which is not opened" in capsys.readouterr().err
-    note_run(sweep.id, folder)
-    assert run(remake_table, folder) == FINISHED  # made here: its runs may be anywhere
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`python eval/run.py -m …` to its table, and `eval/sweep.py` that makes it again; with real runs."""
+"""`python eval/run.py -m …` to its table, with real runs."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from eval import sweep as sweep_command
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
-from eval.cli.command import run_cli
 from eval.runs.folder import DATABASE
 from eval.runs.run_info import SweepJob
 from eval.runs.store import RunStore
@@ -35,10 +33,6 @@ def place(job: int) -> SweepJob:
 
 def records(job: int) -> dict[str, dict[str, Any]]:
     return Finished(0, "", "", Path(f"job-{job}")).records
-
-
-def again(*arguments: str) -> int:
-    return run_cli(lambda: sweep_command.remake_table(list(arguments)))
 
 
 @pytest.mark.slow
@@ -96,28 +90,21 @@ def test_a_jobs_mistake_has_its_row(eval_command: EvalCommand) -> None:
     assert (first["exit_code"], first["error"], first["folder"], first["accuracy"]) == (1, mistake, None, None)
     assert second["n"] == 2
     assert content()["comparisons"][0]["reason"] == "job 0 has no answers"
-    assert (finished.code, again("sweep")) == (1, 1)
+    assert finished.code == 1
     assert f"job 0: {mistake}" in finished.out
     assert finished.err == f"error: {mistake}\n"
 
 
-def test_a_stopped_child_is_resumed_and_the_table_made_again(
-    eval_command: EvalCommand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stopped_child_has_its_row_and_is_resumed_in_its_place(eval_command: EvalCommand, tmp_path: Path) -> None:
     questions = [obedient_agent.told("bad", "sleep 0 fail always"), obedient_agent.told("good", "sleep 0 say 7")]
     options = [*AGENT, *dataset(tmp_path / "data", *questions), "run.concurrency=1", RUN_DIR, "hydra.sweep.dir=sweep"]
     finished = eval_command("-m", *options, "run.max_errors=1,5")
     assert finished.code == 3
     assert "job 0: continue with: python eval/run.py run.resume=job-0" in finished.out
-    assert "make the table again: python eval/sweep.py sweep" in finished.out
+    assert "then compare the runs with: python eval/compare.py" in finished.out
     assert [row["exit_code"] for row in content()["jobs"]] == [3, 2]
     assert content()["comparisons"][0]["reason"] == "1 answer is still missing"
     assert "at least 0.0%" in finished.out, "of a run that stopped, a floor"
     before = place(0)
     assert eval_command("run.resume=job-0", "run.max_errors=null").code == 2
     assert place(0) == before
-    capsys.readouterr()
-    assert again("sweep") == 2
-    assert "compared with job 0" in capsys.readouterr().out
-    (comparison,) = content()["comparisons"]
-    assert (comparison["reason"], comparison["ties"], comparison["difference"]) == (None, 2, 0.0)
