@@ -21,9 +21,9 @@ from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter_process import Counts, Export, Redact, describe_failure, run_exporter
 from eval.mlflow_export.prompt_registry import name_owner, register_prompts
 from eval.mlflow_export.run_page import (
-    RunNumbers,
     build_page,
     build_run_name,
+    compute_latencies,
     read_end_ms,
     read_start_ms,
     read_status,
@@ -142,11 +142,8 @@ class RunExport(Export):
         return "sent " + ", ".join(f"{number} {name}" for name, number in self.sent._asdict().items())
 
     def _write_page(self, summary: Summary | None) -> None:
-        numbers = RunNumbers()
-        for record in self.store.records() if summary else ():
-            numbers.add(record)
-        info = self.store.read_info()
-        page = build_page(info, summary, numbers.build_metrics(), folder_name=self.folder.name, redact=self.redact)
+        info, numbers = self.store.read_info(), compute_latencies(self.store.final_records()) if summary else {}
+        page = build_page(info, summary, numbers, folder_name=self.folder.name, redact=self.redact)
         origin = {name: self.redact(text) for name, text in info.origin.items()}
         write_page(self.run, replace(page, tags={**origin, **page.tags}))
 

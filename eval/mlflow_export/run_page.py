@@ -1,9 +1,9 @@
 """The page of a run in MLflow: params, tags, metrics, and the files of its folder.
 
-Made from the store's `RunInfo`, the summary once there is one, and `RunNumbers`. It can be written any number of times:
-only what differs from MLflow's page is sent.
+Made from the store's `RunInfo`, and the summary once there is one. It can be written any number of times: only what
+differs from MLflow's page is sent.
 
-    page = build_page(store.read_info(), summary, numbers.build_metrics(), redact=config.redact)
+    page = build_page(store.read_info(), summary, compute_latencies(store.final_records()), redact=config.redact)
     write_page(run, page)
     write_artifacts(run, run_folder, prompts)
 """
@@ -13,22 +13,19 @@ import math
 import re
 import statistics
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summary import Summary
-from eval.execution.usage import has_failed
 from eval.mlflow_export.tracked_run import TrackedRun, to_ms
 from eval.mlflow_export.values import truncate
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, RunState
-from eval.scorers.score import ACCURACY, GRADED_SCORERS, MEAN_SCORE
+from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, name_prompt_file
-from mas.runtime.trace import Span as Step
 
 JsonObject = Mapping[str, Any]  # of the configuration
 
@@ -46,19 +43,11 @@ ARTIFACTS = (
     "logs",
 )
 CHANGED_TAG = "harness.config_changed"
-_FIRST = ("accuracy", "accuracy_ci95_low", "accuracy_ci95_high", "cost_usd", "n_error", "wall_seconds")  # columns
-_COUNTS = (
-    *("n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored", "n_questions"),
-    *("epochs", "format_loss", "waited_seconds", "peak_memory_mb"),
-)
-
-_GRADED = tuple(metric.replace(" ", "_") for metric in (MEAN_SCORE, *GRADED_SCORERS.values()))
-_GRADED_FIGURES = tuple(f"{name}{end}" for name in _GRADED for end in ("", "_ci95_low", "_ci95_high"))
-_FAMILIES = (
-    *("accuracy", "errors", "limits", "agents", "tools", "latency", "retried", "judge", "epochs"),
-    *("leaks", "tuned_on", "extra", "labels", "lost", "critics", "part", *_GRADED),
-)
-_PLAIN_METRICS = {*_FIRST, *_COUNTS, *_GRADED_FIGURES, *vars(Usage())}
+_PLAIN = {  # fields of the summary that are metrics under their own names
+    *("n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored", "n_questions", "n_error"),
+    *("epochs", "format_loss", "waited_seconds", "wall_seconds", "peak_memory_mb", *vars(Usage())),
+}
+_MAY_VANISH = ("errors/", "limits/", "lost/")  # when a run is resumed
 
 
 @dataclass(frozen=True)
@@ -83,7 +72,7 @@ def build_page(
     Args:
         info: facts about the run, from its store.
         summary: None while the run has not ended.
-        numbers: result of `RunNumbers.build_metrics`.
+        numbers: further metrics.
         folder_name: name of the run's folder.
         redact: takes secrets out; every param and tag goes through it.
     """
@@ -144,22 +133,15 @@ def write_page(run: TrackedRun, page: RunPage) -> None:
     wanted_tags = {**page.tags, **changed}
     tags = [RunTag(name, text) for name, text in wanted_tags.items() if text and known.tags.get(name) != text]
     now = round(time.time() * 1000)  # of two values MLflow shows the later one, or the greater one of the same moment
-    wanted = {**dict.fromkeys(_list_outdated_metrics(page.metrics, known.metrics), math.nan), **page.metrics}
-    metrics = [Metric(name, value, now, 0) for name, value in wanted.items() if known.metrics.get(name) != value]
+    gone = [name for name in known.metrics if name.startswith(_MAY_VANISH)] if page.metrics else []
+    wanted = {**dict.fromkeys(gone, math.nan), **page.metrics}  # MLflow cannot delete a metric
+    changed_metrics = {name: value for name, value in wanted.items() if str(known.metrics.get(name)) != str(value)}
+    metrics = [Metric(name, value, now, 0) for name, value in changed_metrics.items()]
+    if CHANGED_TAG in known.tags and not other:  # it has returned to its first configuration
+        run.client.delete_tag(run.run_id, CHANGED_TAG)
     for start in range(0, max(len(new), len(tags), len(metrics)), PER_CALL):
         part = slice(start, start + PER_CALL)
         run.client.log_batch(run.run_id, metrics=metrics[part], params=new[part], tags=tags[part])
-
-
-def _list_outdated_metrics(wanted: Mapping[str, float], shown: Mapping[str, float]) -> list[str]:
-    """Return our metrics that a resumed run does not have any more: MLflow cannot delete a metric, so NaN replaces it.
-
-    Metrics that somebody else has added to the run are left alone.
-    """
-    if not wanted:
-        return []
-    ours = [name for name in shown if name in _PLAIN_METRICS or ("/" in name and name.partition("/")[0] in _FAMILIES)]
-    return [name for name in ours if name not in wanted and not math.isnan(shown[name])]
 
 
 def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet]) -> None:
@@ -232,6 +214,8 @@ def _metrics(summary: Summary | None) -> dict[str, float]:
 def _list_numbers(summary: Summary) -> Iterator[tuple[str, object, Interval | None]]:
     """Yield the name in MLflow, the value, and the interval if there is one."""
     plain = {**vars(summary), **vars(summary.usage)}
+    plain |= {f"tools/{name}_calls": n for name, n in summary.calls_by_tool.items()}
+    plain |= {f"tools/{name}_errors": summary.tool_errors.get(name, 0) for name in summary.calls_by_tool}
     metric, is_graded = summary.metric.replace(" ", "_"), summary.metric != ACCURACY
     yield "accuracy", summary.accuracy, summary.accuracy_ci95
     if is_graded:
@@ -275,7 +259,7 @@ def _list_numbers(summary: Summary) -> Iterator[tuple[str, object, Interval | No
         "agents/": {f"{name}_seconds": seconds for name, seconds in summary.by_agent.items()},
         "retried/": vars(summary.retried),
         "judge/": vars(summary.scorer_usage) if summary.scorer_usage.lm_calls else {},
-        "": {name: value for name, value in plain.items() if name in _PLAIN_METRICS or "/" in name},
+        "": {name: value for name, value in plain.items() if name in _PLAIN or "/" in name},
     }
     for family, content in families.items():
         for name, value in content.items():
@@ -304,55 +288,10 @@ def _name(text: str) -> str:
     return "/".join(part for part in parts if part.strip(". "))[:250]
 
 
-class RunNumbers:
-    """Numbers that `summary.json` does not have, added up record by record: trajectories need not be in memory.
-
-    Calls and seconds are of all attempts, since all were paid for; latencies of the last ones.
-    """
-
-    def __init__(self) -> None:
-        self._last_attempts: dict[tuple[str, int], tuple[int, float]] = {}  # (sample id, epoch) → (attempt, seconds)
-        self._counts: Counter[str] = Counter()  # by the metric's name
-        self._decisions: defaultdict[str, list[bool]] = defaultdict(list)  # agent → each of them: did it reject?
-        self._lm_seconds: list[float] = []
-
-    def add(self, record: Record) -> None:
-        """Add a record, in any order, and each once."""
-        key, attempt = (record.sample_id, record.epoch), (record.attempt, record.wall_seconds)
-        self._last_attempts[key] = max(attempt, self._last_attempts.get(key, attempt))
-        for step in record.trajectory:
-            self._add_step(Step(**step))
-
-    def _add_step(self, step: Step) -> None:
-        if step.kind == "agent":
-            self._count(f"agents/{step.name}", bool(step.error))
-            decisions = [event.get("decision") for event in step.events if event.get("name") == "decision"]
-            if decisions:
-                self._decisions[step.name] += [decision == "reject" for decision in decisions]
-        elif step.kind == "tool":
-            self._count(f"tools/{step.name}", has_failed(vars(step)))
-        elif step.kind == "lm" and step.end_seconds is not None:
-            is_stored = step.attributes.get("replayed") or step.attributes.get("cached")  # no latency of the model
-            self._lm_seconds += [] if is_stored else [step.seconds]
-
-    def _count(self, name: str, failed: bool) -> None:
-        self._counts[f"{name}_calls"] += 1
-        self._counts[f"{name}_errors"] += failed
-
-    def build_metrics(self) -> dict[str, float]:
-        """Return all metrics under their names in MLflow."""
-        rates = {f"agents/{name}_reject_rate": statistics.mean(each) for name, each in self._decisions.items()}
-        question_seconds = [seconds for _, seconds in self._last_attempts.values()]
-        return {
-            **self._counts,
-            **rates,
-            **_percentiles("latency/question", question_seconds),
-            **_percentiles("latency/lm_call", self._lm_seconds),
-        }
-
-
-def _percentiles(name: str, seconds: list[float]) -> dict[str, float]:
+def compute_latencies(records: Iterable[Record]) -> dict[str, float]:
+    """Return the median and the 95th percentile of the seconds that a question took, by the names of the metrics."""
+    seconds = [record.wall_seconds for record in records]
     if not seconds:
         return {}
     cuts = statistics.quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
-    return {f"{name}_p50_seconds": cuts[49], f"{name}_p95_seconds": cuts[94]}
+    return {"latency/question_p50_seconds": cuts[49], "latency/question_p95_seconds": cuts[94]}

@@ -65,6 +65,8 @@ def test_a_param_that_a_resumed_run_has_otherwise_is_named(opened: Opened) -> No
     write_page(run, RunPage(params={"epochs": "3", "split": "test"}))
     shown = run.client.get_run(run.run_id).data
     assert (shown.params, shown.tags[CHANGED_TAG]) == ({"epochs": "1", "split": "test"}, '{"epochs": "3"}')
+    write_page(run, RunPage(params={"epochs": "1", "split": "test"}))  # back to its first configuration
+    assert CHANGED_TAG not in run.client.get_run(run.run_id).data.tags
 
 
 def test_a_shortfall_names_each_kind() -> None:
