@@ -2,7 +2,6 @@
 
 python eval/sync.py latest
 python eval/sync.py my_run tracking=server tracking.uri=https://mlflow.example.org       # … to another MLflow
-python eval/sync.py --all                                                       # every run that is not complete there
 
 A run knows where it belongs; `tracking=…` and its options name another place.
 
@@ -21,7 +20,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 from eval.cli.command import exit_now, run_cli
 from eval.workflows.sync import EVALUATIONS, run_sync
 
-USAGE = "python eval/sync.py RUN | --all [tracking=local|server] [tracking.option=value ...]"
+USAGE = "python eval/sync.py RUN [tracking=local|server] [tracking.option=value ...]"
 
 
 def sync(arguments: list[str]) -> int:

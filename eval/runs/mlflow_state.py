@@ -10,7 +10,6 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from eval.config.tracking import LocalTracking, ServerTracking, Tracking
 from eval.runs.folder import write_lines
 
 STATE = "mlflow.json"
@@ -47,17 +46,6 @@ def write_state(folder: Path, state: ExportState) -> None:
         OSError: the folder cannot be written.
     """
     write_lines(folder / STATE, [json.dumps(asdict(state), indent=2)])
-
-
-def rebuild_tracking(state: ExportState) -> Tracking:
-    """Return the settings of the MLflow that has the run; user and password come from the environment.
-
-    For runs that were made here: an address in somebody else's file is not used.
-    """
-    if state.uri.startswith("sqlite:///"):
-        folder = str(Path(state.uri.removeprefix("sqlite:///")).parent)
-        return LocalTracking(experiment=state.experiment, folder=folder)
-    return ServerTracking(uri=state.uri, experiment=state.experiment)
 
 
 def reset_state(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """Send runs that have ended to MLflow, and count what is there: the workflow of `eval/sync.py` and `optimize/sync.py`.
 
-exit_code = run_sync(EVALUATIONS, ["latest", "tracking=local"], usage="python eval/sync.py RUN | --all …")
+exit_code = run_sync(EVALUATIONS, ["latest", "tracking=local"], usage="python eval/sync.py RUN …")
 """
 
 import io
@@ -8,7 +8,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,11 @@ from dotenv import load_dotenv
 from omegaconf import DictConfig, OmegaConf
 
 from eval.analysis.human_review import find_gold_folder
-from eval.analysis.human_review.labels import is_dataset_digest
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import (
     FINISHED,
     STOPPED,
     USER_ERROR,
-    WORST_FIRST,
     InterruptedRunError,
     get_signal_name,
     read_option_name,
@@ -39,10 +37,10 @@ from eval.mlflow_export.exporter_launcher import (
     RunEnd,
     format_view_line,
 )
-from eval.runs.folder import DATABASE, RunInUseError, RunLock, check_entries, find_run, is_in_use, list_runs
+from eval.runs.folder import DATABASE, RunInUseError, RunLock, check_entries, find_run, is_in_use
 from eval.runs.foreign_run import is_own_folder, refuse_unreadable
 from eval.runs.logs import open_log
-from eval.runs.mlflow_state import STATE, read_link, read_state, rebuild_tracking
+from eval.runs.mlflow_state import STATE, read_link
 from eval.runs.store import open_run, read_run_info
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
@@ -62,7 +60,6 @@ class RunSource:
     find: Callable[[str], Path]  # the folder of the run of that name; UserError: there is none
     open_export: "Callable[[Path, Tracking, Redact], Export]"
     read_config: Callable[[DictConfig], EvalConfig]  # the part of its configuration that has secrets
-    has_all: bool = False  # the command has the option --all
 
 
 def _open_evaluation(folder: Path, settings: Tracking, redact: "Redact") -> "Export":
@@ -78,73 +75,35 @@ def _open_evaluation(folder: Path, settings: Tracking, redact: "Redact") -> "Exp
     return RunExport(folder, settings, redact)
 
 
-EVALUATIONS = RunSource("one run", EVALUATION, find_run, _open_evaluation, read_config, has_all=True)
+EVALUATIONS = RunSource("one run", EVALUATION, find_run, _open_evaluation, read_config)
 
 
 def run_sync(source: RunSource, arguments: list[str], usage: str) -> int:
-    """Run the command `sync.py RUN | --all [tracking=…]`; return the exit code."""
-    names, overrides, sends_all = _read_arguments(source, arguments, usage)
+    """Run the command `sync.py RUN [tracking=…]`; return the exit code."""
+    name, overrides = _read_arguments(source, arguments, usage)
     load_dotenv(PROJECT_ROOT / ".env")
     try:
-        return _sync_all(overrides) if sends_all else sync_run(source, source.find(names[0]), overrides)
+        return sync_run(source, source.find(name), overrides)
     except KeyboardInterrupt as interrupt:
         raise InterruptedRunError(
             f"stopped by {get_signal_name(interrupt)}; what was sent stays in MLflow; the same command sends the rest."
         ) from interrupt
 
 
-def _read_arguments(source: RunSource, arguments: list[str], usage: str) -> tuple[list[str], list[str], bool]:
-    """Return the names of runs, the options of tracking, and whether all runs are to be sent."""
+def _read_arguments(source: RunSource, arguments: list[str], usage: str) -> tuple[str, list[str]]:
+    """Return the name of a run, and the options of tracking."""
     description = f"Send to MLflow what is missing there of {source.noun}, and count what is there."
     parser = UserErrorParser(usage=usage, description=description)
     place = f"outputs/{source.kind.outputs}"
-    if source.has_all:
-        parser.add_argument(
-            "--all", action="store_true", help=f"every run under {place} that is not complete in MLflow"
-        )
     parser.add_argument("words", nargs="*", metavar="RUN", help=f"latest, a name under {place}, or a run's folder")
-    parser.set_defaults(all=False)
-    given = parser.parse_args(arguments)
-    overrides = [word for word in given.words if "=" in word]
+    words = parser.parse_args(arguments).words
+    overrides = [word for word in words if "=" in word]
     if other := next((name for name in map(read_option_name, overrides) if not name.startswith("tracking")), None):
         raise UserError(f"{other} is not an option here; give tracking=… and its options only.")
-    names = [word for word in given.words if "=" not in word]
-    if len(names) != (0 if given.all else 1):
-        raise UserError(f"name {source.noun}{', or give --all' if source.has_all else ''}; {usage}.")
-    return names, overrides, given.all
-
-
-def _sync_all(overrides: Sequence[str]) -> int:
-    """Send every evaluation that is not complete in MLflow; return the exit code."""
-    folders = [folder for folder in list_runs() if _is_incomplete(folder, overrides)]
-    codes = [_sync_one_of_many(folder, overrides) for folder in folders]
-    print_line(f"{len(folders)} runs were not complete in MLflow; {codes.count(FINISHED)} of them are now")
-    return next((code for code in WORST_FIRST if code in codes), FINISHED)
-
-
-def _is_incomplete(folder: Path, overrides: Sequence[str]) -> bool:
-    """Return whether something is missing in the MLflow where the run belongs; a run that goes on sends itself."""
-    if is_in_use(folder / DATABASE):
-        return False
-    try:
-        settings = _read_settings(EVALUATIONS, folder, overrides)
-    except MISTAKES:
-        return True  # `sync_run` will report it
-    state = read_state(folder)
-    if isinstance(settings, NoTracking):
-        return False
-    if state is None or not state.complete:
-        return True
-    if (state.uri, state.experiment) != (settings.address(), settings.experiment):
-        return True
-    sent_at = (folder / STATE).stat().st_mtime
-    with open_run(folder) as store:
-        digest = store.read_info().task.dataset_sha256
-        labels = find_gold_folder(folder.resolve()) / f"{digest}.jsonl"
-        if is_dataset_digest(digest) and labels.is_file() and labels.stat().st_mtime > sent_at:
-            return True  # people have labelled answers to its questions since, of this run or of another one
-        # A session whose exporter died at once leaves the state of the one before.
-        return state.counts.get("traces", {}).get("store") != len(store.list_finished_keys())
+    names = [word for word in words if "=" not in word]
+    if len(names) != 1:
+        raise UserError(f"name {source.noun}; {usage}.")
+    return names[0], overrides
 
 
 def send_labels(folders: Sequence[Path], gold: Path) -> None:
@@ -159,16 +118,13 @@ def send_labels(folders: Sequence[Path], gold: Path) -> None:
     for folder in folders:
         if (folder / STATE).is_file() and find_gold_folder(folder.resolve()) == place:
             print_line(f"{folder.name}: sending its labels to MLflow …")
-            if _sync_one_of_many(folder, []) != FINISHED:
+            try:
+                code = sync_run(EVALUATIONS, folder, [])
+            except MISTAKES as error:
+                code = USER_ERROR
+                print_line(f"error: {folder.name}: {describe_mistake(error)}", error=True)
+            if code != FINISHED:
                 print_line(f"send them later with: {EVALUATION.format_sync_command(folder)}", error=True)
-
-
-def _sync_one_of_many(folder: Path, overrides: Sequence[str]) -> int:
-    try:
-        return sync_run(EVALUATIONS, folder, overrides)
-    except MISTAKES as error:
-        print_line(f"error: {folder.name}: {describe_mistake(error)}", error=True)
-        return USER_ERROR
 
 
 def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
@@ -179,7 +135,7 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
             there.
     """
     check_entries(folder)
-    settings = _read_settings(source, folder, overrides)
+    settings = _read_settings(folder, overrides)
     if isinstance(settings, NoTracking):
         why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
         raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
@@ -192,10 +148,8 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
             return STOPPED
 
 
-def _read_settings(source: RunSource, folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:
+def _read_settings(folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:
     """Return the run's own tracking settings, changed by the overrides.
-
-    An evaluation that was resumed with tracking=off belongs where it was before.
 
     Raises:
         UserError: it says nothing of MLflow, or was made elsewhere: its address may be anybody's.
@@ -211,11 +165,7 @@ def _read_settings(source: RunSource, folder: Path, overrides: Sequence[str]) ->
         if not (own := read_run_info(folder).part("tracking")):
             raise UserError(f"{folder.name} does not say where it belongs; give tracking=local, or tracking=server.")
         if str(own.get("_target_")).endswith(f".{NoTracking.__name__}"):
-            state = read_state(folder)
-            if source is not EVALUATIONS or state is None or not state.run_id:
-                return NoTracking()
-            place = rebuild_tracking(state)
-            own = {"_target_": f"{type(place).__module__}.{type(place).__qualname__}", **asdict(place)}
+            return NoTracking()
         chosen = OmegaConf.merge({"tracking": own}, OmegaConf.from_dotlist(list(overrides))).tracking
     settings: Tracking | NoTracking = build_part(chosen, "tracking")
     return settings

@@ -9,10 +9,9 @@ from eval import rescore
 from eval.analysis.human_review.labels import append_label, describe_label, withdraw
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
-from eval.runs.mlflow_state import read_state, reset_state
+from eval.runs.mlflow_state import read_state
 from eval.runs.store import RunStore
 from eval.sync import sync as run_command
-from eval.workflows import sync
 from tests.eval.mlflow_export.exporting import a_run, everything, exported, in_mlflow, own_records
 from tests.eval.stored_run import CONFIG
 
@@ -69,42 +68,6 @@ def test_a_run_without_tracking_needs_to_be_told_where_to(
     assert synced(folder, *overrides(local)) == FINISHED
 
 
-def test_a_run_that_was_resumed_without_tracking_is_completed_where_it_was(
-    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = own_records("q1", "q2")
-    folder = a_run(tmp_path / "run", local, [first], planned=["q1", "q2"], finished=False)
-    assert synced(folder) == FINISHED
-    before = read_state(folder)
-    with RunStore(folder / "run.db") as store:
-        store.write(second)
-        store.write_info(replace(store.read_info(), config=OFF))
-        store.write_state(replace(store.read_state(), finished=True))
-    reset_state(folder)
-    capsys.readouterr()
-    monkeypatch.setattr(sync, "list_runs", lambda: [folder])
-    assert synced("--all") == FINISHED
-    assert "1 runs were not complete in MLflow; 1 of them are now" in capsys.readouterr().out
-    after = read_state(folder)
-    assert before is not None and after is not None
-    assert (after.complete, after.run_id, after.experiment) == (True, before.run_id, local.experiment)
-    assert synced(folder) == FINISHED
-
-
-def test_labels_on_another_dataset_leave_a_run_complete(
-    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = own_records("q1")
-    folder = a_run(tmp_path / "eval" / "run", local, records, dataset_sha256="a" * 64)
-    assert synced(folder) == FINISHED
-    monkeypatch.setattr(sync, "list_runs", lambda: [folder])
-    label = describe_label(records[0], "wrong", file_sha256=None, who="ada", run="run", note="no unit")
-    for digest, number in (("b" * 64, 0), ("a" * 64, 1)):
-        append_label(tmp_path / "gold", digest, label)
-        assert synced("--all") == FINISHED
-        assert f"{number} runs were not complete in MLflow" in capsys.readouterr().out
-
-
 def test_a_run_that_is_elsewhere_in_this_mlflow_keeps_its_traces(
     tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,8 +89,8 @@ def test_a_run_that_is_elsewhere_in_this_mlflow_keeps_its_traces(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "name one run, or give --all"),
-        (["--all", "a"], "name one run, or give --all"),
+        ([], "name one run; python eval/sync.py RUN"),
+        (["a", "b"], "name one run; python eval/sync.py RUN"),
         (["a", "model=offline"], "model is not an option here; give tracking=… and its options only"),
         (["RUN", "tracking=sever"], "tracking=sever is not known; did you mean server? Otherwise choose one of"),
         (["RUN", "tracking=off"], "tracking=off sends nothing; say where it shall go: tracking=local"),
