@@ -10,7 +10,6 @@ CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id     
 import csv
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
@@ -27,7 +26,6 @@ MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
 OTHER_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "'|'"}  # character to what is typed
 EXCEL = (".xlsx", ".xlsm", ".xls")
 EXCEL_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!")  # in a table made from a workbook
-Place = tuple[int, int]  # row and column of a cell, from 1
 WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are awkward on a command line
 
 
@@ -142,7 +140,7 @@ class ParquetDataset(_TableDataset):
 
 @dataclass
 class ExcelDataset(_TableDataset):
-    """The keys of `conf/data/excel.yaml`, explained there. Cells become the text that the sheet shows."""
+    """The keys of `conf/data/excel.yaml`, explained there. Cells become text; their number formats are not applied."""
 
     sheet: str | None = None  # its name; None: the first
     name: str = "excel"
@@ -162,7 +160,8 @@ class ExcelDataset(_TableDataset):
         columns = choose(_check_names(path, [name for name in names if name]))
         for number, cells in lines:
             content = {name: cell for name, cell in zip(names, cells, strict=True) if name}
-            problem = next((f"{name!r} {_BAD[text]}" for name in columns if (text := content.get(name)) in _BAD), None)
+            broken = next((name for name in columns if content.get(name) == _ERROR), None)
+            problem = f"{broken!r} holds an error of Excel, such as #N/A" if broken else None
             yield Row(f"{path}, row {number}", content, problem)
 
     def _read_lines(self, path: Path) -> Iterator[tuple[int, list[str | None]]]:
@@ -173,7 +172,6 @@ class ExcelDataset(_TableDataset):
             with pandas.ExcelFile(path) as book:
                 sheet = self._choose_sheet(path, [str(each) for each in book.sheet_names])
                 frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
-            widths, formulas = _read_formats(path, sheet)
         except UserError:
             raise
         except Exception as error:
@@ -181,9 +179,7 @@ class ExcelDataset(_TableDataset):
                 f"{path} cannot be read as Excel ({type(error).__name__}: {error}): save it as .xlsx."
             ) from error
         for number, cells in enumerate(frame.itertuples(index=False, name=None), start=1):
-            texts = [_show_cell(cell, widths.get((number, at), 0)) for at, cell in enumerate(cells, start=1)]
-            texts = [text or (_FORMULA if (number, at) in formulas else text) for at, text in enumerate(texts, start=1)]
-            if any(texts):
+            if any(texts := [_show_cell(cell) for cell in cells]):
                 yield number, texts
 
     def _choose_sheet(self, path: Path, sheets: Sequence[str]) -> str:
@@ -194,43 +190,17 @@ class ExcelDataset(_TableDataset):
         return self.sheet
 
 
-_ERROR, _FORMULA = "\0error", "\0formula"  # in place of a cell's text; no cell of a workbook can hold these
-_BAD: Mapping[str | None, str] = {
-    _ERROR: "holds an error of Excel, such as #N/A",
-    _FORMULA: "holds a formula without a value: save the workbook in Excel",
-}
+_ERROR = "\0error"  # in place of a cell's text; no cell of a workbook can hold it
 
 
-def _read_formats(path: Path, sheet: str) -> tuple[dict[Place, int], set[Place]]:
-    """Return the digits of each cell whose format is zeros alone, such as 007 for 7, and the cells with a formula.
-
-    pandas ignores the formats, and a library that wrote the workbook may have stored no value with a formula.
-    """
-    from openpyxl import load_workbook
-
-    widths, formulas = dict[Place, int](), set[Place]()
-    if path.suffix.lower() == ".xls":
-        return widths, formulas
-    with closing(load_workbook(path, read_only=True)) as book:
-        cells = book[sheet]
-        cells.reset_dimensions()  # which the workbook may state too small
-        for number, row in enumerate(cells.iter_rows(), start=1):
-            for at, cell in enumerate(row, start=1):
-                if cell.data_type == "f":
-                    formulas.add((number, at))
-                if cell.value is not None and set(str(cell.number_format)) == {"0"}:
-                    widths[number, at] = len(str(cell.number_format))
-    return widths, formulas
-
-
-def _show_cell(value: object, zero_width: int) -> str | None:
+def _show_cell(value: object) -> str | None:
     """Return a cell as text: whole numbers without `.0`, others with the 15 digits of Excel, dates in ISO form."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int | float):
         if value != value:  # pandas has no other missing value here: `na_filter` is off
             return _ERROR
-        return f"{value:.15g}" if isinstance(value, float) else f"{value:0{zero_width}d}"
+        return f"{value:.15g}" if isinstance(value, float) else str(value)
     return show_date(value) or str(value) or None
 
 
