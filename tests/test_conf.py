@@ -33,7 +33,6 @@ MANDATORY = {  # what the user must give to a choice
     ("system", "http"): ["system.url=http://127.0.0.1:9/answer"],
     ("data", "jsonl"): ["data.path=my_folder"],
     ("data", "csv"): ["data.path=questions.csv"],
-    ("data", "parquet"): ["data.path=questions.parquet"],
     ("data", "excel"): ["data.path=questions.xlsx"],
     ("data", "in_memory"): ["data.target=in-memory:samples"],
     ("data", "hf"): ["data.repo=owner/name"],

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from eval.benchmarks.columns import check_on_bad_row
 from eval.benchmarks.dataset import Dataset, Split
-from eval.benchmarks.hub import HUB, HubRepository, find_token_file
+from eval.benchmarks.hub import HUB, TOKEN, HubRepository, has_token
 from eval.benchmarks.rows import Row, read_rows
 from mas.runtime.errors import UserError
 
@@ -27,13 +27,12 @@ class GaiaDataset(Dataset):
 
     sealed_level: ClassVar[str] = "1"  # a prompt search learns from the other levels and is tested on this one
     sealed_name: ClassVar[str] = "GAIA Level 1"
+    repo: ClassVar[str] = "gaia-benchmark/GAIA"
 
     config: str = "2023_level1"
     path: str | None = None
     on_bad_row: str = "refuse"
-    repo: str = "gaia-benchmark/GAIA"
     revision: str = REVISION
-    token_env: str = "HF_TOKEN"
     name: str = "gaia"
     default_split: str = "validation"
 
@@ -44,8 +43,8 @@ class GaiaDataset(Dataset):
             UserError: no local folder at `path`, or no token to fetch with.
         """
         check_on_bad_row(self.on_bad_row)
-        if self.path is None and not self._hub().read_token() and not find_token_file().is_file():
-            raise self._build_refusal(f"there is no token in {self.token_env}")
+        if self.path is None and not has_token():
+            raise self._build_refusal(f"there is no token in {TOKEN}")
         if self.path is not None and not Path(self.path).is_dir():
             raise UserError(f"data.path={self.path} is not a folder: give one laid out like {ACCESS}, or leave it out.")
 
@@ -65,7 +64,7 @@ class GaiaDataset(Dataset):
         return read_rows(rows, hub.find_attachments(folder, names), self.on_bad_row)
 
     def _hub(self) -> HubRepository:
-        return HubRepository(self.path or self.repo, self.revision, self.token_env, self._build_refusal)
+        return HubRepository(self.path or self.repo, self.revision, self._build_refusal)
 
     def _build_refusal(self, cause: str, table: str | None = None) -> UserError:
         if table is not None:
@@ -75,5 +74,5 @@ class GaiaDataset(Dataset):
             )
         return UserError(
             f"GAIA could not be fetched ({cause}): accept the terms at {ACCESS}, put your token into the environment"
-            f" as {self.token_env} and be online, or try without it with experiment=offline."
+            f" as {TOKEN} and be online, or try without it with experiment=offline."
         )

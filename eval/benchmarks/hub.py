@@ -3,7 +3,7 @@
 Read through `datasets`, which is imported where it is used. Failures become one sentence that the caller words, from a
 cause that never quotes the error: an HTTP library may quote the header with the token in it.
 
-    HubRepository("owner/name", revision=None, token_env="HF_TOKEN", refusal=refusal).read_table("default", "test")
+    HubRepository("owner/name", revision=None, refusal=refusal).read_table("default", "test")
 """
 
 import glob
@@ -26,6 +26,7 @@ from mas.llm.profiles.reachable import CONNECT_TIMEOUT_SECONDS
 from mas.runtime.errors import UserError
 
 HUB = "https://huggingface.co/datasets"
+TOKEN = "HF_TOKEN"  # environment variable, which huggingface_hub reads
 Table = list[Mapping[str, object]]
 
 
@@ -35,7 +36,6 @@ class HubRepository:
 
     repo: str  # owner/name, or the folder
     revision: str | None
-    token_env: str
     refusal: Callable[..., UserError]  # the sentence, from its cause; of a folder also from config and split
 
     @property
@@ -56,7 +56,7 @@ class HubRepository:
 
         with self._fetching():
             try:
-                loaded = load_dataset(self.repo, config, split=split, revision=self.revision, token=self.read_token())
+                loaded = load_dataset(self.repo, config, split=split, revision=self.revision)
                 self._check_revision(loaded)
                 return _read_rows(loaded, choose)
             except ValueError as error:
@@ -99,13 +99,12 @@ class HubRepository:
                 repo_type="dataset",
                 revision=self.revision,
                 allow_patterns=[*(f"{inside}{glob.escape(name)}" for name in bare), "README.md"],
-                token=self.read_token(),
             )
         return Path(snapshot)
 
     def list_data_files(self, config: str | None) -> frozenset[str]:
         """Return the bare names of the files that the rows come from."""
-        options = {} if self.is_local else {"revision": self.revision, "token": self.read_token()}
+        options = {} if self.is_local else {"revision": self.revision}
         if not self.is_local:
             skip_retries_when_offline()
         from datasets import load_dataset_builder
@@ -113,10 +112,6 @@ class HubRepository:
         with self._fetching():
             found = load_dataset_builder(self.repo, config, **options).config.data_files or {}
         return frozenset(PurePosixPath(str(file)).name for files in found.values() for file in files)
-
-    def read_token(self) -> str | None:
-        """Return the token; None: the token file that `hf auth login` writes is used, if any."""
-        return os.environ.get(self.token_env, "").strip() or None
 
     def _check_revision(self, loaded: Any) -> None:
         """Without a network `datasets` takes whatever it fetched last, from a folder that is named after its commit."""
@@ -165,11 +160,12 @@ def _extract_available(error: ValueError) -> str | None:
     return text if any(sign in text for sign in ("Available", "available", "Should be one of")) else None
 
 
-def find_token_file() -> Path:
-    """Return the token file of huggingface_hub, without importing that library, which takes a second."""
+def has_token() -> bool:
+    """Return whether huggingface_hub will find a token, without importing that library, which takes a second."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("HF_HOME") or f"{cache}/huggingface"
-    return Path(os.path.expandvars(os.environ.get("HF_TOKEN_PATH") or f"{home}/token")).expanduser()
+    file = Path(os.path.expandvars(os.environ.get("HF_TOKEN_PATH") or f"{home}/token")).expanduser()
+    return bool(os.environ.get(TOKEN, "").strip()) or file.is_file()
 
 
 def _flatten_message(error: Exception) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from eval.benchmarks.columns import ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
-from eval.benchmarks.hub import HUB, HubRepository
+from eval.benchmarks.hub import HUB, TOKEN, HubRepository
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from mas.runtime.errors import UserError
 
@@ -24,7 +24,6 @@ class HuggingFaceDataset(ColumnSettings, Dataset):
     repo: str
     config: str | None = None
     revision: str | None = None
-    token_env: str = "HF_TOKEN"
     name: str = "hf"
     default_split: str = "test"
 
@@ -48,7 +47,7 @@ class HuggingFaceDataset(ColumnSettings, Dataset):
             UserError: no access, no such config, split or column, or a row is bad and bad rows are refused.
         """
         self.check()
-        hub = HubRepository(self.repo, self.revision, self.token_env, self._build_refusal)
+        hub = HubRepository(self.repo, self.revision, self._build_refusal)
         contents, columns = self.read_columns(lambda choose: hub.read_table(self.config, split, choose), self.repo)
         if not contents:
             raise UserError(f"{self.repo} has no rows in split {split}: give another with split=….")
@@ -70,5 +69,5 @@ class HuggingFaceDataset(ColumnSettings, Dataset):
         revision = f" at revision {self.revision}" if self.revision else ""
         return UserError(
             f"{self.repo}{revision} could not be fetched ({cause}): check the name at {HUB}/{self.repo}, be online and,"
-            f" if the dataset is gated or private, accept its terms there and put your token into {self.token_env}."
+            f" if the dataset is gated or private, accept its terms there and put your token into {TOKEN}."
         )

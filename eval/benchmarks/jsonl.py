@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.benchmarks.columns import AS_GAIA, Choose, ColumnSettings
+from eval.benchmarks.columns import AS_GAIA, ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from mas.runtime.errors import UserError
@@ -88,7 +88,7 @@ def read_metadata(metadata: Path) -> Iterator[Row]:
     Raises:
         UserError: a Parquet file that cannot be read (a malformed JSON line is a bad row instead).
     """
-    return read_parquet(metadata) if metadata.suffix == ".parquet" else _read_jsonl(metadata)
+    return _read_parquet(metadata) if metadata.suffix == ".parquet" else _read_jsonl(metadata)
 
 
 def _read_jsonl(metadata: Path) -> Iterator[Row]:
@@ -105,18 +105,12 @@ def _read_jsonl(metadata: Path) -> Iterator[Row]:
             yield Row(place, problem=f"the line is not JSON ({error})")
 
 
-def read_parquet(metadata: Path, choose: Choose | None = None) -> Iterator[Row]:
-    """Yield the rows of a Parquet file, with the columns that are chosen of those there are.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+def _read_parquet(metadata: Path) -> Iterator[Row]:
     import pyarrow  # type: ignore[import-untyped]
     import pyarrow.parquet  # type: ignore[import-untyped]
 
     try:
-        columns = list(choose(pyarrow.parquet.read_schema(metadata).names)) if choose else None
-        rows = pyarrow.parquet.read_table(metadata, columns=columns).to_pylist()
+        rows = pyarrow.parquet.read_table(metadata).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(f"{metadata} cannot be read as Parquet ({type(error).__name__}): write it again.") from error
     for number, content in enumerate(rows, start=1):

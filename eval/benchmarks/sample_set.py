@@ -22,12 +22,11 @@ class BundledDataset(Dataset):
 
     version: ClassVar[int] = SAMPLE_VERSION
     tuning_splits: ClassVar[tuple[str, str, str]] = ("train", "val", "test")  # training, validation, sealed test
-    on_bad_row: str = "refuse"
     name: str = "sample"
     default_split: str = "val"
 
     def check(self) -> None:
-        """Raise UserError if the files are missing, or a value does not exist."""
+        """Raise UserError if the files are missing."""
         self._files().check()
 
     def load(self, split: str) -> Split:
@@ -40,4 +39,4 @@ class BundledDataset(Dataset):
 
     def _files(self) -> JsonlDataset:
         """Return the dataset of the files that are read."""
-        return JsonlDataset(path=str(SAMPLE), on_bad_row=self.on_bad_row)
+        return JsonlDataset(path=str(SAMPLE))

@@ -1,4 +1,4 @@
-"""Datasets of the user in a CSV, Parquet or Excel file, or in the memory of a Python program: one row per sample.
+"""Datasets of the user in a CSV or Excel file, or in the memory of a Python program: one row per sample.
 
 questions.csv     id,prompt,label,file
                   007,What is sold most?,soap,sales.csv
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from eval.benchmarks.columns import AS_GAIA, Choose, ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
-from eval.benchmarks.jsonl import ONLY_SPLIT, read_parquet
+from eval.benchmarks.jsonl import ONLY_SPLIT
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from mas.agents.in_memory import find_object
 from mas.runtime.errors import UserError
@@ -126,16 +126,6 @@ class CsvDataset(_TableDataset):
             raise UserError(f"{path} is not UTF-8: save it as UTF-8.") from error
         except OSError as error:
             raise UserError(f"{path} cannot be read ({error.strerror}): give a readable file.") from error
-
-
-@dataclass
-class ParquetDataset(_TableDataset):
-    """The keys of `conf/data/parquet.yaml`, explained there. Only the columns that are mapped are read."""
-
-    name: str = "parquet"
-
-    def _read_rows(self, path: Path, choose: Choose) -> Iterator[Row]:
-        return read_parquet(path, choose)
 
 
 @dataclass

@@ -31,7 +31,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
@@ -297,7 +297,8 @@ def run_jobs(
     @functools.wraps(job)
     def run_job(composed: DictConfig) -> None:
         if is_verbose:
-            composed.log.terminal = True
+            with open_dict(composed):
+                composed.log.terminal = True
         job(composed)
 
     flags = read_flags(sys.argv[1:])

@@ -73,7 +73,7 @@ class LogSettings:
     """Part `log`: what the lines in a run's `logs/` look like."""
 
     level: str = "info"  # the least level that is written: debug, info, warning (warn), error
-    terminal: bool = False  # true: the lines on standard error, too, as text; --verbose sets it
+    terminal: bool = False  # true: the lines on standard error, too, as text: --verbose
 
     def check(self) -> None:
         """Raise UserError for an unknown level."""

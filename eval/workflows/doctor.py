@@ -13,6 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from eval.benchmarks.dataset import Dataset
+from eval.benchmarks.hub import TOKEN, has_token
 from eval.benchmarks.selection import select_samples
 from eval.cli.hydra_compat import MISTAKES, compose_config, describe_mistake, is_mistake
 from eval.cli.paths import OUTPUTS
@@ -117,7 +119,7 @@ def _run_check(name: str, check: Callable[[], object], success: str) -> Finding:
 
 
 def _check_keys(config: EvalConfig) -> Iterator[Finding]:
-    """Check each `..._env` of the parts; a token file may replace that of the data."""
+    """Check each `..._env` of the parts, and the token for data that are fetched."""
     parts = {part: getattr(config, part) for part in PARTS if part != "model" or config.needs_model}
     parts |= {f"{key}.judge": judge for key, judge in config.judges.items()}
     for part, holder in parts.items():
@@ -127,8 +129,9 @@ def _check_keys(config: EvalConfig) -> Iterator[Finding]:
             if os.environ.get(variable, "").strip():
                 yield Finding("key", OK, f"{variable} is set ({part}.{field})")
             else:
-                state = WARNING if part == "data" else MISSING
-                yield Finding("key", state, f"{variable} is not set ({part}.{field})", f"put {variable}=… into .env")
+                yield Finding("key", MISSING, f"{variable} is not set ({part}.{field})", f"put {variable}=… into .env")
+    if _is_fetched(config.data) and not has_token():
+        yield Finding("key", WARNING, f"{TOKEN} is not set (gated or private data)", f"put {TOKEN}=… into .env")
 
 
 def _check_model(
@@ -174,11 +177,11 @@ def _ask_endpoint(base_url: str, key: str, wanted: list[str], redact: Callable[[
 
 def _check_dataset(config: EvalConfig) -> Finding:
     """Read and count local questions; those of a repository are fetched by the first run."""
-    repo, path = getattr(config.data, "repo", None), getattr(config.data, "path", None)
     try:
         config.data.check()
-        if repo and not path and not Path(str(repo)).is_dir():
-            return Finding("data", OK, f"{repo}, split {config.split}: fetched at the first run, access not tried")
+        if _is_fetched(config.data):
+            what = f"{config.data.name}, split {config.split}: fetched at the first run, access not tried"
+            return Finding("data", OK, what)
         split = config.data.load(config.split)
         n_chosen = len(select_samples(split.samples, config.selection))
     except UserError as error:
@@ -188,6 +191,12 @@ def _check_dataset(config: EvalConfig) -> Finding:
     if split.bad_rows:
         return Finding("data", WARNING, f"{what}, {len(split.bad_rows)} bad rows skipped: {split.bad_rows[0]}")
     return Finding("data", OK, what)
+
+
+def _is_fetched(data: Dataset) -> bool:
+    """Return whether the data are in a repository of Hugging Face."""
+    repo, path = getattr(data, "repo", None), getattr(data, "path", None)
+    return bool(repo) and not path and not Path(str(repo)).is_dir()
 
 
 def _check_tools(config: EvalConfig) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from eval.analysis.comparison.regression_gate import GateResult
 
 ScorerFunction = Callable[..., object]
-_BY_SUFFIX = {".csv": "csv", ".parquet": "parquet", ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel"}
+_BY_SUFFIX = {".csv": "csv", ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel"}
 _NO_TARGETS = ("id", "task_id", "level", "Level", "file", "file_name")  # keys of samples that have another meaning
 _WIDTH = 100  # characters of a table in a notebook
 _PAGE = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'

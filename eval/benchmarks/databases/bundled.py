@@ -44,7 +44,7 @@ class BosSampleDataset(BundledDataset):
     def _files(self) -> JsonlDataset:
         inputs, tags = list(FIELDS), [*self.tags, EXPECTED]
         columns = {"id": "task_id", "answer": "Final answer", "level": None, "file": None}
-        return JsonlDataset(path=str(SHOP), on_bad_row=self.on_bad_row, inputs=inputs, tags=tags, columns=columns)
+        return JsonlDataset(path=str(SHOP), inputs=inputs, tags=tags, columns=columns)
 
 
 def _keep_given_fields(sample: Sample) -> Sample:

@@ -21,7 +21,7 @@ time.sleep = waited
 from eval.benchmarks.hub import HubRepository
 from mas.runtime.errors import UserError
 
-hub = HubRepository("owner/name", "REVISION", "MY_TOKEN", UserError)
+hub = HubRepository("owner/name", "REVISION", UserError)
 try:
     print(hub.read_table("main", "test")[0]["prompt"], (hub.fetch_files("", ["a.txt"]) / "a.txt").read_text(), end="")
 except UserError as error:

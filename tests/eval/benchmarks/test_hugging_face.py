@@ -109,7 +109,7 @@ LOAD = """
 from eval.benchmarks.hugging_face import HuggingFaceDataset
 from mas.runtime.errors import UserError
 columns = {"question": "prompt", "answer": "label", "file": "doc"}
-settings = {"config": "main", "revision": "REVISION", "token_env": "MY_TOKEN", "columns": columns}
+settings = {"config": "main", "revision": "REVISION", "columns": columns}
 try:
     for example in HuggingFaceDataset("owner/name", **settings).load("test").samples:
         print(example.question, example.target, example.file and example.file.read_text())
@@ -120,7 +120,7 @@ except UserError as error:
 
 def load_from(hub: str, home: Path, revision: str = COMMIT, **environment: str) -> subprocess.CompletedProcess[str]:
     """In its own process, since huggingface_hub reads the hub's address while it is imported."""
-    settings = {"HF_ENDPOINT": hub, "HF_HOME": str(home), "MY_TOKEN": "hf_secret_token", **environment}
+    settings = {"HF_ENDPOINT": hub, "HF_HOME": str(home), "HF_TOKEN": "hf_secret_token", **environment}
     keep = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     run = [sys.executable, "-c", LOAD.replace("REVISION", revision)]
     done = subprocess.run(run, env=keep | settings, capture_output=True, text=True, timeout=60)
@@ -150,4 +150,4 @@ def test_a_dataset_that_cannot_be_had_is_one_sentence_without_the_token(root: Pa
             f"UserError owner/name at revision {COMMIT} could not be fetched ({cause}): check the name at "
             "https://huggingface.co/datasets/owner/name, "
         ), done.stderr
-        assert "MY_TOKEN" in done.stdout and len(done.stdout.splitlines()) == 1
+        assert "HF_TOKEN" in done.stdout and len(done.stdout.splitlines()) == 1

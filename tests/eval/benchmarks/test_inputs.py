@@ -14,7 +14,7 @@ from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.benchmarks.hugging_face import HuggingFaceDataset
 from eval.benchmarks.jsonl import JsonlDataset
-from eval.benchmarks.table import CsvDataset, ParquetDataset
+from eval.benchmarks.table import CsvDataset
 from mas.runtime.errors import UserError
 
 ROWS = [
@@ -39,7 +39,7 @@ def read_jsonl(folder: Path, rows: Sequence[dict[str, Any]], **settings: Any) ->
 
 def read_parquet(folder: Path, rows: Sequence[dict[str, Any]], **settings: Any) -> tuple[Sample, ...]:
     pq.write_table(pa.Table.from_pylist(list(rows)), folder / "rows.parquet")
-    return ParquetDataset(path=str(folder / "rows.parquet"), **settings).load("all").samples
+    return JsonlDataset(path=str(folder / "rows.parquet"), **settings).load("all").samples
 
 
 def read_hugging_face(folder: Path, rows: Sequence[dict[str, Any]], **settings: Any) -> tuple[Sample, ...]:

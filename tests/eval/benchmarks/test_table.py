@@ -1,19 +1,14 @@
-"""Questions in one CSV or Parquet file, with columns of any names."""
+"""Questions in one CSV file, with columns of any names."""
 
 import codecs
 import re
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.table import (
-    CsvDataset,
-    ParquetDataset,
-)
+from eval.benchmarks.table import CsvDataset
 from mas.runtime.errors import UserError
 
 MAPPED: dict[str, str | None] = {
@@ -158,36 +153,10 @@ def test_the_table_itself_with_its_gold_answers_is_no_attachment(tmp_path: Path)
 
 
 def test_a_path_that_is_no_file_is_found_by_the_check(tmp_path: Path) -> None:
-    for benchmark in (CsvDataset, ParquetDataset):
-        with pytest.raises(UserError, match="does not exist under"):
-            benchmark(str(tmp_path / "gone")).check()
-        with pytest.raises(UserError, match="is a folder: give the file"):
-            benchmark(str(tmp_path)).check()
-
-
-def parquet(folder: Path, *rows: dict[str, Any]) -> ParquetDataset:
-    pq.write_table(pa.Table.from_pylist(list(rows)), folder / "q.parquet")
-    return ParquetDataset(str(folder / "q.parquet"), columns=MAPPED)
-
-
-def test_parquet_is_read_with_its_numbers_as_text(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").touch()
-    row = {"nr": 7, "prompt": "What?", "label": 12.0, "grade": 2, "doc": "a.txt", "steps": {"solution": "see"}}
-    (sample,) = parquet(tmp_path, row).load("all").samples
-    assert sample == Sample("7", "What?", tmp_path / "a.txt", "12", "2", {"kind": "txt"})
-
-
-def test_parquets_mistakes_are_told_like_csvs(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no column 'label', .* data\.columns\.answer=.*: nr, prompt\.$"):
-        parquet(tmp_path, {"nr": 1, "prompt": "a"}).load("all")
-    row = {"nr": "1", "prompt": "a", "label": ["x"], "grade": "1", "doc": ""}
-    with pytest.raises(
-        UserError, match=r"q\.parquet, row 1: 'label' must be text or a number \(a list .*\), and is a list; correct"
-    ):
-        parquet(tmp_path, row).load("all")
-    (tmp_path / "q.parquet").write_bytes(b"no table")
-    with pytest.raises(UserError, match=r"cannot be read as Parquet \(ArrowInvalid\)"):
-        ParquetDataset(str(tmp_path / "q.parquet")).load("all")
+    with pytest.raises(UserError, match="does not exist under"):
+        CsvDataset(str(tmp_path / "gone")).check()
+    with pytest.raises(UserError, match="is a folder: give the file"):
+        CsvDataset(str(tmp_path)).check()
 
 
 @pytest.mark.parametrize(("delimiter", "word"), [(";", "semicolon"), ("\t", "tab"), ("|", "'|'")])
