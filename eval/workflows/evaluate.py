@@ -1,7 +1,7 @@
 """One evaluation from a checked configuration to its exit code: a new run, or a run that is resumed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -14,29 +14,29 @@ from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
 from eval.config.executor import RaySettings
-from eval.config.tracking import remove_passwords
+from eval.config.tracking import NoTracking, remove_passwords
 from eval.execution.console import MissingServices, Output
 from eval.execution.executors.contract import Executor, PendingSample
 from eval.execution.executors.selection import create_executor
 from eval.execution.run_session import RunSession, SessionRecorder, begin_session, read_spent_usd
 from eval.execution.scoring import SCORER
 from eval.execution.termination import StopController
-from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
 from eval.reports.files import ANSWERS, write_reports, write_summary
 from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results, print_wrong_answers
 from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder, read_origin
 from eval.runs.logs import RunLogs, log_parts
+from eval.runs.mlflow_state import STATE as MLFLOW_STATE
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools, select_run_overrides
 from eval.runs.store import RunStore, StoreError, list_pending, read_run_info
 from eval.scorers.labels import find_labels
-from eval.workflows.estimate import format_estimate, format_measured, is_measured
 from mas.prompt_sets.prompt_set import PromptSet, describe_edits, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from mas.system import list_critics, read_program_digest
 
 if TYPE_CHECKING:
+    from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
     from eval.workflows.sweep import AddToSweep
 
 _SHOWN_WRONG = 3  # answers, at the end of a run
@@ -198,14 +198,14 @@ class _Evaluation:
 
     def answer(
         self, executor: Executor, info: RunInfo, changes: Mapping[str, str], notes: Sequence[str]
-    ) -> tuple[Summary, ExportOutcome]:
+    ) -> "tuple[Summary, ExportOutcome | None]":
         """Run one session from its first entry in the run's folder to the end of its export to MLflow.
 
         `changes`: options that differ from the session before; `notes`: of the dataset.
         """
         config, folder = self.config, self.folder
         recorder = self.begin(info, changes)
-        with ExporterLauncher(config.tracking, folder, config.secrets()) as exporter:
+        with self.open_exporter() or nullcontext() as exporter:
             with RunLogs(folder, config.secrets(), config.log) as logs:
                 session = RunSession(config, recorder, folder, logs, self.output.console, self.stop)
                 log_parts(logs.entry_point, info.config, self.request.prompts, executor.program)
@@ -220,7 +220,15 @@ class _Evaluation:
                 ended = {name: getattr(summary, name) for name in ("stopped", "accuracy", "peak_memory_mb")}
                 logs.entry_point.info("run ended", **ended)
             self.store.close()
-            return summary, exporter.finish(self.output.print)
+            return summary, exporter.finish(self.output.print) if exporter else None
+
+    def open_exporter(self) -> "ExporterLauncher | None":
+        """Start the process that sends the run to MLflow; None: it is sent nowhere."""
+        if isinstance(self.config.tracking, NoTracking) and not (self.folder / MLFLOW_STATE).exists():
+            return None
+        from eval.mlflow_export.exporter_launcher import ExporterLauncher
+
+        return ExporterLauncher(self.config.tracking, self.folder, self.config.secrets())
 
     def begin(self, info: RunInfo, changes: Mapping[str, str]) -> SessionRecorder:
         """Write what the run's folder keeps before the first sample.
@@ -263,6 +271,8 @@ class _Evaluation:
         if n_pending < n_planned:
             self.output.print(f"resuming {self.folder.name}: {n_pending} of {n_planned} answers remaining")
         if self.is_paid and n_pending:
+            from eval.workflows.estimate import format_estimate
+
             estimate = format_estimate(config, n_pending)
             self.output.print(f"{estimate}; the first question shows it" if self.begin_alone(n_pending) else estimate)
         info = self.store.read_info()
@@ -288,7 +298,11 @@ class _Evaluation:
         """
         config = self.config
         is_long = n_pending > _FEW and config.run.max_same_errors is not None
-        if not self.is_paid or config.run.resume or not is_long or is_measured(config):
+        if not self.is_paid or config.run.resume or not is_long:
+            return None
+        from eval.workflows.estimate import format_measured, is_measured
+
+        if is_measured(config):
             return None
 
         def judge_first(record: Record) -> None:
@@ -312,18 +326,18 @@ class _Evaluation:
         self.wrong = list(islice(wrong, _SHOWN_WRONG))
         return write_reports(self.folder, self.store)
 
-    def show(self, summary: Summary, tracked: ExportOutcome) -> Ended:
+    def show(self, summary: Summary, tracked: "ExportOutcome | None") -> Ended:
         """Show the results and where they are."""
-        if tracked.link:
+        if tracked and tracked.link:
             summary = replace(summary, mlflow=tracked.link)
             write_summary(self.folder, summary)
-        if tracked.warning:
+        if tracked and tracked.warning:
             self.output.print(f"warning: {tracked.warning}", error=True)
         if self.output.shows_results:
             print_results(summary, self.folder, self.output.console)
             print_wrong_answers(self.wrong, self.output.console)
         code = choose_exit_code(summary, self.config.run.fail_under, self.output.console)
-        if tracked.view_line:
+        if tracked and tracked.view_line:
             self.output.print(tracked.view_line)
         if self.output.shows_results:
             print_last_lines(summary, self.folder, self.output.console)
