@@ -57,7 +57,6 @@ _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
 _NO_JSON = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of JSON whose bytes went bad
-_NO_SQLITE = (sqlite3.Error, UnicodeDecodeError)
 
 INFO, STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
 HOLDER = "holder"  # the process that writes; not copied
@@ -233,27 +232,27 @@ class RunDatabase:
         return n_lines
 
     def _restore(self, reason: str) -> None:
-        """Go on with a new database that holds all that is left; the damaged one is kept under another name.
+        """Go on with a new database made from the copies; the damaged one is kept under another name.
 
         Raises:
             StoreError: nothing is left, or the disk refuses the new one.
         """
         self.is_restored = self._is_checked = True
-        damaged, new = self._database, self.path.with_name(f"{self.path.name}.restored")
+        new = self.path.with_name(f"{self.path.name}.restored")
         with self._access("restored"):
             new.unlink(missing_ok=True)
             target = _connect_to("" if self.read_only else new.absolute().as_uri())  # "": a temporary file of its own
             try:
                 target.executescript(_SCHEMA)
-                n_rows = _rebuild(damaged, self.path.parent, target)
+                n_rows = _rebuild(self.path.parent, target)
                 if n_rows is None:
                     raise StoreError(f"{reason}, and its folder has no copy to restore it from: start a new run")
             except BaseException:
                 target.close()
                 new.unlink(missing_ok=True)
                 raise
-            if damaged is not None:
-                damaged.close()
+            if self._database is not None:
+                self._database.close()
             if self.read_only:
                 self._database = target
                 target.execute("PRAGMA query_only = 1")
@@ -409,13 +408,8 @@ def _is_damage(error: Exception) -> bool:
     return code == _SHORT_READ or code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
-def _rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Connection) -> int | None:
-    """Fill a new database from the copies, and with what only the damaged one has.
-
-    Args:
-        damaged: the old one; None: it is not there, or is no run's database.
-        folder: of the run, with its copies.
-        target: has empty tables.
+def _rebuild(folder: Path, target: sqlite3.Connection) -> int | None:
+    """Fill a new database, with empty tables, from the copies in the run's folder.
 
     Returns:
         Number of rows; None if nothing at all is left of the run.
@@ -425,7 +419,7 @@ def _rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.C
     """
     target.execute("BEGIN")
     known = set()
-    for line in chain(_read_lines(folder), _read_rows(damaged)):
+    for line in _read_lines(folder):
         with suppress(*_NO_JSON):
             record = Record.from_dict(json.loads(line))
             key = (record.variant, record.sample_id, record.epoch, record.attempt)
@@ -434,11 +428,6 @@ def _rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.C
                 _insert_row(target, row, details)
                 known.add(key)
     meta, plan = _read_copied_facts(folder)
-    if damaged is not None:
-        with suppress(*_NO_SQLITE):
-            meta = {**dict(damaged.execute("SELECT key, value FROM meta")), **meta}
-        with suppress(*_NO_SQLITE):
-            plan = plan or damaged.execute("SELECT id, data FROM questions ORDER BY place").fetchall()
     target.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
     target.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", plan)
     target.execute("COMMIT")
@@ -449,18 +438,6 @@ def _read_lines(folder: Path) -> Iterator[bytes]:
     """Yield the lines of `records.jsonl`; the last one may be cut off."""
     with suppress(OSError), (folder / RECORDS).open("rb") as file:
         yield from file
-
-
-def _read_rows(damaged: sqlite3.Connection | None) -> Iterator[str]:
-    """Yield the rows that can still be read, as lines."""
-    if damaged is None:
-        return
-    numbers: list[int] = []
-    with suppress(*_NO_SQLITE):
-        numbers.extend(number for (number,) in damaged.execute("SELECT row FROM details"))
-    for number in numbers:
-        with suppress(*_NO_SQLITE, TypeError):
-            yield join_line(*damaged.execute(f"{_ROWS} WHERE row = ?", (number,)).fetchone())
 
 
 def _estimate_end(record: Record) -> str:

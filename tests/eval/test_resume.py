@@ -8,17 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.cli.command import add_original_arguments
-from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.evaluation import read_config
 from eval.config.measured import RESUME, find_changes
 from eval.execution.run_session import SessionRecorder
 from eval.runs.own_runs import note_run
@@ -243,19 +240,6 @@ def test_what_a_smaller_plan_leaves_out_is_paid_for_and_nothing_else(eval_comman
     answers = [json.loads(line) for line in (half / "answers.jsonl").read_text().splitlines()]
     assert [answer["task_id"] for answer in answers] == ["a"]
     assert len(keys(half)) == 6
-
-
-def test_a_run_that_came_to_be_in_its_folder_meanwhile_is_not_mixed_with(half: Path, tmp_path: Path) -> None:
-    """Its configuration was checked while the folder was still empty."""
-    from eval.workflows.evaluate import Request, evaluate
-
-    data = dataset(tmp_path / "more", told("z", "sleep 0 say 7"))
-    composition = compose_config([*AGENT, *data, "tracking=off", f"run.dir={half}"])
-    resolved = cast(dict[str, Any], OmegaConf.to_container(composition, resolve=True))
-    before = summary(half)
-    with pytest.raises(UserError, match="already holds a run"):
-        evaluate(Request(read_config(composition), resolved, None, []))
-    assert (summary(half), len(keys(half))) == (before, 2)
 
 
 def test_changed_data_and_prompts_are_seen(eval_command: EvalCommand, half: Path, tmp_path: Path) -> None:

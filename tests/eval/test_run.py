@@ -3,16 +3,12 @@
 import json
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import yaml
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.execution.run_session import RunSession
-from eval.runs import folder as run_folder
-from eval.runs.folder import make_run_folder
 from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.simulation import SIMULATED_NOTICE
@@ -174,21 +170,6 @@ def test_a_value_that_is_a_secret_is_stored_redacted_and_the_run_can_be_resumed(
     assert again.code == 0, again.err
 
 
-def test_a_storage_error_after_an_interrupt_still_ends_a_multirun(
-    eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(session: RunSession, *arguments: object) -> str:
-        session.stop.interrupted = True
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(RunSession, "run", fail)
-    where = ("run.dir=job-${hydra:job.num}", "hydra.sweep.dir=sweep")
-    finished = eval_command("-m", "experiment=offline", "tracking=off", "limit=1,2", *where)
-    assert finished.code == 3
-    assert finished.err.count("stopped: no space left on device") == 1
-    assert not Path("job-1").exists()
-
-
 def check_absent(text: str, finished: Finished) -> None:
     files = [path for path in finished.folder.rglob("*") if path.is_file()]
     assert len(files) >= 8
@@ -225,17 +206,6 @@ def test_relative_paths_hang_from_the_current_folder(eval_command: EvalCommand) 
     assert Path("results/first/answers.jsonl").is_file()
     assert "results: results/first" in finished.out
     assert finished.out.splitlines()[-1] == f"report: {Path('results/first/report.html').absolute()}"
-
-
-def test_runs_that_start_at_the_same_moment_have_folders_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_folder, "OUTPUTS", tmp_path)
-    with ThreadPoolExecutor(20) as pool:
-        folders = list(pool.map(lambda _: make_run_folder("eval", "my / own?name", None), range(60)))
-    assert len(set(folders)) == 60
-    assert all(folder.is_dir() and folder.parent == tmp_path / "eval" for folder in folders)
-    assert folders[0].name.partition("_my_own_name")[1], "what a file system may not take is replaced"
 
 
 @pytest.mark.slow

@@ -77,12 +77,6 @@ def refusal(root: Path, split: str = "test", **settings: Any) -> str:
     return str(raised.value)
 
 
-def test_a_column_that_is_not_there_lists_those_that_are(root: Path) -> None:
-    message = refusal(root, columns={"question": "prompt", "answer": "gold"})
-    assert "has no column 'gold': name what it has with data.columns.answer=" in message
-    assert message.endswith(": prompt, label, steps.")
-
-
 @pytest.mark.parametrize(
     ("settings", "there_is"),
     [({"config": "nope"}, "'main'"), ({"config": None}, "'other'"), ({"split": "dev"}, "'train'")],

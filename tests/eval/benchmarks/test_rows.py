@@ -134,13 +134,6 @@ def test_no_rows_left_is_refused_even_when_bad_rows_are_skipped(tmp_path: Path) 
         read_rows([], Attachments(tmp_path))
 
 
-def test_own_column_names_replace_gaias_one_by_one(tmp_path: Path) -> None:
-    row = {"task_id": "1", "prompt": "How many?", "gold": 4}
-    columns = FoundColumns(GAIA_COLUMNS | {"question": "prompt", "answer": "gold"})
-    (sample,) = read_rows([Row("m", row)], Attachments(tmp_path), columns=columns).samples
-    assert (sample.id, sample.question, sample.target, sample.level) == ("1", "How many?", "4", None)
-
-
 IDS_MADE = FoundColumns({**GAIA_COLUMNS, "id": None}, ids_from_questions=True)
 
 

@@ -42,13 +42,6 @@ def test_columns_of_any_names_become_an_example(tmp_path: Path) -> None:
     assert "row 3" not in repr(sample)
 
 
-def test_gaias_names_need_no_mapping(tmp_path: Path) -> None:
-    (sample,) = CsvDataset(str(csv_file(tmp_path, "Question,Final answer\nWhat?,soap\n"))).load("all").samples
-    assert (sample.id, sample.question, sample.target, sample.file, sample.level) == (
-        "1", "What?", "soap", None, None
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "text", ["007", "1e5", "1.0", "1.50", "NA", "None", "null", "nan", "TRUE", "2024-01-02", "1,5"]
 )

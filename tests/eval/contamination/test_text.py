@@ -84,14 +84,3 @@ def test_a_script_without_blanks_is_read_by_character_and_places_are_those_of_th
         ("two", 3, 6),
         ("words", 7, 12),
     ]
-
-
-def test_every_position_has_its_line_and_paragraph() -> None:
-    text = "one\n\ntwo x\nthree\n \n\nfour"
-    reading, lines = Reading(text), text.split("\n")
-    starts = [sum(len(line) + 1 for line in lines[:number]) for number in range(len(lines))]
-    for position in range(len(text) + 1):
-        number = max(number for number, start in enumerate(starts) if start <= position)
-        assert reading.find_line(position) == number
-        assert reading.find_line_span(position) == (starts[number], starts[number] + len(lines[number]))
-        assert reading.find_paragraph(position) == [0, 0, 1, 1, 1, 1, 2][number]

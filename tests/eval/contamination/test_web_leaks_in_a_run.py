@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from eval.compare import task as compare
-from eval.report import task as report
-from eval.rescore import task as rescore
-from eval.runs.store import RunStore
 from tests.eval.command_line import EvalCommand, Finished, question, write_questions
 from tests.servers.chat_reply import Call, complete, write_fields
 from tests.servers.loopback import Answer, Asked, running
@@ -166,47 +162,3 @@ def test_gold_answers_change_the_listing_and_nothing_that_anybody_is_sent(
 
 def _said(answer: Mapping[str, Any]) -> tuple[str, str]:
     return answer["task_id"], answer["model_answer"]
-
-
-@pytest.mark.slow
-def test_a_finding_is_told_to_nobody_while_the_run_goes_on(
-    eval_command: EvalCommand, web: list[str], tmp_path: Path, site: Website
-) -> None:
-    plain = {"a": (asked(1), "1901", reading(site, "/both", final="x"))}
-    leaking = {"a": (asked(1), GOLD, reading(site, "/both", final="x"))}
-    logs = [
-        [
-            {key: value for key, value in line.items() if key in ("event", "component", "level", "arguments")}
-            for line in run(eval_command, web, tmp_path / str(number), rows)[0].system_log
-        ]
-        for number, rows in enumerate((plain, leaking))
-    ]
-    assert logs[0] == logs[1]
-
-
-@pytest.mark.slow
-def test_report_rescore_and_compare_know_of_it(
-    eval_command: EvalCommand, web: list[str], tmp_path: Path, site: Website, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = {
-        "a": (asked(1), GOLD, reading(site, "/both")),
-        "b": (asked(2), GOLD, reading(site, "/gold")),
-    }
-    finished, _ = run(eval_command, web, tmp_path / "data", rows)
-    assert report([str(finished.folder)]) == 0
-    assert "1 question met a page that gives the benchmark away" in capsys.readouterr().out
-    gold = tmp_path / "gold.jsonl"
-    gold.write_text(json.dumps({"task_id": "a", "Final answer": "1900"}) + "\n")
-    anew = tmp_path / "anew"
-    assert rescore([str(finished.folder), f"gold={gold}", f"run.dir={anew}"]) == 0
-    with RunStore(anew / "run.db", read_only=True) as store:
-        assert [record.leaks for record in store.records()] == [[], []], "the new gold answer is not on the page"
-    capsys.readouterr()
-    again = tmp_path / "again"
-    assert rescore([str(finished.folder), "scorer=exact", f"run.dir={again}"]) == 0
-    with RunStore(again / "run.db", read_only=True) as store:
-        assert [len(record.leaks) for record in store.records()] == [1, 0]
-    capsys.readouterr()
-    assert compare([str(again), str(finished.folder), "--intersection"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "A: 1 question met a page that gives it away" in out and "B: 1 question met" in out

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.contamination.web_results import MAX_SOURCE_CHARS, count_blocked_hosts, find_web_leaks
+from eval.contamination.web_results import count_blocked_hosts, find_web_leaks
 from mas.tools.browser.page import build_result
 from mas.tools.files.document import Part, number_lines
 from mas.tools.results import Excerpt, ResultKind, ToolResult
@@ -71,21 +71,6 @@ def test_a_label_counts_only_close_to_the_question(text: str, title: str, found:
 @pytest.mark.parametrize(
     "text",
     [
-        "It was lit in 1874.",
-        f"Of {PASSAGE} little is known.",
-        "the lamp of the lighthouse at Marrow 1874",
-        f"Of {PASSAGE} 18745 people know.",
-        "",
-    ],
-    ids=["gold alone", "passage alone", "seven words", "another number", "nothing"],
-)
-def test_less_than_both_is_none(text: str) -> None:
-    assert sources(page(text)) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         f"{PASSAGE.upper()}: 1,874",
         "the&#32;lamp of the light&shy;house at Marrow&nbsp;Point &#49;874",
         "the lamp\nof the\n\n**lighthouse** at _Marrow_ Point … 1874.0",
@@ -120,25 +105,6 @@ def test_what_the_agent_has_asked_for_is_no_finding() -> None:
     assert sources(browsed(f'- searchbox "Find" [ref=e2]: {QUESTION}\n- text: "1874"')) == []
 
 
-@pytest.mark.parametrize(
-    "snapshot",
-    [
-        f'- \'searchbox "Find: all" [ref=e2]\': {QUESTION}\n- text: "1874"',
-        f'- textbox "Find" [ref=e2]:\n  - /placeholder: say\n  - text: {QUESTION}\n- text: "1874"',
-        f'- paragraph [ref=e2]: {PASSAGE}\n- spinbutton "Year" [active] [ref=e3]: "1874"',
-    ],
-    ids=["a name in quotes", "a field with a hint", "a number typed"],
-)
-def test_what_was_typed_in_the_browser_is_no_finding(snapshot: str) -> None:
-    assert sources(browsed(snapshot)) == []
-
-
-def test_tabs_and_what_was_sought_in_the_browser_are_no_finding() -> None:
-    tabs = f"- 0: (current) [Find](https://find.example.org/)\n- 1: [{QUESTION}](https://x.org/)"
-    assert sources(browsed('- text: "1874"', said=tabs)) == []
-    assert sources(browsed('- text: "1874"', said=f'Found 1 match for "{PASSAGE}":')) == []
-
-
 def test_a_page_seen_in_parts_is_one_result() -> None:
     def parts(*results: ToolResult) -> list[dict[str, str]]:
         return find_web_leaks(QUESTION, "1874", [step(each) for each in results])
@@ -171,12 +137,6 @@ def test_numbers_of_lines_are_not_the_pages() -> None:
     assert sources(page(f"> 1874 | {PASSAGE}", has_line_marks=True)) == []
     split = "> 17 | the lamp of the lighthouse\n  18 | at Marrow Point\n  19 | 1874"
     assert sources(page(split, has_line_marks=True)) == [URL]
-
-
-def test_what_a_search_in_a_page_shows_is_read_without_its_marks() -> None:
-    source = PageSource(f"Quiz, {URL}", URL, "Quiz")
-    texts = ["a", "the lamp of the lighthouse", "at Marrow Point", "1874"]
-    assert sources(show_page(source, [Part(number_lines(texts))], 1, "lamp")) == [URL]
 
 
 def test_a_browsers_snapshot_is_read_across_its_marks() -> None:
@@ -227,13 +187,6 @@ def test_a_page_is_listed_once_for_each_tool_that_showed_it() -> None:
     seen = page(f"{PASSAGE} 1874")
     found = find_web_leaks(QUESTION, "1874", [step(seen), step(seen), step(seen, "browser_navigate")])
     assert [each["tool"] for each in found] == ["read_page", "browser_navigate"]
-
-
-def test_the_source_is_the_pages_address_not_one_in_its_title() -> None:
-    titled = page(f"{PASSAGE} 1874", title="See https://other.example.org/")
-    assert sources(titled) == [URL]
-    (long,) = sources(page(f"{PASSAGE} 1874", f"{URL}/{'t' * 2000}"))
-    assert len(long) == MAX_SOURCE_CHARS
 
 
 def test_a_tool_of_somebodys_own_has_no_header() -> None:

@@ -1,7 +1,6 @@
 """The runner around stand-in programs; the real ones run in test_run.py."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -223,27 +222,6 @@ def test_the_gold_answer_is_not_handed_to_the_program() -> None:
     assert seen == [{"question": "a?", "file": None, "inputs": None}]
 
 
-def test_each_epoch_is_a_question_of_its_own() -> None:
-    asked: list[SampleKey] = []
-
-    async def body(question: str) -> dict[str, Any]:
-        current = current_context()
-        assert current is not None
-        asked.append(current.key)
-        await asyncio.sleep(0)
-        assert current_context() is current
-        return {"final_answer": "42"}
-
-    records: list[Record] = []
-    runner, _ = runner_of(body, records.append)
-    tries = [(sample, SampleKey(sample.id, epoch, 2)) for epoch in (1, 2) for sample in samples(3)]
-    asyncio.run(runner.run(tries))
-    assert asked == [sample for _, sample in tries]
-    assert {(record.sample_id, record.epoch, record.attempt) for record in records} == {
-        (str(n), epoch, 2) for n in range(3) for epoch in (1, 2)
-    }
-
-
 def limited(body: Body, **limits: Any) -> Record:
     return one(body, open_context=lambda sample: SampleContext(sample, SampleLimits(**limits)))
 
@@ -302,16 +280,6 @@ def test_an_answer_that_comes_after_the_deadline_does_not_count(
     record = limited(body, **limits) if limit == "working_seconds" else one(body, **limits)
     assert (record.answer, record.reasoning_trace, record.limit) == (kept, "", limit)
     assert (record.score, record.error_class) == ((1.0, None) if kept else (None, "limit"))
-
-
-def test_an_answer_in_spite_of_a_limit_is_scored_and_the_limit_is_told() -> None:
-    async def body(question: str) -> dict[str, Any]:
-        with contextlib.suppress(LimitReachedError):
-            await two_calls(question)
-        return {"final_answer": "42"}
-
-    record = limited(body, lm_calls=1)
-    assert (record.answer, record.score, record.error, record.limit) == ("42", 1.0, None, "lm_calls")
 
 
 def test_what_is_left_behind_by_a_question_or_its_scorer_spends_nothing_more() -> None:

@@ -147,25 +147,6 @@ def test_stopping_now_from_the_loop_lets_no_worker_take_another_step() -> None:
     assert len(steps) == 10
 
 
-def test_a_worker_is_cancelled_once_and_may_end_what_it_began() -> None:
-    stop, ended = quiet(), list[str]()
-
-    async def worker() -> None:
-        try:
-            await asyncio.sleep(30)
-        except asyncio.CancelledError:
-            await asyncio.sleep(0.01)
-            ended.append("reported")
-            raise
-
-    async def run() -> None:
-        asyncio.get_running_loop().call_later(0.01, stop.stop_now, "used up")
-        await stop.supervise([asyncio.create_task(worker())])
-
-    asyncio.run(run())
-    assert ended == ["reported"]
-
-
 @dataclass
 class Ended:
     code: int

@@ -36,28 +36,6 @@ def test_every_kind_of_part_leaves_a_text() -> None:
     assert to_chat_request({"messages": [{"role": "developer", "content": "Obey."}]})["messages"][0]["role"] == "system"
 
 
-def test_a_message_of_several_results_and_calls_becomes_several_messages() -> None:
-    parts = [
-        {"type": "tool_result", "id": "c1", "content": None},
-        {"type": "tool_result", "id": "c2", "content": "5"},
-        {"type": "tool_call", "id": "c3", "name": "search", "input": "raw"},
-        {"type": "tool_call", "id": "c4", "name": "calculator"},
-    ]
-    search = {"type": "web_search", "limit": 3}
-    assert to_chat_request({"messages": [{"parts": parts}, {"role": "user", "parts": []}], "tools": [search]}) == {
-        "messages": [
-            {"role": "tool", "tool_call_id": "c1", "content": ""},
-            {"role": "tool", "tool_call_id": "c2", "content": "5"},
-            {"role": "user", "content": "", "tool_calls": [
-                {"id": "c3", "type": "function", "function": {"name": "search", "arguments": "raw"}},
-                {"id": "c4", "type": "function", "function": {"name": "calculator", "arguments": "{}"}},
-            ]},
-        ],
-        "tools": [search],
-    }  # fmt: skip
-    assert to_chat_reply({"parts": []}, "stop")["choices"][0]["message"] == {"role": "assistant", "content": ""}
-
-
 def test_media_are_described_by_where_they_are_and_texts_are_not_escaped() -> None:
     parts = [
         {"type": "image", "media_type": "image/png", "url": "u" * 201},

@@ -46,14 +46,6 @@ def test_a_question_becomes_lines_with_its_correlation_id(tmp_path: Path) -> Non
     assert {(line["task_id"], line["epoch"], line["attempt"]) for line in (started, finished)} == {("q1", 2, 1)}
 
 
-def test_lines_are_in_the_file_at_once(tmp_path: Path) -> None:
-    with RunLogs(tmp_path) as logs:
-        logs.entry_point.info("question started")
-        logs.listener("t", {"task_id": "q1"})("info", "agent started", {})
-        written = [lines(path)[0]["event"] for path in sorted((tmp_path / "logs").iterdir())]
-    assert written == ["question started", "agent started"]
-
-
 def test_secrets_are_nowhere_in_the_logs(tmp_path: Path) -> None:
     with RunLogs(tmp_path, redact=[SECRET, SECRET[:6], ""]) as logs:
         logs.listener("t", {"task_id": "q1"})(

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from eval.benchmarks.dataset import Sample
 from eval.runs.folder import is_in_use
 from eval.runs.record import PlannedQuestion, Record, Usage, build_missing_record
 from eval.runs.run_info import RunInfo
@@ -96,33 +95,6 @@ def test_a_full_disk_is_a_sentence_and_earlier_rows_stay(tmp_path: Path) -> None
         assert store.list_finished_keys() == {("q1", 1, 1)}
 
 
-def test_keys_and_final_records_follow_the_last_attempt_in_the_plans_order(tmp_path: Path) -> None:
-    with RunStore(tmp_path / "run.db") as store:
-        store.write_plan([Sample("b", "B?"), Sample("a", "A?")])
-        store.write(make("a", 1, 1, error="down", error_class="infrastructure"))
-        store.write(make("a", 2, 1, answer="a2"))
-        store.write(make("unplanned", answer="u"))
-        store.write(make("b", 1, 1, error="odd"))
-        store.write(make("a", 1, 2, answer="a1"))
-        assert store.read_last_attempts() == {
-            ("a", 1): (2, None),
-            ("a", 2): (1, None),
-            ("b", 1): (1, "unknown"),
-            ("unplanned", 1): (1, None),
-        }
-        final = [(record.sample_id, record.epoch, record.attempt) for record in store.final_records()]
-        assert final == [("b", 1, 1), ("a", 1, 2), ("a", 2, 1), ("unplanned", 1, 1)]
-
-
-def test_costs_add_up_over_attempts_and_judging(tmp_path: Path) -> None:
-    with RunStore(tmp_path / "run.db") as store:
-        assert store.cost_usd() == 0
-        store.write(make("a", 1, 1, usage=Usage(cost_usd=0.25), error="down"))
-        store.write(make("a", 1, 2, usage=Usage(cost_usd=0.5), scorer_usage=Usage(cost_usd=1.0)))
-        store.write(make("b", usage=Usage(cost_usd=None)))
-        assert store.cost_usd() == 1.75
-
-
 def test_a_question_that_was_not_run_is_an_error_with_the_gold_answer_of_its_plan() -> None:
     record = build_missing_record("r", PlannedQuestion("a", "A?", "a.csv", "17", "2"), epoch=3)
     assert (record.error_class, record.scored, record.correct, record.epoch) == ("not_run", True, False, 3)
@@ -151,18 +123,3 @@ def test_readers_need_no_lock_see_new_rows_and_cannot_write(tmp_path: Path) -> N
         assert len(list(reader.records())) == 1
     assert path.read_bytes() == before
     assert {each.name for each in tmp_path.iterdir()} == FILES
-
-
-def test_a_killed_writer_frees_the_lock_and_its_rows_can_be_read_and_added_to(tmp_path: Path) -> None:
-    path = tmp_path / "run.db"
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        with pytest.raises(StoreError, match=f"in use by process {writer.pid} on"):
-            RunStore(path)
-        os.kill(writer.pid, signal.SIGKILL)
-    with RunStore(path, read_only=True) as reader:
-        n_rows = len(reader.list_finished_keys())
-    with RunStore(path) as store:
-        store.write(make("after"))
-        assert len(store.list_finished_keys()) == n_rows + 1 >= 2
