@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from eval.benchmarks.dataset import Dataset
 from eval.benchmarks.selection import Selection
@@ -266,7 +266,7 @@ def read_config(composed: DictConfig) -> EvalConfig:
     """Check a composed configuration and build its parts.
 
     Args:
-        composed: what Hydra made of `conf/` and the command line; the split that is used is put into it.
+        composed: what Hydra made of `conf/` and the command line; the split and the name of the data are put into it.
 
     Raises:
         UserError: a value of the wrong kind, out of range, or missing.
@@ -281,6 +281,8 @@ def read_config(composed: DictConfig) -> EvalConfig:
     plain: _Plain = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
     _check_ranges(plain)
     composed.split = plain.split or parts["data"].default_split
+    with open_dict(composed):
+        composed.data.name = parts["data"].name
     return EvalConfig(
         **parts,
         **{name: getattr(plain, name) for name in ("prompts", "tools", "run", "limits", "cache", "log")},

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, RunSettings, build_part, check_branches, require
@@ -183,6 +183,8 @@ def read_config(composed: DictConfig) -> OptimizeConfig:
         OmegaConfBaseException: the same, found by OmegaConf; `eval.cli.command` prints it as one sentence.
     """
     base = read_evaluation(OmegaConf.create({name: composed[name] for name in (*PARTS, *_OF_EVALUATION)}))
+    with open_dict(composed):
+        composed.data.name = base.data.name
     others = (*PARTS, *_OF_EVALUATION, *_NO_OPTIONS, "optimizer")
     rest = {key: value for key, value in composed.items() if key not in others}
     schema = OmegaConf.structured(TuningOptions)
