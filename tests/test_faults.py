@@ -25,7 +25,7 @@ from mas.systems.toy.system import ToySystem
 from mas.tools.tool_context import Resources
 from tests.eval.command_line import EvalCommand, dataset, question
 from tests.servers.fault_replies import ANSWER
-from tests.servers.faults import FaultServer, fault_server
+from tests.servers.faults import fault_server
 
 NUM_RETRIES = 2
 STEPS = 3  # requests of a question that meets no fault
@@ -219,29 +219,6 @@ def test_a_part_of_an_answer_is_never_right_even_if_it_reads_like_the_gold_answe
     assert len(json.dumps(record.to_dict())) < 1_000_000, "nor is all of it kept"
 
 
-def two_questions(folder: Path, server: FaultServer) -> list[str]:
-    """Options of the whole command, for two questions one after the other."""
-    rows = dataset(folder, question("a", "What is 6 * 7?", "42"), question("b", "Six times seven?", "42"))
-    model = ["model=openai_compatible", f"model.base_url={server.base_url}", f"model.num_retries={NUM_RETRIES}"]
-    return ["system=toy", *model, *rows, "run.concurrency=1"]
-
-
-def test_a_quota_stops_the_whole_run_which_goes_on_once_it_is_paid(eval_command: EvalCommand, tmp_path: Path) -> None:
-    schedule = ["ok"] * STEPS + ["quota"]
-    with fault_server(schedule) as server:
-        options = two_questions(tmp_path / "questions", server)
-        finished = eval_command(*options)
-        assert finished.code == 3
-        assert server.faults() == schedule
-        assert "You exceeded your current quota" in " ".join(finished.out.split())
-        server.start_over([])
-        resumed = eval_command(f"run.dir={finished.folder}", f"run.resume={finished.folder}", *options)
-        assert server.faults() == ["ok"] * STEPS
-    assert (resumed.code, resumed.err) == (0, "")
-    summary = json.loads((finished.folder / "summary.json").read_text("utf-8"))
-    assert (summary["n"], summary["accuracy"]) == (2, 1.0)
-
-
 @pytest.mark.slow
 def test_a_server_that_refuses_everything_stops_the_run_with_its_reason(
     eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -255,15 +232,3 @@ def test_a_server_that_refuses_everything_stops_the_run_with_its_reason(
     assert (finished.code, len(finished.records), len(server.requests())) == (3, 5, 5 * 5)
     assert "stopped: the first 5 answers all failed in the same way: LMRateLimitError: " in out
     assert "Rate limit reached" in out
-
-
-def test_a_question_that_failed_is_counted_wrong_and_the_others_go_on(
-    eval_command: EvalCommand, tmp_path: Path
-) -> None:
-    schedule = {"text": "Six times seven?", "every": 1, "fault": "length"}
-    with fault_server(schedule) as server:
-        finished = eval_command(*two_questions(tmp_path / "questions", server))
-        served = server.faults()
-    assert (finished.code, finished.summary["accuracy"]) == (2, 0.5)
-    assert served == ["ok"] * STEPS + ["length"]
-    assert finished.records["b"]["error_class"] == "truncated"

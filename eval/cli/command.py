@@ -123,7 +123,7 @@ def run_cli(command: Callable[[], int]) -> int:
     logging.setLogRecordFactory(_CleanRecord)
     with (
         survive_broken_pipe() as output,
-        _set_up_process(),
+        _keep_files_private(),
         handle_signals(_raise_interrupt, TERMINATION_SIGNALS),
     ):
         code = _report_end(command)  # a run's own StopController handles the signals while samples run
@@ -134,22 +134,12 @@ def run_cli(command: Callable[[], int]) -> int:
 
 
 @contextmanager
-def _set_up_process() -> Iterator[None]:
-    """Make new files and folders readable by their user alone, and lost interrupts silent.
-
-    A signal that arrives in a weak reference's callback, where Python can raise nothing, leaves no traceback.
-    """
-    before, mask = sys.unraisablehook, os.umask(_PRIVATE)
-
-    def report(ignored: "sys.UnraisableHookArgs") -> None:
-        if not isinstance(ignored.exc_value, KeyboardInterrupt):
-            before(ignored)
-
-    sys.unraisablehook = report
+def _keep_files_private() -> Iterator[None]:
+    """Make new files and folders readable by their user alone."""
+    mask = os.umask(_PRIVATE)
     try:
         yield
     finally:
-        sys.unraisablehook = before
         os.umask(mask)
 
 

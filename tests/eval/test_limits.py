@@ -108,21 +108,6 @@ def test_what_interrupted_questions_were_charged_is_told_and_counts_in_the_budge
 
 
 @pytest.mark.slow
-def test_replies_that_nobody_asks_for_again_are_still_paid_for(eval_command: EvalCommand, tmp_path: Path) -> None:
-    with fault_server(["ok", "ok", "quota"]) as server:
-        finished = eval_command(*model(server), PRICE, *questions(tmp_path, 1))
-        assert (finished.code, len(server.requests())) == (3, 3)
-        changed = [f"run.resume={finished.folder}", "model.temperature=0.5", "run.allow_config_change=true"]
-        assert eval_command(*changed).code == 0
-        assert len(server.requests()) == 6, "another temperature, another request"
-    usage = json.loads((finished.folder / "summary.json").read_text())["usage"]
-    assert (usage["lm_calls"], usage["replayed_calls"], usage["input_tokens"]) == (5, 0, 500)
-    assert usage["cost_usd"] == pytest.approx(5 * COST_USD)
-    with RunStore(finished.folder / "run.db", read_only=True) as store:
-        assert store.cost_usd() == pytest.approx(5 * COST_USD)
-
-
-@pytest.mark.slow
 def test_a_call_that_is_cut_off_may_have_cost_something(eval_command: EvalCommand, tmp_path: Path) -> None:
     with fault_server(["ok", "503", "reset", "hang"]) as server:
         retries = ["model.num_retries=2", "model.retry_base_seconds=0.01"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.eval.command_line import NO_SEARCH, SUM, EvalCommand, Finished, attached, dataset, question
-from tests.servers.running import RunningServer, running_llm
+from tests.servers.running import RunningServer
 
 FAILING = ("system.tools.read_file=tests.eval.failing_tools.read_file", "tools.fail_fast=true")
 CANARIES = "canary-7f3a", "1e77", "zebra;lion"
@@ -131,34 +131,6 @@ def test_a_thread_id_retrieves_all_that_happened_in_its_question(sure_command: E
     assert len(lines) + len(lines_of(finished, "b")) == len(finished.system_log)
     ended = [line for line in finished.lines("logs/entry_point.log") if line["event"] == "question finished"]
     assert {line["correlation_id"] for line in ended} == {answer["thread_id"] for answer in finished.answers}
-
-
-def test_a_failed_questions_error_is_in_its_log(sure_command: EvalCommand, mixed: list[str]) -> None:
-    finished = sure_command(*mixed, *FAILING, "ids=[bad]")
-    errors = [line for line in lines_of(finished, "bad") if line["level"] == "ERROR"]
-    assert {"tool failed", "question failed"} <= {line["event"] for line in errors}
-    assert all("the disk is on fire" in line["error"] for line in errors)
-    (failed,) = [line for line in errors if line["event"] == "tool failed"]
-    assert failed["stack"] and failed["retry_counts"] == {"planner": 0, "researcher": 0, "expert": 0}
-    (ended,) = [line for line in finished.lines("logs/entry_point.log") if line["event"] == "question finished"]
-    assert (ended["level"], ended["error_component"]) == ("ERROR", "read_file")
-
-
-def test_rejections_are_warnings_and_the_limit_names_the_agent(sure_command: EvalCommand, tmp_path: Path) -> None:
-    data = dataset(tmp_path / "data", question("a", SUM, "5"))
-    with running_llm(rejected=["expert"]) as server:
-        finished = sure_command(
-            *data, "model=openai_compatible", f"model.base_url={server.base_url}", "system.agents.expert.retry_limit=2"
-        )
-    assert finished.code == 0, "a question that was given up is wrong, not in error"
-    assert finished.answers[0]["model_answer"] == "The question could not be answered."
-    assert "expert" in finished.answers[0]["reasoning_trace"]
-    lines = lines_of(finished, "a")
-    decided = [(line["decision"], line["level"]) for line in lines if line["event"] == "decision"]
-    assert decided.count(("reject", "WARN")) == 2
-    assert set(decided) == {("approve", "INFO"), ("reject", "WARN")}
-    (exhausted,) = [line for line in lines if line["event"] == "retries exhausted"]
-    assert (exhausted["level"], exhausted["agent"]) == ("WARN", "expert")
 
 
 def test_the_gold_answer_is_in_no_prompt(sure_command: EvalCommand, llm_server: RunningServer, tmp_path: Path) -> None:

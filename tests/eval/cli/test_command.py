@@ -54,19 +54,6 @@ def test_a_multirun_runs_every_job_and_ends_with_the_worst_code(run: Run, codes:
     assert seeds == [0, 1, 2]
 
 
-@pytest.mark.slow
-def test_a_choice_unknown_to_any_job_stops_a_multirun_before_its_first(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def task(composed: DictConfig) -> int:
-        raise AssertionError("a job has been run")
-
-    assert run(task, "-m", "model=offline,nope") == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: model=nope is not known; choose one of: ")
-    assert "offline" in line
-
-
 def test_a_fault_of_the_program_itself_is_not_hidden(run: Run) -> None:
     def task(composed: DictConfig) -> int:
         raise ZeroDivisionError("a bug")
@@ -133,35 +120,6 @@ def test_sigterm_outside_the_questions_ends_the_command_as_ctrl_c_does(
         signal.signal(signal.SIGTERM, before)
     assert others == []
     assert capsys.readouterr().err.startswith("stopped by SIGTERM; every question that was finished is kept")
-
-
-LOST = """
-import weakref
-from eval.cli.command import exit_now, run_cli
-
-class Held: pass
-
-def lose(error):
-    def callback(reference):
-        raise error
-    held = Held()
-    reference = weakref.ref(held, callback)
-    del held
-
-def command():
-    lose(KeyboardInterrupt("Ctrl-C"))
-    lose(RuntimeError("a defect"))
-    return 3
-
-exit_now(run_cli(command))
-"""
-
-
-def test_a_signal_that_python_cannot_raise_is_no_traceback_but_a_defect_is(clean_environment: dict[str, str]) -> None:
-    command = [sys.executable, "-c", LOST]
-    done = subprocess.run(command, env=clean_environment, cwd=PROJECT_ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "KeyboardInterrupt" not in done.stderr and done.stderr.endswith("RuntimeError: a defect\n")
 
 
 @contextmanager

@@ -25,9 +25,6 @@ from eval.execution.failure import (
     describe_failure,
     describe_timeout,
 )
-from mas.llm.profiles.model import AgentModel
-from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import (
     EmptyReplyError,
     RefusedReplyError,
@@ -37,7 +34,6 @@ from mas.runtime.lm_errors import (
 )
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace, span
-from tests.servers.one_answer import server_that_answers
 
 UNPARSABLE = AdapterParseError("ChatAdapter", dspy.Signature("question -> answer"), "gibberish")
 
@@ -127,15 +123,6 @@ def test_a_tool_is_not_blamed_for_what_its_agent_did_afterwards(goes_on: bool, b
         raise ValueError("broken")
     failure = describe_failure(raised.value, trace)
     assert (failure.component, failure.kind) == blamed
-
-
-def test_a_server_that_has_gone_is_infrastructure() -> None:
-    with server_that_answers(500, {}) as base_url:
-        pass
-    model = OpenAIChatModel(name="m", base_url=base_url, num_retries=0, call_deadline_seconds=10.0)
-    with pytest.raises(LMError) as raised:
-        run_blocking(dspy.Predict("question -> answer").acall(question="?", lm=model.create_lm(AgentModel())))
-    assert describe_failure(raised.value, empty()).kind == "infrastructure"
 
 
 def test_an_error_that_causes_itself_has_its_class_as_well() -> None:
