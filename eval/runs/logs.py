@@ -39,7 +39,6 @@ from mas.runtime.trace import Level, Listener
 from mas.system import Program
 
 DIGEST_CHARS = 12  # of the prompts of a trial, in its lines
-_STATM = Path("/proc/self/statm")
 
 
 class LogSink(Protocol):
@@ -301,7 +300,6 @@ class AnswerLog:
                 **_name_sample(record.sample_id, record.epoch, record.attempt),
                 **labels,
                 seconds=round(record.wall_seconds, 3),
-                memory_mb=measure_memory_mb(),
                 error=record.error,
                 **failure,
             )
@@ -337,15 +335,6 @@ def log_parts(
         log.info("prompts loaded", prompts=prompts.name, number=len(names), agents=names, sha256=digest(prompts))
     tools = {agent: list(toolbox.tools) for agent, toolbox in program.toolboxes.items()}
     log.info("program built", agents=[name for name, _ in program.named_predictors()], tools=tools)
-
-
-def measure_memory_mb() -> float:
-    """Return the memory of this process now; where the system does not say it, the most that it has had."""
-    try:
-        pages = int(_STATM.read_text().split()[1])
-    except OSError:
-        return measure_peak_memory_mb()
-    return round(pages * resource.getpagesize() / 2**20, 1)
 
 
 def measure_peak_memory_mb() -> float:

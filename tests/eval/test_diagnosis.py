@@ -77,7 +77,6 @@ def test_a_session_logs_what_it_is_made_of_and_each_answer(sure_command: EvalCom
     research = {"read_file", "tavily_tool", "read_page", "wikipedia_tool", "wikipedia_page", "youtube_transcript_tool"}
     assert set(built["tools"]["researcher"]) == research
     assert started["correlation_id"] == ended["correlation_id"] == finished.records["a"]["thread_id"]
-    assert ended["memory_mb"] > 10
     assert lines[-1]["peak_memory_mb"] == finished.summary["peak_memory_mb"] > 10
 
 
