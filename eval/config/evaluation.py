@@ -53,7 +53,6 @@ class RunSettings:
     max_errors: float | None = None  # from 1: stop at so many; below 1: stop beyond this share; null: never
     max_same_errors: int | None = 5  # stop when the first so many answers all fail in the same way; null: never
     drain_seconds: float = 30.0  # for what is in flight when a run stops early
-    fail_fast: bool = False  # true: stop at the first question that fails by error (exit 3)
     fail_under: float | None = None  # of the metric, 0 to 1, below which the exit code is 2; null: any will do
     resume: str | None = None  # resume this run: latest, a name or a path; `dir` and `name` are then its own
     retry_errors: bool = False  # with resume: run again what failed for reasons of infrastructure

@@ -13,7 +13,7 @@ OF_THE_SESSION = (RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_
 UNMEASURED = (
     *OF_THE_SESSION,
     *(f"run.{key}" for key in ("concurrency", "drain_seconds", "max_seconds", "max_cost_usd", "max_errors")),
-    *(f"run.{key}" for key in ("fail_fast", "fail_under", "max_same_errors")),
+    *(f"run.{key}" for key in ("fail_under", "max_same_errors")),
     *("log", "tracking", "executor", "experiment", "debug"),
     *(f"model.{key}" for key in ("max_connections", "rate", "api_key_env")),
 )

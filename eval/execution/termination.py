@@ -69,7 +69,6 @@ class StopController:
     def __init__(
         self,
         drain_seconds: float = 30.0,
-        fail_fast: bool = False,
         max_errors: float | None = None,
         max_seconds: float | None = None,
         max_same_errors: int | None = None,
@@ -78,7 +77,7 @@ class StopController:
         self.reason: StopReason | None = None  # the first one given; None: the run continues
         self.interrupted = False  # by a signal: a multirun must not start its next job either
         self._drain_seconds, self._say = drain_seconds, say
-        self._fail_fast, self._max_errors, self._max_seconds = fail_fast, max_errors, max_seconds
+        self._max_errors, self._max_seconds = max_errors, max_seconds
         self._same_errors = SameErrors(max_same_errors)
         self._finished = self._errors = self._signals = 0
         self._cancels: list[Callable[[], None]] = []  # of what is in flight
@@ -122,8 +121,6 @@ class StopController:
                 f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})",
                 "server",
             )
-        elif self._fail_fast:
-            self.stop_now(f"question {record.sample_id} failed ({record.error}) and run.fail_fast is on", "errors")
         elif exceeds_errors(self._errors, self._finished, self._max_errors):
             share = f"{self._errors} of {self._finished} questions failed"
             self.drain(f"{share} (run.max_errors={self._max_errors:g})", "errors")

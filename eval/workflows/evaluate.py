@@ -189,7 +189,6 @@ class _Evaluation:
         limits = self.config.run
         self.stop = StopController(
             limits.drain_seconds,
-            limits.fail_fast,
             limits.max_errors,
             limits.max_seconds,
             limits.max_same_errors,

@@ -169,7 +169,7 @@ def half(eval_command: EvalCommand, tmp_path: Path) -> Path:
     """A run of two epochs that stopped in the first of them, at its second question."""
     rows = told("a", "sleep 0 say 7"), told("b", "sleep 0 fail once"), told("c", "sleep 0 say 8")
     data = dataset(tmp_path / "data", *rows)
-    finished = eval_command(*AGENT, *data, "run.concurrency=1", "run.epochs=2", "run.fail_fast=true")
+    finished = eval_command(*AGENT, *data, "run.concurrency=1", "run.epochs=2", "run.max_errors=1")
     assert finished.code == 3
     assert finished.out.splitlines()[-1] == f"continue with: python eval/run.py run.resume={finished.folder}"
     assert keys(finished.folder) == [("a", 1, 1), ("b", 1, 1)]
@@ -182,7 +182,7 @@ def summary(folder: Path) -> Any:
 
 def test_resuming_runs_exactly_what_is_missing(eval_command: EvalCommand, half: Path) -> None:
     before = summary(half)
-    finished = eval_command(f"run.resume={half}", "run.fail_fast=false")
+    finished = eval_command(f"run.resume={half}", "run.max_errors=null")
     assert (finished.code, finished.err) == (2, "")
     assert not finished.folder.exists(), "it goes on in its own folder"
     assert keys(half) == [("a", 1, 1), ("b", 1, 1), ("c", 1, 1), ("a", 2, 1), ("b", 2, 1), ("c", 2, 1)]
@@ -195,7 +195,7 @@ def test_resuming_runs_exactly_what_is_missing(eval_command: EvalCommand, half: 
 
 
 def test_a_complete_run_is_shown_again(eval_command: EvalCommand, half: Path) -> None:
-    eval_command(f"run.resume={half}", "run.fail_fast=false")
+    eval_command(f"run.resume={half}", "run.max_errors=null")
     written = (half / "run.db").stat().st_mtime_ns
     again = eval_command(f"run.resume={half}")
     assert (again.code, again.err) == (2, "")
@@ -229,7 +229,7 @@ def test_the_source_of_a_system_of_the_harness_is_compared() -> None:
 
 
 def test_what_a_smaller_plan_leaves_out_is_paid_for_and_nothing_else(eval_command: EvalCommand, half: Path) -> None:
-    eval_command(f"run.resume={half}", "run.fail_fast=false")
+    eval_command(f"run.resume={half}", "run.max_errors=null")
     assert summary(half)["accuracy"] == pytest.approx(2 / 6), "a in both epochs"
     smaller = eval_command(f"run.resume={half}", "run.epochs=1", "limit=1", "run.allow_config_change=true")
     assert (smaller.code, smaller.err) == (0, "")

@@ -98,7 +98,7 @@ def prove(request: Request, output: Output) -> Proof:
     elif config.needs_model:
         output.print(format_estimate(config, n_answers))
     limits = config.run
-    stop = StopController(limits.drain_seconds, limits.fail_fast, limits.max_errors, limits.max_seconds)
+    stop = StopController(limits.drain_seconds, limits.max_errors, limits.max_seconds)
     missing = MissingServices(config.simulated)
     with ExitStack() as stack:
         resources = stack.enter_context(config.system.open_resources(config.tools, missing.note))

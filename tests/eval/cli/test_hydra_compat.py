@@ -53,7 +53,7 @@ def test_a_number_is_asked_for_in_words(cause: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OC_CAUSE", cause)
     for value, key, expected in (
         ("many", "run.epochs", "a whole number"),
-        ("maybe", "run.fail_fast", "true or false"),
+        ("maybe", "run.retry_errors", "true or false"),
     ):
         with pytest.raises(MISTAKES) as caught:
             read_config(compose_config([f"{key}={value}"]))
