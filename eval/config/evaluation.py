@@ -109,15 +109,15 @@ class EvalConfig:
         """
         _check_resuming(self.run)
         prompts = self.check_system()
-        self.scorer.check()
-        self._check_extra_scorers()
+        self.check_scorers()
         self.check_model()
         self.check_budget()
         self.tracking.check()
         self.data.check()
         return prompts
 
-    def _check_extra_scorers(self) -> None:
+    def check_scorers(self) -> None:
+        self.scorer.check()
         for name, scorer in self.extra_scorers.items():
             try:
                 scorer.check()
