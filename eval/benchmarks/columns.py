@@ -26,7 +26,6 @@ USUAL = {  # in lower case, with a space for each _
     "level": ("level",),
     "file": ("file name", "filename", "file", "attachment"),
 }
-TABLE = ("question", "answer")  # what a table must have
 _WITHOUT = {"id": "to number the rows", "answer": "to run unscored", "level": "to do without", "file": "to do without"}
 
 ON_BAD_ROW = ("refuse", "skip")
@@ -106,14 +105,13 @@ class ColumnSettings:
 
         return list(read(choose)), found
 
-    def find_columns(self, there: Collection[str], source: str, enough: Collection[str] = TABLE) -> FoundColumns:
+    def find_columns(self, there: Collection[str], source: str, needs_target: bool = True) -> FoundColumns:
         """Return the column of every key, None where the data have no such column and need not have it.
 
         Args:
             there: the columns of the data.
             source: name of the data for the user.
-            enough: the keys whose columns, as configured, suffice: the usual names of the others are then not looked
-                for, so that nobody's questions change. Without them all but the id must be found by their usual names.
+            needs_target: whether there must be a column of targets.
 
         Raises:
             UserError: columns that should be there are not, or several might be meant; it lists those that are.
@@ -131,7 +129,6 @@ class ColumnSettings:
                 f"{source} has no column {_join(listed)}, which data.inputs names: correct the name, or say which "
                 f"column holds the field with 'data.inputs={{field: column}}'; its columns are: {columns_there}."
             )
-        as_configured = not inputs and all(complete[key] is None or complete[key] in there for key in enough)
         named = {column for key, column in complete.items() if column != GAIA_COLUMNS[key]} | set(inputs.values())
         found: dict[str, str | None] = {}
         problems: dict[str, str] = {}
@@ -141,11 +138,9 @@ class ColumnSettings:
                 found[key] = column
             elif column != GAIA_COLUMNS[key]:
                 problems[key] = f"no column {column!r}"
-            elif as_configured:
-                found[key] = None
             elif len(usual) > 1:
                 problems[key] = f"several columns that may be the {key} ({', '.join(usual)})"
-            elif not usual and key in enough and key != "id":
+            elif not usual and (key == "question" or (key == "answer" and needs_target)):
                 problems[key] = f"no column for the {key} ({', '.join((column, *USUAL[key][1:]))})"
             else:
                 found[key] = usual[0] if usual else None
@@ -156,8 +151,8 @@ class ColumnSettings:
                 f"{source} has {_join(list(problems.values()))}: name what it has with {_join(options)}; its columns "
                 f"are: {columns_there}."
             )
-        made = found["id"] is None and complete["id"] is not None and not as_configured
-        notes = tuple(_list_notes(complete, found, there, made))
+        made = found["id"] is None and complete["id"] is not None
+        notes = tuple(_list_notes(complete, found, made))
         return FoundColumns(found, made, notes, inputs, parse_labels(self.labels), tags)
 
     def _complete_columns(self) -> dict[str, str | None]:
@@ -255,7 +250,7 @@ def _join(words: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def _list_notes(complete: Columns, found: Columns, there: Collection[str], made: bool) -> list[str]:
+def _list_notes(complete: Columns, found: Columns, made: bool) -> list[str]:
     notes = []
     others = {key: name for key, name in found.items() if name and name != complete[key]}
     if usual := [f"{key} = {name!r}" for key, name in others.items() if normalise_column(name) != USUAL[key][0]]:
@@ -263,7 +258,5 @@ def _list_notes(complete: Columns, found: Columns, there: Collection[str], made:
     if made:
         notes.append("ids are made from the questions, since there is no column of ids")
     if found["answer"] is None and (wanted := complete["answer"]) is not None:
-        likely = [name for name in there if normalise_column(name) in USUAL["answer"]]
-        hint = f"; is it {likely[0]!r}?" if likely else ""
-        notes.append(f"unscored, for there is no column {wanted!r}{hint} (data.columns.answer=NAME)")
+        notes.append(f"unscored, for there is no column {wanted!r} (data.columns.answer=NAME)")
     return notes

@@ -20,7 +20,6 @@ from mas.runtime.errors import UserError
 
 METADATA = ("metadata.jsonl", "metadata.parquet")
 ONLY_SPLIT = "all"  # the name of a split that has no sub-folder of its own
-ENOUGH = ("id", "question")  # the gold answers are a matter of each row
 
 
 @dataclass
@@ -52,7 +51,7 @@ class JsonlDataset(ColumnSettings, Dataset):
         rows = list(read_metadata(metadata))
         keys = {str(key): None for row in rows if isinstance(row.content, dict) for key in row.content}
         # Without any key there is no row that can be read, and the first of them says why.
-        columns = self.find_columns(keys, str(metadata), enough=ENOUGH) if keys else AS_GAIA
+        columns = self.find_columns(keys, str(metadata), needs_target=False) if keys else AS_GAIA
         return read_rows(rows, attachments, self.on_bad_row, columns)
 
     def _find_metadata(self, split: str) -> Path:
