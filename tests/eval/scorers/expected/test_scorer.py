@@ -124,19 +124,7 @@ def test_without_the_column_the_answer_must_hold_the_target() -> None:
     assert ExpectedScorer()("How many?", "There are 3.", "2").value == 0
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"weights": {"style": 1.0}},
-        {"weights": {"answer": 0.0}},
-        {"weights": {"answer": -1.0}},
-        {"weights": {"answer": 1.0, "http": 1.001}},
-        {"weights": {"answer": -0.001, "http": 1.0}},
-    ],
-)
-def test_wrong_weights_and_a_missing_folder_are_found_before_anything_is_spent(settings: dict[str, object]) -> None:
-    with pytest.raises(UserError, match=r"scorer\.weights"):
-        ExpectedScorer(**settings).check()  # type: ignore[arg-type]
+def test_a_missing_folder_is_found_before_anything_is_spent() -> None:
     with pytest.raises(UserError, match=r"scorer\.databases"):
         ExpectedScorer(databases="no/such/folder").check()
 
