@@ -10,6 +10,7 @@ CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id     
 import csv
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
@@ -150,8 +151,7 @@ class ExcelDataset(_TableDataset):
         columns = choose(_check_names(path, [name for name in names if name]))
         for number, cells in lines:
             content = {name: cell for name, cell in zip(names, cells, strict=True) if name}
-            broken = next((name for name in columns if content.get(name) == _ERROR), None)
-            problem = f"{broken!r} holds an error of Excel, such as #N/A" if broken else None
+            problem = next((f"{name!r} {_BAD[text]}" for name in columns if (text := content.get(name)) in _BAD), None)
             yield Row(f"{path}, row {number}", content, problem)
 
     def _read_lines(self, path: Path) -> Iterator[tuple[int, list[str | None]]]:
@@ -162,6 +162,7 @@ class ExcelDataset(_TableDataset):
             with pandas.ExcelFile(path) as book:
                 sheet = self._choose_sheet(path, [str(each) for each in book.sheet_names])
                 frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
+            formulas = _find_formulas(path, sheet)
         except UserError:
             raise
         except Exception as error:
@@ -169,7 +170,8 @@ class ExcelDataset(_TableDataset):
                 f"{path} cannot be read as Excel ({type(error).__name__}: {error}): save it as .xlsx."
             ) from error
         for number, cells in enumerate(frame.itertuples(index=False, name=None), start=1):
-            if any(texts := [_show_cell(cell) for cell in cells]):
+            texts = [_show_cell(cell) or formulas.get((number, at)) for at, cell in enumerate(cells, start=1)]
+            if any(texts):
                 yield number, texts
 
     def _choose_sheet(self, path: Path, sheets: Sequence[str]) -> str:
@@ -180,7 +182,29 @@ class ExcelDataset(_TableDataset):
         return self.sheet
 
 
-_ERROR = "\0error"  # in place of a cell's text; no cell of a workbook can hold it
+_ERROR, _FORMULA = "\0error", "\0formula"  # in place of a cell's text; no cell of a workbook can hold these
+_BAD: Mapping[str | None, str] = {
+    _ERROR: "holds an error of Excel, such as #N/A",
+    _FORMULA: "holds a formula without a value: save the workbook in Excel",
+}
+
+
+def _find_formulas(path: Path, sheet: str) -> dict[tuple[int, int], str]:
+    """Return the places of formulas, which a library that wrote the workbook may have left without a value."""
+    from openpyxl import load_workbook
+
+    if path.suffix.lower() == ".xls":
+        return {}
+    with closing(load_workbook(path, read_only=True)) as book:
+        cells = book[sheet]
+        cells.reset_dimensions()  # which the workbook may state too small
+        rows = enumerate(cells.iter_rows(), start=1)
+        return {
+            (number, at): _FORMULA
+            for number, row in rows
+            for at, cell in enumerate(row, start=1)
+            if cell.data_type == "f"
+        }
 
 
 def _show_cell(value: object) -> str | None:
