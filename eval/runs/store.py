@@ -106,18 +106,24 @@ class RunStore(RunDatabase):
             last_row, *parts = found[0]
             yield last_row, join_line(*parts)
 
-    def final_records(self) -> Iterator[Record]:
-        """Yield the last attempt at each (sample, epoch), in the order of the plan; without trajectory and state."""
+    def final_records(self, variant: str = "") -> Iterator[Record]:
+        """Yield the last attempt at each (sample, epoch), in the order of the plan; without trajectory and state.
+
+        Args:
+            variant: of a tuning run, the SHA-256 of the prompts whose answers are wanted.
+        """
         finals = self._all(
-            "SELECT row, max(attempt) FROM records LEFT JOIN questions ON id = sample_id GROUP BY sample_id, epoch "
-            "ORDER BY place IS NULL, coalesce(place, row), epoch"
+            "SELECT row, max(attempt) FROM records LEFT JOIN questions ON id = sample_id WHERE variant = ? "
+            "GROUP BY sample_id, epoch ORDER BY place IS NULL, coalesce(place, row), epoch",
+            variant,
         )
         for row, _ in finals:
             yield Record.from_dict(json.loads(self._all("SELECT data FROM records WHERE row = ?", row)[0][0]))
 
-    def read_last_attempts(self) -> dict[tuple[str, int], tuple[int, str | None]]:
+    def read_last_attempts(self, variant: str = "") -> dict[tuple[str, int], tuple[int, str | None]]:
         """Return (sample id, epoch) → number of the last attempt and its error class; no record is read."""
-        rows = self._all("SELECT sample_id, epoch, max(attempt), error_class FROM records GROUP BY sample_id, epoch")
+        query = "SELECT sample_id, epoch, max(attempt), error_class FROM records WHERE variant = ?"
+        rows = self._all(f"{query} GROUP BY sample_id, epoch", variant)
         return {(unescape(escaped_id), epoch): (attempt, kind) for escaped_id, epoch, attempt, kind in rows}
 
     def list_finished_keys(self) -> set[AttemptKey]:
@@ -207,6 +213,13 @@ class RunStore(RunDatabase):
         """Return whether this answer is stored already; a resumed search gives its answers again."""
         query = "SELECT 1 FROM records WHERE (variant, sample_id, epoch, attempt) = (?, ?, ?, ?)"
         return bool(self._all(query, record.variant, escape(record.sample_id), record.epoch, record.attempt))
+
+    def count_answers(self, sample_ids: Iterable[str]) -> int:
+        """Return how many answers to these samples there are, by all variants; nothing else of them is read."""
+        each_once = "SELECT DISTINCT variant, sample_id, epoch FROM records"
+        rows = self._all(f"SELECT sample_id, count(*) FROM ({each_once}) GROUP BY sample_id")
+        wanted = set(map(escape, sample_ids))
+        return sum(n for escaped_id, n in rows if escaped_id in wanted)
 
     def list_scores(self) -> list[float]:
         """Return the different scores of all answers."""

@@ -16,13 +16,11 @@ from eval.execution.projection import Progress, project
 from eval.reports.formats import NOT_AVAILABLE, format_interval, format_percent
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.run_info import TUNING_PROGRESS, RunInfo, RunState
-from eval.runs.store import PROPOSAL, RunStore, StoreError
+from eval.runs.store import PROPOSAL, RunStore
 from eval.viewer.live_run import measure_seconds
 
 PHASES = ("preflight", "baseline", "search", "shortlist", "sealed", "gate")
 MAX_SHOWN = 40  # candidates, the newest first
-_SEALED = "sealed"
-_MAX_ARMS = 10
 Json = dict[str, object]
 
 
@@ -32,7 +30,6 @@ class LiveTuning:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._store: RunStore | None = None
-        self._arms: dict[Path, RunStore] = {}
         self._entry = read_entry(folder, TUNING)
 
     def poll(self) -> Json:
@@ -51,8 +48,8 @@ class LiveTuning:
         phase, elapsed = as_text(state.phase), _measure_elapsed(state, is_running)
         verdict = as_mapping(results.get("verdict"))
         is_final = bool(verdict) and verdict.get("resumable") is not True
-        sealed = self._count_sealed(info, results, state, elapsed) if phase in ("sealed", "gate") else None
-        spend = self._read_spend(state, progress)
+        sealed = _count_sealed(self._store, info, results, state, elapsed) if phase in ("sealed", "gate") else None
+        spend = _read_spend(state, progress)
         candidates = list(map(as_mapping, self._store.read_results(PROPOSAL).values()))
         candidates.sort(key=lambda each: as_number(each.get("place")) or 0)
         scores = [each for line in candidates if (each := as_number(line.get("val_score"))) is not None]
@@ -89,48 +86,32 @@ class LiveTuning:
             "sealed": sealed,
         }
 
-    def _read_spend(self, state: RunState, progress: Mapping[str, object]) -> dict[str, float]:
-        """Return the newest spend: of the last phase's beginning, or of the progress file, with the sealed answers'."""
-        found = [
-            {name: number for name, each in as_mapping(spend).items() if (number := as_number(each)) is not None}
-            for spend in (state.spend, progress.get("spend"))
-        ]
-        newest = max(found, key=lambda each: each.get("lm_calls", 0.0))
-        before = as_mapping(as_mapping(state.spend_by_phase).get("sealed"))
-        at_start = as_number(before.get("cost_usd"))
-        if at_start is not None and self._arms:
-            sealed = at_start + sum(each.cost_usd() or 0.0 for each in self._arms.values())
-            newest["cost_usd"] = max(newest.get("cost_usd", 0.0), sealed)
-        return newest
-
-    def _count_sealed(self, info: RunInfo, results: Mapping[str, object], state: RunState, elapsed: float) -> Json:
-        """Return how many sealed answers there are, of at most how many, and the time that the rest takes at most."""
-        done, splits = self._count_answers(), as_mapping(results.get("splits"))
-        epochs = as_number(info.part("gate").get("epochs")) or 1
-        total = int(2 * epochs * len(as_list(splits.get("sealed"))))
-        began = as_mapping(as_mapping(state.spend_by_phase).get("sealed")).get("seconds")
-        seconds = max(elapsed - (as_number(began) or 0.0), 0.0)
-        at_once = as_number(info.part("run").get("concurrency")) or 1
-        projected = project(Progress(done, max(total, done), max(int(at_once), 1)), seconds, None)
-        return {"done": done, "total": max(total, done), "eta_seconds": projected.eta_seconds}
-
-    def _count_answers(self) -> int:
-        """Return the number of answers of all sides; nothing else of them is read."""
-        folder = self.folder / _SEALED
-        if folder.is_symlink() or not folder.is_dir():
-            return 0
-        for arm in sorted(folder.iterdir())[:_MAX_ARMS]:
-            if arm in self._arms or arm.is_symlink() or not (arm / DATABASE).is_file():
-                continue
-            try:
-                self._arms[arm] = RunStore(arm / DATABASE, read_only=True)
-            except StoreError:  # it is being made
-                continue
-        return sum(len(each.read_last_attempts()) for each in self._arms.values())
-
     def close(self) -> None:
-        for each in (*self._arms.values(), *([self._store] if self._store else [])):
-            each.close()
+        if self._store:
+            self._store.close()
+
+
+def _count_sealed(
+    store: RunStore, info: RunInfo, results: Mapping[str, object], state: RunState, elapsed: float
+) -> Json:
+    """Return how many sealed answers there are, of at most how many, and the time that the rest takes at most."""
+    ids = [as_text(each) for each in as_list(as_mapping(results.get("splits")).get("sealed"))]
+    done, epochs = store.count_answers(ids), as_number(info.part("gate").get("epochs")) or 1
+    total = int(2 * epochs * len(ids))
+    began = as_mapping(as_mapping(state.spend_by_phase).get("sealed")).get("seconds")
+    seconds = max(elapsed - (as_number(began) or 0.0), 0.0)
+    at_once = as_number(info.part("run").get("concurrency")) or 1
+    projected = project(Progress(done, max(total, done), max(int(at_once), 1)), seconds, None)
+    return {"done": done, "total": max(total, done), "eta_seconds": projected.eta_seconds}
+
+
+def _read_spend(state: RunState, progress: Mapping[str, object]) -> dict[str, float]:
+    """Return the newest spend: of the last phase's beginning, or of the progress file."""
+    found = [
+        {name: number for name, each in as_mapping(spend).items() if (number := as_number(each)) is not None}
+        for spend in (state.spend, progress.get("spend"))
+    ]
+    return max(found, key=lambda each: each.get("lm_calls", 0.0))
 
 
 def _list_phases(phase: str, state: RunState, spend: Mapping[str, float], is_final: bool) -> list[Json]:

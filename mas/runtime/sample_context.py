@@ -29,6 +29,7 @@ class SampleKey:
     sample_id: str
     epoch: int = 1
     attempt: int = 1
+    variant: str = ""  # SHA-256 of the prompts, if each set of a tuning run is to answer with calls of its own
 
 
 @dataclass

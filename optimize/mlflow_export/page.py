@@ -105,8 +105,8 @@ def _describe_tuning(tuning: TuningSnapshot) -> str:
     outcome, opened = describe_outcome(tuning), ""
     if tuning.sealed_opened:
         opened = (
-            f"The answers to the sealed questions are ordinary runs in {tuning.place}/sealed/parent and "
-            f"{tuning.place}/sealed/winner; `python eval/sync.py {tuning.place}/sealed/winner` brings one into MLflow."
+            f"`python optimize/export.py {tuning.place} --answers` makes the answers to the sealed questions two "
+            "ordinary runs, which `python eval/sync.py` brings into MLflow."
         )
     head = f"Tuning of {tuning.info.system} with {tuning.task.optimizer}: {outcome.label}. {outcome.sentence}"
     notes = "\n".join(f"- {each}" for each in outcome.notes)

@@ -1,11 +1,12 @@
 """Phase 6: the sealed test of the winner against its parent, with the part of the budget that is reserved for it.
 
     reserve_test_budget(run, measured)              # before the search
-    check_test_budget(run, measured, winner)        # EarlyVerdictError if the test could not be completed
+    check_test_budget(run, sides)                   # EarlyVerdictError if the test could not be completed
     tested = run_sealed_test(run, approved)
 
-Parent and winner answer the same questions at the same time. No model reply is replayed or shared: every answer is
-sampled anew, as it will be for users of the prompts. Each side caches only its own tool results (`cache.tools=run`).
+Parent and winner answer the same questions at the same time. No model reply or tool result is shared: every answer is
+sampled anew, as it will be for users of the prompts. The answers are rows of the run's store, whose `variant` is the
+digest of their prompts: rows of other prompts, edited since, are of no use to a test.
 
 The questions are asked in a random order that the run's seed fixes, and the test is judged after equal shares of them
 (`gate.looks`): it stops as soon as a gain is shown, or hopeless. A look that was taken is written down and not taken
@@ -14,29 +15,27 @@ again, so that a resumed run goes on after it.
 
 import hashlib
 import json
+import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
 from eval.analysis.statistics.paired_tests import plan_looks
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.execution.budget import Spend
 from eval.execution.scoring import SCORER
-from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, RunStoppedError, StopController, is_server_failure
-from eval.runs.folder import DATABASE, format_path
+from eval.execution.termination import FailuresInARow, RunStoppedError, is_server_failure
+from eval.runs.folder import DATABASE
 from eval.runs.record import Record
-from eval.runs.run_info import RunInfo, describe_task, list_offered_tools
-from eval.runs.store import RETRIED, UNFINISHED, RunStore, StoreError
+from eval.runs.store import RETRIED, UNFINISHED, list_pending
 from eval.scorers.score import ACCURACY
-from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import Payment, RunBudget, SampleContext, SampleKey
-from mas.system import list_critics
+from mas.runtime.sample_context import SampleKey
 from optimize.gate.gate import (
     AGAINST,
     CONTINUE,
@@ -70,8 +69,7 @@ from optimize.pipeline.shortlist import ApprovedSet
 from optimize.questions.splits import Part, Splits
 from optimize.session.tuning_run import TuningRun
 
-PARENT_ARM, WINNER_ARM = "parent", "winner"
-SEALED = "sealed"  # folder of both arms' runs, and the key under which their requests are paid
+SEALED = "sealed"  # name of a result: the test has begun, at this level
 JUDGED = "judged"  # name of a result: the answers are final
 LOOKS = "looks"  # name of a result: those that were taken
 
@@ -94,21 +92,25 @@ def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
     run.budget.hold_back(parent.estimate_spend(n_answers, run.config.run.concurrency))
 
 
-def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) -> None:
+def check_test_budget(run: TuningRun, sides: Sequence[tuple[str, AnswerMeans]]) -> None:
     """Check that the budget allows the rest of the sealed test. Tuned prompts are mostly longer than the parent's.
+
+    Args:
+        run: the run.
+        sides: digest of the prompts, and what an answer takes, of the parent and of the winner.
 
     Raises:
         EarlyVerdictError: the test could not be completed, so it is not run.
     """
     concurrency, budget = run.config.run.concurrency, run.config.budget
     needed = Spend()
-    for arm, means in ((PARENT_ARM, parent), (WINNER_ARM, winner)):
-        needed += means.estimate_spend(_count_remaining_answers(run, arm), concurrency)
+    for sha256, means in sides:
+        needed += means.estimate_spend(_count_remaining_answers(run, sha256), concurrency)
     spend = run.budget.spend()
     for option, allowed in budget.list_limits():
         spent, more = spend.amount(option), needed.amount(option)
         if more and spent + more > allowed:  # a test that is complete needs nothing, whatever it has cost
-            is_begun = (run.files.folder / SEALED).is_dir()
+            is_begun = run.files.read(SEALED) is not None
             raise EarlyVerdictError(
                 "budget",
                 f"the sealed test will take about {format_amount(option, more)}{' more' if is_begun else ''}, and "
@@ -117,27 +119,22 @@ def check_test_budget(run: TuningRun, parent: AnswerMeans, winner: AnswerMeans) 
             )
 
 
-def _count_remaining_answers(run: TuningRun, arm: str) -> int:
+def _count_remaining_answers(run: TuningRun, sha256: str) -> int:
     """Return the number of missing answers of one side, if no look stops the test."""
     lines: list[LookLine] = run.files.read(LOOKS) or []
     if _is_judged(run) or (lines and lines[-1]["decision"] != CONTINUE):
         return 0
-    answered = (error_class not in (*UNFINISHED, *RETRIED) for error_class in _read_attempts(run, arm).values())
+    ids, attempts = {each.id for each in run.splits.sealed}, run.store.read_last_attempts(sha256)
+    answered = (
+        sample_id in ids and error_class not in (*UNFINISHED, *RETRIED)
+        for (sample_id, _), (_, error_class) in attempts.items()
+    )
     return count_test_answers(run.config, run.splits) // 2 - sum(answered)
 
 
 def count_asked_questions(run: TuningRun) -> int:
     """Return the number of sealed questions that either side has answered, or has failed to."""
-    return len({sample_id for arm in (PARENT_ARM, WINNER_ARM) for sample_id, _ in _read_attempts(run, arm)})
-
-
-def _read_attempts(run: TuningRun, arm: str) -> dict[tuple[str, int], str | None]:
-    """Return (sample id, epoch) → error class of the last attempt, of one side."""
-    try:
-        with RunStore(run.files.folder / SEALED / arm / DATABASE, read_only=True) as store:
-            return {key: error_class for key, (_, error_class) in store.read_last_attempts().items()}
-    except StoreError:  # it does not exist, or is empty
-        return {}
+    return sum(run.store.count_answers([each.id]) > 0 for each in run.splits.sealed)
 
 
 def _is_judged(run: TuningRun) -> bool:
@@ -149,27 +146,31 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     """Answer the sealed questions with the parent's and the winner's prompts, until a look stops the test.
 
     Raises:
-        UserError: answers of an earlier session were given with other prompts.
+        UserError: the log of sealed tests does not allow it.
         EarlyVerdictError: a budget is used up (with a larger one the test continues), or too many answers could not be
             scored.
         RunStoppedError: the test was stopped, or the server fails some answers each time; a resumed run repeats them.
     """
-    arms = [_build_arm(run, PARENT_ARM, run.parent.prompts), _build_arm(run, WINNER_ARM, winner.prompts)]
+    sides = (run.parent.prompts, winner.prompts)
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
-    allowance = _begin_test(run, arms, samples)
+    allowance = _begin_test(run, winner, samples)
     plan = plan_looks(_count_looks(run), allowance.level)
     lines: list[LookLine] = run.files.read(LOOKS) or []
     while not lines or lines[-1]["decision"] == CONTINUE:
         look = Look(plan, len(lines) + 1)
         asked = samples[: plan.count_questions(look.number, len(samples))]
         if not _is_judged(run):
-            _answer_all(run, arms, asked)
-        lines.append(_take_look(run, look, *(_read_records(arm, asked) for arm in arms)))
+            _answer_all(run, sides, asked)
+        lines.append(_take_look(run, look, *(read_answers(run, side, asked) for side in sides)))
         run.files.write(LOOKS, lines)
         if plan.n_looks > 1:
             run.show(f"  {describe_look(lines[-1], plan.n_looks, len(samples))}")
     last = lines[-1]
-    parent_records, winner_records = (_read_records(arm, samples[: last["n_questions"]]) for arm in arms)
+    parent_records, winner_records = (read_answers(run, side, samples[: last["n_questions"]]) for side in sides)
+    if len(parent_records) + len(winner_records) < 2 * run.config.gate.epochs * last["n_questions"]:
+        raise UserError(
+            f"{DATABASE} has lost answers of the sealed test, which was judged: restore it, or start a new tuning run."
+        )
     return SealedTest(winner, parent_records, winner_records, allowance, Look(plan, last["look"]), last)
 
 
@@ -185,31 +186,11 @@ def _count_looks(run: TuningRun) -> int:
     return min(run.config.gate.looks, len(run.splits.sealed))
 
 
-def _build_arm(run: TuningRun, name: str, prompts: PromptSet) -> Arm:
-    """Return one side of the test.
-
-    Raises:
-        UserError: its answers of an earlier session were given with other prompts, or were removed.
-    """
-    folder, expected = run.files.folder / SEALED / name, digest(prompts)
-    if run.files.read(SEALED) and not (folder / DATABASE).is_file():
-        raise UserError(
-            f"{format_path(folder)} has lost the answers of the sealed test that has begun: restore the folder, or "
-            "start a new tuning run."
-        )
-    with suppress(StoreError), RunStore(folder / DATABASE, read_only=True) as store:  # else it is not there, or empty
-        found = store.read_info().prompts_sha256
-        if found and found != expected:
-            raise UserError(
-                f"the answers in {format_path(folder)} were given with prompts {found[:12]}, not {expected[:12]}: "
-                "restore the folder, or start a new tuning run."
-            )
-    return Arm(name, folder, prompts, run.resources, resolved=run.request.worker_config, cluster=run.cluster)
-
-
-def _read_records(arm: Arm, asked: Sequence[Sample]) -> list[Record]:
-    ids = {each.id for each in asked}
-    return [record for record in read_arm_records(arm) if record.sample_id in ids]
+def read_answers(run: TuningRun, side: PromptSet, asked: Sequence[Sample]) -> list[Record]:
+    """Return the answers with these prompts, one per question and epoch, in the order of the questions."""
+    places = {sample.id: place for place, sample in enumerate(asked)}
+    records = [each for each in run.store.final_records(digest(side)) if each.sample_id in places]
+    return sorted(records, key=lambda each: (places[each.sample_id], each.epoch))
 
 
 def _take_look(run: TuningRun, look: Look, parent: list[Record], winner: list[Record]) -> LookLine:
@@ -269,12 +250,12 @@ def _digest_scores(tested: SealedTest) -> str:
     return hashlib.sha256(json.dumps(scores).encode()).hexdigest()
 
 
-def _answer_all(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
-    _answer(run, arms, asked)
-    if failed := _find_failed(arms):
+def _answer_all(run: TuningRun, sides: Sequence[PromptSet], asked: Part) -> None:
+    answer_missing(run, sides, asked)
+    if failed := _find_failed(run, sides, asked):
         run.show(f"  {len(failed)} answers that the model's server failed are asked again")
-        _answer(run, arms, asked)
-    if not (failed := _find_failed(arms)):
+        answer_missing(run, sides, asked)
+    if not (failed := _find_failed(run, sides, asked)):
         return
     n_answers, error = count_test_answers(run.config, run.splits), f"The first error: {failed[0].error}"
     if exceeds_failure_limit(len(failed), n_answers):
@@ -291,87 +272,57 @@ def _answer_all(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
         )
 
 
-def _answer(run: TuningRun, arms: Sequence[Arm], asked: Part) -> None:
-    """Answer what is missing on both sides, or was failed by the model's server."""
-    run.trials.close()  # the arms have their own
-    at_once = max(1, run.config.run.concurrency // len(arms))  # of each side: they share the requests in flight
-    evaluation, info = run.config.build_evaluation(run.config.gate.epochs, at_once), _build_run_info(run, asked)
-    stop = _TestStop(run)
-    stopped = evaluate_pairs(
-        arms, evaluation, asked, info, stop, run.console, lambda context: _open_budget(run, context)
-    )
-    if stopped:
-        run.stop.interrupted = run.stop.interrupted or stop.interrupted
-        if run.budget.refusal and not stop.interrupted:
-            raise EarlyVerdictError("budget", f"{run.budget.refusal}, in the middle of the sealed test")
-        raise RunStoppedError(stopped)
+def answer_missing(run: TuningRun, sides: Sequence[PromptSet], asked: Part) -> None:
+    """Answer what is missing on both sides, or was failed by the model's server; the sides take turns.
 
-
-def _find_failed(arms: Sequence[Arm]) -> list[Record]:
-    return [record for arm in arms for record in read_arm_records(arm) if is_server_failure(record)]
-
-
-def _begin_test(run: TuningRun, arms: Sequence[Arm], samples: Part) -> Allowance:
-    """Record the test, warn of earlier ones with the same questions, and show its level.
-
-    Both stores are there before the run notes that it has begun: if one is missing later, its answers were removed.
+    Raises:
+        EarlyVerdictError: a budget is used up.
+        RunStoppedError: the run was stopped.
     """
-    start = SealedTestStart(run.run_id, run.run_id, digest(arms[-1].prompts), run.config.base.simulated)
+    failures = FailuresInARow(run.config.run.concurrency, max_failing_questions(len(run.splits.sealed)))
+    keeping = threading.Lock()
+
+    def keep(record: Record) -> None:
+        key = SampleKey(record.sample_id, record.epoch, record.attempt, record.variant)
+        with keeping:
+            run.store.write(record)
+            run.call_log.forget_replies(key)
+            if reason := failures.observe(record):
+                run.trials.stop(reason)
+
+    samples = {sample.id: sample for sample in asked}
+    programs = {digest(side): run.build_program(side) for side in sides}
+    pending = [
+        [replace(key, variant=sha256) for key in _list_missing(run, sha256, list(samples))] for sha256 in programs
+    ]
+    in_turn = [key for keys in zip_longest(*pending) for key in keys if key is not None]
+    if in_turn:
+        with run.watch(), ThreadPoolExecutor(min(run.config.run.concurrency, len(in_turn))) as pool:
+            asking = [
+                pool.submit(run.trials.answer_sealed, programs[key.variant], samples[key.sample_id], key, keep)
+                for key in in_turn
+            ]
+        for each in asking:
+            each.result()
+    if run.budget.refusal and not run.stop.interrupted:
+        raise EarlyVerdictError("budget", f"{run.budget.refusal}, in the middle of the sealed test")
+    run.check_stopped()
+
+
+def _list_missing(run: TuningRun, sha256: str, ids: Sequence[str]) -> list[SampleKey]:
+    return list_pending(ids, run.config.gate.epochs, run.store.read_last_attempts(sha256), retry_errors=True)
+
+
+def _find_failed(run: TuningRun, sides: Sequence[PromptSet], asked: Part) -> list[Record]:
+    return [each for side in sides for each in read_answers(run, side, asked) if is_server_failure(each)]
+
+
+def _begin_test(run: TuningRun, winner: ApprovedSet, samples: Part) -> Allowance:
+    """Record the test, warn of earlier ones with the same questions, and show its level."""
+    start = SealedTestStart(run.run_id, run.run_id, winner.sha256, run.config.base.simulated)
     allowance = begin_test(start, list_fingerprints(samples), has_begun=run.files.read(SEALED) is not None)
     level = describe_level(allowance.level, allowance.left, _count_looks(run))
     earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
     run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")
-    for arm in arms:
-        RunStore(arm.folder / DATABASE).close()
     run.files.write(SEALED, allowance)
     return allowance
-
-
-class _TestStop(StopController):
-    """Stop controller of the sealed test.
-
-    If the budget refuses a request, requests in flight may finish: they are already paid for.
-    """
-
-    def __init__(self, run: TuningRun) -> None:
-        super().__init__(run.config.run.drain_seconds)
-        self._budget = run.budget
-        self._failures = FailuresInARow(run.config.run.concurrency, max_failing_questions(len(run.splits.sealed)))
-
-    def observe(self, record: Record) -> None:
-        if record.error_class == QUOTA_OR_KEY and self._budget.refusal:
-            self.drain(self._budget.refusal)
-        elif reason := self._failures.observe(record):
-            self.drain(reason, "server")
-        else:
-            super().observe(record)
-
-
-def _build_run_info(run: TuningRun, asked: Part) -> RunInfo:
-    """Return what a report or a comparison of the arms asks for."""
-    config = run.config.base
-    plain = run.request.stored_config
-    return RunInfo(
-        config=plain,
-        task=replace(
-            describe_task(asked, plain.get("scorer"), getattr(config.data, "revision", None), run.splits.labels.names),
-            dataset_sha256=compute_dataset_digest(asked, ordered=False),
-        ),
-        tools=list_offered_tools(run.build_program(run.parent.prompts)),
-        critics=list_critics(config.system),
-        system=config.system.name,
-        model=config.model_name,
-        simulated=config.simulated,
-        origin=run.origin,
-        program_sha256=run.recorder.info.program_sha256,
-    )
-
-
-def _open_budget(run: TuningRun, context: SampleContext) -> RunBudget:
-    """Return the budget of a sample of the test: what it pays is written down in its own folder and in the run's."""
-
-    def pay(payment: Payment) -> None:
-        context.budget.settle(payment)
-        run.call_log.pay(SampleKey(SEALED), payment)
-
-    return run.budget.open_account(pay, ends_run=True)

@@ -20,8 +20,7 @@ from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
 from eval.runs.store import StoreError
-from eval.workflows.paired_evaluation import write_arm_reports
-from mas.prompt_sets.prompt_set import NameTakenError
+from mas.prompt_sets.prompt_set import NameTakenError, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.gate import AGAINST, FinishReason, judge
@@ -31,9 +30,7 @@ from optimize.mlflow_export.tuning_export import TUNING
 from optimize.pipeline.cost_estimate import UNLIMITED, count_test_answers
 from optimize.pipeline.preflight import check_reflection_model, confirm_start, prepare_splits
 from optimize.pipeline.sealed_test import (
-    PARENT_ARM,
     SEALED,
-    WINNER_ARM,
     SealedTest,
     check_test_budget,
     compare_sides,
@@ -175,12 +172,11 @@ def run_phases(run: TuningRun) -> None:
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
     winner = choose_winner(run, measured)
     approved = approve_winner(run, winner)
-    check_test_budget(run, measured, winner)
+    check_test_budget(run, [(digest(run.parent.prompts), measured), (approved.sha256, winner)])
     _begin(run, "sealed", "6/8 sealed test")
     tested = run_sealed_test(run, approved)
     _begin(run, "gate", "7/8 gate")
     publish_winner(run, tested, judge_winner(run, tested))
-    write_arm_reports(run.files.folder / SEALED / arm for arm in (PARENT_ARM, WINNER_ARM))  # not before the verdict
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:

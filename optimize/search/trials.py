@@ -18,8 +18,9 @@ import asyncio
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ from eval.execution.budget import Account, Budget
 from eval.execution.executors.contract import Answering
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors, StopController, StopKind
-from eval.execution.traced_program import Inputs, NamedCall
+from eval.execution.traced_program import AnsweredTrial, Inputs, NamedCall
 from eval.runs.logs import DIGEST_CHARS, AnswerLog
 from eval.runs.record import Record, build_blank_record
 from eval.runs.store import RunStore, StoreError
@@ -163,6 +164,24 @@ class Trials:
             future.set_result(trial)
         return future.result()
 
+    def answer_sealed(
+        self, program: Program, sample: Sample, sample_key: SampleKey, keep: Callable[[Record], None]
+    ) -> None:
+        """Answer a question of the sealed test, unless the run is stopped; no metric call of the budget is counted.
+
+        Args:
+            program: the system with the prompts whose digest is `sample_key.variant`.
+            sample: the question.
+            sample_key: of the answer.
+            keep: stores the record; not called for an answer that was interrupted.
+        """
+        if self.stop_reason is None and self.budget.refusal is None:
+            with self._stop_at_defect():
+                if (answered := self._answer(program, sample, sample_key, sample_key.variant)) is not None:
+                    keep(answered.record)
+                    with self._lock:
+                        self.n_completed += 1
+
     def _settle(self, key: Key, trial: Trial | None) -> None:
         """Keep a complete trial and count it once; forget one that was interrupted."""
         with self._lock:
@@ -188,17 +207,26 @@ class Trials:
             self.metric_error = self.metric_error or record.error
 
     def _try(self, program: Program, key: Key) -> Trial:
+        candidate, sample_id, epoch = key
         if self.stop_reason is None and self._take_metric_call(key):
-            try:
-                if (trial := self._answer(program, key)) is not None:
-                    self._keep(key, trial.record)
-                    return trial
-            except StoreError as error:
-                self.stop(str(error), "storage")
-            except Exception as error:  # noqa: BLE001  optimizers swallow it: `check` raises it after the search
-                self.defect = self.defect or error
-                self.stop(f"the answering itself failed: {error}", "errors")
+            with self._stop_at_defect():
+                answered = self._answer(program, self.samples[sample_id], SampleKey(sample_id, epoch), candidate)
+                if answered is not None:
+                    record = answered.record
+                    self._keep(key, record)
+                    return Trial(record, select_steps(program, answered.calls, record.trajectory))
         return self._build_unasked(key)
+
+    @contextmanager
+    def _stop_at_defect(self) -> Iterator[None]:
+        """Stop the run if the block fails; optimizers swallow what is raised, so `check` raises it afterwards."""
+        try:
+            yield
+        except StoreError as error:
+            self.stop(str(error), "storage")
+        except Exception as error:  # noqa: BLE001  see above
+            self.defect = self.defect or error
+            self.stop(f"the answering itself failed: {error}", "errors")
 
     def _keep(self, key: Key, record: Record) -> None:
         """Store a score with its cost: what was asked and answered is no business of who reads a search's folder."""
@@ -225,10 +253,8 @@ class Trials:
                 self._counted.add(key)
             return key in self._counted
 
-    def _answer(self, program: Program, key: Key) -> Trial | None:
+    def _answer(self, program: Program, sample: Sample, sample_key: SampleKey, candidate: str) -> AnsweredTrial | None:
         """Answer and score a question; return None if that was interrupted."""
-        candidate, sample_id, epoch = key
-        sample, sample_key, label = self.samples[sample_id], SampleKey(sample_id, epoch), candidate[:DIGEST_CHARS]
         accounts: list[Account] = []
 
         def open_context(sample_key: SampleKey) -> SampleContext:
@@ -246,13 +272,13 @@ class Trials:
             return None
         record = answered.record
         if self._answers:
-            self._answers.finish(record, prompts_sha256=label)
+            self._answers.finish(record, prompts_sha256=candidate[:DIGEST_CHARS])
         if record.error_class == QUOTA_OR_KEY:
             self.stop(
                 f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})"
             )
             return None
-        return Trial(record, select_steps(program, answered.calls, record.trajectory))
+        return answered
 
     async def _run_cancellable(self, answering: Coroutine[object, object, T]) -> T | None:
         """Return what is answered, or None if it is cancelled. Runs on the agents' loop."""

@@ -18,6 +18,7 @@ import dspy
 from rich.status import Status
 from rich.text import Text
 
+from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.execution.budget import REFLECTION, Budget, read_earlier_spend
 from eval.execution.console import Console, MissingServices
 from eval.execution.executors.contract import SampleHooks
@@ -29,7 +30,7 @@ from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults
 from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.own_runs import is_own_run
-from eval.runs.run_info import TUNING_PROGRESS, RunInfo, TaskInfo, TuningTask
+from eval.runs.run_info import TUNING_PROGRESS, RunInfo, TuningTask, describe_task
 from eval.runs.store import RunStore, StoreError, read_run_info
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
@@ -37,7 +38,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.runtime.security.private_file import write_atomically
-from mas.system import Program, read_program_digest
+from mas.system import Program, list_critics, read_program_digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
@@ -47,7 +48,6 @@ from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest
 from optimize.session.tuning_store import TuningStore, check_unchanged, filter_overrides, read_parent
 
-N_ARMS = 2  # of the sealed test: parent and winner
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 _LINE_SECONDS = 30.0  # between plain lines, so that hours of search do not flood a log
 _PROGRESS_SECONDS = 1.0  # between updates of the live line and of the progress file
@@ -74,15 +74,13 @@ class TuningRun:
         earlier = read_earlier_spend(self.call_log, self.recorder.state.wall_seconds)
         self.budget = Budget(self.config.budget, replace(earlier, metric_calls=search.get("metric_calls", 0)))
         base, missing = self.config.base, MissingServices(self.config.base.simulated)
-        self.resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
+        resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
         self.stop = StopController(self.config.run.drain_seconds)
         samples = [*splits.train, *splits.val, *splits.sealed]
         evaluation = self.config.build_evaluation(1, self.config.run.concurrency)
-        executor, self.cluster = create_executor(
-            evaluation, self.parent.prompts, self.resources, request.worker_config, samples, stack, N_ARMS
-        )
+        executor, _ = create_executor(evaluation, self.parent.prompts, resources, request.worker_config, samples, stack)
         self._program = executor.program
-        missing.note_broken(self.resources.broken)
+        missing.note_broken(resources.broken)
         missing.note_server(base.model)
         missing.print_notes()
         log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
@@ -317,13 +315,16 @@ def begin_tuning(
     else:
         files.write_file(TUNING_FILE, splits.to_dict())  # first: by it the folder is known as a tuning run's
         files.write("splits", splits.to_dict())
+    revision, scorer = getattr(base.data, "revision", None), request.stored_config.get("scorer")
+    task = describe_task(splits.sealed, scorer, revision, splits.labels.names)
     info = RunInfo(
         config=request.stored_config,
         command=filter_overrides(request.command, config.redact),
-        task=TaskInfo(labels=list(splits.labels.names)),
+        task=replace(task, dataset_sha256=compute_dataset_digest(splits.sealed, ordered=False)),
         system=base.system.name,
         model=base.model_name,
         simulated=base.simulated,
+        critics=list_critics(base.system),
         origin=dict(origin),
         prompts_sha256=digest(prompts),
         program_sha256=read_program_digest(base.system),

@@ -1,12 +1,12 @@
 """Folder of a tuning run, `outputs/optimize/<time>_<name>/`: what its phases have found, and the resuming of a run.
 
     run.db             the run as an evaluation's (`RunInfo`, `RunState`), the result of each phase, every proposal with
-                       its prompts, and every scored answer of the search; `run.jsonl`, `records.jsonl`: its copies
+                       its prompts, every scored answer of the search, and the answers of the sealed test; in each row
+                       `variant` is the digest of the prompts. `run.jsonl`, `records.jsonl`: its copies
     splits.json        ids of the questions of each split; a folder that has it is a tuning run's
     config.yaml        its configuration, without secrets, to read
     prompts/           the prompt set that the search started from
     calls.db           every paid reply and its cost
-    sealed/<arm>/      answers of the sealed test, each a run that eval's commands can read
     verdict.json       the verdict, to read
     flips.json         sealed questions on which one side was better, with their targets
     rejected/          the candidate that was tested and not published
@@ -270,7 +270,7 @@ class TuningSnapshot:
     @property
     def sealed_opened(self) -> bool:
         """True if any candidate was tested on sealed questions, even on a part of them."""
-        return bool(self.verdict.get("sealed") or self.results.get("sealed")) or (self.folder / "sealed").is_dir()
+        return bool(self.verdict.get("sealed") or self.results.get("sealed"))
 
     @property
     def place(self) -> str:

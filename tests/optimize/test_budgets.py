@@ -14,6 +14,7 @@ import pytest
 from eval.execution.budget import Spend
 from mas.runtime.errors import UserError
 from optimize.pipeline.cost_estimate import AnswerMeans
+from tests.command import read_side
 from tests.optimize.tuned import MINI_GEPA, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores
@@ -96,7 +97,7 @@ def test_a_budget_is_exceeded_by_no_more_than_what_is_in_flight_and_a_larger_one
     assert f"budget.{option}=" in run.verdict["reasons"][0]
     assert GOING_ON.fullmatch(first.err), first.err
     assert "not published: budget" in first.out
-    assert not (run.folder / "sealed").exists()
+    assert run.sealed_rows() == 0
     assert not openings.read_bytes(), "no sealed test is counted"
     assert tuned_here(run.folder, [*asked, *LARGE], tmp_path / "shelf") == 0
     assert run.verdict["finish_reason"] in ("not_significant", "no_accepted_candidate")
@@ -174,18 +175,10 @@ def test_a_sealed_test_that_was_begun_is_not_gone_on_with_if_the_rest_does_not_f
 
 def asked_questions(folder: Path) -> set[str]:
     """Sealed questions of which there is an answer."""
-    found: set[str] = set()
-    for path in (folder / "sealed").glob("*/run.db"):
-        with closing(sqlite3.connect(path)) as database:
-            found |= {sample_id for (sample_id,) in database.execute("SELECT sample_id FROM records")}
-    return found
+    return {each.sample_id for side in ("parent", "winner") for each in read_side(folder, side)}
 
 
-def errors(folder: Path) -> list[str]:
+def errors(folder: Path) -> list[str | None]:
     """Classes of the errors among the sealed test's answers."""
-    found: list[str] = []
-    for path in (folder / "sealed").glob("*/run.db"):
-        with closing(sqlite3.connect(path)) as database:
-            rows = database.execute("SELECT error_class FROM records WHERE error_class IS NOT NULL")
-            found += [error_class for (error_class,) in rows if error_class != "malformed"]
-    return found
+    found = [each.error_class for side in ("parent", "winner") for each in read_side(folder, side)]
+    return [each for each in found if each not in (None, "malformed")]

@@ -4,16 +4,17 @@ In the simulated world; over HTTP see `test_over_http.py`.
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.runs.folder import DATABASE
-from eval.runs.store import RunStore
+from eval.runs.record import Record
+from eval.runs.store import open_run
 from mas.prompt_sets.prompt_set import SUFFIX, digest, read_prompt_set
-from tests.command import TUNED_SET, tuning_command
+from tests.command import TUNED_SET, read_side, tuning_command
 from tests.eval.command_line import EvalCommand, Finished
 from tests.optimize.sent import instructions_in
 
@@ -37,13 +38,12 @@ def evaluated(command: EvalCommand, prompts: Path) -> Finished:
     return command(*TOY, "split=test", f"run.epochs={EPOCHS}", f"prompts={prompts}")
 
 
-def asked(folder: Path) -> Asked:
-    """What the model was sent for each answer of a run, in order: all that a request is made of."""
-    with RunStore(folder / DATABASE, read_only=True) as store:
-        return {
-            (record.sample_id, record.epoch): [each["inputs"] for each in record.trajectory if each["kind"] == "lm"]
-            for record in store.records()
-        }
+def asked(records: Iterable[Record]) -> Asked:
+    """What the model was sent for each answer, in order: all that a request is made of."""
+    return {
+        (record.sample_id, record.epoch): [each["inputs"] for each in record.trajectory if each["kind"] == "lm"]
+        for record in records
+    }
 
 
 def test_one_command_finds_tests_and_publishes_a_set_that_scores_higher_on_sealed_questions(
@@ -65,7 +65,8 @@ def test_the_eval_command_sends_the_published_set_byte_for_byte_as_the_sealed_te
     tuned: Finished, eval_command: EvalCommand
 ) -> None:
     finished = evaluated(eval_command, tuned.shelf / TUNED_SET)
-    tested, again = asked(tuned.folder / "sealed" / "winner"), asked(finished.folder)
+    with open_run(finished.folder) as store:
+        tested, again = asked(read_side(tuned.folder, "winner")), asked(store.records())
     assert len(tested) == 100 * EPOCHS
     assert again.keys() == tested.keys()
     for key, requests in tested.items():
@@ -73,13 +74,13 @@ def test_the_eval_command_sends_the_published_set_byte_for_byte_as_the_sealed_te
         assert json.dumps(again[key]) == json.dumps(requests), key
 
 
-def test_the_arms_of_the_sealed_test_were_sent_what_the_files_say(tuned: Finished) -> None:
+def test_the_sides_of_the_sealed_test_were_sent_what_the_files_say(tuned: Finished) -> None:
     sets = {"winner": tuned.shelf / TUNED_SET, "parent": PROJECT_ROOT / "prompts" / "toy_baseline"}
-    for arm, folder in sets.items():
+    for side, folder in sets.items():
         texts = {(folder / f"{agent}{SUFFIX}").read_text("utf-8").strip() for agent in AGENTS}
         sent = {
             instructions_in(request["system"])
-            for each in asked(tuned.folder / "sealed" / arm).values()
+            for each in asked(read_side(tuned.folder, side)).values()
             for request in each
         }
         assert sent == texts
@@ -89,5 +90,4 @@ def test_the_published_folder_is_the_candidate_that_was_tested(tuned: Finished) 
     published = read_prompt_set(tuned.shelf / TUNED_SET, AGENTS, "toy", PROJECT_ROOT)
     assert digest(published) == tuned.verdict["winner"]["prompts_sha256"]
     assert published.edited == ()
-    with RunStore(tuned.folder / "sealed" / "winner" / DATABASE, read_only=True) as store:
-        assert store.read_info().prompts_sha256 == digest(published)
+    assert {each.variant for each in read_side(tuned.folder, "winner")} == {digest(published)}

@@ -20,7 +20,7 @@ from optimize.publishing.publish import publish
 from optimize.search.optimizer import SearchOutcome
 from optimize.session.config import OptimizeConfig
 from optimize.session.tuning_store import read_tuning
-from tests.command import TUNED_SET, Finished, tuning_command
+from tests.command import TUNED_SET, Finished, read_side, tuning_command
 from tests.eval.stored_tuning import TASK
 from tests.optimize.planted_runs import ALWAYS, MUMBLE, SLIGHTLY, Obedient, Planted, planted_run
 
@@ -70,7 +70,7 @@ def test_nothing_better_on_validation_ends_the_run_unopened(tmp_path: Path) -> N
     tuned = planted_run(tmp_path, optimizer=Planted([{"finalize": SLIGHTLY}], val_score=0.1))
     verdict = ended(tuned, "no_accepted_candidate", "the only proposal (1 scored on validation) was not better")
     assert verdict["gain"] is None
-    assert not (tuned.folder / "sealed").exists()
+    assert tuned.read("sealed") is None
 
 
 def read_log(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -80,7 +80,6 @@ def read_log(folder: Path, name: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_every_answer_of_a_tuning_run_is_logged_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, texts={"finalize": MUMBLE})
-    assert (tuned.folder / "sealed").exists()
     lines = read_log(tuned.folder, "entry_point")
     events = [line["event"] for line in lines]
     begun = ["application started", "configuration loaded", "loading prompts", "prompts loaded", "program built"]
@@ -98,11 +97,8 @@ def test_every_answer_of_a_tuning_run_is_logged_from_its_beginning_to_its_end(tm
     assert all(line["stack"] and line["agent"] for line in failed)
     agents = [line for line in read_log(tuned.folder, "multi_agent_system") if line["event"] == "agent finished"]
     assert {line["correlation_id"] for line in agents} == ended.keys()
-    for arm in ("parent", "winner"):
-        answers = [
-            line for line in read_log(tuned.folder / "sealed" / arm, "entry_point") if "question" in line["event"]
-        ]
-        assert len(answers) == 2 * len(json.loads((tuned.folder / "splits.json").read_text())["sealed"])
+    rows = [row for side in ("parent", "winner") for row in read_side(tuned.folder, side)]
+    assert {row.thread_id for row in rows} <= ended.keys() and len(rows) == 2 * len(tuned.read("splits")["sealed"])
 
 
 def test_luck_on_validation_does_not_open_the_sealed_questions(tmp_path: Path) -> None:
@@ -124,7 +120,7 @@ def test_a_prompt_with_a_validation_question_in_it_is_blocked_and_named(tmp_path
     ended(tuned, "leak_blocked", "report.html")
     assert "c001: blocked: " in tuned.out
     assert tuned.read("leaks")["c001"]["blocked"] is True
-    assert not (tuned.folder / "sealed").exists()
+    assert tuned.read("sealed") is None
 
 
 @pytest.mark.slow
@@ -154,7 +150,7 @@ def test_a_leak_in_the_starting_prompts_is_excused_only_if_they_passed_the_gate_
         ended(tuned, "leak_blocked")
         assert "warning: the starting prompts contain text of validation or sealed questions" in tuned.out
         assert OF_UNGATED_PARENT in tuned.out
-        assert not (tuned.folder / "sealed").exists()
+        assert tuned.read("sealed") is None
 
 
 def test_a_clean_candidate_is_tested_where_a_better_one_leaks(tmp_path: Path) -> None:
@@ -215,7 +211,6 @@ def test_a_budget_that_ends_before_the_sealed_test_leaves_it_unopened_and_can_be
     verdict = ended(first, "budget", "budget.lm_calls=225", "was not begun")
     assert "sealed" not in verdict and first.read("sealed") is None
     assert first.code == 3 and verdict["resumable"] is True
-    assert not (first.folder / "sealed").exists()
     assert f"continue with: python {PROJECT_ROOT / 'optimize' / 'run.py'} resume=run" in first.err
     second = planted_run(tmp_path, "budget.lm_calls=500", "resume=run", texts=texts)
     assert ended(second, "improved")["spend"]["lm_calls"] > verdict["spend"]["lm_calls"]

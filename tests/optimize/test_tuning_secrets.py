@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from eval.runs.store import read_run_info
+from eval.runs.store import open_run, read_run_info
 from tests.command import Finished, tuning_command
 from tests.eval.command_line import question, write_questions
 from tests.servers.fixed_llm import reply_to
@@ -114,10 +114,12 @@ def test_a_run_that_publishes_holds_no_secret(
     for kept in (yaml.safe_load((tuned.folder / "config.yaml").read_text("utf-8")), info.config):
         assert kept["model"]["base_url"] == f"{repeating[0]}/***/v1"
 
-    for_people = ("sealed", "flips.json")
-    assert holding(tuned.folder, *GOLDS, besides=for_people) == []
+    with_answers = ("run.db", "run.db-wal", "records.jsonl", "flips.json")
+    assert holding(tuned.folder, *GOLDS, besides=with_answers) == []
     assert holding(tuned.shelf, *GOLDS) == []
-    assert holding(tuned.folder / "sealed", *GOLDS), "the answers to sealed questions stand beside their golds"
+    sealed = set(tuned.read("splits")["sealed"])
+    with open_run(tuned.folder) as store:
+        assert {each.sample_id for each in store.records() if each.target} == sealed, "the search's rows have no golds"
     splits = tuned.read("splits")
     assert {id for name in ("train", "val", "sealed") for id in splits[name]} == {row["task_id"] for row in ROWS}
     assert "stone" not in json.dumps(splits)

@@ -34,7 +34,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from eval.runs.store import read_run_info
-from tests.command import read_proposals, read_result
+from tests.command import read_proposals, read_result, read_side
 from tests.servers.fault_replies import FAULTS, OK_REPLY, Fault
 from tests.servers.faults import FaultServer
 
@@ -178,12 +178,8 @@ class TunedFolder:
             return int(database.execute("SELECT total(lm_calls) FROM payments").fetchone()[0])
 
     def sealed_rows(self) -> int:
-        """Answers to sealed questions that are kept, of both arms."""
-        rows = 0
-        for path in (self.folder / "sealed").glob("*/run.db"):
-            with closing(sqlite3.connect(path)) as database:
-                rows += database.execute("SELECT count(*) FROM records").fetchone()[0]
-        return rows
+        """Answers to sealed questions that are kept, of both sides."""
+        return sum(len(read_side(self.folder, side)) for side in ("parent", "winner"))
 
 
 @dataclass(frozen=True)

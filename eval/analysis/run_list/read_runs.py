@@ -25,7 +25,7 @@ from eval.analysis.run_list.foreign_json import (
     as_text,
     read_object,
 )
-from eval.runs.folder import DATABASE, FACTS, RECORDS, REPORT, TUNING_FILE, check_entries, check_verdict, is_in_use
+from eval.runs.folder import DATABASE, FACTS, RECORDS, REPORT, TUNING_FILE, check_entries, is_in_use
 from eval.runs.run_info import SILENT
 from eval.scorers.score import ACCURACY
 from mas.runtime.errors import UserError
@@ -108,7 +108,6 @@ def read_entry(folder: Path, kind: str) -> RunEntry:
     entry = RunEntry(folder=folder, kind=kind, started_at=_read_time(folder))
     try:
         size = check_entries(folder)
-        check_verdict(folder)
         entry = replace(entry, size_bytes=size, report=_find_report(folder))
         return _read_tuning(entry) if kind == TUNING else _read_evaluation(entry)
     except UserError as error:

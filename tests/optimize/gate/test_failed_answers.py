@@ -13,7 +13,6 @@ from eval.analysis.comparison.comparison import Comparison, compare_answers
 from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.termination import FailuresInARow
 from eval.runs.record import Record, Usage
-from eval.workflows.paired_evaluation import Arm, read_arm_records
 from optimize.gate.gate import (
     AGAINST,
     COUNTED_AS_RIGHT,
@@ -22,6 +21,7 @@ from optimize.gate.gate import (
     impute_failures,
     max_failing_questions,
 )
+from tests.command import read_side
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
 FAILED = None  # in place of whether an answer is right
@@ -105,7 +105,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Right:
 
 def right(folder: Path, name: str) -> dict[str, int]:
     counts = dict.fromkeys(QUESTIONS, 0)
-    for record in read_arm_records(Arm(name, folder / "sealed" / name, None, None)):  # type: ignore[arg-type]
+    for record in read_side(folder, name):
         counts[record.sample_id] += record.correct
     return counts
 

@@ -1,4 +1,4 @@
-"""The sealed test: fresh answers of both, side by side, which every command of eval's can read."""
+"""The sealed test: fresh answers of both sides, rows of the run's own store."""
 
 import json
 import shutil
@@ -15,10 +15,9 @@ from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.benchmarks.toy_set import ToyDataset
 from eval.runs.store import read_run_info
-from eval.workflows.paired_evaluation import Arm, read_arm_records
 from mas.prompt_sets.prompt_set import digest
 from optimize.gate.sealed_log import SealedTestStart, begin_test
-from tests.command import TUNED_SET, forget_results, keep_result
+from tests.command import TUNED_SET, forget_answers, forget_results, keep_result, read_side, run_command
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, planted_run
 from tests.scripted_model import all_text
 
@@ -29,7 +28,7 @@ def test_both_are_asked_each_sealed_question_and_nothing_else(tmp_path: Path) ->
     tuned = planted_run(tmp_path, "gate.epochs=2", texts={"finalize": ALWAYS}, model=model)
     sealed = set(tuned.read("splits")["sealed"])
     for name, right in (("parent", 12), ("winner", 60)):
-        records = read_arm_records(Arm(name, tuned.folder / "sealed" / name, tuned.kept, None))
+        records = read_side(tuned.folder, name)
         assert {(each.sample_id, each.epoch) for each in records} == {(id, epoch) for id in sealed for epoch in (1, 2)}
         assert sum(each.correct for each in records) == right
     assert tuned.verdict["sealed"] == tuned.verdict["sealed"] | {
@@ -83,23 +82,21 @@ def read_levels(place: Path) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("forgotten", [("verdict",), ("verdict", "judged", "looks")])
-def test_a_test_whose_answers_were_removed_is_not_drawn_again(forgotten: tuple[str, ...], tmp_path: Path) -> None:
-    """Neither after its verdict nor before its first look."""
+def test_a_judged_test_whose_answers_were_removed_is_not_drawn_again(tmp_path: Path) -> None:
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
     assert first.verdict["sealed"]["level"] == 0.03
-    shutil.rmtree(first.folder / "sealed")
-    forget_results(first.folder, *forgotten)
+    forget_answers(first.folder)
+    forget_results(first.folder, "verdict")
     model = Obedient()
     again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
-    assert again.code == 1 and "has lost the answers" in again.err
+    assert again.code == 1 and "has lost answers" in again.err
     assert model.requests == [] and read_levels(tmp_path) == [0.03]
 
 
 @pytest.mark.slow
 def test_a_test_that_was_killed_before_its_first_question_keeps_its_level(tmp_path: Path) -> None:
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
-    shutil.rmtree(first.folder / "sealed")
+    forget_answers(first.folder)
     forget_results(first.folder, "verdict", "judged", "looks", "sealed")
     begun, _ = (tmp_path / "sealed_tests.jsonl").read_text().splitlines()
     (tmp_path / "sealed_tests.jsonl").write_text(f"{begun}\n")
@@ -125,7 +122,7 @@ def test_prompts_that_were_edited_after_the_search_are_neither_tested_nor_publis
     edited: str, tmp_path: Path
 ) -> None:
     first = planted_run(tmp_path, texts={"finalize": ALWAYS})
-    shutil.rmtree(first.folder / "sealed")
+    forget_answers(first.folder)
     forget_results(first.folder, "shortlist", "verdict")
     shutil.rmtree(tmp_path / "prompts" / TUNED_SET)
     if edited == "parent":
@@ -169,9 +166,7 @@ def test_a_clear_gain_ends_the_test_early_and_the_other_questions_stay_unopened(
         "stopped": "success", "level": 0.03, "look_level": pytest.approx(0.00116, abs=1e-5),
     }  # fmt: skip
     assert sealed == sealed | expected
-    opened = {
-        each.sample_id for each in read_arm_records(Arm("parent", tuned.folder / "sealed" / "parent", tuned.kept, None))
-    }
+    opened = {each.sample_id for each in read_side(tuned.folder, "parent")}
     asked = {sample for sample in model.golds if any(sample in all_text(request) for _, request in model.requests)}
     assert len(opened) == 15 and sum(model.golds[each][2] for each in asked) == 15, "no other question was sent"
     begun, judged = read_log(tmp_path)
@@ -205,12 +200,11 @@ def test_a_test_without_hope_ends_early_and_a_stopped_one_goes_on_to_the_same_ve
     place, broken = tmp_path / "run", Failing(*range(3 * 16 + 1, 1_000))  # from the second look on
     first = planted_run(place, *LOOKS, texts={"finalize": SLIGHTLY}, model=broken)
     assert first.code == 3 and first.read("looks") == lines[:1] and first.read("verdict") is None
-    scores = [first.folder / "sealed" / side / "summary.json" for side in ("parent", "winner")]
-    assert not any(path.exists() for path in scores), "nobody sees a score before the verdict"
+    refused = run_command(place, "optimize/export", first.folder, "--answers")
+    assert refused.code == 1 and "are not read before" in refused.err, "nobody sees a score before the verdict"
     model = Failing()
     second = planted_run(place, *LOOKS, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
     assert second.code == 0, second.err
-    assert all(path.exists() for path in scores)
     assert model.n_sealed == 3 * (n_answers - 16), "the first look's answers are not asked again"
     for name in ("p", "gain", "gain_ci95", "reasons", "sealed"):
         assert second.verdict[name] == alone.verdict[name], name

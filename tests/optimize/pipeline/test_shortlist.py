@@ -97,7 +97,7 @@ def test_a_small_fresh_gain_does_not_open_the_sealed_set(tmp_path: Path) -> None
         "by 10.0 points only" in tuned.verdict["reasons"][0]
         and "shortlist.min_gain=0.11" in tuned.verdict["reasons"][0]
     )
-    assert not (tuned.folder / "sealed").exists() and "sealed" not in tuned.verdict
+    assert tuned.read("sealed") is None and "sealed" not in tuned.verdict
     opened = planted_run(tmp_path / "two", "shortlist.min_gain=0.1", optimizer=Scored([], found=found))
     assert (opened.folder / "flips.json").exists()
 

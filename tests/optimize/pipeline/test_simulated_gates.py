@@ -14,6 +14,7 @@ from scipy.stats import binom
 
 from eval.analysis.statistics.paired_tests import Pair, plan_looks, run_paired_test
 from eval.runs.record import Record
+from mas.prompt_sets.prompt_set import PromptSet
 from optimize.gate.gate import CONTINUE, SUCCESS, Look, decide_look
 from optimize.gate.power import ACCURACY, compute_smallest_gain
 from optimize.gate.sealed_log import FIRST_LEVEL, Allowance
@@ -38,17 +39,17 @@ class DrawnScores:
         self.scores = scores  # side → question → score
         self.records: dict[str, list[Record]] = {side: [] for side in scores}
 
-    def evaluate_pairs(self, arms: Any, config: Any, samples: Any, *others: Any) -> None:
-        for arm in arms:
-            there = {record.sample_id for record in self.records[arm.name]}
-            self.records[arm.name] += [
-                Record("r", each.id, 1, 1, "t", "?", None, None, "1", answer="1", score=self.scores[arm.name][each.id])
-                for each in samples
+    def answer_missing(self, run: TuningRun, sides: Any, asked: Any) -> None:
+        for name, records in self.records.items():
+            there = {record.sample_id for record in records}
+            self.records[name] += [
+                Record("r", each.id, 1, 1, "t", "?", None, None, "1", answer="1", score=self.scores[name][each.id])
+                for each in asked
                 if each.id not in there
             ]
 
-    def read_arm_records(self, arm: Any) -> list[Record]:
-        return self.records[arm.name]
+    def read_answers(self, run: TuningRun, side: PromptSet, asked: Any) -> list[Record]:
+        return self.records["parent" if side is run.parent.prompts else "winner"]
 
 
 def judge_drawn(
@@ -58,8 +59,8 @@ def judge_drawn(
     run.config.gate.looks = looks
     run.files.remove("looks", "judged")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sealed_test, "evaluate_pairs", drawn.evaluate_pairs)
-        patch.setattr(sealed_test, "read_arm_records", drawn.read_arm_records)
+        patch.setattr(sealed_test, "answer_missing", drawn.answer_missing)
+        patch.setattr(sealed_test, "read_answers", drawn.read_answers)
         patch.setattr(sealed_test, "_begin_test", lambda *given: Allowance(size=N_QUESTIONS))
         patch.setattr(sealed_test, "record_judgement", lambda *given: None)
         patch.setattr(run, "show", lambda line: None)

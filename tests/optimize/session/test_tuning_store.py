@@ -1,12 +1,10 @@
 """A tuning run's folder: its database is made again from copies, and no other command takes it for an evaluation."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from eval.analysis.run_list.read_runs import read_runs
-from eval.runs.folder import find_run, find_runs
+from eval.runs.folder import find_run
 from mas.runtime.errors import UserError
 from optimize.session.tuning_store import find_tuning_run, read_original_arguments, read_tuning
 from tests.eval.foreign_folder import forget_run
@@ -41,22 +39,6 @@ def test_a_tuning_run_from_elsewhere_is_not_resumed_by_its_name_alone(
     with pytest.raises(UserError, match="nothing was run; if you mean th"):
         read_original_arguments(folder, [f"resume={folder}", "yes=true"])
     assert read_original_arguments(folder, [f"resume={folder}", "limit=3"]) == []
-
-
-def test_a_side_of_a_sealed_test_is_not_read_before_the_verdict(tmp_path: Path) -> None:
-    tuning = a_tuning(tmp_path / "tuning", PROPOSALS)
-    winner = stored_run(tuning / "sealed" / "winner", [answered("q1", "17")])
-    for resumable in (None, True):
-        if resumable is not None:
-            (tuning / "verdict.json").write_text(json.dumps({"resumable": resumable}))
-        for name in (str(winner), str(tuning / "sealed")):
-            with pytest.raises(UserError, match=r"without a verdict.*optimize/run\.py resume="):
-                find_runs(name)
-        (entry,) = read_runs([tuning / "sealed"]).runs
-        assert entry.n is None and "without a verdict" in entry.reason
-    (tuning / "verdict.json").write_text(json.dumps({"resumable": False}))
-    assert find_runs(str(winner)) == [winner]
-    assert read_runs([tuning / "sealed"]).runs[0].n == 1
 
 
 def test_a_folder_of_an_earlier_version_is_refused_in_one_sentence(tmp_path: Path) -> None:
