@@ -4,7 +4,6 @@ show_verdict(read_tuning(folder), Console())
 """
 
 import shlex
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -14,7 +13,6 @@ from eval.runs.folder import REPORT, format_path
 from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import (
-    JsonObject,
     Verdict,
     compute_exit_code,
     describe_test,
@@ -25,9 +23,6 @@ from optimize.gate.verdict import (
 )
 from optimize.publishing.publish import describe_published
 from optimize.session.tuning_store import RESUME, TuningSnapshot, find_tuning_run, format_command, read_tuning
-
-_SHOWN_FLIPS = 10
-_SHOWN_CHARS = 70  # of a question
 
 
 def show_verdict(tuning: TuningSnapshot, console: Console | None = None) -> None:
@@ -45,7 +40,6 @@ def format_verdict(tuning: TuningSnapshot) -> Iterator[str]:
     if "winner" in verdict:
         yield f"sealed test: {describe_test(verdict)}"
     yield from (f"  {note}" for note in list_test_notes(verdict))
-    yield from _list_flips(tuning.read_flips())
     if verdict["published"]:
         yield describe_published(verdict["set"], tuning.read_part("splits"))
     else:
@@ -61,14 +55,6 @@ def format_verdict(tuning: TuningSnapshot) -> Iterator[str]:
         f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} by the reflection model), "
         f"{spend['input_tokens'] + spend['output_tokens']:,} tokens, {format_cost(spend)}, {spend['seconds']:,.0f} s"
     )
-
-
-def _list_flips(flips: Sequence[JsonObject]) -> Iterator[str]:
-    for flip in flips[:_SHOWN_FLIPS]:
-        text = textwrap.shorten(flip["question"], _SHOWN_CHARS, placeholder=" …")
-        yield f"  {'+' if flip['difference'] > 0 else '-'} {flip['id']}: {text}"
-    if len(flips) > _SHOWN_FLIPS:
-        yield f"  … and {len(flips) - _SHOWN_FLIPS} more in flips.json"
 
 
 def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:

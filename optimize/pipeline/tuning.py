@@ -48,7 +48,6 @@ from optimize.search.optimizer import SearchContext, SearchOutcome
 from optimize.session.config import TuningRequest
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 from optimize.session.tuning_store import (
-    FLIPS,
     check_sources,
     describe_resume,
     find_tuning_run,
@@ -252,7 +251,6 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
     finish_test(run, tested, paired.p)
     gate = judge(run.config.gate, comparison, look)
     n_answers = len(tested.parent_records) + len(tested.winner_records)
-    run.files.write_file(FLIPS, comparison.flips)
     verdict: Verdict = {
         **_build_head(run, gate.published, gate.finish_reason, gate.reasons),
         "metric": comparison.metric,

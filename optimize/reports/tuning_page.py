@@ -2,8 +2,7 @@
 
     write_tuning_page(folder)         # at the end of a run, and when it was stopped
 
-Made from the run's files alone, and read by no command. With the sealed test's verdict the page shows the questions on
-which one side was better, with their targets: it is for the run's owner.
+Made from the run's files alone, and read by no command. It holds no question and no target.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +12,6 @@ from pathlib import Path
 from eval.execution.projection import format_duration
 from eval.reports.formats import format_percent, format_points
 from eval.reports.html.charts import CHARTS, Chart, Format, Point, Tone
-from eval.reports.html.rows import ROWS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
 from eval.runs.folder import REPORT, check_entries
 from eval.runs.foreign_run import refuse_unreadable
@@ -28,11 +26,8 @@ from optimize.reports.outcome import describe_outcome
 from optimize.search.candidate import PARENT
 from optimize.session.tuning_store import JsonObject, TuningSnapshot, read_tuning
 
-MAX_FLIPS = 2_000
 MAX_LEAKS = 200
-_TEXT_CHARS = 600  # of a question, a target or an answer
 _TEMPLATE = Path(__file__).with_name("tuning.html.jinja")
-_SCRIPT = Path(__file__).with_name("tuning.js")
 _PHASES = ("preflight", "baseline", "search", "shortlist", "sealed", "gate")
 
 
@@ -58,7 +53,6 @@ def write_tuning_page(folder: Path, redact: Callable[[str], str] = str) -> Path:
 
 
 def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
-    flips = tuning.read_flips()
     winner = _find_best(tuning)
     return {
         "title": f"Tuning of {tuning.info.system}: {tuning.name}",
@@ -67,8 +61,6 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "own": tuning.is_own,
         "tiles": list(_list_tiles(tuning)),
         "test_charts": list(_draw_test(tuning)),
-        "flips": _build_rows(flips) if flips else None,
-        "n_flips_left_out": max(len(flips) - MAX_FLIPS, 0),
         "shortlist": _draw_shortlist(tuning),
         "tree": build_tree(tuning),
         "n_proposals": len(tuning.proposals),
@@ -81,7 +73,7 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "max_leaks": MAX_LEAKS,
         "facts": list(_list_facts(tuning)),
         "diff_styles": render_styles(),
-        "scripts": load_scripts(*CHARTS, *ROWS, _SCRIPT),
+        "scripts": load_scripts(*CHARTS),
         "percent": format_percent,
         "points": format_points,
     }
@@ -215,53 +207,6 @@ def _list_phases(tuning: TuningSnapshot, key: str) -> Iterator[Point]:
         if took["lm_calls"] > 0:
             note = f"{format_count(int(took['lm_calls']), 'request')}, {format_duration(max(took['seconds'], 0.0))}"
             yield Point("sealed test" if name == "sealed" else name, took[key], note=note)
-
-
-def _build_rows(flips: Sequence[JsonObject]) -> Rows:
-    columns = [
-        Column("question", "question", width="4fr"),
-        Column("change", "change", kind="mark", width="90px", menu=True),
-        Column("difference", "points", kind="points", width="70px"),
-        Column("before", "before", kind="percent", width="80px"),
-        Column("after", "after", kind="percent", width="80px"),
-        Column("level", "level", width="60px", menu=True),
-        Column("target", "target", kind="hidden"),
-        Column("first", "with the starting prompts", kind="hidden"),
-        Column("second", "with the tested ones", kind="hidden"),
-    ]
-    values = (
-        {
-            "id": str(flip["id"]),
-            "question": str(flip["question"])[:_TEXT_CHARS],
-            "change": "better" if flip["difference"] > 0 else "worse",
-            "difference": flip["difference"],
-            "before": _mean(flip["first"]),
-            "after": _mean(flip["second"]),
-            "level": None if flip.get("level") is None else str(flip["level"]),
-            "target": str(flip["target"])[:_TEXT_CHARS],
-            "first": list(map(_describe_answer, flip["first"])),
-            "second": list(map(_describe_answer, flip["second"])),
-        }
-        for flip in flips[:MAX_FLIPS]
-    )
-    return Rows("flips", columns, values)
-
-
-def _mean(answers: Sequence[JsonObject | None]) -> float | None:
-    values = [0.0 if each is None else float(each["value"]) for each in answers]
-    return sum(values) / len(values) if values else None
-
-
-def _describe_answer(answer: JsonObject | None) -> str:
-    """Return the verdict on an answer, and the answer."""
-    if answer is None:
-        return "not run"
-    error, value = answer.get("error_class"), float(answer["value"])
-    if error:
-        return f"error: {error}"
-    mark = "right" if value >= 1 else "partly right" if value > 0 else "wrong"
-    lost = " (format)" if answer.get("format_lost") else ""
-    return f"{mark}{lost}: {str(answer['text'] or '')[:_TEXT_CHARS]}"
 
 
 def _list_facts(tuning: TuningSnapshot) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,6 @@
     prompts/           the prompt set that the search started from
     calls.db           every paid reply and its cost
     verdict.json       the verdict, to read
-    flips.json         sealed questions on which one side was better, with their targets
     rejected/          the candidate that was tested and not published
 
     python optimize/run.py resume=latest                    # as it was started
@@ -58,7 +57,6 @@ from optimize.search.candidate import PARENT, Proposal
 
 PROMPTS = "prompts "  # begins the names of results that are a candidate's prompts
 RESUME = "resume"
-FLIPS = "flips.json"
 # Options, or whole branches of them, that may change between the sessions of a run.
 # What evaluation does not measure, such as the executor, is not compared either.
 OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "reflection_api_key_env")
@@ -259,7 +257,7 @@ class TuningSnapshot:
 
     @property
     def is_final(self) -> bool:
-        """True if no later session can change the verdict: only then may a page show the sealed questions' targets."""
+        """True if no later session can change the verdict: only then are the sealed answers read."""
         return bool(self.verdict) and not self.verdict.get("resumable")
 
     @property
@@ -300,11 +298,6 @@ class TuningSnapshot:
     def read_part(self, name: str) -> JsonObject:
         """Return a result, such as `baseline`; empty if there is none yet."""
         return self.results.get(name) or {}
-
-    def read_flips(self) -> list[JsonObject]:
-        """Return the sealed questions on which one side was better, with targets; none before the verdict is final."""
-        path = self.folder / FLIPS
-        return json.loads(path.read_text("utf-8")) if self.is_final and path.is_file() else []
 
     def read_parent(self) -> PromptSet:
         """Return the prompts that the run started from.

@@ -114,7 +114,7 @@ def test_a_run_that_publishes_holds_no_secret(
     for kept in (yaml.safe_load((tuned.folder / "config.yaml").read_text("utf-8")), info.config):
         assert kept["model"]["base_url"] == f"{repeating[0]}/***/v1"
 
-    with_answers = ("run.db", "run.db-wal", "records.jsonl", "flips.json")
+    with_answers = ("run.db", "run.db-wal", "records.jsonl")
     assert holding(tuned.folder, *GOLDS, besides=with_answers) == []
     assert holding(tuned.shelf, *GOLDS) == []
     sealed = set(tuned.read("splits")["sealed"])

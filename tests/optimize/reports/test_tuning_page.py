@@ -1,6 +1,5 @@
 """The page of a tuning run, made from folders by hand: its first sentence, its order, and what it must not show."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytest
 
 from eval.reports.html.charts import Chart, Point
 from mas.runtime.errors import UserError
-from optimize.reports import tuning_page
 from optimize.reports.outcome import describe_outcome
 from optimize.reports.tuning_page import _build_page, write_tuning_page
 from optimize.session.tuning_store import read_tuning
@@ -17,14 +15,7 @@ from tests.eval.foreign_folder import forget_run
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_proposal, a_tuning, verdict
 
 EVIL = "</script><img src=x onerror=alert(1)>"
-GIVEN = {"value": 0.0, "text": "seven", "error_class": None, "format_lost": False}
-FLIP = {"id": "q3", "level": "1", "question": f"How many? {EVIL}", "target": "SECRET GOLD", "difference": 1.0}
-FLIPS = [{**FLIP, "first": [GIVEN], "second": [{**GIVEN, "value": 1.0, "text": "eight"}]}]
 SEALED = verdict()["sealed"]
-
-
-def write_flips(folder: Path) -> None:
-    (folder / "flips.json").write_text(json.dumps(FLIPS), encoding="utf-8")
 
 
 def write_page(folder: Path) -> str:
@@ -52,17 +43,6 @@ def test_a_run_without_a_verdict_claims_no_result(tmp_path: Path) -> None:
     assert "no verdict" in write_page(killed)
 
 
-def test_targets_of_sealed_questions_are_shown_only_after_a_final_verdict(tmp_path: Path) -> None:
-    for name, found in (("none", None), ("budget", verdict(False, winner=None, resumable=True))):
-        folder = a_tuning(tmp_path / name, PROPOSALS, verdict=found)
-        write_flips(folder)
-        assert "SECRET GOLD" not in write_page(folder)
-        assert read_tuning(folder).read_flips() == []
-    final = a_tuning(tmp_path / "final", PROPOSALS, verdict=verdict(resumable=False))
-    write_flips(final)
-    assert "SECRET GOLD" in write_page(final)
-
-
 def test_a_candidate_that_was_cut_off_has_no_score(tmp_path: Path) -> None:
     folder = a_tuning(tmp_path / "run", [a_proposal(1, "cut_off", val_score=0.1234)])
     page = write_page(folder)
@@ -77,8 +57,8 @@ def test_a_foreign_folder_is_marked_and_a_broken_one_is_refused(tmp_path: Path) 
     keep_result(folder, "verdict", {"winner": "c001", "reasons": 7})
     with pytest.raises(UserError, match="was made elsewhere, or moved since, and cannot be read"):
         write_tuning_page(folder)
-    (folder / "flips.json").symlink_to("/etc/passwd")
-    with pytest.raises(UserError, match=r"flips.json is a link or a special file"):
+    (folder / "verdict.json").symlink_to("/etc/passwd")
+    with pytest.raises(UserError, match=r"verdict.json is a link or a special file"):
         write_tuning_page(folder)
 
 
@@ -224,50 +204,6 @@ def test_a_simulated_run_has_no_axis_of_dollars(tmp_path: Path) -> None:
         "answers, baseline and proposals",
         "requests, baseline and proposals",
     ]
-
-
-def test_each_flipped_question_is_a_row_that_opens_with_the_answers_of_both_sides(tmp_path: Path) -> None:
-    first = [
-        {"value": 0.0, "text": "seven", "error_class": None, "format_lost": True},
-        {"value": 0.5, "text": None, "error_class": None, "format_lost": False},
-        None,
-    ]
-    second = [
-        {"value": 1.0, "text": "eight", "error_class": None},
-        {"value": 1.0, "text": "eight", "error_class": "timeout"},
-        {"value": 1.0, "text": "nine"},
-    ]
-    flips = [
-        {"id": 3, "level": 1, "question": "q" * 601, "target": "t" * 601, "difference": 0.5, "first": first,
-         "second": second},
-        {"id": "q4", "level": None, "question": "Why?", "target": "8", "difference": -1.0, "first": [], "second": []},
-    ]  # fmt: skip
-    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False))
-    assert build(folder)["flips"] is None and build(folder)["n_flips_left_out"] == 0
-    (folder / "flips.json").write_text(json.dumps(flips))
-    page = build(folder)
-    data = page["flips"].data
-    assert data["keys"][:8] == ["id", "question", "change", "difference", "before", "after", "level", "target"]
-    before = ["wrong (format): seven", "partly right: ", "not run"]
-    after = ["right: eight", "error: timeout", "right: nine"]
-    assert data["rows"] == [
-        ["3", "q" * 600, "better", 0.5, 0.5 / 3, 1.0, "1", "t" * 600, before, after],
-        ["q4", "Why?", "worse", -1.0, None, None, None, "8", [], []],
-    ]
-
-
-def test_of_too_many_flipped_questions_the_last_are_left_out_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tuning_page, "MAX_FLIPS", 2)
-    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False))
-    (folder / "flips.json").write_text(json.dumps([{**FLIPS[0], "id": f"q{at}"} for at in range(3)]))
-    page = build(folder)
-    assert page["n_flips_left_out"] == 1
-    assert [row[0] for row in page["flips"].data["rows"]] == ["q0", "q1"]
-    assert "1 more are in flips.json." in write_page(folder)
-    monkeypatch.setattr(tuning_page, "MAX_FLIPS", 3)
-    assert build(folder)["n_flips_left_out"] == 0 and "more are in flips.json." not in write_page(folder)
 
 
 def test_the_facts_of_a_run_are_those_that_it_has(tmp_path: Path) -> None:
