@@ -10,7 +10,7 @@
     decide_look(settings, comparison, Look(plan, 2))    # "success", "hopeless", "continue"
 
 A set is published if the gain's interval lies above `min_gain`, p is at most the level, and there are no new format
-losses; leaks and long prompts were excluded from the shortlist. The interval has the level of the sealed test: 0.03 (a
+losses; leaks were excluded from the shortlist. The interval has the level of the sealed test: 0.03 (a
 97% interval) for the first test with its questions, and less for later ones (`optimize.gate.sealed_log`). Intervals of
 95% are shown in addition. The interval is that of
 `eval.analysis.statistics.paired_interval`, which contains 0 unless p is at most its level.
@@ -39,7 +39,6 @@ way. Failures of both sides on the same question are paired and count as wrong f
 answers, there is no verdict: it would say more about the server than about the prompts.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -54,7 +53,6 @@ from eval.analysis.statistics.paired_tests import LookPlan, PairedResult, comput
 from eval.analysis.statistics.shrinkage import shrink_gain
 from eval.execution.termination import is_server_failure
 from eval.runs.record import Record
-from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 from optimize.gate.sealed_log import FIRST_LEVEL
@@ -65,7 +63,6 @@ FinishReason = Literal[
     "no_accepted_candidate",
     "budget",
     "leak_blocked",
-    "too_long",
     "format_loss",
     "metric_errors",
     "reflection_unparsable",
@@ -78,10 +75,9 @@ HOPELESS: Decision = "hopeless"
 CONTINUE: Decision = "continue"
 MIN_PREDICTED = 0.05  # probability of a success, below which a test is hopeless
 
-HALT, AGAINST = "halt", "against"  # the choices of run.failed_answers
 COUNTED_AS_RIGHT = "(failed by the model's server, counted as right)"  # in place of the answer
 # Share of both sides' answers. Failures of one side reduce the gain: a tenth can cost twenty points, and with more
-# hardly any gain could be shown. The scorer may fail as many (gate.max_metric_error_share).
+# hardly any gain could be shown. The scorer may fail as many.
 MAX_FAILED_SHARE = 0.1
 
 
@@ -92,8 +88,6 @@ class GateSettings:
     min_gain: float = 0.0  # the gain's interval must lie above it
     epochs: int = 5  # answers to each sealed question, of the parent and of the winner
     looks: int = 4  # at equal shares of the sealed questions; the test may stop at each of them. 1: only at the end
-    max_prompt_chars: int = 12_000  # of one agent's prompt with its demos
-    max_metric_error_share: float = 0.1  # of 10 answers or more; above it the scorer is considered broken
 
     def check(self) -> None:
         """Check the settings.
@@ -105,8 +99,6 @@ class GateSettings:
             (0 <= self.min_gain < 1, "min_gain", "a share from 0 to below 1, such as 0.05 for 5 points"),
             (self.epochs >= 1, "epochs", "at least 1"),
             (1 <= self.looks <= MAX_LOOKS, "looks", f"1 to {MAX_LOOKS}"),
-            (self.max_prompt_chars >= 1, "max_prompt_chars", "at least 1"),
-            (0 <= self.max_metric_error_share <= 1, "max_metric_error_share", "a share from 0 to 1"),
         )
         for holds, key, expected in ranges:
             if not holds:
@@ -234,18 +226,6 @@ def decide_look(settings: GateSettings, comparison: Comparison, look: Look) -> D
     if look.is_last or look.predict_success(comparison.score, settings.min_gain) < MIN_PREDICTED:
         return HOPELESS
     return CONTINUE
-
-
-def find_long_prompts(settings: GateSettings, prompts: PromptSet) -> list[str]:
-    """Return the agents whose text and demos (as JSON) are too long together, as "planner (13,204 characters)"."""
-    lengths = {agent: len(text) + _chars(prompts.demos.get(agent)) for agent, text in prompts.texts.items()}
-    return [
-        f"{agent} ({length:,} characters)" for agent, length in lengths.items() if length > settings.max_prompt_chars
-    ]
-
-
-def _chars(demos: object) -> int:
-    return len(json.dumps(demos, ensure_ascii=False)) if demos else 0
 
 
 def _shrink_gain(settings: GateSettings, sealed: PairedResult, look: Look) -> float | None:

@@ -37,9 +37,8 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 from optimize.gate.gate import (
-    AGAINST,
     CONTINUE,
-    HALT,
+    MAX_FAILED_SHARE,
     ImputedAnswers,
     Look,
     LookLine,
@@ -58,7 +57,7 @@ from optimize.gate.sealed_log import (
     list_fingerprints,
     record_judgement,
 )
-from optimize.gate.verdict import EarlyVerdictError, describe_look, format_ids
+from optimize.gate.verdict import EarlyVerdictError, describe_look
 from optimize.pipeline.cost_estimate import (
     AnswerMeans,
     count_shortlist_answers,
@@ -149,7 +148,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
         UserError: the log of sealed tests does not allow it.
         EarlyVerdictError: a budget is used up (with a larger one the test continues), or too many answers could not be
             scored.
-        RunStoppedError: the test was stopped, or the server fails some answers each time; a resumed run repeats them.
+        RunStoppedError: the test was stopped, or the server fails too many answers; a resumed run repeats them.
     """
     sides = (run.parent.prompts, winner.prompts)
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
@@ -199,14 +198,13 @@ def _take_look(run: TuningRun, look: Look, parent: list[Record], winner: list[Re
     Raises:
         EarlyVerdictError: too many answers could not be scored.
     """
-    records, share = (*parent, *winner), run.config.gate.max_metric_error_share
+    records, share = (*parent, *winner), MAX_FAILED_SHARE
     unscored = [record for record in records if record.error_class == SCORER]
     n_answers, n_failed = count_test_answers(run.config, run.splits), sum(map(is_server_failure, records))
     if len(unscored) > share * n_answers:
         raise EarlyVerdictError(
             "metric_errors",
-            f"{len(unscored)} of the sealed test's {n_answers} answers could not be scored "
-            f"(gate.max_metric_error_share={share:g}): {unscored[0].error}",
+            f"{len(unscored)} of the sealed test's {n_answers} answers could not be scored: {unscored[0].error}",
         )
     _, comparison = compare_sides(run, parent, winner)
     decision = decide_look(run.config.gate, comparison, look)
@@ -255,20 +253,11 @@ def _answer_all(run: TuningRun, sides: Sequence[PromptSet], asked: Part) -> None
     if failed := _find_failed(run, sides, asked):
         run.show(f"  {len(failed)} answers that the model's server failed are asked again")
         answer_missing(run, sides, asked)
-    if not (failed := _find_failed(run, sides, asked)):
-        return
-    n_answers, error = count_test_answers(run.config, run.splits), f"The first error: {failed[0].error}"
+    failed, n_answers = _find_failed(run, sides, asked), count_test_answers(run.config, run.splits)
     if exceeds_failure_limit(len(failed), n_answers):
         raise RunStoppedError(
             f"the server failed {len(failed)} of the {n_answers} sealed answers, and again when asked once more: too "
-            f"many for a verdict; going on asks them again. {error}"
-        )
-    if run.config.run.failed_answers == HALT:
-        questions = list(dict.fromkeys(record.sample_id for record in failed))
-        raise RunStoppedError(
-            f"the server failed {len(failed)} of the sealed answers, and again when asked once more, to "
-            f"{format_ids(questions)}; going on asks them again, and with run.failed_answers={AGAINST} comes to a "
-            f"verdict without them, in which they count against the new prompts. {error}"
+            f"many for a verdict; going on asks them again. The first error: {failed[0].error}"
         )
 
 

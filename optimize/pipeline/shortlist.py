@@ -1,8 +1,8 @@
 """Phases 2, 4 and 5: the parent's score on validation; later, the best candidates that leak nothing are re-evaluated.
 
-New answers are needed because luck in the search must not count. A candidate whose prompts leak answers or are too long
-is dropped before it costs more, and is named. So is one that is clearly worse than the leader after some of its answers
-(a race: Maron and Moore 1994). The parent's new answers are a control: its score against that of the search is the
+New answers are needed because luck in the search must not count. A candidate whose prompts leak answers is dropped
+before it costs more, and is named. So is one that is clearly worse than the leader after some of its answers (a race:
+Maron and Moore 1994). The parent's new answers are a control: its score against that of the search is the
 "gain" of an unchanged copy.
 """
 
@@ -14,17 +14,13 @@ from statistics import fmean, stdev
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest
-from optimize.gate.gate import FinishReason, find_long_prompts
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import AnswerMeans
 from optimize.publishing.leaks import LeakReport
 from optimize.search.candidate import PARENT
 from optimize.session.tuning_run import TuningRun
 
-_FAULTS: dict[FinishReason, str] = {
-    "leak_blocked": "contains answers, questions or ids of validation or sealed questions (see report.html)",
-    "too_long": "is too long for gate.max_prompt_chars",
-}
+_LEAKS = "contains answers, questions or ids of validation or sealed questions (see report.html)"
 _FIRST_NEW_EPOCH = 2  # the answers of epoch 1 are the search's
 _CLEARLY = 1.645  # standard errors of the paired difference by which a candidate is clearly worse: one-sided, 95 %
 _LEAST_QUESTIONS = 10  # for that error to mean anything
@@ -70,7 +66,7 @@ class ShortlistEntry(AnswerMeans):
 
 @dataclass(frozen=True)
 class ApprovedSet:
-    """The prompts that are tested and published: those of the shortlist, without leaks and short enough."""
+    """The prompts that are tested and published: those of the shortlist, without leaks."""
 
     candidate_id: str
     prompts: PromptSet
@@ -85,7 +81,7 @@ def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
     """Re-evaluate the best candidates and return the one to test.
 
     Raises:
-        EarlyVerdictError: there is none, because nothing was better, or what was better leaks or is too long.
+        EarlyVerdictError: there is none, because nothing was better, or what was better leaks.
         RunStoppedError: the run was stopped.
     """
     lines = run.files.read("shortlist")
@@ -126,8 +122,7 @@ def approve_winner(run: TuningRun, winner: ShortlistEntry) -> ApprovedSet:
     report = run.check_leaks(prompts)
     if report.blocked:
         run.files.write("leaks", {**(run.files.read("leaks") or {}), candidate_id: report.to_dict()})
-        fault = _FAULTS["leak_blocked"]
-        raise EarlyVerdictError("leak_blocked", f"{candidate_id}, the best after re-evaluation, {fault}")
+        raise EarlyVerdictError("leak_blocked", f"{candidate_id}, the best after re-evaluation, {_LEAKS}")
     return ApprovedSet(candidate_id, prompts, report)
 
 
@@ -162,31 +157,22 @@ def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
 
 
 def _drop_leaking(run: TuningRun, ids: Collection[str]) -> list[str]:
-    """Return as many candidates as the shortlist holds, without those that leak or are too long."""
+    """Return as many candidates as the shortlist holds, without those that leak."""
     clean: list[str] = []
     reports: dict[str, LeakReport] = {}
-    failures: set[FinishReason] = set()
     for candidate_id in ids:
         if len(clean) == run.config.shortlist.size:
             break
         prompts = run.read_prompts(candidate_id)
-        report, long = run.check_leaks(prompts), find_long_prompts(run.config.gate, prompts)
-        reports[candidate_id] = report
+        report = reports[candidate_id] = run.check_leaks(prompts)
         if report.hits:
             run.show(f"  {candidate_id}: {'blocked: ' if report.blocked else ''}{report.summary()}")
-        if long:
-            run.show(f"  {candidate_id}: too long for gate.max_prompt_chars: {', '.join(long)}")
-        if report.blocked or long:
-            failures.add("leak_blocked" if report.blocked else "too_long")
-        else:
+        if not report.blocked:
             clean.append(candidate_id)
     run.files.write("leaks", {each: report.to_dict() for each, report in reports.items()})
     if not clean:
         each = "the only candidate that was" if len(ids) == 1 else f"each of the {len(ids)} candidates that were"
-        raise EarlyVerdictError(
-            "leak_blocked" if "leak_blocked" in failures else "too_long",
-            f"{each} better on validation {' or '.join(fault for name, fault in _FAULTS.items() if name in failures)}",
-        )
+        raise EarlyVerdictError("leak_blocked", f"{each} better on validation {_LEAKS}")
     return clean
 
 

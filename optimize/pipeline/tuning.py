@@ -23,7 +23,7 @@ from eval.runs.store import StoreError
 from mas.prompt_sets.prompt_set import NameTakenError, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.gate import AGAINST, FinishReason, judge
+from optimize.gate.gate import FinishReason, judge
 from optimize.gate.sealed_log import Allowance
 from optimize.gate.verdict import EarlyVerdictError, JsonObject, Verdict, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
@@ -315,8 +315,6 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
             folder = reject(winner.prompts, run.files.folder, winner.candidate_id, provenance).folder
     except UserError as error:
         options = ["name=ANOTHER_NAME"] if isinstance(error, NameTakenError) else []
-        if verdict["failed_questions"]:  # so that the next session's configuration records how they were counted
-            options.append(f"run.failed_answers={AGAINST}")
         raise RunStoppedError(
             f"{error} The sealed test is done and kept: none of it is asked again", *options
         ) from error

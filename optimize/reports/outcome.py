@@ -19,7 +19,6 @@ WORDS = {
     "no_accepted_candidate": "nothing better was found",
     "budget": "a budget was used up",
     "leak_blocked": "the prompts contain answers, questions or ids",
-    "too_long": "the prompts are too long",
     "format_loss": "more of its answers cannot be read",
     "metric_errors": "too many answers could not be scored",
     "reflection_unparsable": "no reply of the reflection model could be read",

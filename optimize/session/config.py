@@ -6,7 +6,7 @@ config.build_evaluation(epochs=5)     # the configuration of the sealed test
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ from eval.config.evaluation import read_config as read_evaluation
 from eval.execution.budget import BudgetSettings
 from eval.runs.folder import TUNING_FILE
 from eval.runs.store import check_free
-from mas.llm.profiles.model import REFLECTION, AgentOverride, Model
+from mas.llm.profiles.model import REFLECTION
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, check_set_name
 from mas.runtime.errors import UserError
 from mas.system import agent_names
-from optimize.gate.gate import AGAINST, HALT, GateSettings
+from optimize.gate.gate import GateSettings
 from optimize.questions.splits import SplitSettings
 from optimize.search.optimizer import Optimizer
 from optimize.session.tuning_store import find_tuning_run
@@ -49,7 +49,6 @@ class TuningRunSettings:
     concurrency: int = 16  # answers at once
     deadline_seconds: float = 900.0  # wall time of one answer
     drain_seconds: float = 30.0  # for requests in flight when the run stops early
-    failed_answers: str = HALT  # sealed answers that the server fails each time: halt | against the new prompts
 
 
 @dataclass
@@ -59,9 +58,6 @@ class TuningOptions:
     name: str = "tuned"  # of the set to be published
     agents: list[str] = field(default_factory=list)  # the tuned ones
     reflection_model: str | None = None  # None: the run's own model
-    reflection_base_url: str | None = None
-    reflection_api_key_env: str | None = None
-    reflection_max_tokens: int | None = None
     seed: int = 0
     yes: bool = False
     resume: str | None = None
@@ -191,32 +187,9 @@ def read_config(composed: DictConfig) -> OptimizeConfig:
     check_branches(schema, rest)
     options: TuningOptions = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
     _check_ranges(options)
-    options.reflection_model = _place_reflection(base.model, options)
+    if options.reflection_model is None and (entry := getattr(base.model, "agents", {}).get(REFLECTION)):
+        options.reflection_model = entry.name
     return OptimizeConfig(**vars(options), base=base, optimizer=build_part(composed.optimizer, "optimizer"))
-
-
-def _place_reflection(model: Model, options: TuningOptions) -> str | None:
-    """Put the server of the reflection model into the profile, as that of an agent; return the model's name.
-
-    Raises:
-        UserError: the model is simulated, or a key is given without a use.
-    """
-    given = {key: getattr(options, f"reflection_{key}") for key in ("base_url", "api_key_env", "max_tokens")}
-    given = {key: value for key, value in given.items() if value is not None}
-    if model.simulated:
-        for key, value in given.items():
-            raise UserError(
-                f"reflection_{key}={value} would not be used, since model={model.name} simulates the reflection as "
-                "well; leave it out, or choose a real model."
-            )
-        return options.reflection_model
-    agents: dict[str, AgentOverride] = getattr(model, "agents", {})
-    entry = agents.get(REFLECTION, AgentOverride())
-    if "base_url" in given:  # an address and its key come from the same place
-        entry = replace(entry, api_key_env=None)
-    if given:
-        agents[REFLECTION] = replace(entry, **given)
-    return entry.name if options.reflection_model is None else options.reflection_model
 
 
 def _check_ranges(options: TuningOptions) -> None:
@@ -227,11 +200,7 @@ def _check_ranges(options: TuningOptions) -> None:
     require(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
     require(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
     require(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
-    if run.failed_answers not in (HALT, AGAINST):
-        raise UserError(f"run.failed_answers={run.failed_answers} is not known; choose {HALT} or {AGAINST}.")
     require(options.seed >= 0, "seed", options.seed, "a whole number from 0 on")
-    tokens = options.reflection_max_tokens
-    require(tokens is None or tokens >= 1, "reflection_max_tokens", tokens, "at least 1, or null")
 
 
 @dataclass(frozen=True)
@@ -247,12 +216,7 @@ class TuningRequest:
     @property
     def worker_config(self) -> dict[str, object]:
         """The configuration from which other processes build the program: that of an evaluation."""
-        base, resolved = self.config.base, self.resolved
-        parts = {name: resolved[name] for name in (*PARTS, "tools", "limits", "log")}
-        agents: dict[str, AgentOverride] = getattr(base.model, "agents", {})
-        if REFLECTION in agents:  # with the key of its server, which must not be written down
-            own = {**(resolved["model"].get("agents") or {}), REFLECTION: asdict(agents[REFLECTION])}
-            parts["model"] = {**resolved["model"], "agents": own}
+        parts = {name: self.resolved[name] for name in (*PARTS, "tools", "limits", "log")}
         return {**parts, "run": {"deadline_seconds": self.config.run.deadline_seconds}, "prompts": None}
 
     @property

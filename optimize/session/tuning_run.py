@@ -39,6 +39,7 @@ from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.runtime.security.private_file import write_atomically
 from mas.system import Program, list_critics, read_program_digest
+from optimize.gate.gate import MAX_FAILED_SHARE
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
@@ -243,7 +244,7 @@ class TuningRun:
         Raises:
             EarlyVerdictError: it is so large that the other scores mean nothing.
         """
-        share, trials, objective = self.config.gate.max_metric_error_share, self.trials, self.objective
+        share, trials, objective = MAX_FAILED_SHARE, self.trials, self.objective
         for failed, scored, first in (
             (trials.n_metric_errors, trials.n_completed, trials.metric_error),
             (objective.errors, objective.calls, objective.first_error),
@@ -251,8 +252,7 @@ class TuningRun:
             if scored >= MIN_JUDGED and failed > share * scored:
                 raise EarlyVerdictError(
                     "metric_errors",
-                    f"{failed} of {scored} answers could not be scored (gate.max_metric_error_share={share:g}): "
-                    f"{first}",
+                    f"{failed} of {scored} answers could not be scored: {first}",
                 )
 
     # Files

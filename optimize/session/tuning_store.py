@@ -59,7 +59,7 @@ PROMPTS = "prompts "  # begins the names of results that are a candidate's promp
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run.
 # What evaluation does not measure, such as the executor, is not compared either.
-OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "reflection_api_key_env")
+OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget")
 
 JsonObject = dict[str, Any]
 

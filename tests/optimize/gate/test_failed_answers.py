@@ -14,7 +14,6 @@ from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.termination import FailuresInARow
 from eval.runs.record import Record, Usage
 from optimize.gate.gate import (
-    AGAINST,
     COUNTED_AS_RIGHT,
     ImputedAnswers,
     exceeds_failure_limit,
@@ -128,10 +127,9 @@ def accuracy(right: dict[str, int]) -> float:
 def test_answers_that_fail_on_one_side_alone_count_against_the_new_prompts(
     fails: str, alone: Right, server: SimulatedServer, tmp_path: Path
 ) -> None:
-    """The first time, too, where it is so asked for: the run does not stop."""
     one = next(each for each in QUESTIONS if alone["winner"][each] > alone["parent"][each])
     server.always_fails = lambda messages: about(one)(messages) and has_examples(messages) == (fails == "winner")
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS, f"run.failed_answers={AGAINST}")
+    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS)
     assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
     verdict, failed = run.verdict, {"parent": 0, "winner": 0, fails: EPOCHS}
     assert verdict["sealed"]["failed_answers"] == {**failed, "as_right": failed["parent"]}
