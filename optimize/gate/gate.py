@@ -2,7 +2,7 @@
 
     comparison = compare_answers(*map(build_answers, (parent_records, winner_records)))
     verdict = judge(settings, comparison, Look.only(level=0.03))
-    verdict.published, verdict.finish_reason, verdict.reasons
+    verdict["published"], verdict["finish_reason"], verdict["reasons"]
 
     plan = plan_looks(4, level=0.03)
     plan.levels                               # 2.3e-06, 0.0012, 0.0096, 0.0269: the largest p that passes at each look
@@ -42,12 +42,12 @@ answers, there is no verdict: it would say more about the server than about the 
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Literal, TypedDict
 
 from eval.analysis.comparison.comparison import Comparison
-from eval.analysis.statistics.intervals import CRITICAL, Interval
+from eval.analysis.statistics.intervals import CRITICAL
 from eval.analysis.statistics.paired_interval import ALPHA, compute_paired_statistic
 from eval.analysis.statistics.paired_tests import LookPlan, PairedResult, compute_smallest_difference, plan_looks
 from eval.analysis.statistics.shrinkage import shrink_gain
@@ -56,17 +56,7 @@ from eval.runs.record import Record
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 from optimize.gate.sealed_log import FIRST_LEVEL
-
-FinishReason = Literal[
-    "improved",  # published
-    "not_significant",
-    "no_accepted_candidate",
-    "budget",
-    "leak_blocked",
-    "format_loss",
-    "metric_errors",
-    "reflection_unparsable",
-]
+from optimize.gate.verdict import FinishReason, Verdict
 
 MAX_LOOKS = 10  # more save next to nothing
 Decision = Literal["success", "hopeless", "continue"]
@@ -145,26 +135,8 @@ class Look:
         return self.plan.predict_success(self.number, _compute_statistic(result, min_gain))
 
 
-@dataclass(frozen=True)
-class GateVerdict:
-    """Decision of the gate, with its reasons."""
-
-    published: bool
-    finish_reason: FinishReason
-    reasons: list[str]  # the failed checks as sentences; of a published set, the passed ones
-    checks: list[str]  # all of them, each with its result: "passed: …" or "failed: …"
-    gain: float  # in the metric, -1 to 1
-    gain_ci95: Interval | None  # adjusted for the looks
-    gain_interval: Interval | None  # at `level`, adjusted for the looks: the one that decides
-    level: float  # two-sided, of all looks together
-    look: Look  # with the largest p that passes
-    p: float
-    gain_shrunken: float | None  # estimate of the true gain; None: not published
-    smallest_difference: float | None  # that all sealed questions would show at this level in 80 of 100 cases
-
-
-def judge(settings: GateSettings, comparison: Comparison, look: Look | None = None) -> GateVerdict:
-    """Judge the winner, compared with its parent on the sealed questions.
+def judge(settings: GateSettings, comparison: Comparison, look: Look | None = None) -> Verdict:
+    """Judge the winner, compared with its parent on the sealed questions; return this part of the verdict.
 
     Args:
         settings: of the gate.
@@ -180,20 +152,29 @@ def judge(settings: GateSettings, comparison: Comparison, look: Look | None = No
         failures.append(("format_loss", sentence))
         checks.append((False, sentence))
     published = not failures
-    return GateVerdict(
-        published=published,
-        finish_reason=failures[0][0] if failures else "improved",
-        reasons=[sentence for _, sentence in failures] or passed,
-        checks=[f"{'passed' if holds else 'failed'}: {sentence}" for holds, sentence in checks],
-        gain=sealed.difference,
-        gain_ci95=sealed.compute_interval(look.compute_level(ALPHA)),
-        gain_interval=sealed.compute_interval(look.level),
-        level=look.plan.level,
-        look=look,
-        p=sealed.p,
-        gain_shrunken=_shrink_gain(settings, sealed, look) if published else None,
-        smallest_difference=_find_smallest_difference(sealed, look),
-    )
+    return {
+        "published": published,
+        "finish_reason": failures[0][0] if failures else "improved",
+        "reasons": [sentence for _, sentence in failures] or passed,
+        "metric": comparison.metric,
+        "gain": sealed.difference,
+        "gain_ci95": sealed.compute_interval(look.compute_level(ALPHA)),
+        "gain_shrunken": _shrink_gain(settings, sealed, look) if published else None,
+        "p": sealed.p,
+        "sealed": {
+            "look": look.number,
+            "looks": look.plan.n_looks,
+            "look_level": look.level,
+            "level": look.plan.level,
+            "gain_interval": sealed.compute_interval(look.level),
+            "smallest_difference": _find_smallest_difference(sealed, look),
+            **{name: getattr(sealed, name) for name in ("n_questions", "wins", "losses", "ties", "test")},
+        },
+        "gate": {
+            "settings": asdict(settings),
+            "checks": [f"{'passed' if holds else 'failed'}: {sentence}" for holds, sentence in checks],
+        },
+    }
 
 
 def _find_smallest_difference(sealed: PairedResult, look: Look) -> float | None:
@@ -221,7 +202,7 @@ def decide_look(settings: GateSettings, comparison: Comparison, look: Look) -> D
     Success is what the gate would publish now. A test whose gain is large enough, but not its format, goes on: it is
     hopeless only if the gain is.
     """
-    if judge(settings, comparison, look).published:
+    if judge(settings, comparison, look)["published"]:
         return SUCCESS
     if look.is_last or look.predict_success(comparison.score, settings.min_gain) < MIN_PREDICTED:
         return HOPELESS

@@ -25,7 +25,8 @@ from mas.runtime.text import format_count
 from mas.system import Program
 from optimize.gate.power import describe_power
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level, find_allowance, list_fingerprints
-from optimize.gate.verdict import EarlyVerdictError, describe_labels
+from optimize.gate.verdict import EarlyVerdictError
+from optimize.gate.words import describe_labels
 from optimize.pipeline.cost_estimate import Estimate
 from optimize.questions.splits import Splits, make_splits
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter

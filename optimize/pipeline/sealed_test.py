@@ -57,7 +57,8 @@ from optimize.gate.sealed_log import (
     list_fingerprints,
     record_judgement,
 )
-from optimize.gate.verdict import EarlyVerdictError, describe_look
+from optimize.gate.verdict import EarlyVerdictError
+from optimize.gate.words import describe_look
 from optimize.pipeline.cost_estimate import (
     AnswerMeans,
     count_shortlist_answers,

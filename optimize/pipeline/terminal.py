@@ -12,15 +12,8 @@ from eval.reports.summary_table import print_report_path
 from eval.runs.folder import REPORT, format_path
 from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.verdict import (
-    Verdict,
-    compute_exit_code,
-    describe_test,
-    format_cost,
-    list_checks,
-    list_notes,
-    list_test_notes,
-)
+from optimize.gate.verdict import Verdict, compute_exit_code
+from optimize.gate.words import describe_test, format_cost, list_checks, list_notes, list_test_notes
 from optimize.publishing.publish import describe_published
 from optimize.session.tuning_store import RESUME, TuningSnapshot, find_tuning_run, format_command, read_tuning
 

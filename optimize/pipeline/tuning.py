@@ -7,7 +7,6 @@ are replayed from the run's call log up to where it stopped.
 """
 
 import shlex
-from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
@@ -23,7 +22,7 @@ from eval.runs.store import StoreError
 from mas.prompt_sets.prompt_set import NameTakenError, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.gate import FinishReason, judge
+from optimize.gate.gate import judge
 from optimize.gate.sealed_log import Allowance
 from optimize.gate.verdict import EarlyVerdictError, JsonObject, Verdict, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
@@ -247,17 +246,13 @@ def _search(run: TuningRun) -> SearchOutcome:
 def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
     """Compare both sides of the sealed test, and return the gate's verdict. The answers become final."""
     imputed, comparison = compare_sides(run, tested.parent_records, tested.winner_records)
-    paired, allowance, look = comparison.score, tested.allowance, tested.look
-    finish_test(run, tested, paired.p)
-    gate = judge(run.config.gate, comparison, look)
+    allowance, look = tested.allowance, tested.look
+    finish_test(run, tested, comparison.score.p)
+    judged = judge(run.config.gate, comparison, look)
     n_answers = len(tested.parent_records) + len(tested.winner_records)
-    verdict: Verdict = {
-        **_build_head(run, gate.published, gate.finish_reason, gate.reasons),
-        "metric": comparison.metric,
-        "gain": gate.gain,
-        "gain_ci95": gate.gain_ci95,
-        "gain_shrunken": gate.gain_shrunken,
-        "p": gate.p,
+    return {
+        **_build_head(run),
+        **judged,
         "baseline": _build_side(comparison.first),
         "winner": {
             "candidate_id": tested.winner.candidate_id,
@@ -265,16 +260,11 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
             **_build_side(comparison.second),
         },
         "sealed": {
-            "n_questions": paired.n_questions,
+            **judged["sealed"],
             "n_answers": n_answers,
             "n_answers_saved": count_test_answers(run.config, run.splits) - n_answers,
-            "look": look.number,
-            "look_level": look.level,
             "stopped": tested.last["decision"],
             "epochs": run.config.gate.epochs,
-            **{name: getattr(paired, name) for name in ("wins", "losses", "ties", "test")},
-            "smallest_difference": gate.smallest_difference,
-            "gain_interval": gate.gain_interval,
             **_describe_allowance(run, allowance, look.plan.n_looks),
             "known_to_parent": run.splits.count_known_to(run.parent.prompts.tuned_on),
             "failed_answers": imputed.n_failed,
@@ -284,9 +274,7 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
             name: each.to_dict() if (each := getattr(comparison, name)) else None
             for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")
         },
-        "gate": {"settings": asdict(run.config.gate), "checks": gate.checks},
     }
-    return verdict
 
 
 def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None:
@@ -324,7 +312,11 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
 def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     """Write the verdict of a run that ended before the gate."""
     verdict: Verdict = {
-        **_build_head(run, published=False, finish_reason=end.finish_reason, reasons=[str(end)]),
+        **_build_head(run),
+        "published": False,
+        "finish_reason": end.finish_reason,
+        "reasons": [str(end)],
+        "resumable": end.finish_reason == "budget",
         "gain": None,
         "gain_ci95": None,
         "p": None,
@@ -335,16 +327,14 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     run.files.write_verdict(verdict)
 
 
-def _build_head(run: TuningRun, published: bool, finish_reason: FinishReason, reasons: list[str]) -> Verdict:
+def _build_head(run: TuningRun) -> Verdict:
+    """Return what every verdict has."""
     tuning = run.files.snapshot()
     baseline, scores = tuning.read_part("baseline"), tuning.val_scores
     best = max(scores, key=scores.__getitem__) if scores and baseline else None
     again = tuning.shortlist.get(PARENT)
     return {
-        "published": published,
-        "finish_reason": finish_reason,
-        "reasons": reasons,
-        "resumable": finish_reason == "budget",
+        "resumable": False,
         "simulated": run.config.base.simulated,
         "spend": run.budget.spend().to_dict(),
         "best_val": {"candidate_id": best, "val_gain": scores[best] - baseline["val_score"]} if best else None,

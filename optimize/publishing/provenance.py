@@ -22,7 +22,7 @@ from eval.runs.run_info import RunInfo
 from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.text import to_jsonable
-from optimize.gate.verdict import describe_labels
+from optimize.gate.words import describe_labels
 
 _PACKAGES = ("dspy", "gepa", "langgraph", "openai")
 _SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "gain_shrunken", "p", "sealed")

@@ -10,7 +10,8 @@ from typing import cast
 
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.run_info import SILENT
-from optimize.gate.verdict import Verdict, describe_test, list_checks, list_notes, list_test_notes
+from optimize.gate.verdict import Verdict
+from optimize.gate.words import describe_test, list_checks, list_notes, list_test_notes
 from optimize.session.tuning_store import TuningSnapshot
 
 WORDS = {

@@ -19,7 +19,7 @@ from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.verdict import format_cost
+from optimize.gate.words import format_cost
 from optimize.publishing.diff_page import render_styles
 from optimize.reports.candidate_tree import build_tree, render_difference
 from optimize.reports.outcome import describe_outcome

@@ -51,29 +51,32 @@ def made(wins: int, losses: int, ties: int, epochs: int = 1, **changes: Any) -> 
 
 def test_a_clear_gain_is_published_and_the_reasons_say_why() -> None:
     verdict = judge(GateSettings(), made(12, 1, 40))
-    assert (verdict.published, verdict.finish_reason) == (True, "improved")
-    assert verdict.gain == pytest.approx(11 / 53)
-    assert verdict.gain_ci95 is not None
-    assert verdict.gain_ci95[0] > 0
-    assert verdict.gain_shrunken == pytest.approx(0.1803, abs=1e-3)
-    assert "+20.8 points" in verdict.reasons[0]
-    assert "53 questions" in verdict.reasons[0]
-    assert "p is 0.00342 (exact McNemar), at most the required 0.03." in verdict.reasons[1]
+    assert (verdict["published"], verdict["finish_reason"]) == (True, "improved")
+    assert verdict["gain"] == pytest.approx(11 / 53)
+    assert verdict["gain_ci95"] is not None
+    assert verdict["gain_ci95"][0] > 0
+    assert verdict["gain_shrunken"] == pytest.approx(0.1803, abs=1e-3)
+    assert "+20.8 points" in verdict["reasons"][0]
+    assert "53 questions" in verdict["reasons"][0]
+    assert "p is 0.00342 (exact McNemar), at most the required 0.03." in verdict["reasons"][1]
 
 
 def test_each_check_says_whether_it_passed() -> None:
     published, refused = judge(GateSettings(), made(12, 1, 40)), judge(GateSettings(min_gain=0.2), made(12, 1, 40))
-    assert published.checks == [f"passed: {each}" for each in published.reasons] and len(published.checks) == 2
-    gain, p = refused.checks
-    assert gain == f"failed: {refused.reasons[0]}" and "does not lie above +20.0" in gain
-    assert p.startswith("passed: p is 0.00342") and len(refused.reasons) == 1
+    assert (
+        published["gate"]["checks"] == [f"passed: {each}" for each in published["reasons"]]
+        and len(published["gate"]["checks"]) == 2
+    )
+    gain, p = refused["gate"]["checks"]
+    assert gain == f"failed: {refused['reasons'][0]}" and "does not lie above +20.0" in gain
+    assert p.startswith("passed: p is 0.00342") and len(refused["reasons"]) == 1
 
 
 def test_an_unclear_gain_is_not() -> None:
     verdict = judge(GateSettings(), made(6, 3, 44))
-    assert (verdict.published, verdict.finish_reason) == (False, "not_significant")
-    assert len(verdict.reasons) == 2
-    assert verdict.gain_shrunken is None, "it was not selected for its size"
+    assert (verdict["published"], verdict["finish_reason"]) == (False, "not_significant")
+    assert len(verdict["reasons"]) == 2
+    assert verdict["gain_shrunken"] is None, "it was not selected for its size"
 
 
 def test_next_to_a_published_gain_is_an_estimate_near_the_true_one() -> None:
@@ -81,10 +84,10 @@ def test_next_to_a_published_gain_is_an_estimate_near_the_true_one() -> None:
     found, shown, shrunken = made(12, 1, 40), [], []
     for pairs in simulate_pairs(53, 5, 0.05, 0.5, runs=400):
         verdict = judge(GateSettings(), replace(found, score=run_paired_test(pairs)))
-        if verdict.published:
-            assert verdict.gain_shrunken is not None
-            shown.append(verdict.gain)
-            shrunken.append(verdict.gain_shrunken)
+        if verdict["published"]:
+            assert verdict["gain_shrunken"] is not None
+            shown.append(verdict["gain"])
+            shrunken.append(verdict["gain_shrunken"])
     assert len(shown) > 40
     assert np.mean(shown) > 0.1
     assert np.mean(shrunken) == pytest.approx(0.05, abs=0.025)
@@ -92,7 +95,7 @@ def test_next_to_a_published_gain_is_an_estimate_near_the_true_one() -> None:
 
 def test_a_gain_that_must_be_large_is_shrunken_more() -> None:
     found = made(12, 1, 40, cost_usd=0.01)
-    least, more = (judge(GateSettings(min_gain=each), found).gain_shrunken for each in (0.0, 0.05))
+    least, more = (judge(GateSettings(min_gain=each), found)["gain_shrunken"] for each in (0.0, 0.05))
     assert least is not None and more is not None and more < least < found.score.difference
 
 
@@ -111,22 +114,22 @@ def test_graded_scores_are_judged_by_their_mean(
     found = compare_answers(*(build_answers(side, {"_target_": "my_rules.grade"}) for side in sides))
     assert (found.metric, found.first.score, found.second.score) == ("mean score", *map(pytest.approx, means))
     verdict = judge(GateSettings(), found)
-    assert verdict.published is published
-    assert verdict.gain == pytest.approx(means[1] - means[0])
-    assert verdict.reasons[0].startswith("The gain in mean score on the sealed questions is ")
+    assert verdict["published"] is published
+    assert verdict["gain"] == pytest.approx(means[1] - means[0])
+    assert verdict["reasons"][0].startswith("The gain in mean score on the sealed questions is ")
 
 
 def test_no_gain_is_not_published() -> None:
     for found in (made(0, 0, 20), made(1, 5, 14)):
-        assert not judge(GateSettings(), found).published
+        assert not judge(GateSettings(), found)["published"]
 
 
 def test_interval_and_p_refuse_together() -> None:
     verdict = judge(GateSettings(), made(5, 0, 48))
-    assert (verdict.published, verdict.finish_reason) == (False, "not_significant")
-    assert verdict.gain_ci95 and verdict.gain_ci95[0] == 0
-    assert re.search(r"; the 97% interval, 0 to \+\d+\.\d, does not lie above 0\.$", verdict.reasons[0])
-    assert verdict.reasons[1] == "p is 0.0625 (exact McNemar), above the required 0.03."
+    assert (verdict["published"], verdict["finish_reason"]) == (False, "not_significant")
+    assert verdict["gain_ci95"] and verdict["gain_ci95"][0] == 0
+    assert re.search(r"; the 97% interval, 0 to \+\d+\.\d, does not lie above 0\.$", verdict["reasons"][0])
+    assert verdict["reasons"][1] == "p is 0.0625 (exact McNemar), above the required 0.03."
 
 
 def test_the_gain_must_be_above_the_least_one() -> None:
@@ -134,18 +137,18 @@ def test_the_gain_must_be_above_the_least_one() -> None:
     interval = found.score.compute_interval(FIRST_LEVEL)
     assert interval
     below, above = (GateSettings(min_gain=interval[0] + step) for step in (-0.001, 0.001))
-    assert judge(below, found).published
-    assert not judge(above, found).published
+    assert judge(below, found)["published"]
+    assert not judge(above, found)["published"]
 
 
 @pytest.mark.parametrize(("malformed", "published"), [(0, True), (2, True), (8, False)])
 def test_new_losses_by_format_are_a_reason_of_their_own(malformed: int, published: bool) -> None:
     verdict = judge(GateSettings(), made(12, 1, 40, malformed=malformed))
-    assert verdict.published == published, "2 of 53 may be chance"
+    assert verdict["published"] == published, "2 of 53 may be chance"
     if not published:
-        assert verdict.finish_reason == "format_loss"
-        assert "0.0% with the parent's prompts" in verdict.reasons[0]
-        assert verdict.reasons[0].endswith(
+        assert verdict["finish_reason"] == "format_loss"
+        assert "0.0% with the parent's prompts" in verdict["reasons"][0]
+        assert verdict["reasons"][0].endswith(
             "beyond chance. Net accuracy, in which they count as wrong: 1.9% before, 22.6% now (+20.8 points)."
         )
 
@@ -155,13 +158,13 @@ def test_answers_wrong_in_their_form_alone_are_no_losses() -> None:
     after = records([[True]] * 140 + [[False]] * 60, cost_usd=0.01)
     for record in after[-8:]:
         record.parts["format_loss"] = 1.0
-    assert judge(GateSettings(), compare_answers(build_answers(before), build_answers(after))).published
+    assert judge(GateSettings(), compare_answers(build_answers(before), build_answers(after)))["published"]
 
 
 def test_one_question_passes_no_gate() -> None:
     verdict = judge(GateSettings(), made(1, 0, 0, cost_usd=0.01))
-    assert not verdict.published
-    assert any("there is no interval that could lie above" in each for each in verdict.reasons)
+    assert not verdict["published"]
+    assert any("there is no interval that could lie above" in each for each in verdict["reasons"])
 
 
 RUNS = 300
@@ -214,14 +217,21 @@ def test_the_smallest_gain_passes_the_gate_in_80_of_100_simulated_runs(n: int, e
 def test_an_early_look_asks_for_more_and_its_intervals_are_wider() -> None:
     gains, plan = made(12, 2, 13), plan_looks(4, FIRST_LEVEL)
     whole, second = judge(GateSettings(), gains), judge(GateSettings(), gains, Look(plan, 2))
-    assert (whole.published, second.published) == (True, False)
-    assert "adjusted for the looks; 27 questions" in second.reasons[0] and "the 97% interval, " in second.reasons[0]
-    assert "above the required 0.00116 at look 2 of 4." in second.reasons[1]
-    assert second.gain_ci95 == gains.score.compute_interval(plan_looks(4, 0.05).levels[1])
-    assert second.gain_interval == gains.score.compute_interval(plan.levels[1])
-    assert whole.gain_ci95 == gains.score.ci95 and (second.level, whole.level) == (0.03, 0.03)
-    assert whole.smallest_difference and second.smallest_difference
-    assert second.smallest_difference < 0.8 * whole.smallest_difference, "of all 54 questions, not of the 27"
+    assert (whole["published"], second["published"]) == (True, False)
+    assert (
+        "adjusted for the looks; 27 questions" in second["reasons"][0] and "the 97% interval, " in second["reasons"][0]
+    )
+    assert "above the required 0.00116 at look 2 of 4." in second["reasons"][1]
+    assert second["gain_ci95"] == gains.score.compute_interval(plan_looks(4, 0.05).levels[1])
+    assert second["sealed"]["gain_interval"] == gains.score.compute_interval(plan.levels[1])
+    assert whole["gain_ci95"] == gains.score.ci95 and (second["sealed"]["level"], whole["sealed"]["level"]) == (
+        0.03,
+        0.03,
+    )
+    assert whole["sealed"]["smallest_difference"] and second["sealed"]["smallest_difference"]
+    assert second["sealed"]["smallest_difference"] < 0.8 * whole["sealed"]["smallest_difference"], (
+        "of all 54 questions, not of the 27"
+    )
 
 
 @pytest.mark.slow
