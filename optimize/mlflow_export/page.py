@@ -1,7 +1,7 @@
 """The page of a tuning run in MLflow, the parent of its proposals: params, tags, metrics, description and files.
 
 write_page(parent, build_tuning_page(tuning))
-build_files(tuning)["report.md"]         # the outcome in words, and the proposals as a table
+build_files(tuning)["report.html"]       # the page of the run
 """
 
 import json
@@ -24,7 +24,6 @@ NOTE_TAG = "mlflow.note.content"  # the description on the run's page
 _MAX_NOTE_CHARS = 5000  # MLflow itself takes 8000
 _FILES = (VERDICT, TUNING_FILE, REPORT)
 _MAX_FILE_CHARS = 20_000_000
-_COLUMNS = ("candidate", "from", "agents", "decision", "minibatch", "validation", "fresh", "reason")
 
 
 def build_tuning_page(tuning: TuningSnapshot) -> RunPage:
@@ -40,7 +39,7 @@ def build_tuning_page(tuning: TuningSnapshot) -> RunPage:
 
 
 def build_files(tuning: TuningSnapshot) -> dict[str, str]:
-    """Return the run's files, its configuration and its report, by name."""
+    """Return the run's files and its configuration, by name."""
     files = {
         name: (tuning.folder / name).read_text("utf-8", errors="replace")
         for name in _FILES
@@ -48,7 +47,6 @@ def build_files(tuning: TuningSnapshot) -> dict[str, str]:
     }
     if tuning.info.config:
         files["config.yaml"] = dump_config(tuning.info.config)
-    files["report.md"] = _build_report(tuning)
     # The page loads nothing, and its scripts would not run if they were changed.
     return {name: text if name == REPORT else clean_text(text, _MAX_FILE_CHARS) for name, text in files.items()}
 
@@ -116,24 +114,6 @@ def _describe_tuning(tuning: TuningSnapshot) -> str:
 def build_notice(tuning: TuningSnapshot) -> str:
     """Return the notice of a simulation; empty for a real model."""
     return f"**{SIMULATED_NOTICE}**" if tuning.info.simulated else ""
-
-
-def _build_report(tuning: TuningSnapshot) -> str:
-    rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
-    for each in tuning.proposals:
-        fresh = (tuning.shortlist.get(each.candidate_id) or {}).get("fresh_score")
-        minibatch = f"{_format(each.minibatch_before)} → {_format(each.minibatch_after)}"
-        names = (", ".join(each.parent_ids), ", ".join(each.agents))
-        scores = (minibatch, _format(each.val_score), _format(fresh))
-        rows.append((each.candidate_id, *names, each.decision, *scores, each.reason))
-    lines = ((" ".join(cell.replace("|", "\\|").split()) for cell in row) for row in rows)
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    proposals = f"## Proposals\n\n{table}" if tuning.proposals else ""
-    return "\n\n".join(filter(None, (f"# {tuning.name}", _describe_tuning(tuning), proposals))) + "\n"
-
-
-def _format(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
 
 
 def name_interval(name: str, bounds: Sequence[float] | None) -> dict[str, object]:

@@ -216,7 +216,6 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
     found_better = any(score > measured.val_score for score in run.files.snapshot().val_scores.values())
     if is_out_of_budget and not found_better:
         raise EarlyVerdictError("budget", f"{run.budget.refusal}, and no candidate qualified for the shortlist by then")
-    run.files.end_search(with_earlier=is_out_of_budget)
     run.files.write("search", {**vars(outcome), "metric_calls": run.budget.spend().metric_calls})
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from eval.execution.projection import format_duration
 from eval.reports.formats import format_percent, format_points
-from eval.reports.html.charts import CHARTS, Chart, Format, Point, Tone
+from eval.reports.html.charts import CHARTS, Chart, Point, Tone
 from eval.reports.html.templates import load_scripts, load_template
 from eval.runs.folder import REPORT, check_entries
 from eval.runs.foreign_run import refuse_unreadable
@@ -28,7 +28,6 @@ from optimize.session.tuning_store import JsonObject, TuningSnapshot, read_tunin
 
 MAX_LEAKS = 200
 _TEMPLATE = Path(__file__).with_name("tuning.html.jinja")
-_PHASES = ("preflight", "baseline", "search", "shortlist", "sealed", "gate")
 
 
 def write_tuning_page(folder: Path, redact: Callable[[str], str] = str) -> Path:
@@ -64,7 +63,6 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "shortlist": _draw_shortlist(tuning),
         "tree": build_tree(tuning),
         "n_proposals": len(tuning.proposals),
-        "budget_charts": list(_draw_budget(tuning)),
         "winner": winner,
         "tested": bool(tuning.winner),
         "difference": render_difference(tuning, PARENT, winner) if winner else None,
@@ -168,45 +166,6 @@ def _draw_shortlist(tuning: TuningSnapshot) -> Chart | None:
     start = (tuning.shortlist.get(PARENT) or {}).get("fresh_score")
     title = "score of new answers to the validation questions, 95% intervals"
     return Chart("dots", title, points, x_label="score", x_format="percent", x_domain=(0, 1), x_mark=start)
-
-
-def _draw_budget(tuning: TuningSnapshot) -> Iterator[Chart]:
-    """Yield the best score of the search against what was spent, and what each phase took."""
-    baseline, state = tuning.read_part("baseline"), tuning.state
-    spent = (tuning.verdict.get("spend") or state.spend).get("cost_usd")
-    axes: list[tuple[str, str, Format]] = [("metric_calls", "answers", "number"), ("lm_calls", "requests", "number")]
-    if spent and not tuning.info.simulated:
-        axes.append(("cost_usd", "USD", "usd"))
-    key, unit, form = axes[-1]
-    if baseline and (phases := list(_list_phases(tuning, key))):
-        yield Chart("bars", f"{unit} by phase", phases, x_label=unit, x_format=form)
-    start = state.spend_by_phase.get("search", {})
-    for key, label, form in axes if baseline and start and tuning.proposals else ():
-        points = list(_list_best(tuning, baseline["val_score"], start.get(key) or 0, key))
-        title, x_label = f"best validation score of the search by {label}", f"{label}, baseline and proposals"
-        yield Chart("lines", title, points, x_label=x_label, y_label="score", x_format=form, y_format="percent")
-
-
-def _list_best(tuning: TuningSnapshot, best: float, x: float, key: str) -> Iterator[Point]:
-    yield Point("starting prompts", x, y=best, group="best so far")
-    for row in tuning.proposals:
-        x += row.spend.get(key) or 0
-        if row.val_score is not None and row.decision == "accepted" and row.val_score > best:
-            yield Point(f"before {row.candidate_id}", x, y=best, group="best so far")
-            best = row.val_score
-            yield Point(row.candidate_id, x, y=best, group="best so far", note=", ".join(row.agents))
-    yield Point("end of the search", x, y=best, group="best so far")
-
-
-def _list_phases(tuning: TuningSnapshot, key: str) -> Iterator[Point]:
-    state = tuning.state
-    begun = [(name, state.spend_by_phase[name]) for name in _PHASES if name in state.spend_by_phase]
-    ends = [spend for _, spend in begun[1:]] + [tuning.verdict.get("spend") or state.spend]
-    for (name, before), after in zip(begun, ends, strict=False):
-        took = {each: (after.get(each) or 0) - (before.get(each) or 0) for each in ("lm_calls", "cost_usd", "seconds")}
-        if took["lm_calls"] > 0:
-            note = f"{format_count(int(took['lm_calls']), 'request')}, {format_duration(max(took['seconds'], 0.0))}"
-            yield Point("sealed test" if name == "sealed" else name, took[key], note=note)
 
 
 def _list_facts(tuning: TuningSnapshot) -> Iterator[tuple[str, str]]:

@@ -132,7 +132,6 @@ class TuningStore:
     def __init__(self, store: RunStore, redact: Callable[[str], str] = str) -> None:
         """`redact`: removes secrets from a text before it is written."""
         self.store, self.folder, self._redact = store, store.path.parent, redact
-        self._repeated: set[str] = set()  # proposals of this session's search
 
     def read(self, name: str) -> Any:
         """Return a result; None: there is none yet."""
@@ -166,12 +165,11 @@ class TuningStore:
     def add_proposal(self, proposal: Proposal) -> None:
         """Write a proposal with its prompts; one that was cut off replaces none that an earlier session scored.
 
-        The proposals of an earlier session stay until the resumed search repeats them.
+        A resumed search repeats those of earlier sessions, or, if a budget ends it before, keeps the rest of them.
         """
-        candidate, is_cut_off = proposal.candidate, proposal.decision == "cut_off"
-        if is_cut_off and candidate.id not in self._repeated and candidate.id in self.snapshot().val_scores:
+        candidate = proposal.candidate
+        if proposal.decision == "cut_off" and candidate.id in self.snapshot().val_scores:
             return
-        self._repeated.add(candidate.id)
         prompts = replace(  # a server may have repeated a secret to the reflection
             candidate.prompts,
             texts=redact_value(candidate.prompts.texts, self._redact),
@@ -179,21 +177,9 @@ class TuningStore:
         )
         facts = {**vars(candidate), **vars(proposal), "spend": proposal.spend.to_dict()}
         row = {name: value for name, value in facts.items() if name not in ("id", "prompts", "candidate")}
-        row |= {"candidate_id": candidate.id, "place": len(self._repeated), "prompts_sha256": digest(prompts)}
+        row |= {"candidate_id": candidate.id, "place": int(candidate.id.lstrip("c")), "prompts_sha256": digest(prompts)}
         kept = {"texts": prompts.texts, "demos": prompts.demos, "sha256": digest(prompts)}
         self._write({f"{PROMPTS}{candidate.id}": kept, f"{PROPOSAL}{candidate.id}": row})
-
-    def end_search(self, with_earlier: bool) -> None:
-        """Keep only the proposals of this session's search, which is complete.
-
-        Args:
-            with_earlier: a budget ended it, perhaps before it had repeated what earlier sessions scored: keep the rest
-                of that.
-        """
-        tuning = self.snapshot()
-        kept = self._repeated | (tuning.val_scores.keys() if with_earlier else set())
-        gone = [row.candidate_id for row in tuning.proposals if row.candidate_id not in kept]
-        self.remove(*(f"{prefix}{each}" for each in gone for prefix in (PROPOSAL, PROMPTS)))
 
 
 @dataclass(frozen=True)
@@ -202,7 +188,7 @@ class ProposalRow:
 
     candidate_id: str
     decision: str  # accepted, rejected or cut_off
-    place: int = 0  # among the proposals
+    place: int = 0  # its number among the proposals
     parent_ids: Sequence[str] = ()
     agents: Sequence[str] = ()
     origin: str = ""

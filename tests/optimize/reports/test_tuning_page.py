@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eval.reports.html.charts import Chart, Point
+from eval.reports.html.charts import Point
 from mas.runtime.errors import UserError
 from optimize.reports.outcome import describe_outcome
 from optimize.reports.tuning_page import _build_page, write_tuning_page
@@ -148,62 +148,6 @@ def test_the_difference_shown_is_that_of_the_tested_candidate_or_of_the_best_so_
 def test_without_an_accepted_candidate_there_is_no_difference(tmp_path: Path) -> None:
     page = build(a_tuning(tmp_path / "run", [a_proposal(1, "rejected", val_score=0.9)]))
     assert page["winner"] is None and page["difference"] is None and page["n_proposals"] == 1
-
-
-def test_the_budget_of_a_paid_run_is_shown_in_dollars_too(tmp_path: Path) -> None:
-    began = {
-        "preflight": {"lm_calls": 0, "cost_usd": 0.0, "seconds": 0.0},
-        "baseline": {"lm_calls": 1, "cost_usd": 0.25, "seconds": 1.0},
-        "search": {"metric_calls": 10, "lm_calls": 11, "cost_usd": 0.5, "seconds": 3.0},
-        "shortlist": {"lm_calls": 14, "cost_usd": 0.75, "seconds": 4.0},
-        "sealed": {"lm_calls": 14, "cost_usd": 0.75, "seconds": 4.0},
-        "gate": {"lm_calls": 24, "cost_usd": 1.5, "seconds": 6.0},
-        "of a later version": {"lm_calls": 99},
-    }
-    spend = {"lm_calls": 24, "cost_usd": 1.5, "seconds": 6.0}
-    proposals = [
-        a_proposal(1, val_score=0.2, spend={"metric_calls": 3, "cost_usd": 0.125}),
-        a_proposal(2, val_score=0.5, spend={"metric_calls": 2, "lm_calls": 4}, agents=["planner", "finalizer"]),
-        a_proposal(3, "rejected", val_score=0.9, spend={}),
-    ]
-    facts = {"spend_by_phase": began, "phase": "gate", "spend": {"lm_calls": 1, "cost_usd": 9.0}}
-    folder = a_tuning(tmp_path / "run", proposals, verdict=verdict(spend=spend), **facts)
-    assert build(folder)["budget_charts"] == []
-    keep_result(folder, "baseline", {"val_score": 0.2, "ci95": [0.1, 0.3], "n_questions": 10})
-    by_phase, by_answers, by_requests, by_usd = build(folder)["budget_charts"]
-    assert by_phase.title == "USD by phase" and by_phase.points == [
-        Point("preflight", 0.25, note="1 request, 1 s"),
-        Point("baseline", 0.25, note="10 requests, 2 s"),
-        Point("search", 0.25, note="3 requests, 1 s"),
-        Point("sealed test", 0.75, note="10 requests, 2 s"),
-    ]
-    assert by_answers.points == [
-        Point("starting prompts", 10, y=0.2, group="best so far"),
-        Point("before c002", 15, y=0.2, group="best so far"),
-        Point("c002", 15, y=0.5, group="best so far", note="planner, finalizer"),
-        Point("end of the search", 15, y=0.5, group="best so far"),
-    ]
-    assert [each.x for each in by_requests.points] == [11, 15, 15, 15]
-    assert [each.x for each in by_usd.points] == [0.5, 0.625, 0.625, 0.625]
-
-
-def test_without_proposals_only_the_phases_are_drawn(tmp_path: Path) -> None:
-    began = {"baseline": {"lm_calls": 1, "seconds": 9.0}}
-    folder = a_tuning(tmp_path / "run", spend_by_phase=began, spend={"lm_calls": 3, "seconds": 7.0})
-    keep_result(folder, "baseline", {"val_score": 0.2, "ci95": None})
-    assert build(folder)["budget_charts"] == [
-        Chart("bars", "requests by phase", [Point("baseline", 2, note="2 requests, 0 s")], x_label="requests")
-    ]
-
-
-def test_a_simulated_run_has_no_axis_of_dollars(tmp_path: Path) -> None:
-    began = {"search": {"metric_calls": 1}}
-    folder = a_tuning(tmp_path / "run", [a_proposal(1)], spend={"cost_usd": 9.0}, simulated=True, spend_by_phase=began)
-    keep_result(folder, "baseline", {"val_score": 0.2, "ci95": None})
-    assert [each.x_label for each in build(folder)["budget_charts"]] == [
-        "answers, baseline and proposals",
-        "requests, baseline and proposals",
-    ]
 
 
 def test_the_facts_of_a_run_are_those_that_it_has(tmp_path: Path) -> None:
