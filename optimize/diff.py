@@ -2,7 +2,6 @@
 
     python optimize/diff.py baseline tuned                        sets under prompts/
     python optimize/diff.py baseline latest:c004                  a candidate of a tuning run
-    python optimize/diff.py ./mine prompts/tuned --html diff.html   side by side on a page
 
 Exit codes: 0 done, different or not · 1 a mistake in the command, explained in one sentence.
 """
@@ -21,9 +20,7 @@ from rich.text import Text
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.execution.console import Console
-from eval.runs.folder import format_path
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.publishing.diff_page import build_notes, write_page
 from optimize.publishing.prompt_diff import (
     AgentDiff,
     Demo,
@@ -33,41 +30,39 @@ from optimize.publishing.prompt_diff import (
     format_demo,
     replace_invisible,
 )
+from optimize.publishing.provenance import build_headline
 from optimize.session.tuning_store import find_set
 
-MAX_FIELD_CHARS = 300  # of a demo's field in the terminal; the page has all
+MAX_FIELD_CHARS = 300  # of a demo's field
 _OLD, _NEW, _OLD_WORD, _NEW_WORD = "red", "green", "bold reverse red", "bold reverse green"
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = UserErrorParser(
-        usage="python optimize/diff.py A B [--html FILE]",
+        usage="python optimize/diff.py A B",
         description="How two prompt sets differ, agent by agent and word by word.",
     )
     whose = "a set under prompts/, the path of a folder, or RUN:ID, a candidate of a tuning run"
     parser.add_argument("a", metavar="A", help=whose)
     parser.add_argument("b", metavar="B", help="the same")
-    parser.add_argument("--html", metavar="FILE", type=Path, help="write the two side by side as a page")
     return parser.parse_args(arguments)
 
 
 def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
     a, b = find_set(given.a), find_set(given.b)
-    console = Console(highlight=False, soft_wrap=True)
-    if given.html:
-        write_page(given.html, a, b)
-        console.print(Text(f"page: {format_path(given.html.absolute())}"))
-    else:
-        show(a, b, console)
+    show(a, b, Console(highlight=False, soft_wrap=True))
     return FINISHED
 
 
 def show(a: PromptSet, b: PromptSet, console: Console) -> None:
     for sign, each in (("-", a), ("+", b)):
         console.print(Text(f"{sign} {replace_invisible(each.name)}", "bold"))
-        for note in build_notes(each):
-            console.print(Text(f"    {note}"))
+        if each.provenance:
+            console.print(Text(f"    {replace_invisible(build_headline(each.provenance))}"))
+        if each.edited:
+            edited = ", ".join(map(replace_invisible, each.edited))
+            console.print(Text(f"    edited after it was published: {edited}"))
     diffs = compare_sets(a, b)
     for diff in diffs:
         if diff.changed:

@@ -1,18 +1,15 @@
 """Phases 2, 4 and 5: the parent's score on validation; later, the best candidates that leak nothing are re-evaluated.
 
 New answers are needed because luck in the search must not count. A candidate whose prompts leak answers is dropped
-before it costs more, and is named. So is one that is clearly worse than the leader after some of its answers (a race:
-Maron and Moore 1994). The parent's new answers are a control: its score against that of the search is the
+before it costs more, and is named. The parent's new answers are a control: its score against that of the search is the
 "gain" of an unchanged copy.
 """
 
-import math
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from statistics import fmean, stdev
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
-from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import AnswerMeans
@@ -22,8 +19,6 @@ from optimize.session.tuning_run import TuningRun
 
 _LEAKS = "contains answers, questions or ids of validation or sealed questions (see report.html)"
 _FIRST_NEW_EPOCH = 2  # the answers of epoch 1 are the search's
-_CLEARLY = 1.645  # standard errors of the paired difference by which a candidate is clearly worse: one-sided, 95 %
-_LEAST_QUESTIONS = 10  # for that error to mean anything
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,6 @@ class ShortlistEntry(AnswerMeans):
     val_score: float  # in the search, 0 to 1
     fresh_score: float  # mean over questions and new answers
     fresh_ci95: Interval | None
-    dropped_after: int | None = None  # answers after which it was clearly worse; None: it has all of them
 
 
 @dataclass(frozen=True)
@@ -88,14 +82,14 @@ def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
     if lines is None:
         promising = _rank(run, measured)
         chosen = {PARENT: measured.val_score, **{each: promising[each] for each in _drop_leaking(run, promising)}}
-        run.files.write("shortlist", _race(run, chosen, measured))
+        found = [_evaluate_again(run, candidate_id, score, measured) for candidate_id, score in chosen.items()]
+        run.files.write("shortlist", found)
         lines = run.files.read("shortlist")
     parent, *others = [ShortlistEntry(**line) for line in lines]
-    left = [each for each in others if each.dropped_after is None]
-    best = max(left or others, key=lambda each: each.fresh_score)
+    best = max(others, key=lambda each: each.fresh_score)
     gain, least = best.fresh_score - parent.fresh_score, run.config.shortlist.min_gain
     scores_of_both = f"({run.metric} {best.fresh_score:.1%} against {parent.fresh_score:.1%} on validation)"
-    if not left or gain <= 0:
+    if gain <= 0:
         raise EarlyVerdictError(
             "no_accepted_candidate",
             f"after re-evaluation {_none_of_the_best(len(others))} better than the starting prompts "
@@ -176,63 +170,15 @@ def _drop_leaking(run: TuningRun, ids: Collection[str]) -> list[str]:
     return clean
 
 
-@dataclass
-class _Runner:
-    """A candidate in the race, or the parent: its new answers so far."""
-
-    candidate_id: str
-    val_score: float
-    prompts: PromptSet
-    scores: dict[str, list[float]]  # of each validation question
-    records: list[Record] = field(default_factory=list)
-    dropped_after: int | None = None
-
-    @property
-    def means(self) -> list[float]:
-        return [fmean(each) for each in self.scores.values()]
-
-    def is_clearly_worse_than(self, other: "_Runner") -> bool:
-        differences = [mine - its for mine, its in zip(self.means, other.means, strict=True)]
-        if len(differences) < _LEAST_QUESTIONS:
-            return False
-        return fmean(differences) < -_CLEARLY * stdev(differences) / math.sqrt(len(differences))
-
-
-def _race(run: TuningRun, val_scores: Mapping[str, float], measured: Baseline) -> list[ShortlistEntry]:
-    """Re-evaluate the parent and the candidates epoch by epoch, without those that are clearly worse by then."""
-    parent, *candidates = [
-        _Runner(each, score, run.read_prompts(each), {sample_id: [] for sample_id in run.objective.val_ids})
-        for each, score in val_scores.items()
-    ]
-    last = _FIRST_NEW_EPOCH + run.config.shortlist.epochs - 1
-    for epoch in range(_FIRST_NEW_EPOCH, last + 1):
-        racing = [each for each in candidates if each.dropped_after is None]
-        if not racing:
-            break
-        for each in (parent, *racing):
-            for sample_id, trial in zip(each.scores, run.answer_validation(each.prompts, epoch), strict=True):
-                each.scores[sample_id].append(trial.record.value)
-                each.records.append(trial.record)
-        if epoch < last:
-            leader = max((parent, *racing), key=lambda each: fmean(each.means))
-            for each in racing:
-                if each.is_clearly_worse_than(leader):
-                    each.dropped_after = len(each.records)
-    return [_finish(run, each, measured) for each in (parent, *candidates)]
-
-
-def _finish(run: TuningRun, runner: _Runner, measured: Baseline) -> ShortlistEntry:
-    usage = AnswerMeans.of(runner.records)
+def _evaluate_again(run: TuningRun, candidate_id: str, val_score: float, measured: Baseline) -> ShortlistEntry:
+    """Let a candidate, or the parent, answer the validation questions anew."""
+    epochs = range(_FIRST_NEW_EPOCH, _FIRST_NEW_EPOCH + run.config.shortlist.epochs)
+    prompts = run.read_prompts(candidate_id)
+    passes = [[trial.record for trial in run.answer_validation(prompts, epoch)] for epoch in epochs]
+    scores = [[record.value for record in records] for records in zip(*passes, strict=True)]  # by question
+    usage = AnswerMeans.of([record for records in passes for record in records])
     usage = replace(usage, seconds=max(usage.seconds, measured.seconds))  # replayed answers took no time
-    entry = ShortlistEntry(
-        runner.candidate_id,
-        runner.val_score,
-        fmean(runner.means),
-        compute_metric_interval(list(runner.scores.values())),
-        dropped_after=runner.dropped_after,
-        **asdict(usage),
-    )
-    line = f"{run.metric} {entry.fresh_score:.1%} re-evaluated ({entry.val_score:.1%} in the search)"
-    dropped = f"; clearly worse after {entry.dropped_after} answers, dropped" if entry.dropped_after else ""
-    run.show(f"  {entry.candidate_id}: {line}{dropped}")
+    score = fmean(map(fmean, scores))
+    entry = ShortlistEntry(candidate_id, val_score, score, compute_metric_interval(scores), **asdict(usage))
+    run.show(f"  {candidate_id}: {run.metric} {score:.1%} re-evaluated ({val_score:.1%} in the search)")
     return entry

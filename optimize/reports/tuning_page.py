@@ -5,9 +5,14 @@
 Made from the run's files alone, and read by no command. It holds no question and no target.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from eval.execution.projection import format_duration
 from eval.reports.formats import format_percent, format_points
@@ -15,18 +20,23 @@ from eval.reports.html.charts import CHARTS, Chart, Point, Tone
 from eval.reports.html.templates import load_scripts, load_template
 from eval.runs.folder import REPORT, check_entries
 from eval.runs.foreign_run import refuse_unreadable
+from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.words import format_cost
-from optimize.publishing.diff_page import render_styles
-from optimize.reports.candidate_tree import build_tree, render_difference
+from optimize.publishing.prompt_diff import build_rows, compare_sets, format_demo
 from optimize.reports.outcome import describe_outcome
 from optimize.search.candidate import PARENT
-from optimize.session.tuning_store import JsonObject, TuningSnapshot, read_tuning
+from optimize.session.tuning_store import JsonObject, ProposalRow, TuningSnapshot, read_tuning
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MAX_LEAKS = 200
+MAX_DIFFS = 100
+MAX_ROWS = 2_000
 _TEMPLATE = Path(__file__).with_name("tuning.html.jinja")
 
 
@@ -61,20 +71,71 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "tiles": list(_list_tiles(tuning)),
         "test_charts": list(_draw_test(tuning)),
         "shortlist": _draw_shortlist(tuning),
-        "tree": build_tree(tuning),
+        "candidates": _list_candidates(tuning),
         "n_proposals": len(tuning.proposals),
         "winner": winner,
         "tested": bool(tuning.winner),
-        "difference": render_difference(tuning, PARENT, winner) if winner else None,
+        "difference": _render_difference(tuning, PARENT, winner) if winner else None,
         "parent_set": tuning.info.prompts_name,
         "leaks": tuning.read_part("leaks"),
         "max_leaks": MAX_LEAKS,
         "facts": list(_list_facts(tuning)),
-        "diff_styles": render_styles(),
+        "diff_styles": Markup(_load_part("diff.css.jinja").render()),
         "scripts": load_scripts(*CHARTS),
         "percent": format_percent,
         "points": format_points,
     }
+
+
+@dataclass
+class Candidate:
+    """A row of the page's list of candidates."""
+
+    row: ProposalRow
+    marks: Sequence[str] = ()  # published, tested, on the shortlist
+    difference: Markup | None = None  # to the first parent; None: it is not shown
+
+    @property
+    def score_width(self) -> float:
+        """Percent of the width of a bar."""
+        return 100 * min(max(self.row.val_score or 0.0, 0.0), 1.0)
+
+
+def _list_candidates(tuning: TuningSnapshot) -> list[Candidate]:
+    """Return the parent and the proposals in their order, with the difference of those that were kept."""
+    score = tuning.read_part("baseline").get("val_score")
+    root = Candidate(ProposalRow(PARENT, "start", origin=tuning.info.prompts_name or "", val_score=score))
+    found = [Candidate(row, _list_marks(tuning, row.candidate_id)) for row in tuning.proposals[:MAX_ROWS]]
+    kept = [each for each in found if each.marks or each.row.decision == "accepted"]
+    for each in kept[:MAX_DIFFS]:
+        parent = next(iter(each.row.parent_ids), PARENT)
+        each.difference = _render_difference(tuning, parent, each.row.candidate_id)
+    return [root, *found]
+
+
+def _list_marks(tuning: TuningSnapshot, candidate_id: str) -> list[str]:
+    marks = ["shortlist"] if candidate_id in tuning.shortlist else []
+    return ["published" if tuning.published else "tested", *marks] if candidate_id == tuning.winner else marks
+
+
+def _render_difference(tuning: TuningSnapshot, before: str, after: str) -> Markup | None:
+    """Return how the prompts of two candidates differ; None if the run does not have both, or they were changed."""
+    try:
+        diffs = compare_sets(tuning.get_prompts(before), tuning.get_prompts(after))
+    except UserError:
+        return None
+    part = _load_part("diff_agents.html.jinja").render(
+        names=[before, after],
+        changed=[each for each in diffs if each.changed],
+        unchanged=[each.agent for each in diffs if not each.changed],
+        rows=build_rows,
+    )
+    return Markup(part)
+
+
+@functools.cache
+def _load_part(name: str) -> "Template":
+    return load_template(_TEMPLATE.with_name(name), {"fields": format_demo})
 
 
 def _find_best(tuning: TuningSnapshot) -> str | None:

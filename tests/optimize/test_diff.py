@@ -2,19 +2,15 @@
 
 import io
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from eval.cli.command import FINISHED, USER_ERROR, run_cli
-from eval.cli.paths import PROJECT_ROOT
+from eval.cli.command import USER_ERROR, run_cli
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.diff import show, task
-from optimize.publishing.diff_page import render_page, write_page
 from optimize.publishing.prompt_diff import format_unified_diff
 from optimize.session.tuning_store import find_set
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning
@@ -77,16 +73,8 @@ def test_the_terminal_names_what_is_unchanged_and_where_the_set_comes_from() -> 
 
 def test_nothing_in_a_prompt_moves_the_cursor_or_turns_the_text() -> None:
     nasty = replace(A, name="x\x1b[2J", texts={**A.texts, "solve": "\x1b]0;own\x07 \u202eabc\u200b"})
-    for text in (shown(A, nasty), render_page(A, nasty), format_unified_diff(A, nasty)):
+    for text in (shown(A, nasty), format_unified_diff(A, nasty)):
         assert not re.search("[\x07\x1b\u202e\u200b]", text)
-
-
-def test_the_page_escapes_whatever_is_in_a_prompt() -> None:
-    made = render_page(A, B)
-    assert "<b>clear" not in made and "&lt;" in made and "<script" not in made
-    assert "default-src 'none'" in made
-    assert "UNGATED" in made and "edited after it was published" in made and "somewhere" not in made
-    assert "No difference" in render_page(A, A)
 
 
 def test_sets_are_found_by_name_path_and_candidate(tmp_path: Path) -> None:
@@ -108,22 +96,3 @@ def test_a_mistake_is_told_in_one_sentence(tmp_path: Path, capsys: pytest.Captur
         assert run_cli(lambda name=name: task(["toy_baseline", name])) == USER_ERROR  # type: ignore[misc]
         said = capsys.readouterr().err
         assert sentence in said and said.count("\n") == 1
-    with_html = ["toy_baseline", "toy_baseline", "--html", str(tmp_path / "no" / "x.html")]
-    assert run_cli(lambda: task(with_html)) == USER_ERROR
-    assert "cannot be written" in capsys.readouterr().err
-
-
-def test_the_command_writes_a_page(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "optimize/diff.py",
-        "toy_baseline",
-        "single_agent_baseline",
-        "--html",
-        str(tmp_path / "d.html"),
-    ]
-    done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (FINISHED, "")
-    assert "<!doctype html>" in (tmp_path / "d.html").read_text("utf-8")
-    write_page(tmp_path / "d.html", A, B)
-    assert [path.name for path in tmp_path.iterdir()] == ["d.html"]
