@@ -30,7 +30,7 @@ from optimize.publishing.prompt_diff import (
     format_demo,
     replace_invisible,
 )
-from optimize.publishing.provenance import build_headline
+from optimize.publishing.publish import build_headline
 from optimize.session.tuning_store import find_set
 
 MAX_FIELD_CHARS = 300  # of a demo's field

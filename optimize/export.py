@@ -33,9 +33,8 @@ from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
 from mas.system import OwnProgramSystem, System, can_derive_prompts
 from optimize.publishing.leaks import LeakReport
-from optimize.publishing.provenance import build_provenance
-from optimize.publishing.publish import describe_published, publish
-from optimize.search.candidate import PARENT
+from optimize.publishing.publish import build_provenance, describe_published, publish
+from optimize.search.optimizer import PARENT
 from optimize.session.tuning_store import TuningSnapshot, find_tuning_run, read_tuning
 
 if TYPE_CHECKING:

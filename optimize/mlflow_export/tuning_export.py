@@ -19,8 +19,7 @@ from eval.mlflow_export.run_page import write_page
 from eval.mlflow_export.tracked_run import TrackedRun, open_run
 from eval.runs.folder import FACTS, REPORT
 from mas.runtime.errors import UserError
-from optimize.mlflow_export.candidates import find_children, send_candidates
-from optimize.mlflow_export.page import KIND, KIND_TAG, build_files, build_tuning_page
+from optimize.mlflow_export.page import KIND, KIND_TAG, build_files, build_tuning_page, find_children, send_candidates
 from optimize.session.tuning_store import TuningSnapshot, read_tuning
 
 TUNING = ExportKind("optimize.mlflow_export.tuning_export", "optimize/sync.py", "optimize")

@@ -14,7 +14,7 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline.cost_estimate import AnswerMeans
 from optimize.publishing.leaks import LeakReport
-from optimize.search.candidate import PARENT
+from optimize.search.optimizer import PARENT
 from optimize.session.tuning_run import TuningRun
 
 _LEAKS = "contains answers, questions or ids of validation or sealed questions (see report.html)"

@@ -40,10 +40,8 @@ from optimize.pipeline.sealed_test import (
 )
 from optimize.pipeline.shortlist import Baseline, approve_winner, choose_winner, measure_baseline
 from optimize.pipeline.terminal import show_verdict
-from optimize.publishing.provenance import build_provenance
-from optimize.publishing.publish import REJECTED, publish, reject
-from optimize.search.candidate import PARENT, Proposal, describe_candidate
-from optimize.search.optimizer import SearchContext, SearchOutcome
+from optimize.publishing.publish import REJECTED, build_provenance, publish, reject
+from optimize.search.optimizer import PARENT, Proposal, SearchContext, SearchOutcome, describe_candidate
 from optimize.session.config import TuningRequest
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 from optimize.session.tuning_store import (

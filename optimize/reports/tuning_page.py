@@ -28,7 +28,7 @@ from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.words import format_cost
 from optimize.publishing.prompt_diff import build_rows, compare_sets, format_demo
 from optimize.reports.outcome import describe_outcome
-from optimize.search.candidate import PARENT
+from optimize.search.optimizer import PARENT
 from optimize.session.tuning_store import JsonObject, ProposalRow, TuningSnapshot, read_tuning
 
 if TYPE_CHECKING:

@@ -40,8 +40,7 @@ from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, read
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.system import Program
-from optimize.feedback.expectation import Expectation
-from optimize.feedback.feedback import NOT_ASKED, build_feedback, remove_quotes
+from optimize.feedback.feedback import NOT_ASKED, Expectation, build_feedback, remove_quotes
 from optimize.search.dspy_compat import BaseModule
 from optimize.search.trials import Trial, Trials, keep_last_steps
 

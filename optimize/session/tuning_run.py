@@ -43,7 +43,7 @@ from optimize.gate.gate import MAX_FAILED_SHARE
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
-from optimize.search.candidate import PARENT, Candidate
+from optimize.search.optimizer import PARENT, Candidate
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuningRequest

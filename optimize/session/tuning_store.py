@@ -53,7 +53,7 @@ from mas.runtime.security.private_file import write_atomically
 from mas.runtime.security.redaction import redact_value
 from mas.runtime.text import to_jsonable
 from mas.system import read_program_digest
-from optimize.search.candidate import PARENT, Proposal
+from optimize.search.optimizer import PARENT, Proposal
 
 PROMPTS = "prompts "  # begins the names of results that are a candidate's prompts
 RESUME = "resume"
@@ -184,7 +184,7 @@ class TuningStore:
 
 @dataclass(frozen=True)
 class ProposalRow:
-    """A candidate and its fate in the search (`optimize.search.candidate.Proposal`)."""
+    """A candidate and its fate in the search (`optimize.search.optimizer.Proposal`)."""
 
     candidate_id: str
     decision: str  # accepted, rejected or cut_off

@@ -197,8 +197,7 @@ class Planted:
         return SearchCost(2 * n_val, 0)
 
     def search(self, student: Any, objective: Any, context: Any, report: Any) -> Any:
-        from optimize.search.candidate import PARENT, Candidate, Proposal
-        from optimize.search.optimizer import SearchOutcome
+        from optimize.search.optimizer import PARENT, Candidate, Proposal, SearchOutcome
 
         parent = student.initial_prompts
         texts = {agent: "\n\n".join([text, *PLANTED.get(agent, ())]) for agent, text in parent.texts.items()}

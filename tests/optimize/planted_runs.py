@@ -34,8 +34,15 @@ from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from optimize.pipeline.terminal import show_finished_run
 from optimize.pipeline.tuning import tune
-from optimize.search.candidate import PARENT, Candidate, Proposal
-from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome
+from optimize.search.optimizer import (
+    PARENT,
+    Candidate,
+    Proposal,
+    ReportProposal,
+    SearchContext,
+    SearchCost,
+    SearchOutcome,
+)
 from optimize.search.student import Objective, Student
 from optimize.session.config import OptimizeConfig, TuningRequest, read_config
 from tests.command import TUNED_SET, Finished

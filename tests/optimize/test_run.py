@@ -15,8 +15,7 @@ from mas.prompt_sets.prompt_set import read_prompt_set, read_set_folder
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import FinishReason
 from optimize.publishing.leaks import OF_UNGATED_PARENT
-from optimize.publishing.provenance import build_provenance
-from optimize.publishing.publish import publish
+from optimize.publishing.publish import build_provenance, publish
 from optimize.search.optimizer import SearchOutcome
 from optimize.session.config import OptimizeConfig
 from optimize.session.tuning_store import read_tuning

@@ -33,8 +33,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, u
 from mas.simulation import SimulatedModel, answer_request, propose_prompt
 from mas.system import agent_names
 from mas.tools.tool_context import Resources
-from optimize.search.candidate import Proposal
-from optimize.search.optimizer import Optimizer, SearchContext, SearchOutcome
+from optimize.search.optimizer import Optimizer, Proposal, SearchContext, SearchOutcome
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trials
 

@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from eval.config.evaluation import require
 from mas.runtime.errors import UserError
-from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
-from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome, check_settings
+from optimize.search.optimizer import (
+    PARENT,
+    Candidate,
+    Decision,
+    Proposal,
+    ReportProposal,
+    SearchContext,
+    SearchCost,
+    SearchOutcome,
+    check_settings,
+)
 
 if TYPE_CHECKING:
     import dspy

@@ -14,8 +14,7 @@ import dspy
 
 from eval.execution.budget import Spend
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
-from optimize.search.optimizer import ReportProposal, SearchContext
+from optimize.search.optimizer import PARENT, Candidate, Decision, Proposal, ReportProposal, SearchContext
 from optimize.search.optimizers.halving_changes import Change, ChangeEffects, apply_changes, divide
 from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 from optimize.search.student import Objective, Student, run_trials

@@ -12,9 +12,8 @@ import dspy
 
 from eval.execution.budget import Spend
 from mas.prompt_sets.prompt_set import PromptSet, digest
-from optimize.search.candidate import PARENT, Candidate, Decision, Proposal
 from optimize.search.dspy_compat import Scored, run_isolated
-from optimize.search.optimizer import ReportProposal, SearchContext
+from optimize.search.optimizer import PARENT, Candidate, Decision, Proposal, ReportProposal, SearchContext
 from optimize.search.student import Objective, Student
 
 

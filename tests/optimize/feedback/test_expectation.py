@@ -2,7 +2,7 @@
 
 import pytest
 
-from optimize.feedback.expectation import Expectation, classify_answer
+from optimize.feedback.feedback import Expectation, classify_answer
 
 TWO_DECIMALS = "How much is it? Answer with the number alone, rounded to two decimal places."
 COUNT = "How many are there? Give only the number."

@@ -8,8 +8,14 @@ import pytest
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
-from optimize.feedback.expectation import Expectation
-from optimize.feedback.feedback import MAX_OWN_CHARS, MAX_QUOTED_CHARS, build_feedback, join_unquoted, remove_quotes
+from optimize.feedback.feedback import (
+    MAX_OWN_CHARS,
+    MAX_QUOTED_CHARS,
+    Expectation,
+    build_feedback,
+    join_unquoted,
+    remove_quotes,
+)
 from tests.optimize.simulated_runs import record, step, tool
 
 MATCHER = TargetMatcher("Korthburg")

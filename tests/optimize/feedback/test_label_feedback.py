@@ -4,8 +4,7 @@ import pytest
 
 from eval.analysis.attribution.label_matcher import LabelMatcher
 from eval.scorers.labels import LabelSet
-from optimize.feedback.expectation import Expectation
-from optimize.feedback.feedback import build_feedback
+from optimize.feedback.feedback import Expectation, build_feedback
 from tests.optimize.simulated_runs import record, step
 
 LABELS = LabelSet(("+", "-", "-1", "1", "Paris", "billing", "bug", "not a bug", "refund"))

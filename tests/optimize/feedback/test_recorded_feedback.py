@@ -14,8 +14,7 @@ from typing import Any
 
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
-from optimize.feedback.expectation import Expectation
-from optimize.feedback.feedback import build_feedback
+from optimize.feedback.feedback import Expectation, build_feedback
 
 FILE = Path(__file__).with_name("recorded_feedback.json.xz")
 

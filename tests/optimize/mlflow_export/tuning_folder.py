@@ -19,7 +19,7 @@ from eval.runs.run_info import RunInfo, TuningTask
 from eval.runs.store import PROPOSAL
 from mas.prompt_sets.prompt_set import PromptSet, digest, write_prompt_set
 from optimize.mlflow_export.tuning_export import TuningExport
-from optimize.search.candidate import PARENT
+from optimize.search.optimizer import PARENT
 from optimize.session.tuning_store import PROMPTS
 from tests.eval.stored_tuning import TASK, store_tuning
 

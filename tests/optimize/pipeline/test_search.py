@@ -7,7 +7,7 @@ import pytest
 
 from eval.cli.command import STOPPED
 from eval.execution.budget import Spend
-from optimize.search.candidate import Proposal
+from optimize.search.optimizer import Proposal
 from optimize.session.tuning_store import TuningStore
 from tests.command import tuning_command
 

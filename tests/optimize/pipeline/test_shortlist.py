@@ -16,8 +16,7 @@ from optimize.pipeline.shortlist import (
     approve_winner,
     choose_winner,
 )
-from optimize.search.candidate import Candidate, Proposal
-from optimize.search.optimizer import ReportProposal, SearchContext, SearchOutcome
+from optimize.search.optimizer import Candidate, Proposal, ReportProposal, SearchContext, SearchOutcome
 from optimize.search.student import Objective, Student
 from optimize.session.tuning_run import TuningRun
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Planted, planted_run

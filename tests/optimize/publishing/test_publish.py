@@ -16,8 +16,7 @@ from eval.runs.run_info import RunInfo
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, digest, is_gated, read_prompt_set
 from mas.runtime.errors import UserError
 from optimize.publishing import publish as publishing
-from optimize.publishing.provenance import Provenance, build_headline, build_provenance
-from optimize.publishing.publish import publish
+from optimize.publishing.publish import Provenance, build_headline, build_provenance, publish
 from tests.eval.stored_tuning import TASK
 
 AGENTS = ("plan", "solve")

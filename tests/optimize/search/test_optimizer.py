@@ -8,8 +8,7 @@ from omegaconf import OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.runtime.errors import UserError
-from optimize.search.candidate import PARENT
-from optimize.search.optimizer import Optimizer, SearchCost, SearchOutcome
+from optimize.search.optimizer import PARENT, Optimizer, SearchCost, SearchOutcome
 from tests.optimize.toy_search import toy_search
 
 FILES = sorted((PROJECT_ROOT / "conf" / "optimizer").glob("*.yaml"))

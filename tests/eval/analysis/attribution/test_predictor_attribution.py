@@ -24,8 +24,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.system import Resources
 from mas.systems.external.dspy_system import DspySystem
-from optimize.feedback.expectation import Expectation
-from optimize.feedback.feedback import build_feedback
+from optimize.feedback.feedback import Expectation, build_feedback
 from optimize.search.student import Objective
 from tests.mas.systems.external.user_code import AnyonesModel, module
 from tests.optimize.search.test_objective import Trial, quoted
