@@ -8,8 +8,6 @@ The configuration was checked before (`OptimizeConfig.check`).
 """
 
 import sys
-from collections.abc import Collection
-from itertools import combinations
 from pathlib import Path
 
 import dspy
@@ -22,7 +20,6 @@ from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError, walk_chain
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.text import format_count
-from mas.system import Program
 from optimize.gate.power import describe_power
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level, find_allowance, list_fingerprints
 from optimize.gate.verdict import EarlyVerdictError
@@ -132,11 +129,10 @@ def check_reflection_model(run: TuningRun) -> None:
     """Check that a reflection works, before the first answer; its requests are paid like any other.
 
     Raises:
-        UserError: two agents cannot be distinguished, or the model cannot be reached.
+        UserError: the model cannot be reached.
         EarlyVerdictError: its replies cannot be read, or the budget is used up.
         RunStoppedError: the run was stopped.
     """
-    check_distinct_agents(run.build_program(run.parent.prompts), run.config.agents)
     try:
         with run.use_reflection():
             try_reflection(run.reflection_lm)
@@ -149,24 +145,6 @@ def check_reflection_model(run: TuningRun) -> None:
             f"the model that rewrites prompts could not be asked ({cause}); check reflection_model and model.*."
         ) from error
     run.check_stopped()
-
-
-def check_distinct_agents(program: Program, agents: Collection[str]) -> None:
-    """Check that DSPy's GEPA can distinguish the agents, which it knows by their signatures only.
-
-    Args:
-        program: with the prompts to start from.
-        agents: the tuned ones.
-
-    Raises:
-        UserError: two agents, one of them tuned, have the same fields and the same prompt.
-    """
-    for (one, first), (other, second) in combinations(program.named_predictors(), 2):
-        if (one in agents or other in agents) and first.signature.equals(second.signature):
-            raise UserError(
-                f"the agents {one} and {other} have the same fields and the same prompt, so that the search would take "
-                "the work of one for the other's: name the agent and its role in the first line of each prompt."
-            )
 
 
 def try_reflection(lm: dspy.BaseLM) -> str:

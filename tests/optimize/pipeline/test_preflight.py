@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-import dspy
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -16,20 +15,10 @@ from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
 from eval.scorers.score import Score
 from mas.runtime.errors import UserError
-from optimize.pipeline.preflight import check_distinct_agents, confirm, confirm_start, prepare_splits
+from optimize.pipeline.preflight import confirm, confirm_start, prepare_splits
 from optimize.questions.splits import SplitSettings, make_splits
 from optimize.session.config import TuningRequest, read_config
 from tests.optimize.planted_runs import Obedient
-
-
-class Same(dspy.Module):
-    """Two critics with the same fields, and an agent of another kind."""
-
-    def __init__(self, *prompts: str) -> None:
-        super().__init__()
-        critics = [dspy.Predict(dspy.Signature("text -> decision", prompt)) for prompt in prompts]
-        self.first, self.second = critics
-        self.writer = dspy.Predict(dspy.Signature("topic -> text", prompts[0]))
 
 
 @dataclass
@@ -139,13 +128,3 @@ def test_a_budget_that_is_too_small_is_refused_before_anybody_is_asked(
     splits = prepare_splits(asked, console)
     with pytest.raises(UserError, match=rf"budget\.{option} is too small: {said}"):
         confirm_start(asked, splits, console)
-
-
-# Agents told apart
-
-
-def test_two_agents_with_the_same_fields_and_prompt_are_refused() -> None:
-    with pytest.raises(UserError, match=r"the agents first and second have the same fields and the same prompt"):
-        check_distinct_agents(Same("Review.", "Review."), ["first"])
-    check_distinct_agents(Same("Review.", "Review."), ["writer"])
-    check_distinct_agents(Same("Review the plan.", "Review the answer."), ["first", "second", "writer"])
