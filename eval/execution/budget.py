@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from eval.config.evaluation import require
 from eval.execution.projection import UNKNOWN, Progress, Projection, project
 from eval.runs.call_log import CallLog
-from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey, current_context
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey
 
 REFLECTION = SampleKey("reflection", epoch=0)  # pays for the reflection's requests; epochs of answers begin at 1
 _UNITS = {
@@ -164,17 +164,14 @@ class Budget:
             self._spend.metric_calls += 1
             return True
 
-    def open_account(
-        self, pay: Callable[[Payment], None], reflection: bool = False, ends_run: bool = False
-    ) -> "Account":
+    def open_account(self, pay: Callable[[Payment], None], reflection: bool = False) -> "Account":
         """Return a `RunBudget` for the requests of one sample, or of the reflection.
 
         Args:
             pay: receives the payment of each request that was sent, including those the server refused for free.
             reflection: the requests are the reflection's.
-            ends_run: a refusal ends the run, and the sample counts as not asked.
         """
-        return Account(self, self._reflection if reflection else self._system, pay, ends_run)
+        return Account(self, self._reflection if reflection else self._system, pay)
 
     def reserve(self, requests: _Requests) -> None:
         """Reserve one request of this kind. A used-up budget of scored answers does not refuse requests.
@@ -267,16 +264,13 @@ class Account:
     budget: Budget
     requests: _Requests
     pay: Callable[[Payment], None]
-    ends_run: bool = False
     has_refused: bool = False  # an agent may swallow the error
 
     def reserve(self) -> None:
         try:
             self.budget.reserve(self.requests)
-        except LimitReachedError as error:
+        except LimitReachedError:
             self.has_refused = True
-            if self.ends_run and (context := current_context()):
-                context.server_refusal = str(error)
             raise
 
     def settle(self, payment: Payment | None) -> None:
